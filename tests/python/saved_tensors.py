@@ -3,9 +3,9 @@
 parameters, gradients and optimizer states that FSDP and DDP leave on each rank. On CPU, no network, no GPU.
 
     python -m venv venv && venv/bin/pip install torch transformers
-    venv/bin/python tests/python/saved_tensors.py > src/predict/memory/testdata/pytorch.json
+    venv/bin/python tests/python/saved_tensors.py > crates/trainc-predict/src/memory/testdata/pytorch.json
 
-The Rust tests of src/predict/memory read that file: formulas of activations within 10 % of the saved bytes, states
+The Rust tests of crates/trainc-predict/src/memory read that file: formulas of activations within 10 % of the saved bytes, states
 within 2 %, DDP's buckets too. Saved tensors are counted once for each storage, and parameters are left out. Dropout
 is left out too: its masks are a byte wide on a GPU and as wide as the activations on a CPU.
 """

@@ -26,11 +26,11 @@ SERVICES = set(SESSION.get_available_services())
 
 
 def texts():
-    for path in sorted(ROOT.glob("src/**/*.rs")):
+    for path in sorted(ROOT.glob("crates/*/src/**/*.rs")):
         lines = path.read_text(encoding="utf-8").splitlines()
         said = [line for line in lines if not line.lstrip().startswith("//")]
         yield path, re.sub(r"\\\n\s*", "", "\n".join(said)).replace("\\n", "\n").replace('\\"', "'")
-    for pattern in ("src/**/*.toml", "src/diag/codes/*.md", "README.md", "examples/**/*.md"):
+    for pattern in ("crates/*/src/**/*.toml", "crates/*/src/codes/*.md", "README.md", "examples/**/*.md"):
         for path in sorted(ROOT.glob(pattern)):
             yield path, path.read_text(encoding="utf-8")
 

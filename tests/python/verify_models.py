@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the parameters of every row of src/catalog/data/models.toml with the classes of transformers.
+"""Counts the parameters of every row of crates/trainc-catalog/src/data/models.toml with the classes of transformers.
 
 The Rust formulas and this script share nothing but the dimensions of the rows: here the model is built
 from a configuration object on torch's meta device (no memory, no network) and its parameters are summed.
@@ -8,7 +8,7 @@ It also checks that the class that FSDP wraps exists in the built model under th
     python -m venv venv && venv/bin/pip install torch transformers
     venv/bin/python tests/python/verify_models.py [part of a name ...]
 
-With --small it prints, one JSON object a line, what src/ir/architecture/testdata/small.jsonl holds: for each
+With --small it prints, one JSON object a line, what crates/trainc-ir/src/architecture/testdata/small.jsonl holds: for each
 family a tiny config.json, the parameters of each class that transformers has, and the trainable parameters
 of LoRA at rank 8 on each module name (needs peft too). The Rust tests read that file.
 
@@ -29,7 +29,7 @@ import transformers  # noqa: E402
 
 ROWS = Path(__file__).resolve().parents[2] / "src" / "catalog" / "data" / "models.toml"
 
-# Prefix of the class names, and class of one layer: the same facts as src/ir/architecture/spec.rs.
+# Prefix of the class names, and class of one layer: the same facts as crates/trainc-ir/src/architecture/spec.rs.
 FAMILIES = {
     "gpt2": ("GPT2", "GPT2Block"),
     "gpt-neo": ("GPTNeo", "GPTNeoBlock"),

@@ -1,0 +1,280 @@
+//! Why a job failed: the first host that says a cause, and what kind of cause it is.
+
+mod kind;
+
+use super::account::{LogEvent, TrainingJob};
+use kind::{kind_of, kind_of_reason};
+use std::collections::{BTreeMap, VecDeque};
+
+pub(super) use kind::CODES;
+pub use kind::Kind;
+
+/// Lines of context before a cause.
+const CONTEXT: usize = 6;
+
+/// Lines of the same host after a cause: NCCL writes `Last error:` and what refused it three lines below its first.
+const AFTER: usize = 6;
+
+/// What the hosts said, as far as it bears on a failure.
+#[derive(Clone, Debug, Default)]
+pub struct Autopsy {
+    /// The last lines of each host.
+    last: BTreeMap<String, VecDeque<LogEvent>>,
+    /// The first cause of each kind: when, which host, and the lines around it.
+    causes: BTreeMap<Kind, Cause>,
+    /// How many lines may still be added to a cause.
+    open: BTreeMap<Kind, usize>,
+}
+
+/// Where a cause was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// When, milliseconds since 1970.
+    pub time: i64,
+    /// The host.
+    pub host: String,
+    /// The line.
+    pub line: String,
+    /// The lines before it, itself, and the next few of the same host.
+    pub lines: Vec<String>,
+    /// Whether the line names the cause; else it is only the last one of the host that fell silent first.
+    pub is_said: bool,
+}
+
+impl Autopsy {
+    /// Reads a line of a host.
+    pub fn read(&mut self, host: &str, event: &LogEvent) {
+        for (kind, left) in &mut self.open {
+            if let Some(cause) = self.causes.get_mut(kind).filter(|cause| *left > 0 && cause.host == host) {
+                cause.lines.push(event.text.clone());
+                *left -= 1;
+            }
+        }
+        if let Some(kind) = kind_of(&event.text) {
+            let first = self.causes.get(&kind).is_none_or(|known| event.time < known.time);
+            if first {
+                let before =
+                    self.last.get(host).map(|lines| lines.iter().map(|one| one.text.clone()).collect());
+                let mut lines: Vec<String> = before.unwrap_or_default();
+                lines.push(event.text.clone());
+                let cause = Cause {
+                    time: event.time,
+                    host: host.to_owned(),
+                    line: event.text.clone(),
+                    lines,
+                    is_said: true,
+                };
+                self.causes.insert(kind, cause);
+                self.open.insert(kind, AFTER);
+            }
+        }
+        let last = self.last.entry(host.to_owned()).or_default();
+        last.push_back(event.clone());
+        if last.len() > CONTEXT {
+            last.pop_front();
+        }
+    }
+
+    /// What it comes to, with what the service says.
+    pub fn finding(&self, job: &TrainingJob) -> Finding {
+        let kind = self.kind(job);
+        let cause = self.causes.get(&kind).cloned().or_else(|| self.last_words(kind));
+        Finding { kind, cause }
+    }
+
+    fn kind(&self, job: &TrainingJob) -> Kind {
+        let states: Vec<&str> = job.transitions.iter().map(|one| one.status.as_str()).collect();
+        if states.contains(&"MaxWaitTimeExceeded") {
+            return Kind::Wait;
+        }
+        if states.contains(&"MaxRuntimeExceeded") {
+            return Kind::Time;
+        }
+        if job.status == "Stopped" {
+            return Kind::Stopped;
+        }
+        let reason = job.failure.as_deref().unwrap_or_default();
+        // A program may meet such an answer of its own calls.
+        let limited =
+            ["ResourceLimitExceeded", "account-level service limit"].iter().any(|sign| reason.contains(sign));
+        if limited && !reason.starts_with("AlgorithmError") {
+            return Kind::Quota;
+        }
+        if reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute") {
+            return Kind::Capacity;
+        }
+        if reason.contains("pull") && reason.contains("image") || reason.contains("CannotPullContainer") {
+            return Kind::Image;
+        }
+        let said = kind_of_reason(reason);
+        if let Some(kind) = said.filter(|kind| matches!(kind, Kind::Permission | Kind::Service)) {
+            return kind;
+        }
+        // Who was killed for its memory seldom has the time to say so.
+        let known = |kind| self.causes.contains_key(&kind);
+        if let Some(kind) = said.filter(|kind| matches!(kind, Kind::Memory | Kind::HostMemory | Kind::Disk))
+            && !known(Kind::Memory)
+            && !known(Kind::HostMemory)
+            && !known(Kind::Disk)
+        {
+            return kind;
+        }
+        // What follows from another cause is named only when there is no other.
+        let first = self.causes.keys().find(|kind| !matches!(kind, Kind::Program | Kind::Collective));
+        let program = self.causes.get(&Kind::Program);
+        let collective = self.causes.get(&Kind::Collective);
+        match (first, program, collective) {
+            (Some(kind), ..) => *kind,
+            (None, Some(program), Some(collective)) if collective.time < program.time => Kind::Collective,
+            (None, Some(_), _) => Kind::Program,
+            (None, None, Some(_)) => Kind::Collective,
+            (None, None, None) => said.unwrap_or(Kind::Unknown),
+        }
+    }
+
+    /// The last lines of the host that fell silent first, where no line names the cause: a killed program says little.
+    fn last_words(&self, kind: Kind) -> Option<Cause> {
+        // No program is to blame for these: what it wrote last says nothing of them.
+        let outside = [Kind::Stopped, Kind::Time, Kind::Wait, Kind::Quota, Kind::Capacity];
+        if outside.contains(&kind) {
+            return None;
+        }
+        let (host, lines) =
+            self.last.iter().min_by_key(|(_, lines)| lines.back().map_or(i64::MAX, |one| one.time))?;
+        let last = lines.back()?;
+        Some(Cause {
+            time: last.time,
+            host: host.clone(),
+            line: last.text.clone(),
+            lines: lines.iter().map(|one| one.text.clone()).collect(),
+            is_said: false,
+        })
+    }
+}
+
+/// What a failed job comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The kind of cause.
+    pub kind: Kind,
+    /// Where it was said first.
+    pub cause: Option<Cause>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Transition;
+
+    fn read(lines: &[(&str, i64, &str)]) -> Finding {
+        let mut autopsy = Autopsy::default();
+        for (host, time, text) in lines {
+            autopsy.read(host, &LogEvent { time: *time, text: (*text).to_owned() });
+        }
+        let job = TrainingJob { status: "Failed".to_owned(), ..TrainingJob::default() };
+        autopsy.finding(&job)
+    }
+
+    #[test]
+    fn the_cause_comes_before_what_follows_from_it() {
+        let finding = read(&[
+            ("algo-2", 5, "DistBackendError: NCCL error"),
+            ("algo-1", 9, "step 4"),
+            ("algo-1", 10, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"),
+        ]);
+        assert_eq!(finding.kind, Kind::Memory);
+        let cause = finding.cause.unwrap();
+        assert_eq!((cause.host.as_str(), cause.lines.len()), ("algo-1", 2));
+    }
+
+    #[test]
+    fn a_program_and_a_collective_are_told_apart_by_time() {
+        let program = read(&[("algo-1", 3, "KeyError: 'x'"), ("algo-2", 9, "NCCL error")]);
+        assert_eq!(program.kind, Kind::Program);
+        let network = read(&[("algo-2", 3, "NCCL error"), ("algo-1", 9, "RuntimeError: aborted")]);
+        assert_eq!(network.kind, Kind::Collective);
+        assert_eq!(read(&[("algo-1", 1, "warning: nothing")]).kind, Kind::Unknown);
+    }
+
+    /// What NCCL says of a lost host: the reason stands below the line that names the class.
+    #[test]
+    fn what_follows_a_cause_is_kept_and_bounded() {
+        let said = [
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251",
+            "ncclSystemError: System call failed or device error.",
+            "Last error:",
+            "socketPollConnect: connect to 10.0.1.7<40123> returned Connection refused",
+        ];
+        let mut lines = vec![("algo-1", 7, "step 4")];
+        lines.extend(said.iter().map(|line| ("algo-1", 8, *line)));
+        // What another host says in between is not its reason.
+        lines.insert(3, ("algo-2", 8, "step 3"));
+        let cause = read(&lines).cause.unwrap();
+        assert_eq!(cause.lines.split_first().unwrap(), (&"step 4".to_owned(), &said.map(str::to_owned)[..]));
+        assert_eq!(cause.line, said[0]);
+        lines.extend(std::iter::repeat_n(("algo-1", 9, "RuntimeError: aborted"), 40));
+        let cause = read(&lines).cause.unwrap();
+        assert_eq!((cause.line.as_str(), cause.lines.len()), (said[0], 2 + AFTER));
+    }
+
+    /// Reasons as the service words them.
+    #[test]
+    fn a_reason_of_the_service_is_no_error_of_the_program() {
+        for (reason, kind) in [
+            ("InternalServerError: We encountered an internal error. Please try again.", Kind::Service),
+            ("ClientError: Artifact upload failed: the provided token has expired", Kind::Permission),
+            ("ClientError: Data download failed: no objects below s3://b/p", Kind::Input),
+            (
+                "ClientError: Please use an instance type with more memory, or reduce the size",
+                Kind::HostMemory,
+            ),
+            ("AlgorithmError: , exit code: 137", Kind::HostMemory),
+            ("AlgorithmError: , exit code: 1370", Kind::Unknown),
+            ("AlgorithmError: , exit code: 1", Kind::Unknown),
+            ("ResourceLimitExceeded: The account-level service limit 'x' is 8 Instances", Kind::Quota),
+            ("AlgorithmError: ExecuteUserScriptError: ResourceLimitExceeded", Kind::Program),
+            ("AlgorithmError: [Errno 28] No space left on device", Kind::Disk),
+            (
+                "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"KeyError: 'x'\"",
+                Kind::Program,
+            ),
+        ] {
+            let job = TrainingJob {
+                status: "Failed".to_owned(),
+                failure: Some(reason.to_owned()),
+                ..TrainingJob::default()
+            };
+            assert_eq!(Autopsy::default().finding(&job).kind, kind, "{reason}");
+        }
+        // Which of the two limits of time it was decides what to raise.
+        for (state, kind) in [("MaxRuntimeExceeded", Kind::Time), ("MaxWaitTimeExceeded", Kind::Wait)] {
+            let transitions = vec![Transition { status: state.to_owned(), ..Transition::default() }];
+            let job = TrainingJob { status: "Stopped".to_owned(), transitions, ..TrainingJob::default() };
+            let found = Autopsy::default().finding(&job).kind;
+            assert_eq!((found, found.code().id), (kind, "T0659"));
+        }
+        // Who is killed says next to nothing: its last lines are shown all the same, and not as a cause.
+        let mut autopsy = Autopsy::default();
+        for (host, time, text) in [("algo-1", 5, "step 3"), ("algo-2", 3, "step 2"), ("algo-2", 4, "Killed")]
+        {
+            autopsy.read(host, &LogEvent { time, text: text.to_owned() });
+        }
+        let failed = |failure: &str| TrainingJob {
+            status: "Failed".to_owned(),
+            failure: Some(failure.to_owned()),
+            ..TrainingJob::default()
+        };
+        let finding = autopsy.finding(&failed("AlgorithmError: ExecuteUserScriptError: ExitCode 137"));
+        let cause = finding.cause.unwrap();
+        assert_eq!((finding.kind, cause.host.as_str(), cause.is_said), (Kind::HostMemory, "algo-2", false));
+        assert_eq!(cause.lines, ["step 2", "Killed"]);
+        assert_eq!(autopsy.finding(&failed("CapacityError: none")).cause, None);
+        // What the host said before it was killed is the cause all the same where it names one.
+        let mut autopsy = Autopsy::default();
+        let text = "OSError: [Errno 28] No space left on device".to_owned();
+        autopsy.read("algo-1", &LogEvent { time: 1, text });
+        let failure = Some("AlgorithmError: , exit code: 137".to_owned());
+        let job = TrainingJob { status: "Failed".to_owned(), failure, ..TrainingJob::default() };
+        assert_eq!(autopsy.finding(&job).kind, Kind::Disk);
+    }
+}

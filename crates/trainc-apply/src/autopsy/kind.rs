@@ -1,0 +1,315 @@
+//! What kind of cause ended a job: the words that betray it, its code, the rules that speak of it, what to do next.
+
+use crate::account::TrainingJob;
+use serde_json::Value;
+use trainc_diag::Code;
+use trainc_diag::declare_code;
+use trainc_ir::plan::DIGEST_MARK;
+use trainc_ir::{EngineOption, Parallel, Plan, Scalar};
+
+declare_code!(T0650, "job-failed", Error, "a training job that failed for a reason of its own");
+declare_code!(T0651, "job-out-of-memory", Error, "a training job that ran out of GPU or host memory");
+declare_code!(T0652, "job-collective-failed", Error, "a training job whose hosts lost each other");
+declare_code!(T0653, "job-disk-full", Error, "a training job whose volume was full");
+declare_code!(T0654, "job-program-failed", Error, "a training job whose program raised an error");
+declare_code!(T0655, "job-not-permitted", Error, "a training job whose role may not do something");
+declare_code!(T0656, "job-image-failed", Error, "a training job whose image could not be started");
+declare_code!(T0657, "job-without-capacity", Error, "a training job that found no machines");
+declare_code!(T0658, "job-stopped", Error, "a training job that was stopped");
+declare_code!(T0659, "job-out-of-time", Error, "a training job that reached its longest run or wait");
+declare_code!(T0662, "job-over-quota", Error, "a training job that a quota of the account ended");
+declare_code!(T0660, "job-service-failed", Error, "a training job that failed inside SageMaker");
+declare_code!(
+    T0661,
+    "job-input-refused",
+    Error,
+    "a training job that could not read its input or write its output"
+);
+
+/// The codes of this file.
+pub(crate) static CODES: &[&Code] =
+    &[&T0650, &T0651, &T0652, &T0653, &T0654, &T0655, &T0656, &T0657, &T0658, &T0659, &T0660, &T0661, &T0662];
+
+/// The kind of a cause. Those that follow from others come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// GPU memory.
+    Memory,
+    /// Host memory: the kernel of a host ends what needs too much of it.
+    HostMemory,
+    /// The volume.
+    Disk,
+    /// The role.
+    Permission,
+    /// The image.
+    Image,
+    /// No machines.
+    Capacity,
+    /// A fault of the service.
+    Service,
+    /// What SageMaker moves between S3 and the hosts.
+    Input,
+    /// An exception of the program.
+    Program,
+    /// Hosts that lost each other: often because one of them failed.
+    Collective,
+    /// Somebody stopped it.
+    Stopped,
+    /// The longest run.
+    Time,
+    /// The longest wait for spot capacity, the run itself counted in.
+    Wait,
+    /// A quota of the account.
+    Quota,
+    /// Nothing known.
+    Unknown,
+}
+
+/// What lines say, by the kind of cause. Each text was seen in logs of PyTorch, NCCL or S3.
+const SIGNS: &[(Kind, &[&str])] = &[
+    (Kind::Memory, &["CUDA out of memory", "OutOfMemoryError", "cudaErrorMemoryAllocation"]),
+    (Kind::HostMemory, &["oom-kill", "Cannot allocate memory", "DefaultCPUAllocator: can't allocate memory"]),
+    (Kind::Disk, &["No space left on device", "Errno 28", "Disk quota exceeded"]),
+    (
+        Kind::Permission,
+        &["AccessDenied", "Access Denied", "AccessDeniedException", "is not authorized to perform"],
+    ),
+    (
+        Kind::Collective,
+        &[
+            "collective operation timeout",
+            "NCCL error",
+            "ncclSystemError",
+            "ncclRemoteError",
+            "DistBackendError",
+            "Socket Timeout",
+            "NET/OFI",
+        ],
+    ),
+];
+
+impl Kind {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Memory,
+        Self::HostMemory,
+        Self::Disk,
+        Self::Permission,
+        Self::Image,
+        Self::Capacity,
+        Self::Service,
+        Self::Input,
+        Self::Program,
+        Self::Collective,
+        Self::Stopped,
+        Self::Time,
+        Self::Wait,
+        Self::Quota,
+        Self::Unknown,
+    ];
+
+    /// The code of this kind.
+    pub fn code(self) -> &'static Code {
+        match self {
+            Self::Memory | Self::HostMemory => &T0651,
+            Self::Collective => &T0652,
+            Self::Disk => &T0653,
+            Self::Program => &T0654,
+            Self::Permission => &T0655,
+            Self::Image => &T0656,
+            Self::Capacity => &T0657,
+            Self::Stopped => &T0658,
+            Self::Time | Self::Wait => &T0659,
+            Self::Quota => &T0662,
+            Self::Service => &T0660,
+            Self::Input => &T0661,
+            Self::Unknown => &T0650,
+        }
+    }
+
+    /// What happened, a fragment.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Memory => "out of memory, on a GPU",
+            Self::HostMemory => "out of memory, on a host",
+            Self::Disk => "the volume is full",
+            Self::Permission => "the role may not do something",
+            Self::Image => "the image could not be started",
+            Self::Capacity => "AWS had no such machines free",
+            Self::Program => "the program raised an error",
+            Self::Collective => "a collective operation failed: the hosts lost each other",
+            Self::Stopped => "somebody stopped it",
+            Self::Time => "it reached its longest run",
+            Self::Wait => "it reached its longest wait for spot capacity, in which its run counts",
+            Self::Quota => "a quota of the account was used up",
+            Self::Service => "SageMaker had a fault of its own",
+            Self::Input => "SageMaker could not fetch its input or upload its output",
+            Self::Unknown => "for a reason that its log does not show",
+        }
+    }
+
+    /// The rules that speak of it, by code.
+    pub fn rules(self) -> &'static [&'static str] {
+        match self {
+            Self::Memory => &["T0326"],
+            Self::HostMemory => &["T0327"],
+            Self::Disk => &["T0339", "T0427"],
+            Self::Collective => &["T0397", "T0398", "T0627"],
+            Self::Permission => &["T0633"],
+            Self::Image => &["T0440", "T0441", "T0634"],
+            Self::Capacity => &["T0604"],
+            Self::Program => &["T0260", "T0502"],
+            Self::Time => &["T0338", "T0422"],
+            Self::Wait => &["T0425", "T0496"],
+            Self::Quota => &["T0621"],
+            Self::Input => &["T0628", "T0630"],
+            Self::Stopped | Self::Service | Self::Unknown => &[],
+        }
+    }
+
+    /// What to do next: `manifest` is what follows a command, its path and the flags that led here.
+    pub fn next(self, manifest: &str, plan: &Plan, job: &TrainingJob) -> String {
+        match self {
+            Self::Memory => {
+                format!("lower micro-batch and raise accumulation, or shard wider: trainc plan {manifest} -v")
+            }
+            // What is on the GPUs has no part in it, but for what is offloaded from them.
+            Self::HostMemory => {
+                let offloads = plan.job.parallel.as_ref().is_some_and(offloads);
+                let less = if offloads { "offload less" } else { "hold less in the program's processes" };
+                format!(
+                    "{less}, or take an instance type with more memory (trainc catalog instances), then trainc apply {manifest} --new-run"
+                )
+            }
+            Self::Disk => {
+                format!("raise `volume`, or keep fewer checkpoints, then trainc apply {manifest} --new-run")
+            }
+            // What a role of one's own may do IAM is asked about; one that trainc makes may do what the manifest names.
+            Self::Permission if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) => {
+                format!("trainc plan {manifest} asks IAM what the role may not do")
+            }
+            Self::Permission => format!(
+                "where the program reads S3 that the manifest does not name, write `read \"s3://…\"` in `role`, then trainc apply {manifest} --new-run; else allow what the reason names in the bucket's or the key's policy"
+            ),
+            Self::Image => format!("trainc plan {manifest} asks the registry for the image, where it may"),
+            Self::Capacity => format!("trainc apply {manifest} --wait-for-capacity 2h"),
+            Self::Program => format!("mend the program, then trainc apply {manifest} --new-run"),
+            Self::Collective => format!("trainc logs {manifest} shows what the hosts said before"),
+            Self::Stopped => format!("trainc apply {manifest} --new-run starts another run"),
+            Self::Time => longer("max-run", "", manifest, plan, job),
+            Self::Wait => longer("max-wait", " of `spot`", manifest, plan, job),
+            Self::Quota => {
+                format!("trainc plan {manifest} shows the quota, and asks for more of it")
+            }
+            Self::Service => {
+                format!("trainc apply {manifest} --new-run: it is nothing that the manifest says")
+            }
+            Self::Input => format!("trainc plan {manifest} asks for the buckets and what lies in them"),
+            Self::Unknown => format!("trainc logs {manifest}"),
+        }
+    }
+}
+
+/// Whether something of the GPUs waits in the memory of the hosts.
+fn offloads(parallel: &Parallel) -> bool {
+    let is_on = |one: &EngineOption| one.name == "offload" && one.value.value() == Some(&Scalar::Bool(true));
+    parallel.offload_activations.get() == Some(true) || parallel.options.iter().any(is_on)
+}
+
+/// How a run that had too little time is gone on with. A longer one is another digest: whether it finds the checkpoints of
+/// this one hangs on whether their path names the digest.
+fn longer(what: &str, of: &str, manifest: &str, plan: &Plan, job: &TrainingJob) -> String {
+    let then = format!("then trainc apply {manifest} --new-run");
+    let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
+        return format!(
+            "raise `{what}`{of}, {then}: it begins at step 0, for the manifest keeps no checkpoints"
+        );
+    };
+    let why = if path.contains(DIGEST_MARK) { ", for their path names the digest" } else { "" };
+    match job.request.pointer("/CheckpointConfig/S3Uri").and_then(Value::as_str) {
+        // An address with a placeholder left in it is the same in one account.
+        Some(kept) if why.is_empty() && (kept == path || path.contains("${")) => {
+            format!("raise `{what}`{of}, {then}: it finds the checkpoints of this one in {kept}")
+        }
+        Some(kept) => format!(
+            "raise `{what}`{of}, and write `s3={kept:?}` in `checkpoint`, where this run kept its own, {then}; else it begins at step 0{why}"
+        ),
+        None => format!("raise `{what}`{of}, {then}: it begins at step 0, for this one kept no checkpoints"),
+    }
+}
+
+/// The kind of cause that a FailureReason is. `InternalServerError:`, `ClientError:` and `AlgorithmError:` are the
+/// service's own words for whose fault it is, and no exception of the program. A container that the kernel killed ends
+/// with 137: 128, and signal 9.
+pub(super) fn kind_of_reason(reason: &str) -> Option<Kind> {
+    let signs = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| reason.contains(sign)));
+    if let Some((kind, _)) = signs {
+        return Some(*kind);
+    }
+    let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    let killed = reason.match_indices("137").any(|(at, _)| {
+        let before = reason.get(..at).unwrap_or_default().trim_end();
+        let after = reason.get(at + 3..).unwrap_or_default();
+        (before.ends_with("exit code:") || before.ends_with("exit code") || before.ends_with("ExitCode"))
+            && !after.starts_with(|next: char| next.is_ascii_digit())
+    });
+    if killed || has(&["more memory"]) {
+        return Some(Kind::HostMemory);
+    }
+    if has(&["OutOfMemory", "out of memory"]) {
+        return Some(Kind::Memory);
+    }
+    if has(&["no space left", "disk space", "larger volume", "VolumeSizeInGB"]) {
+        return Some(Kind::Disk);
+    }
+    if reason.starts_with("InternalServerError") {
+        return Some(Kind::Service);
+    }
+    if has(&["ExecuteUserScriptError", "Traceback (most recent call last)"]) {
+        return Some(Kind::Program);
+    }
+    if reason.starts_with("ClientError") {
+        let refused =
+            has(&["expired", "credential", "not authorized", "ermission", "Forbidden", "assume role"]);
+        return Some(if refused { Kind::Permission } else { Kind::Input });
+    }
+    None
+}
+
+/// The kind of cause that a line is, if it is one.
+pub(super) fn kind_of(line: &str) -> Option<Kind> {
+    let known = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| line.contains(sign)));
+    if let Some((kind, _)) = known {
+        return Some(*kind);
+    }
+    // `KeyError: 'input_ids'`: the last line of a Python traceback.
+    let (name, rest) = line.split_once(": ")?;
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let word = last.chars().all(|c| c.is_alphanumeric() || c == '_') && !last.is_empty();
+    (word && !rest.is_empty() && (last.ends_with("Error") || last.ends_with("Exception")))
+        .then_some(Kind::Program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel of a host ends a process with signal 9, and the service tells 128 + 9: the GPUs' memory has no part in it.
+    #[test]
+    fn what_the_kernel_killed_is_about_the_host() {
+        for reason in [
+            "AlgorithmError: , exit code: 137",
+            "AlgorithmError: ExecuteUserScriptError: ExitCode 137",
+            "ClientError: Please use an instance type with more memory, or reduce the size of training data",
+            "AlgorithmError: RuntimeError: [enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory",
+        ] {
+            assert_eq!(kind_of_reason(reason), Some(Kind::HostMemory), "{reason}");
+        }
+        for reason in [
+            "AlgorithmError: ExitCode 1 torch.OutOfMemoryError: CUDA out of memory",
+            "AlgorithmError: OutOfMemory",
+        ] {
+            assert_eq!(kind_of_reason(reason), Some(Kind::Memory), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The account behind two traits: [`Observe`] only looks, [`Cloud`] also changes.
+//!
+//! One method is one AWS operation, so that "after every call" means the same in the account and in the simulation.
+//! What only looks (`plan`, `status`, `watch`, `logs`) is given an `Observe`, and cannot write: its type has nothing
+//! to write with. Lists come whole: the adapter follows pages. Repeating a call is the driver's business, except for
+//! what an SDK repeats by itself.
+#![expect(
+    async_fn_in_trait,
+    reason = "drivers are generic and run on one thread: no future crosses a thread"
+)]
+
+use super::account::{
+    Association, Bucket, Caller, Endpoint, FileSystem, FileSystemChange, JobSummary, Key, LogFrom, LogPage,
+    LogStream, Object, Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
+};
+use super::calls::Call;
+use super::fault::{Class, Fault};
+use std::time::Duration;
+use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
+use trainc_emit::iam::CreateRole;
+
+/// The answer of a call.
+pub type Answer<T> = Result<T, Fault>;
+
+/// The calls that look and change nothing.
+pub trait Observe {
+    /// sts GetCallerIdentity.
+    async fn caller_identity(&self) -> Answer<Caller>;
+
+    /// iam GetRole; the trust policy comes percent-decoded.
+    async fn role(&self, name: &str) -> Answer<Role>;
+    /// iam GetRolePolicy: the document as JSON text, percent-decoded.
+    async fn role_policy(&self, role: &str, policy: &str) -> Answer<String>;
+    /// iam ListRolePolicies: the names of all inline policies.
+    async fn inline_policies(&self, role: &str) -> Answer<Vec<String>>;
+    /// iam ListAttachedRolePolicies: the ARNs of all managed policies.
+    async fn attached_policies(&self, role: &str) -> Answer<Vec<String>>;
+    /// iam SimulatePrincipalPolicy: whether each is allowed, in the order asked. All questions of one call have the
+    /// same context.
+    async fn simulate(&self, role_arn: &str, questions: &[Question]) -> Answer<Vec<bool>>;
+
+    /// fsx DescribeFileSystems: all file systems of the region.
+    async fn file_systems(&self) -> Answer<Vec<FileSystem>>;
+    /// fsx DescribeFileSystems of one id.
+    async fn file_system(&self, id: &str) -> Answer<FileSystem>;
+    /// fsx DescribeDataRepositoryAssociations of one file system.
+    async fn associations(&self, file_system: &str) -> Answer<Vec<Association>>;
+
+    /// sagemaker DescribeTrainingJob.
+    async fn training_job(&self, name: &str) -> Answer<TrainingJob>;
+    /// sagemaker ListTrainingJobs whose names contain the text, newest first.
+    async fn training_jobs(&self, name_contains: &str) -> Answer<Vec<JobSummary>>;
+    /// sagemaker ListTrainingJobs that are in progress, whatever they are called; where asked for, also those that are
+    /// `stopping`, which hold role and data until they have stopped.
+    async fn running_jobs(&self, stopping: bool) -> Answer<Vec<JobSummary>>;
+    /// sagemaker ListTags.
+    async fn job_tags(&self, arn: &str) -> Answer<Tags>;
+
+    /// s3 HeadBucket; with an owner, a bucket of somebody else is refused.
+    async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket>;
+    /// s3 ListObjectsV2: the first keys below a prefix, at most so many; with an owner, of a bucket of somebody else none,
+    /// but a refusal.
+    async fn objects(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        most: usize,
+        owner: Option<&str>,
+    ) -> Answer<Vec<Object>>;
+    /// s3 ListMultipartUploads: key and id of the uploads below a prefix that were begun and not ended.
+    async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>>;
+    /// s3 HeadObject.
+    async fn object(&self, bucket: &str, key: &str) -> Answer<Object>;
+
+    /// ec2 DescribeSubnets; one that is missing is a fault of class `NotFound`.
+    async fn subnets(&self, ids: &[String]) -> Answer<Vec<Subnet>>;
+    /// ec2 DescribeSecurityGroups; one that is missing is a fault of class `NotFound`.
+    async fn security_groups(&self, ids: &[String]) -> Answer<Vec<SecurityGroup>>;
+    /// ec2 DescribeRouteTables of a network.
+    async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>>;
+    /// ec2 DescribeVpcEndpoints of a network and a service, as `com.amazonaws.us-west-2.s3`.
+    async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>>;
+    /// ec2 DescribeInstanceTypeOfferings: ids of the zones that offer a type, as `p4d.24xlarge` (without `ml.`).
+    async fn zones(&self, instance_type: &str) -> Answer<Vec<String>>;
+
+    /// servicequotas GetServiceQuota; a quota that was never changed in the account is a fault of class `NotFound`.
+    async fn quota(&self, service: &str, code: &str) -> Answer<f64>;
+    /// servicequotas GetAWSDefaultServiceQuota: what it is where it was never changed.
+    async fn default_quota(&self, service: &str, code: &str) -> Answer<f64>;
+
+    /// logs DescribeLogStreams of `/aws/sagemaker/TrainingJobs` whose names begin so; none where the group is missing.
+    async fn log_streams(&self, prefix: &str) -> Answer<Vec<LogStream>>;
+    /// logs GetLogEvents from the head, or from where a page ended: at most so many lines, and never over 10,000.
+    async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage>;
+
+    /// Whether nothing real is looked at, and nothing is billed.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+
+    /// kms DescribeKey.
+    async fn key(&self, id: &str) -> Answer<Key> {
+        Err(unasked(Call::DescribeKey, id))
+    }
+    /// ecr DescribeImages: whether the image is in its registry.
+    async fn image(&self, uri: &str) -> Answer<()> {
+        Err(unasked(Call::DescribeImages, uri))
+    }
+    /// secretsmanager DescribeSecret: whether it is there. Its value is never asked for.
+    async fn secret(&self, arn: &str) -> Answer<()> {
+        Err(unasked(Call::DescribeSecret, arn))
+    }
+}
+
+fn unasked(call: Call, what: &str) -> Fault {
+    Fault::of(call, Class::Unasked, &format!("`{what}` is not looked up here"))
+}
+
+/// The calls that change the account.
+pub trait Cloud: Observe {
+    /// iam CreateRole, with path and tags.
+    async fn create_role(&self, request: &CreateRole) -> Answer<()>;
+    /// iam PutRolePolicy: makes it or overwrites it.
+    async fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> Answer<()>;
+    /// iam UpdateAssumeRolePolicy.
+    async fn update_trust(&self, role: &str, document: &str) -> Answer<()>;
+    /// iam TagRole: adds or overwrites these.
+    async fn tag_role(&self, role: &str, tags: &Tags) -> Answer<()>;
+    /// iam DeleteRolePolicy.
+    async fn delete_role_policy(&self, role: &str, policy: &str) -> Answer<()>;
+    /// iam DeleteRole.
+    async fn delete_role(&self, role: &str) -> Answer<()>;
+
+    /// fsx CreateFileSystem: its id. The token in the request makes a repeated call give the first one's.
+    async fn create_file_system(&self, request: &CreateFileSystem) -> Answer<String>;
+    /// fsx UpdateFileSystem.
+    async fn update_file_system(&self, id: &str, change: &FileSystemChange) -> Answer<()>;
+    /// fsx TagResource: adds or overwrites these, on a file system or an association.
+    async fn tag_file_system(&self, arn: &str, tags: &Tags) -> Answer<()>;
+    /// fsx UntagResource: takes the tags with these keys away, from a file system or an association.
+    async fn untag_file_system(&self, arn: &str, keys: &[String]) -> Answer<()>;
+    /// fsx DeleteFileSystem, with everything in it.
+    async fn delete_file_system(&self, id: &str) -> Answer<()>;
+    /// fsx CreateDataRepositoryAssociation: its id. The request names the file system's real id.
+    async fn create_association(&self, request: &CreateDataRepositoryAssociation) -> Answer<String>;
+    /// fsx DeleteDataRepositoryAssociation, files kept.
+    async fn delete_association(&self, id: &str) -> Answer<()>;
+
+    /// s3 CreateBucket in the region of this cloud.
+    async fn create_bucket(&self, name: &str) -> Answer<()>;
+    /// s3 PutObject, only where no object has that key: else class `Exists`. What is large goes in parts, and goes on
+    /// where an upload of the same key stopped.
+    async fn put_object(&self, upload: &Upload) -> Answer<()>;
+    /// s3 AbortMultipartUpload.
+    async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()>;
+    /// s3 DeleteObject.
+    async fn delete_object(&self, bucket: &str, key: &str) -> Answer<()>;
+
+    /// sagemaker CreateTrainingJob: the request by the API's own names, whole.
+    async fn create_training_job(&self, request: &serde_json::Value) -> Answer<()>;
+    /// sagemaker AddTags: adds or overwrites these.
+    async fn tag_job(&self, arn: &str, tags: &Tags) -> Answer<()>;
+    /// sagemaker StopTrainingJob.
+    async fn stop_training_job(&self, name: &str) -> Answer<()>;
+}
+
+/// Time as the driver knows it: the real one in an account, its own in a simulation.
+pub trait Clock {
+    /// Seconds since 1970.
+    fn now(&self) -> f64;
+    /// Waits.
+    async fn sleep(&self, time: Duration);
+}

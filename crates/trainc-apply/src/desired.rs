@@ -1,0 +1,274 @@
+//! What the account must hold for a plan: the emitted definitions, with the account filled in.
+
+use super::account::{Caller, Tags, Upload};
+use serde_json::Value;
+use trainc_emit::fsx::{CreateDataRepositoryAssociation, CreateFileSystem};
+use trainc_emit::iam::{self, CreateRole};
+use trainc_emit::{self as emit, Identity, Tag, archive};
+use trainc_ir::Plan;
+use trainc_ir::digest::sha256_hex;
+
+/// Everything that a plan needs in an account, named.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Desired {
+    /// The job's name in the manifest.
+    pub job: String,
+    /// The job's digest.
+    pub digest: String,
+    /// The region.
+    pub region: String,
+    /// The account.
+    pub account: String,
+    /// The role that trainc makes.
+    pub role: Option<WantedRole>,
+    /// The name that a role which trainc makes for the job has, also where the manifest names another one.
+    pub role_name: String,
+    /// The role that the job runs as, made or given.
+    pub role_arn: String,
+    /// File systems that trainc makes.
+    pub file_systems: Vec<WantedFileSystem>,
+    /// The bucket that trainc makes if it is missing.
+    pub bucket: Option<String>,
+    /// What is uploaded: the source archive, the worker's files.
+    pub uploads: Vec<WantedObject>,
+    /// What the name of every run of this job begins with.
+    pub stem: String,
+    /// CreateTrainingJob of the first run; ids of file systems are still open.
+    pub request: Value,
+    /// The plan in the account: what requests are made from.
+    plan: Box<Plan>,
+}
+
+/// A role that trainc makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedRole {
+    /// CreateRole.
+    pub create: CreateRole,
+    /// The inline policy, as JSON text.
+    pub policy: String,
+    /// The ARN that it has.
+    pub arn: String,
+    /// Runs of other digests that run as it now: what they may do stays in its policy until they end.
+    pub beside: Vec<String>,
+}
+
+/// A file system that trainc makes, with its links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedFileSystem {
+    /// Its name in the manifest.
+    pub name: String,
+    /// CreateFileSystem.
+    pub create: CreateFileSystem,
+    /// Its associations; the id of the file system is still open.
+    pub associations: Vec<WantedAssociation>,
+    /// Whether it goes, with all data in it, once its job has completed.
+    pub delete_after_job: bool,
+}
+
+/// An association that trainc makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedAssociation {
+    /// `<file system>/<8 digits>`, as its tag `trainc:resource` says it.
+    pub name: String,
+    /// CreateDataRepositoryAssociation.
+    pub create: CreateDataRepositoryAssociation,
+}
+
+/// An object that trainc uploads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedObject {
+    /// `source`, `worker`.
+    pub kind: &'static str,
+    /// Where it goes, `s3://bucket/key`.
+    pub uri: String,
+    /// What is sent.
+    pub upload: Upload,
+}
+
+/// The most runs of one digest that have a name: what all runs of a job begin with leaves room for three digits.
+pub const MOST_RUNS: u32 = 999;
+
+impl Desired {
+    /// What a checked plan needs in the account of the caller; none for a cluster that is not SageMaker's.
+    pub fn of(plan: &Plan, caller: &Caller) -> Option<Self> {
+        if !plan.deployable {
+            return None;
+        }
+        let account = caller.account.as_str();
+        let identity = emit::identity(plan);
+        let mut here = Box::new(plan.clone().in_account(account));
+        let plan = &*here;
+        let role = role(plan, &identity, caller);
+        let role_arn = match (&role, plan.job.role.as_ref().and_then(|role| role.arn.value())) {
+            (Some(role), _) => role.arn.clone(),
+            (None, Some(given)) => given.clone(),
+            (None, None) => String::new(),
+        };
+        let mut uploads: Vec<WantedObject> = archive_of(plan, account).into_iter().collect();
+        uploads.extend(worker_of(plan, &identity, account));
+        let default = emit::default_bucket(plan);
+        let bucket = uploads.iter().any(|object| object.upload.bucket == default).then_some(default);
+        let file_systems = file_systems(plan, &identity);
+        here.known.role_arn = Some(role_arn.clone());
+        let plan = &*here;
+        Some(Self {
+            job: plan.job.name.value().cloned().unwrap_or_default(),
+            region: plan.job.region.value().cloned().unwrap_or_default(),
+            account: account.to_owned(),
+            role,
+            role_name: emit::role_name(plan),
+            role_arn,
+            file_systems,
+            bucket,
+            uploads,
+            stem: emit::run_stem(plan),
+            request: emit::training_job(plan, &identity),
+            digest: identity.digest,
+            plan: here,
+        })
+    }
+
+    /// Which run of this digest has a name, from 1.
+    pub fn run_of(&self, name: &str) -> Option<usize> {
+        let run = match name.rsplit_once("-r") {
+            // A digest is hexadecimal and holds no `r`, but a job's name may.
+            Some((_, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().ok()?
+            }
+            _ => 1,
+        };
+        (self.name_of_run(run).as_deref() == Some(name)).then_some(run)
+    }
+
+    /// The name of a run of this digest, from 1; none past the last that has one.
+    pub fn name_of_run(&self, run: usize) -> Option<String> {
+        let run = u32::try_from(run).ok().filter(|run| (1..=MOST_RUNS).contains(run))?;
+        Some(emit::run_name(&self.plan, &self.digest, run))
+    }
+
+    /// The tags of the training job.
+    pub fn job_tags(&self) -> Tags {
+        let tags = self.request.get("Tags").and_then(Value::as_array);
+        let word =
+            |tag: &Value, key: &str| tag.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
+    }
+
+    /// Lets the job run as the role that is there: one that was taken over keeps its path, and with it its ARN.
+    pub fn run_as(&mut self, arn: &str) {
+        let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
+        arn.clone_into(&mut role.arn);
+        arn.clone_into(&mut self.role_arn);
+        self.plan.known.role_arn = Some(arn.to_owned());
+        self.request = emit::training_job(&self.plan, &Identity::of(&self.plan, &self.digest));
+    }
+
+    /// Leaves the runs beside this one what the role's policy allows them.
+    pub fn run_beside(&mut self, policy: &str, runs: &[String]) {
+        let Some(role) = self.role.as_mut().filter(|_| !runs.is_empty()) else { return };
+        role.policy = super::diff::union(&role.policy, policy);
+        role.beside = runs.to_vec();
+    }
+
+    /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
+    pub fn request_as(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
+        let mut plan = self.plan.clone();
+        plan.known.file_systems = file_systems
+            .iter()
+            .map(|(storage, id, mount)| (storage.clone(), (id.clone(), Some(mount.clone()))))
+            .collect();
+        let mut request = emit::training_job(&plan, &Identity::of(&plan, &self.digest));
+        let first = self.name_of_run(1).unwrap_or_default();
+        if let Value::Object(members) = &mut request {
+            members.insert("TrainingJobName".to_owned(), Value::from(name));
+            if let Some(Value::String(said)) =
+                members.get_mut("HyperParameters").and_then(|all| all.get_mut("sagemaker_job_name"))
+            {
+                *said = said.replace(&first, name);
+            }
+        }
+        request
+    }
+}
+
+/// Tags as the account gives them back.
+pub fn tags_of(tags: &[Tag]) -> Tags {
+    tags.iter().map(|tag| (tag.key.clone(), tag.value.clone())).collect()
+}
+
+fn role(plan: &Plan, identity: &Identity, caller: &Caller) -> Option<WantedRole> {
+    let create = iam::create_role(plan, &identity.digest)?;
+    let account = caller.account.as_str();
+    let policy = serde_json::to_value(iam::policy(plan)).map(|value| emit::canonical::compact(&value));
+    let partition =
+        plan.region.as_ref().map_or_else(|| caller.partition(), |region| region.partition.as_str());
+    let path = create.path.as_deref().unwrap_or("/");
+    let arn = format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name);
+    Some(WantedRole { policy: policy.unwrap_or_default(), create, arn, beside: Vec::new() })
+}
+
+fn file_systems(plan: &Plan, identity: &Identity) -> Vec<WantedFileSystem> {
+    emit::fsx::file_systems(plan, &identity.digest)
+        .into_iter()
+        .map(|system| {
+            let associations = system
+                .associations
+                .into_iter()
+                .map(|create| {
+                    let name = create
+                        .tags
+                        .iter()
+                        .find(|tag| tag.key == "trainc:resource")
+                        .and_then(|tag| tag.value.strip_prefix("association/"))
+                        .unwrap_or_default()
+                        .to_owned();
+                    WantedAssociation { name, create }
+                })
+                .collect();
+            let delete_after_job = plan.job.storage.iter().any(|storage| {
+                storage.name.value() == Some(&system.name) && storage.delete_after_job.get() == Some(true)
+            });
+            WantedFileSystem { name: system.name, create: system.create, associations, delete_after_job }
+        })
+        .collect()
+}
+
+fn archive_of(plan: &Plan, account: &str) -> Option<WantedObject> {
+    let uri = emit::archive_uri(plan)?;
+    // Packing into memory fails for no archive that can be read.
+    let bytes = archive::tar_gz(&archive::files(plan)).ok()?;
+    object("source", uri, bytes, kms_of(plan), account)
+}
+
+/// The binary and the config of engine `worker`: their address holds the job's digest, which holds theirs.
+fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObject> {
+    emit::worker_uploads(plan, &identity.digest)
+        .into_iter()
+        .filter_map(|(uri, bytes)| object("worker", uri, bytes.to_vec(), kms_of(plan), account))
+        .collect()
+}
+
+/// The output's key encrypts what is uploaded for the job as well.
+fn kms_of(plan: &Plan) -> Option<String> {
+    plan.job.output.as_ref().and_then(|output| output.kms.value().cloned())
+}
+
+/// What goes to an address; the account must own the bucket where its name says that it is the account's.
+pub fn object(
+    kind: &'static str,
+    uri: String,
+    bytes: Vec<u8>,
+    kms: Option<String>,
+    account: &str,
+) -> Option<WantedObject> {
+    let (bucket, key) = split_uri(&uri).map(|(bucket, key)| (bucket.to_owned(), key.to_owned()))?;
+    let owner = bucket.ends_with(account).then(|| account.to_owned());
+    let upload = Upload { bucket, key, sha256: sha256_hex(&bytes), bytes, kms, owner };
+    Some(WantedObject { kind, uri, upload })
+}
+
+/// The bucket and the key of `s3://bucket/key`, or of a web address of S3; an empty key for a whole bucket.
+pub fn split_uri(uri: &str) -> Option<(&str, &str)> {
+    let parts = trainc_ir::s3::parse(uri)?;
+    Some((parts.bucket, parts.key)).filter(|(bucket, _)| !bucket.is_empty())
+}

@@ -1,0 +1,358 @@
+//! The training job: whether this digest runs already, or another one does.
+
+use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
+use crate::account::{Tags, TrainingJob};
+use crate::desired::Desired;
+use serde_json::Value;
+use trainc_catalog::credentials::{self, Named};
+use trainc_emit::{sort_named, stands_open};
+
+/// The runs of a job that an account knows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Runs {
+    /// The latest run that carries this digest's name, with its tags.
+    pub latest: Option<(TrainingJob, Tags)>,
+    /// Which run of the digest that is, from 1.
+    pub number: usize,
+    /// The latest run of another digest of the job, with its tags; beside a run of this digest that is not over only one
+    /// that runs as well, though nobody asked for both.
+    pub other: Option<(TrainingJob, Tags)>,
+    /// Runs of other digests that are not over and run as the role of this one: names.
+    pub beside: Vec<String>,
+    /// Runs of other digests that were looked at, in the order of their names.
+    pub described: Vec<TrainingJob>,
+}
+
+/// Which training job is meant: decided once, so that whatever happens meanwhile makes no second one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// It is there: nothing to start.
+    Attach(String),
+    /// It is to be started under this name.
+    Start(String),
+    /// Something stands in the way.
+    Blocked(Obstacle),
+}
+
+/// Which training job is meant.
+pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
+    let start =
+        |run: usize| desired.name_of_run(run).map_or(Target::Blocked(Obstacle::LastRun), Target::Start);
+    match (&runs.latest, &runs.other) {
+        (Some((job, tags)), _) => {
+            let is_taken = choices.adopt && is_like(desired, job);
+            if !is_same(desired, tags) && !is_taken {
+                Target::Blocked(in_the_way(desired, job))
+            } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
+                // One that found no machines never ran: what came after it is the job as it is now.
+                let lacked = lacked_capacity(job);
+                Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::Beside })
+            } else if (choices.wants_another(runs.number) && job.is_over()) || lacked_capacity(job) {
+                // What the manifest asks for is not there yet where a run found no machines: apply goes on.
+                start(runs.number + 1)
+            } else {
+                // Another run of the same digest beside one that is not over would be the same work twice.
+                Target::Attach(job.name.clone())
+            }
+        }
+        (None, Some(_)) if !choices.new_run => Target::Blocked(Obstacle::OtherDigest),
+        (None, _) => start(1),
+    }
+}
+
+/// Whether a job ended because AWS had no machines for it, or the account's quota had no room.
+pub fn lacked_capacity(job: &TrainingJob) -> bool {
+    let signs = ["CapacityError", "Unable to provision requested ML compute", "ResourceLimitExceeded"];
+    job.status == "Failed"
+        && job.failure.as_deref().is_some_and(|reason| signs.iter().any(|sign| reason.contains(sign)))
+}
+
+/// Whether the tags say that a run was asked for with `--new-run`, beside whatever ran.
+pub(crate) fn is_asked_for(tags: &Tags) -> bool {
+    tags.contains_key(NEW_RUN_TAG)
+}
+
+/// The tag of a run that was asked for with `--new-run`.
+pub(crate) const NEW_RUN_TAG: &str = "trainc:new-run";
+
+/// Whether a job is a run of this digest.
+pub(crate) fn is_same(desired: &Desired, tags: &Tags) -> bool {
+    let digest = desired.digest.get(..16).unwrap_or(&desired.digest);
+    is_ours(tags, &desired.job) && tags.get("trainc:digest").is_some_and(|tag| tag == digest)
+}
+
+pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
+    let kind = "training-job";
+    let first = desired.name_of_run(1).unwrap_or_default();
+    let first = first.as_str();
+    match target(desired, runs, choices) {
+        Target::Attach(name) => {
+            let status = runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
+            match &runs.latest {
+                Some((found, tags)) if !is_same(desired, tags) => {
+                    let because = format!("`--adopt`: it belongs to {}; {status}", owner(tags));
+                    let mut change = Change::new(kind, &name, Action::Adopt, because);
+                    change.differences = of_foreign(desired, found, tags);
+                    change
+                }
+                _ => Change::new(
+                    kind,
+                    &name,
+                    Action::Unchanged,
+                    format!("this digest is there already: {status}"),
+                ),
+            }
+        }
+        Target::Start(name) => {
+            let because = match (&runs.latest, &runs.other) {
+                (Some((before, _)), _) if lacked_capacity(before) => {
+                    format!("after {}, which found no machines", before.name)
+                }
+                (Some((before, _)), _) => format!("`--new-run` after {}: {}", before.name, before.status),
+                (None, Some((other, _))) => {
+                    let how = if other.is_over() { "after" } else { "beside" };
+                    format!("`--new-run` {how} {}: {}", other.name, other.status)
+                }
+                (None, None) => "the job itself; from here on it costs money".to_owned(),
+            };
+            let mut change = Change::new(kind, &name, Action::Create, because);
+            change.differences =
+                runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
+            change
+        }
+        Target::Blocked(Obstacle::OtherDigest) => {
+            let (other, status) = runs
+                .other
+                .as_ref()
+                .map_or(("", ""), |(other, _)| (other.name.as_str(), other.status.as_str()));
+            let mut change = Change::new(
+                kind,
+                first,
+                Action::Stop(Obstacle::OtherDigest),
+                format!("{other} is another digest of this job: {status}"),
+            );
+            change.differences =
+                runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
+            change
+        }
+        Target::Blocked(Obstacle::Beside) => {
+            let word = |job: &Option<(TrainingJob, Tags)>| {
+                job.as_ref().map_or_else(String::new, |(job, _)| job.name.clone())
+            };
+            let (own, other) = (word(&runs.latest), word(&runs.other));
+            let because = format!("{own} and {other} run side by side, two digests of one job");
+            let mut change = Change::new(kind, &own, Action::Stop(Obstacle::Beside), because);
+            change.differences =
+                runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
+            change
+        }
+        Target::Blocked(Obstacle::LastRun) => {
+            let last = runs.latest.as_ref().map_or(first, |(job, _)| job.name.as_str());
+            let because = format!("{last} is run {} of this digest: no further one has a name", runs.number);
+            Change::new(kind, last, Action::Stop(Obstacle::LastRun), because)
+        }
+        Target::Blocked(obstacle) => {
+            if let Some((found, tags)) = &runs.latest {
+                return foreign(desired, found, tags);
+            }
+            Change::new(kind, first, Action::Stop(obstacle), "a training job of this name is there")
+        }
+    }
+}
+
+/// A name of ours that a job has which is not ours: what to do about it, and what differs in it.
+pub fn foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
+    let obstacle = in_the_way(desired, found);
+    let other = match obstacle {
+        Obstacle::Unlike => ", and was started with something else",
+        _ => "",
+    };
+    let because = format!("a training job of this name belongs to {}{other}", owner(tags));
+    let mut change = Change::new("training-job", &found.name, Action::Stop(obstacle), because);
+    change.differences = of_foreign(desired, found, tags);
+    change
+}
+
+/// Which obstacle a job of our name is that is not ours.
+fn in_the_way(desired: &Desired, found: &TrainingJob) -> Obstacle {
+    if is_like(desired, found) { Obstacle::Foreign } else { Obstacle::Unlike }
+}
+
+/// Whether a job was started with what is wanted, as far as the digest goes. It can never be changed: whoever took over
+/// another would say of it that it is this digest, and it is not.
+fn is_like(desired: &Desired, found: &TrainingJob) -> bool {
+    in_content(desired, found).is_empty()
+}
+
+/// A run under a name of ours that is not ours: in the way of whoever would end it.
+pub fn foreign_run(found: &TrainingJob, tags: &Tags) -> Change {
+    let because = format!("`{}` is {} and belongs to {}", found.name, found.status, owner(tags));
+    Change::new("training-job", &found.name, Action::Stop(Obstacle::Foreign), because)
+}
+
+/// Another version of the job that was asked for at the same time, a moment before the run of this name.
+pub(crate) fn overtaken(desired: &Desired, other: &TrainingJob, name: &str) -> Change {
+    let because = format!(
+        "{} is another digest of this job and was started at the same time, before {name}, which is stopped",
+        other.name
+    );
+    let mut change = Change::new("training-job", name, Action::Stop(Obstacle::OtherDigest), because);
+    change.differences = differences(desired, other);
+    change
+}
+
+/// What differs in a job of our name that is not ours: what it was started with first, then whose it is.
+fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
+    let mut out = in_content(desired, found);
+    // Who takes it over takes this as well: whose role it runs as. No part of the digest.
+    let role = found.request.get("RoleArn").and_then(Value::as_str).unwrap_or_default();
+    if role != desired.role_arn && !desired.role_arn.contains("${") {
+        out.push(Difference::of("RoleArn", role, &desired.role_arn));
+    }
+    out.extend(tag_differences(&missing_tags(&desired.job_tags(), tags), tags));
+    out
+}
+
+/// Members of a request that the service never adds by itself.
+const NEVER_ADDED: &[&str] =
+    &["VpcConfig", "InputDataConfig", "CheckpointConfig", "TensorBoardOutputConfig", "ExperimentConfig"];
+
+/// What a job of somebody else's was started with and is not wanted so: also what only it has.
+fn in_content(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
+    let mut out = differences(desired, found);
+    let none = serde_json::Map::new();
+    let (there, here) =
+        (found.request.as_object().unwrap_or(&none), desired.request.as_object().unwrap_or(&none));
+    for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
+        if *value == Value::Bool(true) || (NEVER_ADDED.contains(&key.as_str()) && !is_nothing(value)) {
+            out.push(Difference::of(key, plain(value), "none"));
+        }
+    }
+    let environment = |of: &'_ serde_json::Map<String, Value>| {
+        of.get("Environment").and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let (there, here) = (environment(there), environment(here));
+    for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
+        let text = plain(value);
+        let hidden = is_secret(key, &text);
+        let text = if hidden { format!("hidden, {} characters", text.chars().count()) } else { text };
+        out.push(Difference::of(&format!("Environment.{key}"), text, "gone"));
+    }
+    out
+}
+
+/// Null, an empty list or an empty object: what some services write for what was never sent.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Members that say nothing about what a run does.
+const UNTOLD: &[&str] = &[
+    "/TrainingJobName",
+    "/Tags",
+    "/RoleArn",
+    "/HyperParameters/sagemaker_job_name",
+    "/AlgorithmSpecification/MetricDefinitions",
+];
+
+/// What differs between what another run was started with and what is wanted: only members that we send, since the
+/// service adds its own.
+fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
+    let mut out = Vec::new();
+    let (mut wanted, mut found) = (desired.request.clone(), other.request.clone());
+    sort_named(&mut wanted);
+    sort_named(&mut found);
+    compare("", Some(&wanted), &found, &desired.digest, &mut out);
+    // Hyperparameters are ours whole: one that is gone is a difference too.
+    if let (Some(Value::Object(wanted)), Some(Value::Object(found))) =
+        (desired.request.get("HyperParameters"), other.request.get("HyperParameters"))
+    {
+        for (key, value) in found.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
+            out.push(Difference::of(&format!("HyperParameters.{key}"), plain(value), "gone"));
+        }
+    }
+    // What is shown ends up in logs; of a job of somebody else's nobody has looked what its values are.
+    for one in &mut out {
+        if let Some(key) =
+            ["HyperParameters.", "Environment."].iter().find_map(|of| one.what.strip_prefix(of))
+        {
+            for text in [&mut one.found, &mut one.wanted] {
+                if is_secret(key, text) {
+                    *text = format!("hidden, {} characters", text.chars().count());
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The fewest characters of a value that its name alone makes a secret.
+const LEAST_SECRET: usize = 8;
+
+/// Whether a value may be a credential: by how it looks, or by the last word of its name.
+fn is_secret(key: &str, text: &str) -> bool {
+    let long = text.len() >= LEAST_SECRET && text != "none";
+    let named = match credentials::named(key) {
+        // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
+        Some(Named::Password | Named::Credential) => !text.is_empty(),
+        Some(Named::Perhaps) => long,
+        Some(Named::Digest) | None => false,
+    };
+    let of_wandb = || key.to_lowercase().split(['_', '-', '.']).any(|word| word == "wandb");
+    credentials::find(text).is_some() || named || (long && of_wandb())
+}
+
+/// Whether a text differs only in the digest that it names: that follows from what else differs.
+fn is_same_but_for_digest(wanted: &str, found: &str, digest: &str) -> bool {
+    let Some((before, after)) = wanted.split_once(digest) else { return false };
+    let between = found.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    between
+        .is_some_and(|text| text.len() == digest.len() && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out: &mut Vec<Difference>) {
+    if UNTOLD.contains(&path) {
+        return;
+    }
+    let Some(wanted) = wanted else { return };
+    match (wanted, found) {
+        (Value::Object(wanted), Value::Object(found)) => {
+            for (key, value) in wanted {
+                compare(
+                    &format!("{path}/{key}"),
+                    Some(value),
+                    found.get(key).unwrap_or(&Value::Null),
+                    digest,
+                    out,
+                );
+            }
+        }
+        (Value::Array(wanted), Value::Array(found)) if wanted.len() == found.len() => {
+            for (at, (wanted, found)) in wanted.iter().zip(found).enumerate() {
+                compare(&format!("{path}/{at}"), Some(wanted), found, digest, out);
+            }
+        }
+        // What an account fills in later is no difference: ids stand open here.
+        (Value::String(text), _) if stands_open(path, text) => {}
+        (Value::Bool(false), Value::Null) => {}
+        (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
+        (wanted, found) if wanted != found => {
+            let what = path.trim_start_matches('/').replace('/', ".");
+            out.push(Difference::of(&what, plain(found), plain(wanted)));
+        }
+        _ => {}
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,236 @@
+//! The role: who may assume it, what it may do, whose it is.
+
+use super::{
+    Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, same_policy, tag_differences,
+};
+use crate::account::Tags;
+use crate::desired::{WantedRole, tags_of};
+use crate::observed::ObservedRole;
+use trainc_emit::iam::POLICY_NAME;
+
+/// The next call that brings the role nearer to what is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleStep {
+    /// CreateRole.
+    Create,
+    /// TagRole.
+    Tag(Tags),
+    /// UpdateAssumeRolePolicy.
+    Trust,
+    /// PutRolePolicy.
+    Policy,
+}
+
+/// What becomes of the role and of its policy, and the calls, in order.
+pub fn role(
+    wanted: &WantedRole,
+    found: Option<&ObservedRole>,
+    choices: Choices,
+) -> (Change, Change, Vec<RoleStep>) {
+    let name = wanted.create.role_name.as_str();
+    let policy_name = format!("{name}/{POLICY_NAME}");
+    let Some(found) = found else {
+        return (
+            Change::new("role", name, Action::Create, "no role has this name"),
+            Change::new("role-policy", &policy_name, Action::Create, "the role is new"),
+            vec![RoleStep::Create, RoleStep::Policy],
+        );
+    };
+    let tags = tags_of(&wanted.create.tags);
+    let job = tags.get("trainc:job").map_or("", String::as_str);
+    let ours = is_ours(&found.role.tags, job);
+    let mut steps = Vec::new();
+    let mut differences = Vec::new();
+    let missing = missing_tags(&tags, &found.role.tags);
+    if !missing.is_empty() {
+        differences.extend(tag_differences(&missing, &found.role.tags));
+        steps.push(RoleStep::Tag(missing));
+    }
+    if !same_policy(&found.role.trust, &wanted.create.assume_role_policy_document) {
+        differences.extend(members(&found.role.trust, &wanted.create.assume_role_policy_document));
+        steps.push(RoleStep::Trust);
+    }
+    let same = found.policy.as_deref().is_some_and(|policy| same_policy(policy, &wanted.policy));
+    if !same {
+        steps.push(RoleStep::Policy);
+    }
+    let action = match (ours, differences.is_empty()) {
+        (false, _) if !choices.adopt => Action::Stop(Obstacle::Foreign),
+        (false, _) => Action::Adopt,
+        (true, true) => Action::Unchanged,
+        (true, false) => Action::Update,
+    };
+    let because = match &action {
+        Action::Stop(_) => {
+            format!("a role of this name is there, and it belongs to {}", owner(&found.role.tags))
+        }
+        Action::Adopt => {
+            let mut because = format!("`--adopt`: it belongs to {}", owner(&found.role.tags));
+            // Its ARN holds its path, and neither can be changed: the job runs as the role that is there.
+            let path = wanted.create.path.as_deref().unwrap_or("/");
+            if found.role.path != path {
+                because.push_str(&format!("; it stays at path `{}`", found.role.path));
+            }
+            if let Some(more) = more_than_ours(wanted, found) {
+                because.push_str(&format!("; {more}"));
+            }
+            because
+        }
+        Action::Update => match more_than_ours(wanted, found) {
+            Some(more) => format!("it differs from the plan; {more}"),
+            None => "it differs from the plan".to_owned(),
+        },
+        _ => match more_than_ours(wanted, found) {
+            Some(more) => format!("{more}; the rest is as the plan has it"),
+            None => "as the plan has it".to_owned(),
+        },
+    };
+    let stopped = matches!(action, Action::Stop(_));
+    // `--adopt` writes the policy anew: what is in it now is said before anybody types that.
+    if let (true, false, Some(policy)) = (stopped, same, &found.policy) {
+        differences.extend(
+            statements(policy, &wanted.policy)
+                .into_iter()
+                .map(|one| Difference { what: format!("inline policy {POLICY_NAME}, {}", one.what), ..one }),
+        );
+    }
+    let mut change = Change::new("role", name, action, because);
+    change.differences = differences;
+    let policy = match (&found.policy, same, stopped) {
+        (_, _, true) => {
+            Change::new("role-policy", &policy_name, Action::Stop(Obstacle::Foreign), "its role is not ours")
+        }
+        (_, true, _) => {
+            let because = format!("as the plan has it{}", beside(wanted));
+            Change::new("role-policy", &policy_name, Action::Unchanged, because)
+        }
+        (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
+        (Some(_), ..) => {
+            let because = format!("the job uses something else now{}", beside(wanted));
+            let mut change = Change::new("role-policy", &policy_name, Action::Update, because);
+            change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
+            change
+        }
+    };
+    (change, policy, if stopped { Vec::new() } else { steps })
+}
+
+/// Whose rights stay in the policy.
+fn beside(wanted: &WantedRole) -> String {
+    match wanted.beside.as_slice() {
+        [] => String::new(),
+        runs => format!(
+            "; what {} may do stays until the apply after {}",
+            trainc_diag::text::ticked(runs, "and"),
+            if runs.len() == 1 { "its end" } else { "their end" }
+        ),
+    }
+}
+
+/// What the role may do beyond what trainc gave it: drift that is shown, and never taken away silently.
+fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
+    let mut more: Vec<String> = found.inline.iter().filter(|name| *name != POLICY_NAME).cloned().collect();
+    more.extend(found.attached.iter().cloned());
+    if found.role.boundary != wanted.create.permissions_boundary {
+        return Some(format!(
+            "its permissions boundary is {} and the plan's {}: change it by hand",
+            found.role.boundary.as_deref().unwrap_or("none"),
+            wanted.create.permissions_boundary.as_deref().unwrap_or("none")
+        ));
+    }
+    (!more.is_empty()).then(|| {
+        format!("wider: somebody added {}; trainc leaves that", trainc_diag::text::ticked(&more, "and"))
+    })
+}
+
+/// The members of a trust policy that differ: as one text the principal would be lost behind what is the same.
+fn members(found: &str, wanted: &str) -> Vec<Difference> {
+    let document = "AssumeRolePolicyDocument";
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    let mut out = Vec::new();
+    if let (Some(found), Some(wanted)) = (read(found), read(wanted)) {
+        apart(document, &found, &wanted, &mut out);
+    }
+    if out.is_empty() {
+        out.push(Difference::of(document, found, wanted));
+    }
+    out
+}
+
+fn apart(path: &str, found: &serde_json::Value, wanted: &serde_json::Value, out: &mut Vec<Difference>) {
+    use serde_json::Value;
+    let none = Value::Null;
+    match (found, wanted) {
+        (found, wanted) if found == wanted => {}
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            for key in keys {
+                let (found, wanted) = (left.get(key).unwrap_or(&none), right.get(key).unwrap_or(&none));
+                apart(&format!("{path}.{key}"), found, wanted, out);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if path.ends_with(".Statement") => {
+            for at in 0..left.len().max(right.len()) {
+                let (found, wanted) = (left.get(at).unwrap_or(&none), right.get(at).unwrap_or(&none));
+                apart(&format!("{path}.{at}"), found, wanted, out);
+            }
+        }
+        // A statement that is only on one side, member by member.
+        (Value::Object(_), Value::Null) => apart(path, found, &Value::Object(serde_json::Map::new()), out),
+        (Value::Null, Value::Object(_)) => apart(path, &Value::Object(serde_json::Map::new()), wanted, out),
+        (found, wanted) => out.push(Difference::of(path, plain(found), plain(wanted))),
+    }
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "none".to_owned(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The most characters of what a statement says.
+const MOST_SAID: usize = 40;
+
+/// A statement without a Sid, by what it says.
+fn unnamed(statement: &serde_json::Value) -> String {
+    let part =
+        |name: &str| statement.get(name).map(|value| plain(value).replace('"', "")).unwrap_or_default();
+    let (does, on) = (part("Action") + &part("NotAction"), part("Resource") + &part("NotResource"));
+    let says = format!("{} {does} on {on}", part("Effect"));
+    let (short, rest) = says.split_at(says.char_indices().nth(MOST_SAID).map_or(says.len(), |(at, _)| at));
+    format!("without a Sid ({short}{})", if rest.is_empty() { "" } else { "…" })
+}
+
+/// Statements that are only on one side, by their Sid.
+fn statements(found: &str, wanted: &str) -> Vec<Difference> {
+    let sids = |text: &str| -> std::collections::BTreeMap<String, serde_json::Value> {
+        let document: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let list =
+            document.get("Statement").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
+        list.into_iter()
+            .map(|one| {
+                let sid = one.get("Sid").and_then(|sid| sid.as_str()).filter(|sid| !sid.is_empty());
+                (sid.map_or_else(|| unnamed(&one), str::to_owned), one)
+            })
+            .collect()
+    };
+    let (found, wanted) = (sids(found), sids(wanted));
+    let names: std::collections::BTreeSet<&String> = found.keys().chain(wanted.keys()).collect();
+    let mut out: Vec<Difference> = names
+        .into_iter()
+        .filter_map(|sid| {
+            let what = format!("statement {sid}");
+            match (found.get(sid), wanted.get(sid)) {
+                (Some(old), Some(new)) if same_policy(&old.to_string(), &new.to_string()) => None,
+                (Some(_), Some(_)) => Some(Difference::of(&what, "otherwise", "changed")),
+                (Some(_), None) => Some(Difference::of(&what, "there", "gone")),
+                (None, _) => Some(Difference::of(&what, "none", "new")),
+            }
+        })
+        .collect();
+    // A list is cut at its end: what somebody wrote comes before what is only missing.
+    out.sort_by_key(|one| one.found == "none");
+    out
+}

@@ -1,0 +1,141 @@
+//! The settings of a file system: what of a plan differs from what is there, and what of that can change in place.
+
+use super::Difference;
+use crate::account::{FileSystem, FileSystemChange};
+use crate::desired::WantedFileSystem;
+
+/// The member that only grows.
+pub(super) const CAPACITY: &str = "StorageCapacity";
+const THROUGHPUT: &str = "PerUnitStorageThroughput";
+const IOPS: &str = "MetadataConfiguration.Iops";
+
+/// What of a file system can change in place and differs.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct InPlace {
+    /// What UpdateFileSystem is told.
+    pub update: FileSystemChange,
+    /// What it changes.
+    pub differences: Vec<Difference>,
+    /// Of what several jobs use, the settings of which there is more than this one asks for: they stay.
+    pub kept: Vec<Difference>,
+}
+
+impl InPlace {
+    /// Whether anything is made more of.
+    pub(super) fn raises(&self) -> bool {
+        let update = &self.update;
+        update.capacity_gib.is_some() || update.throughput.is_some() || update.metadata_iops.is_some()
+    }
+
+    /// What stays as it is, `, which may need more: …`; nothing where all is as it was asked for.
+    pub(super) fn kept_words(&self) -> String {
+        let stays =
+            |one: &Difference| format!("{} stays {} (this job asks for {})", one.what, one.found, one.wanted);
+        let all: Vec<String> = self.kept.iter().map(stays).collect();
+        if all.is_empty() {
+            return String::new();
+        }
+        format!(", which may need more: {}", trainc_diag::text::list(&all, "and"))
+    }
+}
+
+/// Whether a key is the one that was written: ids, ARNs and what the service gives back name the same key.
+fn kms_is(wanted: &str, found: &str) -> bool {
+    let id = |text: &str| text.rsplit('/').next().unwrap_or(text).to_owned();
+    // An alias is not given back: what it leads to cannot be compared here.
+    wanted.contains("alias/") || id(wanted) == id(found)
+}
+
+/// What differs and cannot be changed in place.
+pub(super) fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
+    let lustre = &wanted.create.lustre_configuration;
+    let mut out = Vec::new();
+    let mut text = |what: &str, wanted: &str, found: &str| {
+        if wanted != found {
+            out.push(Difference::of(what, found, wanted));
+        }
+    };
+    if let (Some(wanted), Some(found)) = (&lustre.deployment_type, &found.deployment) {
+        text("DeploymentType", wanted, found);
+    }
+    if !found.storage_type.is_empty() {
+        text("StorageType", &wanted.create.storage_type, &found.storage_type);
+    }
+    text("SubnetIds", &wanted.create.subnet_ids.join(", "), &found.subnets.join(", "));
+    if let (Some(wanted), Some(found)) = (&lustre.drive_cache_type, &found.drive_cache) {
+        text("DriveCacheType", wanted, found);
+    }
+    let efa = lustre.efa_enabled.unwrap_or_default();
+    if efa != found.efa.unwrap_or_default() {
+        text("EfaEnabled", &efa.to_string(), &found.efa.unwrap_or_default().to_string());
+    }
+    if let Some(wanted) = &wanted.create.kms_key_id {
+        let found = found.kms.as_deref().unwrap_or("none");
+        if !kms_is(wanted, found) {
+            text("KmsKeyId", wanted, found);
+        }
+    }
+    // Storage only grows.
+    if wanted.create.storage_capacity < found.capacity_gib {
+        text(
+            CAPACITY,
+            &format!("{} GiB", wanted.create.storage_capacity),
+            &format!("{} GiB", found.capacity_gib),
+        );
+    }
+    out
+}
+
+/// What differs and can be changed in place. Of what is `shared`, no job takes away what another may need: of each setting
+/// that can be more or less, the most that any of them asks for stays. Otherwise two that are applied in turns would each undo
+/// the other's change (throughput goes up and down: FSx for Lustre user guide, "Managing provisioned throughput capacity").
+pub(super) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: bool) -> InPlace {
+    let lustre = &wanted.create.lustre_configuration;
+    let mut out = InPlace::default();
+    let (asked, there) = (wanted.create.storage_capacity, found.capacity_gib);
+    let capacity = Difference::of(CAPACITY, format!("{there} GiB"), format!("{asked} GiB"));
+    if asked > there {
+        out.update.capacity_gib = Some(asked);
+        out.differences.push(capacity);
+    } else if asked < there && shared {
+        out.kept.push(capacity);
+    }
+    let throughput = lustre.per_unit_storage_throughput;
+    out.update.throughput = out.amount(THROUGHPUT, throughput, found.throughput, shared);
+    // What the manifest does not say, the service fills in: no difference.
+    let compression = found.compression.as_deref().unwrap_or("NONE");
+    if let Some(wanted) = lustre.data_compression_type.as_deref().filter(|wanted| *wanted != compression) {
+        out.update.compression = Some(wanted.to_owned());
+        out.differences.push(Difference::of("DataCompressionType", compression, wanted));
+    }
+    let iops = lustre.metadata_configuration.as_ref().and_then(|metadata| metadata.iops);
+    out.update.metadata_iops = out.amount(IOPS, iops, found.metadata_iops, shared);
+    let maintenance = lustre.weekly_maintenance_start_time.as_ref();
+    if maintenance.is_some() && maintenance != found.maintenance.as_ref() {
+        out.update.maintenance = maintenance.cloned();
+        out.differences.push(Difference::of(
+            "WeeklyMaintenanceStartTime",
+            found.maintenance.as_deref().unwrap_or("none"),
+            maintenance.map_or("", String::as_str),
+        ));
+    }
+    out
+}
+
+impl InPlace {
+    /// An amount that goes up and down: what it is set to, if it is. Noted as changed or as kept.
+    fn amount(&mut self, what: &str, wanted: Option<u64>, found: Option<u64>, shared: bool) -> Option<u64> {
+        let asked = wanted.filter(|_| wanted != found)?;
+        let difference = Difference::of(what, number(found), asked);
+        if shared && found.is_some_and(|found| found > asked) {
+            self.kept.push(difference);
+            return None;
+        }
+        self.differences.push(difference);
+        Some(asked)
+    }
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
+}

@@ -1,0 +1,138 @@
+//! Who uses a file system. Jobs that describe one alike share it: whoever makes it is named by `trainc:job`, and each that
+//! comes to it by a tag of its own, so that two which come or leave at the same time take nothing from each other.
+
+use super::Difference;
+use crate::account::{FileSystem, Tags};
+use std::collections::BTreeSet;
+
+/// The job that made it, or that it was left to.
+const FIRST: &str = "trainc:job";
+/// What the key of each further job begins with; the job's name follows, and the value is its [`DIGEST`].
+const FURTHER: &str = "trainc:job:";
+/// What the first job says that the file system is: the digest of its name, its fixed settings and its links.
+const DIGEST: &str = "trainc:digest";
+/// Says that several jobs have used it: what is larger than one of them asks for, another may have wanted.
+const SHARED: &str = "trainc:shared";
+/// The most tags that an object of FSx has (FSx API reference, TagResource).
+const MOST_TAGS: usize = 50;
+
+/// The jobs that use an object with these tags, each with what it says that the object is.
+fn users(tags: &Tags) -> impl Iterator<Item = (&str, Option<&str>)> {
+    let first = tags.get(FIRST).map(|job| (job.as_str(), tags.get(DIGEST).map(String::as_str)));
+    let further =
+        tags.iter().filter_map(|(key, digest)| Some((key.strip_prefix(FURTHER)?, Some(digest.as_str()))));
+    first.into_iter().chain(further)
+}
+
+/// The names of the jobs that use an object with these tags.
+pub(crate) fn jobs(tags: &Tags) -> BTreeSet<&str> {
+    users(tags).map(|(job, _)| job).collect()
+}
+
+/// Whether a job uses an object with these tags.
+pub(crate) fn uses(tags: &Tags, job: &str) -> bool {
+    users(tags).any(|(user, _)| user == job)
+}
+
+/// The other jobs that use it.
+pub(crate) fn others<'a>(tags: &'a Tags, job: &str) -> Vec<&'a str> {
+    jobs(tags).into_iter().filter(|user| *user != job).collect()
+}
+
+/// Whether some job uses it as what the wanted tags describe: then one more can.
+pub(super) fn is_described_alike(wanted: &Tags, found: &Tags) -> bool {
+    let digest = wanted.get(DIGEST).map(String::as_str);
+    digest.is_some() && users(found).any(|(_, said)| said == digest)
+}
+
+/// The tags with which a job says that it uses the object, too, if it does not say so yet.
+pub(super) fn joining(wanted: &Tags, found: &Tags) -> Tags {
+    let job = wanted.get(FIRST).map_or("", String::as_str);
+    let (key, digest) = match found.get(FIRST) {
+        Some(first) if first == job => (DIGEST.to_owned(), wanted.get(DIGEST)),
+        _ => (format!("{FURTHER}{job}"), wanted.get(DIGEST)),
+    };
+    let comes = key != DIGEST;
+    let missing = digest.filter(|digest| found.get(&key) != Some(*digest));
+    let mut out: Tags = missing.map(|digest| (key, digest.clone())).into_iter().collect();
+    if comes && !was_shared(found) {
+        out.insert(SHARED.to_owned(), "true".to_owned());
+    }
+    out
+}
+
+/// Whether several jobs use it, or have.
+pub(super) fn was_shared(found: &Tags) -> bool {
+    found.contains_key(SHARED) || jobs(found).len() > 1
+}
+
+/// Whether nothing differs but that a job does not say yet that it uses it.
+pub(crate) fn only_joins(differences: &[Difference]) -> bool {
+    let is_join =
+        |what: &str| what.strip_prefix("tag ").is_some_and(|key| key.starts_with(FURTHER) || key == SHARED);
+    !differences.is_empty() && differences.iter().all(|one| is_join(&one.what))
+}
+
+/// Whether it has no room for the tag of one more job.
+pub(super) fn is_full(system: &FileSystem) -> bool {
+    system.tags.len() + 1 + usize::from(!was_shared(&system.tags)) > MOST_TAGS
+}
+
+/// How a job that others stay with leaves: what is written, then the keys that go. The first one's place is another's
+/// then, so that whoever may change only what has `trainc:job` can go on.
+pub(crate) fn leaving(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
+    let further = format!("{FURTHER}{job}");
+    let mut goes: Vec<String> = tags.contains_key(&further).then_some(further).into_iter().collect();
+    let mut written = Tags::new();
+    if tags.get(FIRST).is_some_and(|first| first == job)
+        && let Some(heir) = others(tags, job).first()
+    {
+        let own = format!("{FURTHER}{heir}");
+        written.insert(FIRST.to_owned(), (*heir).to_owned());
+        written.extend(tags.get(&own).map(|digest| (DIGEST.to_owned(), digest.clone())));
+        goes.extend(tags.contains_key(&own).then_some(own));
+    }
+    (written, goes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(all: &[(&str, &str)]) -> Tags {
+        all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn whoever_comes_adds_a_tag_and_whoever_leaves_takes_it() {
+        let mut system = tags(&[("trainc:job", "a"), ("trainc:digest", "d1"), ("team", "x")]);
+        let wanted = |job: &str, digest: &str| tags(&[("trainc:job", job), ("trainc:digest", digest)]);
+        assert!(
+            is_described_alike(&wanted("b", "d1"), &system)
+                && !is_described_alike(&wanted("b", "d2"), &system)
+        );
+        let b = joining(&wanted("b", "d1"), &system);
+        assert_eq!(b, tags(&[("trainc:job:b", "d1"), ("trainc:shared", "true")]));
+        system.extend(b);
+        assert!(
+            joining(&wanted("b", "d1"), &system).is_empty()
+                && joining(&wanted("a", "d1"), &system).is_empty()
+        );
+        assert_eq!(jobs(&system).into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        // Each says for itself what it takes it for, and one more finds it by either.
+        system.extend(joining(&wanted("b", "d2"), &system));
+        assert_eq!(system["trainc:digest"], "d1");
+        assert!(
+            is_described_alike(&wanted("c", "d1"), &system)
+                && is_described_alike(&wanted("c", "d2"), &system)
+        );
+        assert_eq!(leaving(&system, "b"), (Tags::new(), vec!["trainc:job:b".to_owned()]));
+        let (written, goes) = leaving(&system, "a");
+        assert_eq!(written, tags(&[("trainc:job", "b"), ("trainc:digest", "d2")]));
+        assert_eq!(goes, ["trainc:job:b"]);
+        system.extend(written);
+        assert!(!uses(&system, "a") && uses(&system, "b"), "also where the key could not be taken away");
+        system.remove("trainc:job:b");
+        assert!(others(&system, "b").is_empty());
+    }
+}

@@ -1,0 +1,54 @@
+//! What a manifest names and no entry of the simulated account speaks of.
+
+use super::state::Account;
+use crate::account::{GroupRule, SecurityGroup, Subnet};
+
+/// Addresses of a /20.
+const ROOM: u64 = 4_091;
+
+impl Account {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.furnished && !self.missing.contains(name)
+    }
+
+    pub(super) fn has_bucket(&self, name: &str) -> bool {
+        // The SDK's default bucket is made by whoever needs it first.
+        let default = name == format!("sagemaker-{}-{}", self.region, self.account);
+        self.buckets.contains_key(name)
+            || self.foreign_buckets.contains(name)
+            || (self.furnished && !default && !self.missing_buckets.contains(name))
+    }
+
+    pub(super) fn subnet(&self, id: &str) -> Option<Subnet> {
+        self.subnets.get(id).cloned().or_else(|| {
+            self.has(id).then(|| Subnet {
+                id: id.to_owned(),
+                vpc: "vpc-0a1b2c3d4e5f60718".to_owned(),
+                zone: format!("{}a", self.region),
+                zone_id: zone_id(&self.region, 1),
+                free_addresses: ROOM,
+            })
+        })
+    }
+
+    pub(super) fn security_group(&self, id: &str) -> Option<SecurityGroup> {
+        let open =
+            GroupRule { protocol: "-1".to_owned(), groups: vec![id.to_owned()], ..GroupRule::default() };
+        self.security_groups.get(id).cloned().or_else(|| {
+            self.has(id).then(|| SecurityGroup {
+                id: id.to_owned(),
+                vpc: "vpc-0a1b2c3d4e5f60718".to_owned(),
+                ingress: vec![open.clone()],
+                egress: vec![open],
+            })
+        })
+    }
+}
+
+/// `usw2-az1` for `us-west-2`.
+pub(super) fn zone_id(region: &str, number: u32) -> String {
+    let mut parts = region.split('-');
+    let (area, place, digit) =
+        (parts.next().unwrap_or(""), parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    format!("{area}{}{digit}-az{number}", place.chars().next().unwrap_or('x'))
+}

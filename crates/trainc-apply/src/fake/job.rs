@@ -1,0 +1,131 @@
+//! A simulated training job: its states by the time, and how it ends.
+
+use super::pace::{fails_after, training};
+use super::state::JobState;
+use crate::account::Transition;
+use serde::{Deserialize, Serialize};
+
+/// How a job ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It trains to its end.
+    #[default]
+    Completes,
+    /// A GPU runs out of memory on one host.
+    OutOfMemory,
+    /// A collective operation times out.
+    Nccl,
+    /// The volume is full.
+    Disk,
+    /// The program raises an exception.
+    UserCode,
+    /// The role may not read the data.
+    Permission,
+    /// The image cannot be pulled.
+    Image,
+    /// AWS has no machines.
+    NoCapacity,
+}
+
+/// Seconds of each state of a simulated job.
+const STARTING: f64 = 120.0;
+const DOWNLOADING: f64 = 180.0;
+const UPLOADING: f64 = 40.0;
+/// SIGTERM, then two minutes (developer guide, "How Amazon SageMaker stops training").
+const STOPPING: f64 = 30.0;
+
+impl Outcome {
+    /// The state that it fails in, after how many seconds since the start, and the service's words; a program fails
+    /// `after` so many seconds of training.
+    fn failure(self, after: f64) -> Option<(&'static str, f64, &'static str)> {
+        let training = STARTING + DOWNLOADING + after;
+        let script = "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"\"";
+        Some(match self {
+            Self::Completes => return None,
+            Self::OutOfMemory | Self::Nccl | Self::Disk | Self::UserCode => ("Training", training, script),
+            Self::Permission => (
+                "Downloading",
+                STARTING + 20.0,
+                "ClientError: Data download failed: AccessDenied (403): Access Denied when calling S3 GetObject",
+            ),
+            Self::Image => (
+                "Downloading",
+                STARTING + 20.0,
+                "ClientError: Cannot pull the training image: manifest for the image was not found",
+            ),
+            Self::NoCapacity => (
+                "Starting",
+                60.0,
+                "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type.",
+            ),
+        })
+    }
+}
+
+/// What a job is at a time.
+pub(super) fn settle_job(state: &mut JobState, now: f64) {
+    if state.job.is_over() {
+        return;
+    }
+    let start = state.job.created;
+    let failure = state.outcome.failure(fails_after(state));
+    let trained = start + STARTING + DOWNLOADING + training(state);
+    let mut marks: Vec<(&str, f64, &str)> = vec![
+        ("Starting", start, "Preparing the instances for training"),
+        ("Downloading", start + STARTING, "Downloading the training image and the input data"),
+        (
+            "Training",
+            start + STARTING + DOWNLOADING,
+            "Training image download completed. Training in progress.",
+        ),
+        ("Uploading", trained, "Uploading generated training model"),
+        ("Completed", trained + UPLOADING, "Training job completed"),
+    ];
+    if let Some((within, after, words)) = failure {
+        let at = marks.iter().position(|(name, ..)| *name == within).map_or(marks.len(), |at| at + 1);
+        marks.truncate(at);
+        marks.push(("Failed", start + after, words));
+    }
+    if let Some(stopped) = state.stopped {
+        marks.retain(|(_, from, _)| *from <= stopped);
+        marks.push(("Stopping", stopped, "Stopping the training job"));
+        marks.push(("Stopped", stopped + STOPPING, "Training job stopped"));
+    }
+    marks.retain(|(_, from, _)| *from <= now);
+    let Some((last, since, words)) = marks.last().copied() else { return };
+    let ends = marks.iter().skip(1).map(|(_, from, _)| Some(*from)).chain([None]);
+    state.job.transitions = marks
+        .iter()
+        .zip(ends)
+        .map(|((name, from, words), end)| Transition {
+            status: (*name).to_owned(),
+            start: *from,
+            end,
+            message: (*words).to_owned(),
+        })
+        .collect();
+    last.clone_into(&mut state.job.secondary);
+    // Billed from the download on (DescribeTrainingJob, TrainingStartTime).
+    let began = marks.iter().find(|(name, ..)| *name == "Downloading").map(|(_, from, _)| *from);
+    state.job.started = began;
+    let over = matches!(last, "Completed" | "Failed" | "Stopped");
+    if over || last == "Stopping" { last } else { "InProgress" }.clone_into(&mut state.job.status);
+    if last == "Failed" {
+        state.job.failure = Some(words.to_owned());
+    }
+    if over {
+        state.job.ended = Some(since);
+        let seconds = began.map_or(0.0, |began| since - began).max(0.0);
+        let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
+        state.job.training_seconds = Some(whole);
+        // Spot saves two thirds here.
+        state.job.billable_seconds = Some(if state.job.is_spot() { whole / 3 } else { whole });
+        if last == "Completed" {
+            let output =
+                state.job.request.pointer("/OutputDataConfig/S3OutputPath").and_then(|path| path.as_str());
+            state.job.model_artifacts = output
+                .map(|path| format!("{}/{}/output/model.tar.gz", path.trim_end_matches('/'), state.job.name));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! CreateTrainingJob in the simulated account: what the service looks at before it says yes.
+
+use super::job::Outcome;
+use super::state::{Account, JobState};
+use crate::account::{Tags, TrainingJob};
+use crate::calls::Call;
+use crate::cloud::Answer;
+use crate::fault::Fault;
+use serde_json::Value;
+
+fn refused(call: Call, code: &str, text: &str) -> Fault {
+    Fault::answered(call, Some(400), code, text)
+}
+
+fn text(request: &Value, path: &str) -> String {
+    request.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Starts a job, or says why not.
+pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64) -> Answer<()> {
+    let call = Call::CreateTrainingJob;
+    if account.jobs.contains_key(name) {
+        let text = format!(
+            "Training job names must be unique within an AWS account and region, and a training job with this name already exists ({name})"
+        );
+        return Err(refused(call, "ResourceInUse", &text));
+    }
+    let arn = text(request, "/RoleArn");
+    let role = account.roles.values().find(|state| state.role.arn == arn);
+    let made = arn.contains(":role/trainc/");
+    let unready = match role {
+        Some(state) => now - state.written < account.assume_seconds,
+        None => made || !account.furnished,
+    };
+    if unready {
+        let text = format!(
+            "Could not assume role {arn}. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role."
+        );
+        return Err(refused(call, "ValidationException", &text));
+    }
+    if role.is_some_and(|state| state.policies.is_empty()) {
+        return Err(refused(call, "ValidationException", "Access denied to OutputDataConfig S3 bucket"));
+    }
+    mounts(account, request)?;
+    let job = TrainingJob {
+        name: name.to_owned(),
+        arn: format!("arn:aws:sagemaker:{}:{}:training-job/{name}", account.region, account.account),
+        created: now,
+        request: request.clone(),
+        ..TrainingJob::default()
+    };
+    quota(account, &job)?;
+    let list = request.get("Tags").and_then(Value::as_array).cloned().unwrap_or_default();
+    let tags: Tags = list.iter().map(|tag| (text(tag, "/Key"), text(tag, "/Value"))).collect();
+    let outcome = if account.without_capacity > 0 {
+        account.without_capacity -= 1;
+        Outcome::NoCapacity
+    } else {
+        account.outcome
+    };
+    let mut state = JobState { job, tags, steps: account.steps, pace: account.pace, outcome, stopped: None };
+    super::job::settle_job(&mut state, now);
+    account.jobs.insert(name.to_owned(), state);
+    Ok(())
+}
+
+/// Every file system must be there, under the mount name that the request gives.
+fn mounts(account: &Account, request: &Value) -> Answer<()> {
+    let channels = request.get("InputDataConfig").and_then(Value::as_array).cloned().unwrap_or_default();
+    for channel in &channels {
+        let Some(source) = channel.pointer("/DataSource/FileSystemDataSource") else { continue };
+        let (id, path) = (text(source, "/FileSystemId"), text(source, "/DirectoryPath"));
+        let Some(state) = account.file_systems.get(&id) else { continue };
+        let mount = state.system.mount.clone().unwrap_or_default();
+        let right = path.trim_start_matches('/').split('/').next() == Some(mount.as_str());
+        if state.system.lifecycle == "CREATING" || !right {
+            let message = format!("File system {id} is not available at {path}");
+            return Err(refused(Call::CreateTrainingJob, "ValidationException", &message));
+        }
+    }
+    if open(request) {
+        return Err(refused(
+            Call::CreateTrainingJob,
+            "ValidationException",
+            "1 validation error detected: ${",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the request says what only an account knows, and nobody filled it in.
+fn open(request: &Value) -> bool {
+    let channels = request.get("InputDataConfig").and_then(Value::as_array).into_iter().flatten();
+    let mut places = vec![("RoleArn", text(request, "/RoleArn"))];
+    for channel in channels {
+        for member in ["FileSystemId", "DirectoryPath"] {
+            places.push((member, text(channel, &format!("/DataSource/FileSystemDataSource/{member}"))));
+        }
+    }
+    places.iter().any(|(member, value)| trainc_emit::stands_open(member, value))
+}
+
+fn quota(account: &Account, job: &TrainingJob) -> Answer<()> {
+    use trainc_catalog::quotas::{Usage, instance};
+    let Some(kind) = job.instance_type() else { return Ok(()) };
+    let usage = if job.is_spot() { Usage::Spot } else { Usage::OnDemand };
+    let Some(quota) = instance(kind, usage) else { return Ok(()) };
+    let Some(limit) = quota.code.as_ref().and_then(|code| account.quotas.get(code)) else { return Ok(()) };
+    let used: u64 = account
+        .jobs
+        .values()
+        .filter(|other| !other.job.is_over() && other.job.instance_type() == Some(kind))
+        .map(|other| other.job.instances())
+        .sum();
+    if (used + job.instances()) as f64 > *limit {
+        let text = format!(
+            "The account-level service limit '{}' is {limit} Instances, with current utilization of {used} Instances and a request delta of {} Instances. Please use AWS Service Quotas to request an increase for this quota.",
+            quota.name,
+            job.instances()
+        );
+        return Err(refused(Call::CreateTrainingJob, "ResourceLimitExceeded", &text));
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The first answers: what needs neither the account's number nor another answer is asked beside who the caller is, and
+//! everything else waits for these alone.
+
+use super::account::{FileSystem, JobSummary, Role, Subnet, TrainingJob};
+use super::cloud::{Answer, Clock, Observe};
+use super::desired::Desired;
+use super::observed::{Look, ObservedFileSystem};
+use super::patience::absent;
+use futures_util::future::OptionFuture;
+use futures_util::join;
+use std::collections::BTreeMap;
+use trainc_emit::{self as emit, Identity};
+use trainc_ir::Plan;
+
+/// What was asked first, each with the name that it was asked by; nothing where nobody asked yet. Names of roles and of
+/// training jobs hold no number of an account.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    role: Option<(String, Answer<Option<Role>>)>,
+    run: Option<(String, Answer<Option<TrainingJob>>)>,
+    listed: Option<(String, Answer<Vec<JobSummary>>)>,
+    /// All file systems of the region.
+    pub systems: Option<Answer<Vec<FileSystem>>>,
+    /// The subnets of the job, where they were wanted.
+    pub subnets: Option<Answer<Vec<Subnet>>>,
+}
+
+impl Heads {
+    /// The role of this name, if it was asked for.
+    pub(super) fn role(&mut self, name: &str) -> Option<Answer<Option<Role>>> {
+        self.role.take().filter(|(asked, _)| asked == name).map(|(_, answer)| answer)
+    }
+
+    /// The training job of this name, if it was asked for.
+    pub(super) fn run(&mut self, name: &str) -> Option<Answer<Option<TrainingJob>>> {
+        self.run.take().filter(|(asked, _)| asked == name).map(|(_, answer)| answer)
+    }
+
+    /// The training jobs whose names hold this, if they were asked for.
+    pub(super) fn listed(&mut self, stem: &str) -> Option<Answer<Vec<JobSummary>>> {
+        self.listed.take().filter(|(asked, _)| asked == stem).map(|(_, answer)| answer)
+    }
+
+    /// Whether no run of the job is there, of whatever digest: then it is to be started.
+    pub(super) fn has_no_runs(&self, desired: &Desired) -> bool {
+        let is_run = |one: &JobSummary| super::runs::is_run(desired, &one.name);
+        let first = desired.name_of_run(1);
+        let none = matches!(&self.run, Some((name, Ok(None))) if Some(name) == first.as_ref());
+        none && matches!(&self.listed, Some((stem, Ok(listed))) if *stem == desired.stem
+            && !listed.iter().any(is_run))
+    }
+
+    /// GiB of Lustre that the account has by type of deployment, beside what the job has; nothing where nobody may look.
+    pub(super) fn taken(&self, desired: &Desired) -> BTreeMap<String, u64> {
+        let Some(Ok(all)) = &self.systems else { return BTreeMap::new() };
+        let own = |system: &FileSystem| {
+            let mut wanted = desired.file_systems.iter();
+            wanted.any(|wanted| {
+                let found = super::observed::of_storage(all, desired, wanted);
+                super::diff::live_file_system(&found).is_some_and(|live| live.id == system.id)
+            })
+        };
+        let mut taken = BTreeMap::new();
+        for system in all.iter().filter(|one| one.kind == "LUSTRE" && !own(one)) {
+            let is_there = !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED");
+            if let Some(deployment) = system.deployment.as_ref().filter(|_| is_there) {
+                *taken.entry(deployment.clone()).or_default() += system.capacity_gib;
+            }
+        }
+        taken
+    }
+
+    /// For each file system that is wanted what there is, still without its links; nothing where nobody may look.
+    pub(super) fn systems_of(&self, desired: &Desired) -> Option<Vec<ObservedFileSystem>> {
+        let all = self.systems.as_ref()?.as_ref().ok()?;
+        let wanted = desired.file_systems.iter();
+        let found = wanted.map(|wanted| ObservedFileSystem {
+            systems: super::observed::of_storage(all, desired, wanted),
+            associations: Vec::new(),
+        });
+        Some(found.collect())
+    }
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Asks first, all at once; the subnets only where some are named.
+    pub(super) async fn heads(&self, plan: &Plan, subnets: &[String]) -> Heads {
+        if !plan.deployable {
+            return Heads::default();
+        }
+        let Identity { digest, training_job: name } = emit::identity(plan);
+        let (role, stem) =
+            (emit::iam::create_role(plan, &digest).map(|role| role.role_name), emit::run_stem(plan));
+        let asked_role: OptionFuture<_> = role
+            .map(|name| async {
+                let answer = absent(self.ask(async |cloud| cloud.role(&name).await).await);
+                (name, answer)
+            })
+            .into();
+        let asked_subnets: OptionFuture<_> = (!subnets.is_empty())
+            .then_some(async { self.ask(async |cloud| cloud.subnets(subnets).await).await })
+            .into();
+        let (role, systems, run, listed, subnets) = join!(
+            asked_role,
+            self.ask(async |cloud| cloud.file_systems().await),
+            async { absent(self.ask(async |cloud| cloud.training_job(&name).await).await) },
+            self.ask(async |cloud| cloud.training_jobs(&stem).await),
+            asked_subnets,
+        );
+        Heads { role, run: Some((name, run)), listed: Some((stem, listed)), systems: Some(systems), subnets }
+    }
+}

@@ -1,0 +1,41 @@
+//! Apply: make the account match the plan, exactly one job, from any crash.
+//!
+//! In: a plan without errors, and an account behind [`cloud::Observe`] or [`cloud::Cloud`]. Out: what differs
+//! (`diff`), what was done (`run`), and what is left. Knows no AWS SDK, no file, no terminal and no clock but the one
+//! that it is given. There is no state file: names and tokens are functions of the plan, and the account is the truth.
+
+pub mod account;
+pub mod autopsy;
+pub mod calls;
+pub mod cloud;
+pub mod desired;
+pub mod destroy;
+pub mod diff;
+pub mod fake;
+pub mod fault;
+mod heads;
+pub mod ledger;
+pub mod logs;
+pub mod marks;
+pub mod metrics;
+mod moved;
+pub mod observed;
+pub mod patience;
+pub mod permissions;
+pub mod preflight;
+pub mod prospect;
+pub mod remains;
+pub mod run;
+mod runs;
+pub mod saved;
+pub mod status;
+pub mod strays;
+pub mod turns;
+pub mod verdict;
+
+use trainc_diag::Code;
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    [verdict::CODES, saved::CODES, autopsy::CODES, &preflight::codes()].concat()
+}

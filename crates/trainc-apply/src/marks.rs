@@ -1,0 +1,63 @@
+//! What stands for the account in offline output, and what an account says in its place: for `emit --resolve`.
+
+use super::cloud::{Answer, Clock, Observe};
+use super::desired::Desired;
+use super::diff;
+use super::observed::{Look, of_storage};
+use super::patience::absent;
+use trainc_emit::{ROLE_ARN_MARK, storage_marks};
+use trainc_ir::Known;
+
+/// The marks of a plan, told apart by whether the account knows what they stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// What the account says of the plan.
+    pub known: Known,
+    /// Mark and why it stays.
+    pub open: Vec<(String, String)>,
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Looks up what the plan's marks stand for. Only what is there and is this job's counts: what apply would make, or
+    /// would refuse to take, stays open.
+    pub async fn marks(&self, desired: &Desired) -> Answer<Marks> {
+        let mut out = Marks::default();
+        if let Some(wanted) = &desired.role {
+            let name = wanted.create.role_name.as_str();
+            let found = absent(self.ask(async |cloud| cloud.role(name).await).await)?;
+            let why = match found {
+                None => format!("there is no role `{name}` yet; apply makes it"),
+                Some(role) if !diff::is_ours(&role.tags, &desired.job) => {
+                    format!("the role `{name}` belongs to {}", diff::owner(&role.tags))
+                }
+                Some(role) => {
+                    out.known.role_arn = Some(role.arn);
+                    String::new()
+                }
+            };
+            if out.known.role_arn.is_none() {
+                out.open.push((ROLE_ARN_MARK.to_owned(), why));
+            }
+        }
+        if desired.file_systems.is_empty() {
+            return Ok(out);
+        }
+        let all = self.ask(async |cloud| cloud.file_systems().await).await?;
+        for wanted in &desired.file_systems {
+            let (id_mark, mount_mark) = storage_marks(&wanted.name);
+            let ours = of_storage(&all, desired, wanted);
+            let Some(system) = diff::live_file_system(&ours) else {
+                let why = format!("there is no file system `{}` yet; apply makes it", wanted.name);
+                out.open.push((id_mark, why.clone()));
+                out.open.push((mount_mark, why));
+                continue;
+            };
+            if system.mount.is_none() {
+                let why = format!("{} is {}, and has no mount name yet", system.id, system.lifecycle);
+                out.open.push((mount_mark, why));
+            }
+            out.known.file_systems.insert(wanted.name.clone(), (system.id.clone(), system.mount.clone()));
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,211 @@
+//! What moved in an account since a plan was saved: not what the plan itself has made since, or changed to what it wants.
+//!
+//! An apply of a saved plan may be cut off after any of its writes, and the next one goes on from there. Nothing is
+//! written down about how far it came: each resource is compared with what the plan would make of it.
+
+use super::diff::{self, Action, Change, Choices, Target};
+use super::prospect::Prospect;
+use super::saved::SavedJob;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_emit::iam::POLICY_NAME;
+use trainc_ir::digest::sha256_hex;
+
+/// What would be done about one resource, as it is saved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// The word of the action, as `create`.
+    pub action: String,
+    /// What differs, each as a digest of the setting, of what was found and of what is wanted.
+    pub differences: BTreeSet<String>,
+}
+
+impl Step {
+    fn of(change: &Change) -> Self {
+        let shares = change.action == Action::Update && diff::only_joins(&change.differences);
+        let differences = change.differences.iter();
+        let differences = differences.map(|one| sha256_hex(format!("{one:?}").as_bytes()));
+        Self {
+            name: change.name.clone(),
+            action: if shares { SHARE } else { change.action.word() }.to_owned(),
+            differences: differences.collect(),
+        }
+    }
+
+    fn is(&self, actions: &[Action]) -> bool {
+        actions.iter().any(|action| action.word() == self.action)
+    }
+
+    /// Whether the plan writes anything there, or waits for what it once wrote.
+    fn is_written(&self) -> bool {
+        self.action == SHARE || self.is(&[Action::Create, Action::Update, Action::Adopt, Action::Wait])
+    }
+
+    /// Whether what would be done now is what is left after this step, or a part of it: nothing differs that did not.
+    fn leads_to(&self, now: &Self) -> bool {
+        let is_there = now.is(&[Action::Unchanged, Action::Wait]);
+        // What was absent is made whole: whatever is to be changed in it now came from somebody else.
+        let is_half = now.is(&[Action::Update]) && !self.is(&[Action::Create]);
+        // Another job of the plan has made it, and this one only says that it uses it.
+        let is_shared = self.is(&[Action::Create, Action::Wait]) && now.action == SHARE;
+        self.is_written()
+            && (is_shared || (is_there || is_half) && now.differences.is_subset(&self.differences))
+    }
+
+    /// Whether a run of somebody else's that this step takes over is ours now.
+    fn takes(&self, now: &Self) -> bool {
+        self.is(&[Action::Adopt]) && now.is(&[Action::Unchanged]) && self.name == now.name
+    }
+}
+
+/// The word of an update that only tells that one more job uses what is there.
+const SHARE: &str = "share";
+
+/// What was seen of a resource, as digests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// As it is.
+    pub now: String,
+    /// As it would be if the plan had made it.
+    pub made: String,
+}
+
+/// The kind of the one resource that goes by its kind alone: each run has another name.
+const JOB: &str = "training-job";
+
+fn key(kind: &str, name: &str) -> String {
+    format!("{kind} {name}")
+}
+
+/// What would be done, by resource.
+pub(super) fn steps(prospect: &Prospect) -> BTreeMap<String, Step> {
+    let key = |change: &Change| match change.kind {
+        JOB => JOB.to_owned(),
+        kind => key(kind, &change.name),
+    };
+    prospect.changes.iter().map(|change| (key(change), Step::of(change))).collect()
+}
+
+/// What was seen of each resource that is there, beside what its [step](Step) compares: which one it is, and what trainc
+/// leaves as it is, as a policy that somebody added to the role. States that pass by themselves are no part of it.
+pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Seen> {
+    let mut out = BTreeMap::new();
+    let mut add = |key: String, now: String, made: String| {
+        let [now, made] = [now, made].map(|text| sha256_hex(text.as_bytes()));
+        out.insert(key, Seen { now, made });
+    };
+    let none = BTreeSet::<&str>::new();
+    if let (Some(found), Some(wanted)) = (&prospect.observed.role, &prospect.desired.role) {
+        let create = &wanted.create;
+        // Lists of IAM have no order.
+        let inline: BTreeSet<&str> =
+            found.inline.iter().map(String::as_str).filter(|name| *name != POLICY_NAME).collect();
+        let attached: BTreeSet<&str> = found.attached.iter().map(String::as_str).collect();
+        let role = &found.role;
+        let tags = others(&role.tags, create.tags.iter().map(|tag| tag.key.as_str()));
+        let now = format!("{:?}", (&role.arn, &tags, &role.boundary, &inline, &attached));
+        let made = format!("{:?}", (&role.arn, &tags, &create.permissions_boundary, &none, &none));
+        add(key("role", &create.role_name), now, made);
+        if let Some(policy) = &found.policy {
+            let meaning = format!("{:?}", diff::meaning(policy));
+            let name = format!("{}/{POLICY_NAME}", create.role_name);
+            add(key("role-policy", &name), meaning.clone(), meaning);
+        }
+    }
+    for (wanted, found) in prospect.desired.file_systems.iter().zip(&prospect.observed.file_systems) {
+        let Some(system) = diff::live_file_system(&found.systems) else { continue };
+        let tags = others(&system.tags, wanted.create.tags.iter().map(|tag| tag.key.as_str()));
+        let mut links: BTreeSet<&str> = found.associations.iter().map(|one| one.id.as_str()).collect();
+        for association in &wanted.associations {
+            let Some(there) = diff::linked(association, &system.id, &found.associations) else { continue };
+            links.remove(there.id.as_str());
+            add(key("association", &association.name), there.id.clone(), there.id.clone());
+        }
+        let now = format!("{:?}", (&system.id, &tags, &links));
+        let made = format!("{:?}", (&system.id, &tags, &none));
+        add(key("file-system", &wanted.name), now, made);
+    }
+    let runs = [&prospect.observed.runs.latest, &prospect.observed.runs.other];
+    for (job, tags) in runs.into_iter().flatten() {
+        let text = format!("{tags:?}");
+        add(key(JOB, &job.name), text.clone(), text);
+    }
+    out
+}
+
+/// Tags that trainc does not write: a company's own, added by hand or by a rule of the account.
+fn others<'a>(
+    found: &'a super::account::Tags,
+    written: impl Iterator<Item = &'a str>,
+) -> BTreeMap<&'a str, &'a str> {
+    let written: BTreeSet<&str> = written.collect();
+    let found = found.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    found.filter(|(key, _)| !written.contains(key) && !key.starts_with("trainc:")).collect()
+}
+
+/// Why a saved plan no longer holds for its job, a fragment: the first thing that moved, if anything has.
+pub(super) fn moved(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> Option<String> {
+    let now = steps(prospect);
+    let is_settled = prospect.is_settled(choices);
+    let is_taken = saved.steps.get(JOB).zip(now.get(JOB)).is_some_and(|(was, step)| was.takes(step));
+    let has_run = is_taken || is_started(saved, prospect);
+    let is_idle = |step: &Step| is_settled && step.is(&[Action::Skip]);
+    for name in saved.steps.keys().chain(now.keys()) {
+        let (Some(was), Some(step)) = (saved.steps.get(name), now.get(name)) else {
+            return Some(format!("`{name}` is another part of the plan now"));
+        };
+        let goes_on = match name.as_str() {
+            JOB => has_run,
+            _ => was.leads_to(step) || is_idle(step),
+        };
+        if was != step && !goes_on {
+            return Some(words(name, was, step));
+        }
+    }
+    let seen = seen(prospect);
+    for name in saved.seen.keys().chain(seen.keys()) {
+        let (was, is) = (saved.seen.get(name), seen.get(name));
+        let step = saved.steps.get(name).zip(now.get(name));
+        let holds = match (was, is, step) {
+            (was, is, _) if was.map(String::as_str) == is.map(|seen| seen.now.as_str()) => true,
+            // Earlier runs, and those of other digests, do not count any more once the plan's own is there.
+            _ if name.starts_with(JOB) => has_run,
+            (_, _, Some((_, step))) if is_idle(step) => true,
+            (None, Some(seen), Some((was, _))) => was.is_written() && seen.now == seen.made,
+            // Of the role's policy the step compares names of statements alone: what they say is compared here.
+            (Some(_), Some(_), Some((was, step))) => {
+                name.starts_with("role-policy ") && was.is_written() && step.is(&[Action::Unchanged])
+            }
+            _ => false,
+        };
+        if !holds {
+            return Some(format!("`{name}` was changed in the account since"));
+        }
+    }
+    None
+}
+
+/// Whether the run that the plan starts is there: then that part of it is done, however the run ends. One that found no
+/// machines is followed by the next.
+fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
+    let runs = &prospect.observed.runs;
+    let (Some(run), Some((job, tags))) = (saved.run, &runs.latest) else { return false };
+    let goes_on = match &prospect.target {
+        Target::Attach(name) => *name == job.name,
+        Target::Start(_) => diff::lacked_capacity(job),
+        Target::Blocked(_) => false,
+    };
+    goes_on && runs.number >= run && diff::is_same(&prospect.desired, tags)
+}
+
+fn words(name: &str, was: &Step, now: &Step) -> String {
+    if was.action == now.action {
+        return format!("`{name}` was changed in the account since: something else would be done now");
+    }
+    format!(
+        "`{name}` was changed in the account since: the plan says `{}`, and it would be `{}` now",
+        was.action, now.action
+    )
+}

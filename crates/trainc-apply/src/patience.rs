@@ -1,0 +1,260 @@
+//! Repeating and waiting: one place for how often and how long.
+
+use super::cloud::{Answer, Clock};
+use super::fault::{Class, Fault};
+use super::ledger::Retry;
+use std::time::Duration;
+
+/// How a wait goes: `TRAINC_POLL_SECONDS` sets every pause, so that tests need none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Patience {
+    /// The pause between two looks at something that takes minutes, and the most of any pause.
+    pub poll: Duration,
+    /// How long what was written may stay unseen (IAM, lists): 2 minutes.
+    pub unseen: Duration,
+    /// How long a file system may take: 40 minutes; AWS says 5 to 15.
+    pub making: Duration,
+    /// How long a job may be waited for when AWS has no machines, or the quota is used up.
+    pub capacity: Option<Duration>,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            poll: Duration::from_secs(15),
+            unseen: Duration::from_mins(2),
+            making: Duration::from_mins(40),
+            capacity: None,
+        }
+    }
+}
+
+/// The most repetitions of a call that the service failed or throttled.
+const MOST_REPEATS: u32 = 6;
+
+/// The most where nothing listens or the host is not known: an address that is written wrong never answers.
+const FEW_REPEATS: u32 = 1;
+
+/// What a wait of this many looks is held to when no time passes between them.
+const LEAST_LOOKS: u32 = 40;
+
+/// The longest pause between two tries for room, in poll intervals: five minutes.
+const MOST_POLLS: u32 = 20;
+
+/// A wait that knows when to give up: by time, and where no time passes by the number of looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    since: f64,
+    most: Duration,
+    looks: u32,
+    /// Tries for room that were in vain.
+    tries: u32,
+}
+
+impl Wait {
+    /// Begins now.
+    pub fn start(clock: &impl Clock, most: Duration) -> Self {
+        Self { since: clock.now(), most, looks: 0, tries: 0 }
+    }
+
+    /// Whether it has lasted long enough.
+    pub fn is_over(&self, clock: &impl Clock) -> bool {
+        self.has_lasted(clock, self.most)
+    }
+
+    fn has_lasted(&self, clock: &impl Clock, most: Duration) -> bool {
+        let looks_allowed = u32::try_from(most.as_secs() / 5).unwrap_or(u32::MAX).max(LEAST_LOOKS);
+        clock.now() - self.since >= most.as_secs_f64() || self.looks >= looks_allowed
+    }
+
+    /// Seconds since it began.
+    pub fn seconds(&self, clock: &impl Clock) -> u64 {
+        Duration::try_from_secs_f64(clock.now() - self.since).unwrap_or_default().as_secs()
+    }
+
+    /// Pauses: 1, 2, 4, 8 seconds and then always 8, and no longer than the poll interval.
+    pub async fn short(&mut self, clock: &impl Clock, patience: &Patience) {
+        let seconds = 1_u64 << self.looks.min(3);
+        self.looks += 1;
+        clock.sleep(Duration::from_secs(seconds).min(patience.poll)).await;
+    }
+
+    /// Pauses after a try for room that was in vain: one poll interval, and twice as long after each further one, up to
+    /// [`MOST_POLLS`] of them; never beyond the end of the wait.
+    pub async fn scarce(&mut self, clock: &impl Clock, patience: &Patience) {
+        let pause = self.next_pause(clock, patience);
+        self.tries = self.tries.saturating_add(1).min(30);
+        self.looks += 1;
+        clock.sleep(pause).await;
+    }
+
+    fn next_pause(&self, clock: &impl Clock, patience: &Patience) -> Duration {
+        let polls = 1_u32.checked_shl(self.tries).unwrap_or(MOST_POLLS).min(MOST_POLLS);
+        (patience.poll * polls).min(self.left(clock).max(patience.poll))
+    }
+
+    fn left(&self, clock: &impl Clock) -> Duration {
+        self.most.saturating_sub(Duration::from_secs(self.seconds(clock)))
+    }
+
+    /// What a try for room that was in vain is followed by: how long [`Self::scarce`] pauses now, and what is left.
+    pub fn retry(&self, clock: &impl Clock, patience: &Patience) -> Retry {
+        Retry { pause: self.next_pause(clock, patience).as_secs(), left: self.left(clock).as_secs() }
+    }
+
+    /// Counts a look that another wait pauses after.
+    pub fn looked(&mut self) {
+        self.looks += 1;
+    }
+
+    /// Pauses for one poll interval.
+    pub async fn long(&mut self, clock: &impl Clock, patience: &Patience) {
+        self.looks += 1;
+        clock.sleep(patience.poll).await;
+    }
+}
+
+/// Asks, and asks again while the service is throttling, failing or silent; `repeated` hears of what is asked again once that
+/// has taken a second.
+pub async fn ask<T, K: Clock>(
+    clock: &K,
+    patience: &Patience,
+    repeated: impl Fn(&Fault),
+    call: impl AsyncFn() -> Answer<T>,
+) -> Answer<T> {
+    let mut wait = Wait::start(clock, patience.unseen);
+    let mut repeats = 0;
+    loop {
+        match call().await {
+            Err(fault) if fault.is_passing() && repeats < most_repeats(&fault) => {
+                repeats += 1;
+                if wait.seconds(clock) >= 1 {
+                    repeated(&fault);
+                }
+                wait.short(clock, patience).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+fn most_repeats(fault: &Fault) -> u32 {
+    if fault.class == Class::Unreachable { FEW_REPEATS } else { MOST_REPEATS }
+}
+
+/// How long whoever follows a job goes on asking a service that throttles: it answers in the end.
+const THROTTLED: Duration = Duration::from_hours(4);
+
+/// What keeps a job from being followed for now: who follows one for days is not sent away by a service that is slow for
+/// minutes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    since: Option<Wait>,
+    is_told: bool,
+}
+
+/// What follows a call that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is asked again after a pause.
+    AskAgain {
+        /// Whether nobody was told yet.
+        first: bool,
+    },
+    /// It is the end.
+    GiveUp,
+}
+
+impl Trouble {
+    /// What follows a fault: one that does not pass is the end, and so is one that lasts: 4 hours of throttling, 40 minutes
+    /// of silence, and 2 minutes of either once there is nothing else left to wait for.
+    pub fn meets(&mut self, clock: &impl Clock, patience: &Patience, fault: &Fault, is_last: bool) -> Next {
+        let since = self.since.get_or_insert_with(|| Wait::start(clock, patience.unseen));
+        let most = match fault.class {
+            _ if is_last => patience.unseen,
+            Class::Throttled => THROTTLED,
+            _ => patience.making,
+        };
+        if !fault.is_passing() || since.has_lasted(clock, most) {
+            return Next::GiveUp;
+        }
+        Next::AskAgain { first: !std::mem::replace(&mut self.is_told, true) }
+    }
+
+    /// It answered.
+    pub fn passed(&mut self) {
+        self.since = None;
+    }
+
+    /// Waits for one poll interval.
+    pub async fn pause(&mut self, clock: &impl Clock, patience: &Patience) {
+        match &mut self.since {
+            Some(since) => since.long(clock, patience).await,
+            None => clock.sleep(patience.poll).await,
+        }
+    }
+}
+
+/// Nothing there is an answer.
+pub fn absent<T>(answer: Answer<T>) -> Answer<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(Fault { class: Class::NotFound, .. }) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    /// A clock on which every pause is over at once, and which remembers them.
+    #[derive(Default)]
+    struct Pauses {
+        time: Cell<f64>,
+        slept: RefCell<Vec<u64>>,
+    }
+
+    impl Clock for Pauses {
+        fn now(&self) -> f64 {
+            self.time.get()
+        }
+
+        async fn sleep(&self, time: Duration) {
+            self.time.set(self.time.get() + time.as_secs_f64());
+            self.slept.borrow_mut().push(time.as_secs());
+        }
+    }
+
+    #[test]
+    fn an_address_where_nobody_listens_is_soon_given_up() {
+        for (class, calls) in [(Class::Unreachable, 2), (Class::Lost, 7)] {
+            let (clock, asked, heard) = (Pauses::default(), Cell::new(0), Cell::new(0));
+            let patience = Patience::default();
+            let hear = |_: &Fault| heard.set(heard.get() + 1);
+            let mut answer = pin!(ask(&clock, &patience, hear, async || {
+                asked.set(asked.get() + 1);
+                Err::<(), Fault>(Fault::of(crate::calls::Call::GetCallerIdentity, class, "no"))
+            }));
+            let polled = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(polled, Poll::Ready(Err(_))));
+            assert_eq!((asked.get(), heard.get()), (calls, calls - 2), "{class:?}");
+        }
+    }
+
+    #[test]
+    fn room_is_asked_for_ever_more_seldom_and_never_after_the_end() {
+        let clock = Pauses::default();
+        let mut wait = Wait::start(&clock, Duration::from_mins(30));
+        while !wait.is_over(&clock) {
+            let patience = Patience::default();
+            let mut pause = pin!(wait.scarce(&clock, &patience));
+            assert_eq!(pause.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+        }
+        assert_eq!(*clock.slept.borrow(), [15, 30, 60, 120, 240, 300, 300, 300, 300, 135]);
+    }
+}

@@ -1,0 +1,233 @@
+//! How each thing that a manifest names is asked about.
+
+use super::facts::{Data, Facts, Seen, subnets_of};
+use super::network::Way;
+use super::release;
+use crate::account::{
+    Bucket, Caller, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, Subnet, TrainingJob,
+};
+use crate::cloud::{Answer, Clock, Observe};
+use crate::desired::{Desired, split_uri};
+use crate::fault::{Class, Fault};
+use crate::observed::Look;
+use futures_util::future::join_all;
+use futures_util::join;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_diag::source::Span;
+use trainc_ir::{Plan, Val};
+
+/// The most simulations of the role's policies.
+const MOST_SIMULATIONS: usize = 4;
+
+/// Objects of a channel that are looked at: consoles mark folders by empty objects, and data come behind those.
+const FIRST_OBJECTS: usize = 20;
+
+/// Objects that hold something: an empty one whose key ends with `/` only marks a folder. Where nothing but such markers
+/// was listed and more may follow, what there is counts.
+fn with_content(objects: Vec<Object>) -> Vec<Object> {
+    let all = objects.len();
+    let held: Vec<Object> =
+        objects.iter().filter(|one| one.bytes > 0 || !one.key.ends_with('/')).cloned().collect();
+    if held.is_empty() && all >= FIRST_OBJECTS { objects } else { held }
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// The subnets; then, where that is wanted, the route tables of their network, and where none of these leads out, the
+    /// endpoints of S3. What was begun is not asked again.
+    pub(super) async fn network(
+        &self,
+        plan: &Plan,
+        begun: &Facts,
+        wanted: bool,
+        starting: bool,
+    ) -> (Seen<Vec<Subnet>>, Seen<Vec<RouteTable>>, Seen<Vec<Endpoint>>) {
+        let ids = subnets_of(plan);
+        if !wanted || ids.is_empty() {
+            return (begun.subnets.clone(), begun.routes.clone(), begun.endpoints.clone());
+        }
+        let subnets = match begun.subnets.clone() {
+            Some(subnets) => subnets,
+            None => self.ask(async |cloud| cloud.subnets(&ids).await).await,
+        };
+        let first = subnets.as_ref().ok().and_then(|found| found.first()).map(|one| one.vpc.clone());
+        let Some(vpc) = first.filter(|_| starting) else { return (Some(subnets), None, None) };
+        let routes = self.ask(async |cloud| cloud.route_tables(&vpc).await).await;
+        let shut = |found: &Vec<Subnet>, tables: &Vec<RouteTable>| {
+            found.iter().any(|subnet| super::network::way_out(subnet, tables) != Way::Out)
+        };
+        let region = plan.job.region.value().map_or("", String::as_str);
+        let service = format!("com.amazonaws.{region}.s3");
+        let wanted = matches!((&subnets, &routes), (Ok(found), Ok(tables)) if shut(found, tables));
+        let endpoints = some(wanted, self.ask(async |cloud| cloud.endpoints(&vpc, &service).await)).await;
+        (Some(subnets), Some(routes), endpoints)
+    }
+
+    /// Buckets in which nothing is read: those of inputs are seen with what lies in them.
+    pub(super) async fn buckets(
+        &self,
+        places: &[(String, Span)],
+        inputs: &[Data],
+        desired: &Desired,
+        known: &BTreeMap<String, (Span, Seen<Bucket>)>,
+    ) -> BTreeMap<String, (Span, Seen<Bucket>)> {
+        let read: BTreeSet<&str> = inputs.iter().filter_map(|data| Some(split_uri(&data.uri)?.0)).collect();
+        let mut buckets: BTreeMap<String, Span> = BTreeMap::new();
+        for (uri, span) in places {
+            if let Some((bucket, _)) = split_uri(uri) {
+                buckets.entry(bucket.to_owned()).or_insert(*span);
+            }
+        }
+        // The one that trainc makes is looked at as a resource.
+        buckets
+            .retain(|bucket, _| Some(bucket) != desired.bucket.as_ref() && !read.contains(bucket.as_str()));
+        let asked = buckets.into_iter().map(async |(bucket, span)| {
+            let seen = match known.get(&bucket) {
+                Some((_, Some(seen))) => seen.clone(),
+                _ => self.owned(&bucket, &desired.account).await,
+            };
+            (bucket, (span, Some(seen)))
+        });
+        join_all(asked).await.into_iter().collect()
+    }
+
+    /// What lies behind each input, and what that tells of its bucket.
+    pub(super) async fn data(
+        &self,
+        inputs: &[Data],
+        desired: &Desired,
+    ) -> (Vec<Data>, BTreeMap<String, Answer<Bucket>>) {
+        let asked = inputs.iter().map(async |data| {
+            let mut data = data.clone();
+            let place = split_uri(&data.uri).map(|(bucket, prefix)| (bucket.to_owned(), prefix.to_owned()));
+            let (bucket, prefix) = place?;
+            let (found, foreign) = self.lying(&bucket, &prefix, &desired.account).await;
+            let told = match &found {
+                Ok(_) => Ok(Bucket { name: bucket.clone(), foreign, ..Bucket::default() }),
+                Err(Fault { class: Class::Elsewhere, region, .. }) => Ok(Bucket {
+                    name: bucket.clone(),
+                    region: region.as_deref().map(str::to_owned),
+                    moved: true,
+                    foreign,
+                }),
+                Err(fault) => Err(fault.clone()),
+            };
+            data.seen = Some(found.map(with_content));
+            Some((data, bucket, told))
+        });
+        let (mut out, mut buckets) = (Vec::new(), BTreeMap::new());
+        for (data, bucket, told) in join_all(asked).await.into_iter().flatten() {
+            out.push(data);
+            buckets.entry(bucket).or_insert(told);
+        }
+        (out, buckets)
+    }
+
+    /// The first objects of an address, and whether its bucket is somebody else's: who may not look at all is refused as S3
+    /// refuses whoever expects another owner, so a refusal is asked about once more.
+    async fn lying(&self, bucket: &str, prefix: &str, account: &str) -> (Answer<Vec<Object>>, bool) {
+        let ask = async |owner: Option<&str>| {
+            self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS, owner).await).await
+        };
+        match ask(Some(account)).await {
+            Err(Fault { class: Class::Denied, .. }) => {
+                let found = ask(None).await;
+                let is_seen = !matches!(&found, Err(Fault { class: Class::Denied, .. }));
+                (found, is_seen)
+            }
+            found => (found, false),
+        }
+    }
+
+    pub(super) async fn keys(&self, plan: &Plan) -> Vec<(Val<String>, Seen<Key>)> {
+        let job = &plan.job;
+        let mut keys: Vec<Val<String>> = Vec::new();
+        keys.extend(job.output.as_ref().and_then(|output| output.kms.val().cloned()));
+        keys.extend(job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.val().cloned()));
+        keys.extend(job.storage.iter().filter_map(|storage| storage.kms.val().cloned()));
+        let mut known = BTreeSet::new();
+        keys.retain(|key| known.insert(key.value.clone()));
+        let asked = keys.into_iter().map(async |key| {
+            let seen = self.ask(async |cloud| cloud.key(&key.value).await).await;
+            (key, Some(seen))
+        });
+        join_all(asked).await
+    }
+
+    pub(super) async fn own_role(&self, plan: &Plan) -> (Seen<Role>, Seen<Vec<(Question, bool)>>) {
+        let Some(arn) = plan.job.role.as_ref().and_then(|role| role.arn.value()) else { return (None, None) };
+        let name = arn.rsplit('/').next().unwrap_or(arn);
+        let (role, permissions) =
+            join!(self.ask(async |cloud| cloud.role(name).await), self.simulations(plan, arn),);
+        (Some(role), Some(permissions))
+    }
+
+    /// Whether the caller may delete what goes with the job.
+    pub(super) async fn release(&self, desired: &Desired, caller: &Caller) -> Seen<Vec<(Question, bool)>> {
+        let questions = release::questions(desired, caller);
+        let principal = release::principal(caller).filter(|_| !questions.is_empty())?;
+        let simulate = async |arn: &str| self.ask(async |cloud| cloud.simulate(arn, &questions).await).await;
+        let answers = match simulate(&principal).await {
+            // A role with a path: only itself tells.
+            Err(fault) if fault.class == Class::NotFound => {
+                let name = principal.rsplit('/').next().unwrap_or_default();
+                match self.ask(async |cloud| cloud.role(name).await).await {
+                    Ok(role) => simulate(&role.arn).await,
+                    Err(fault) => Err(fault),
+                }
+            }
+            other => other,
+        };
+        Some(answers.map(|answers| questions.into_iter().zip(answers).collect()))
+    }
+
+    async fn simulations(&self, plan: &Plan, arn: &str) -> Answer<Vec<(Question, bool)>> {
+        let groups = super::questions::questions(plan).into_iter().take(MOST_SIMULATIONS);
+        let asked = groups.map(async |group| {
+            let answers = self.ask(async |cloud| cloud.simulate(arn, &group).await).await?;
+            Ok(group.into_iter().zip(answers).collect::<Vec<_>>())
+        });
+        Ok(join_all(asked).await.into_iter().collect::<Answer<Vec<_>>>()?.concat())
+    }
+
+    pub(super) async fn image(&self, plan: &Plan) -> Answer<()> {
+        let uri = plan.image.as_ref().map(|image| image.uri.clone()).unwrap_or_default();
+        self.ask(async |cloud| cloud.image(&uri).await).await
+    }
+
+    pub(super) async fn secrets(&self, plan: &Plan) -> Vec<(Val<String>, Seen<()>)> {
+        let secrets = plan.job.program.as_ref().map(|program| program.secrets.as_slice()).unwrap_or_default();
+        let asked = secrets.iter().filter_map(|secret| secret.from.val().cloned()).map(async |from| {
+            let seen = self.ask(async |cloud| cloud.secret(&from.value).await).await;
+            (from, Some(seen))
+        });
+        join_all(asked).await
+    }
+
+    pub(super) async fn given_file_systems(&self, plan: &Plan) -> Vec<(Val<String>, Seen<FileSystem>)> {
+        let lustre =
+            |storage: &&trainc_ir::Storage| storage.kind.value().is_some_and(|kind| kind == "lustre");
+        let given = plan.job.storage.iter().filter(lustre).filter_map(|storage| storage.id.val().cloned());
+        let asked = given.map(async |id| {
+            let seen = self.ask(async |cloud| cloud.file_system(&id.value).await).await;
+            (id, Some(seen))
+        });
+        join_all(asked).await
+    }
+}
+
+pub(super) async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Seen<T> {
+    if wanted { Some(asked.await) } else { None }
+}
+
+/// Whether a job got instances of a type in these subnets.
+pub(super) fn ran_in(job: &TrainingJob, kind: &str, subnets: &[String]) -> bool {
+    let there = job.request.pointer("/VpcConfig/Subnets").and_then(Value::as_array);
+    let there = there.is_some_and(|there| subnets.iter().all(|one| there.iter().any(|other| other == one)));
+    there && job.started.is_some() && job.instance_type() == Some(kind)
+}
+
+/// Whether the image lies in a registry of the account: AWS's own cannot be asked.
+pub(super) fn is_own_image(plan: &Plan, desired: &Desired) -> bool {
+    plan.image.as_ref().is_some_and(|image| image.uri.starts_with(&desired.account))
+}

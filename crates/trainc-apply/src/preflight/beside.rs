@@ -1,0 +1,45 @@
+//! The role's policy while runs of other versions of the job still need their part of it.
+
+use crate::desired::Desired;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_emit::iam::INLINE_POLICY_LIMIT;
+use trainc_ir::Plan;
+
+declare_code!(
+    T0648,
+    "policy-too-long-beside",
+    Error,
+    "a role's policy that has no room for two versions of the job"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0648];
+
+/// Says where the policy with what other runs may do is longer than IAM takes.
+pub fn beside(plan: &Plan, desired: &Desired, problems: &mut Problems) {
+    let Some(role) = desired.role.as_ref().filter(|role| !role.beside.is_empty()) else { return };
+    // White space does not count (IAM quotas).
+    let has = role.policy.chars().filter(|c| !c.is_whitespace()).count();
+    if has <= INLINE_POLICY_LIMIT {
+        return;
+    }
+    let runs = text::ticked(&role.beside, "and");
+    let first = role.beside.first().map_or("", String::as_str);
+    let words = format!(
+        "with what {runs} may do the role's policy has {} characters, and IAM takes {}",
+        text::group(has as u64),
+        text::group(INLINE_POLICY_LIMIT as u64)
+    );
+    let span = plan.job.role.as_ref().map_or(plan.job.span, |role| role.span);
+    problems.push(
+        Diagnostic::new(&T0648, span, words)
+            .help(format!(
+                "apply again once that run is over, or end it with `trainc stop MANIFEST --run {first}`"
+            ))
+            .note("a run that goes on keeps what it may do: nothing is taken from under it")
+            .fact("characters", has as u64)
+            .fact("limit_characters", INLINE_POLICY_LIMIT as u64),
+    );
+}

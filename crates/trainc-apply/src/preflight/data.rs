@@ -1,0 +1,202 @@
+//! Buckets, data, keys, secrets, the image, and file systems that exist already.
+
+use super::facts::Facts;
+use super::{is_missing, seen};
+use crate::account::Bucket;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::Plan;
+
+declare_code!(T0628, "bucket-missing", Error, "a bucket that is not there");
+declare_code!(T0629, "bucket-elsewhere", Error, "a bucket of another region");
+declare_code!(T0630, "channel-empty", Error, "an input without any data behind it");
+declare_code!(T0631, "key-unusable", Error, "a key that is not there or not enabled");
+declare_code!(T0634, "image-missing", Error, "an image that its registry does not have");
+declare_code!(T0635, "secret-missing", Error, "a secret that the account does not have");
+declare_code!(T0637, "file-system-missing", Error, "a file system that is not there or not available");
+declare_code!(T0638, "file-system-zone", Error, "a file system in a zone where no subnet of the job is");
+
+declare_code!(T0642, "bucket-of-others", Warning, "a bucket of another account");
+
+pub(super) static CODES: &[&Code] = &[&T0628, &T0629, &T0630, &T0631, &T0634, &T0635, &T0637, &T0638, &T0642];
+
+pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    buckets(plan, facts, problems);
+    for data in &facts.data {
+        let bucket = crate::desired::split_uri(&data.uri).map_or("", |(bucket, _)| bucket);
+        let found = facts.buckets.get(bucket).and_then(|(_, seen)| seen.as_ref()?.as_ref().ok());
+        let known = found.is_some();
+        if found.is_some_and(|found| elsewhere(plan, found).is_some()) {
+            // Nobody sees its objects from here, and it is said that they must be elsewhere.
+            continue;
+        }
+        let Some(objects) = seen(&data.seen, &format!("the data at `{}`", data.uri), data.span, problems)
+        else {
+            continue;
+        };
+        if objects.is_empty() && known {
+            problems.push(
+                Diagnostic::new(
+                    &T0630,
+                    data.span,
+                    format!("nothing lies at `{}`, which `{}` reads", data.uri, data.name),
+                )
+                .help(format!("aws s3 ls {}", data.uri))
+                .note("the job would start its instances, and fail while it downloads"),
+            );
+        }
+    }
+    keys(plan, facts, problems);
+    let span = plan.job.image.as_ref().map_or(plan.job.span, |image| image.uri.span().unwrap_or(image.span));
+    if is_missing(&facts.image).is_some() {
+        let uri = plan.image.as_ref().map(|image| image.uri.as_str()).unwrap_or_default();
+        problems.push(
+            Diagnostic::new(&T0634, span, format!("the registry has no image `{uri}`"))
+                .note("ecr DescribeImages: the repository or the tag is not there"),
+        );
+    } else {
+        seen(&facts.image, "the image", span, problems);
+    }
+    for (arn, found) in &facts.secrets {
+        let span = arn.span_or(plan.job.span);
+        if is_missing(found).is_some() {
+            problems.push(Diagnostic::new(&T0635, span, format!("there is no secret `{}`", arn.value)).note(
+                "the container would fail at its start: it fetches the secret before the program runs",
+            ));
+        } else {
+            seen(found, "the secret", span, problems);
+        }
+    }
+    file_systems(plan, facts, problems);
+}
+
+fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    let account = facts.account.as_str();
+    let region = plan.job.region.value().map_or("", String::as_str);
+    for (name, (span, found)) in &facts.buckets {
+        if is_missing(found).is_some() {
+            problems.push(
+                Diagnostic::new(&T0628, *span, format!("there is no bucket `{name}`"))
+                    .help(format!("aws s3 mb s3://{name} --region {region}")),
+            );
+            continue;
+        }
+        let Some(bucket) = seen(found, &format!("the bucket `{name}`"), *span, problems) else { continue };
+        if let Some(there) = elsewhere(plan, bucket) {
+            problems.push(
+                Diagnostic::new(
+                    &T0629,
+                    *span,
+                    format!("the bucket `{name}` is in {there}, and the job in {region}"),
+                )
+                .note("input data must be in the job's region (CreateTrainingJob, S3DataSource), and an upload elsewhere fails: `BucketRegionError: bucket must be in the same region as the job`")
+                .fact("region", there),
+            );
+        }
+        if bucket.foreign {
+            problems.push(of_others(name, *span, account));
+        }
+    }
+}
+
+/// The region of a bucket that is not in the job's. Asked elsewhere, S3 redirects, and its answer may name the region.
+fn elsewhere<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
+    let region = plan.job.region.value().map_or("", String::as_str);
+    match bucket.region.as_deref() {
+        Some(there) => Some(there).filter(|there| *there != region),
+        None => bucket.moved.then_some("another region"),
+    }
+}
+
+/// Data of other accounts can be read where their policies allow it. A name that holds the account's own number is one
+/// that somebody else took first: what the job would write there is theirs.
+fn of_others(name: &str, span: Span, account: &str) -> Diagnostic {
+    let one = Diagnostic::new(&T0642, span, format!("the bucket `{name}` belongs to another account than {account}"))
+        .note("S3 lets you see it, and answers 403 to whoever expects that your account owns it (HeadBucket, ExpectedBucketOwner)");
+    if !account.is_empty() && name.contains(account) {
+        return one.severity(Severity::Error).note(
+            "its name holds your account's number: somebody else took it, and would get what the job writes",
+        );
+    }
+    one.note(
+        "its owner's policy must let the job's role in, and so must the policy of the key that encrypts it",
+    )
+}
+
+fn keys(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    for (key, found) in &facts.keys {
+        let span = key.span_or(plan.job.span);
+        if is_missing(found).is_some() {
+            problems.push(Diagnostic::new(&T0631, span, format!("there is no key `{}`", key.value)));
+            continue;
+        }
+        let Some(there) = seen(found, "the key", span, problems) else { continue };
+        if there.state != "Enabled" {
+            problems.push(Diagnostic::new(
+                &T0631,
+                span,
+                format!("the key `{}` is {}, not enabled", key.value, there.state),
+            ));
+        }
+    }
+}
+
+fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    let subnets = facts.subnets.as_ref().and_then(|found| found.as_ref().ok());
+    for (id, found) in &facts.file_systems {
+        let span = id.span_or(plan.job.span);
+        if is_missing(found).is_some() {
+            problems.push(Diagnostic::new(
+                &T0637,
+                span,
+                format!("the account has no file system `{}` in this region", id.value),
+            ));
+            continue;
+        }
+        let Some(system) = seen(found, "the file system", span, problems) else { continue };
+        if !matches!(system.lifecycle.as_str(), "AVAILABLE" | "UPDATING") {
+            problems.push(
+                Diagnostic::new(
+                    &T0637,
+                    span,
+                    format!("the file system `{}` is {}", id.value, system.lifecycle),
+                )
+                .note("a job can mount it when it is AVAILABLE"),
+            );
+        }
+        mount(plan, &id.value, system.mount.as_deref(), problems);
+        let apart = subnets.is_some_and(|subnets| {
+            !system.subnets.is_empty() && subnets.iter().all(|subnet| !system.subnets.contains(&subnet.id))
+        });
+        if apart {
+            problems.push(
+                Diagnostic::new(
+                    &T0638,
+                    span,
+                    format!("the file system is in {}, and the job has no subnet there", system.subnets.join(", ")),
+                )
+                .severity(trainc_diag::Severity::Warning)
+                .note("traffic between zones costs money and time; the job's subnet should be the file system's (developer guide, \"Give SageMaker access to your data in Amazon FSx\")"),
+            );
+        }
+    }
+}
+
+/// The mount name that was written, against the one that the service knows.
+fn mount(plan: &Plan, id: &str, there: Option<&str>, problems: &mut Problems) {
+    let storage = plan.job.storage.iter().find(|storage| storage.id.value().is_some_and(|known| known == id));
+    let Some(storage) = storage else { return };
+    let (Some(written), Some(there)) = (storage.mount.val(), there) else { return };
+    if written.value.trim_matches('/') != there {
+        problems.push(
+            Diagnostic::new(
+                &T0637,
+                written.span_or(storage.span),
+                format!("the file system `{id}` mounts as `{there}`, not `{}`", written.value),
+            )
+            .help(format!("mount=\"{there}\""))
+            .note("the job's path on Lustre begins with the mount name; a wrong one is refused when the job starts"),
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! What trainc made for the job and the manifest no longer names.
+
+use crate::account::FileSystem;
+use crate::diff::other_users;
+use crate::strays::Stray;
+use trainc_catalog::prices;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Plan;
+
+declare_code!(
+    T0649,
+    "mount-lost",
+    Warning,
+    "a run that goes on without a file system that it was started with"
+);
+declare_code!(
+    T0644,
+    "file-system-unnamed",
+    Warning,
+    "a file system of the job that its manifest no longer names"
+);
+
+declare_code!(
+    T0668,
+    "sweep-left-behind",
+    Warning,
+    "a job that its sweep no longer makes, and what was made for it"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];
+
+/// Says of each job that the sweep no longer makes what is there of it, and the command that takes it away.
+pub fn strays(plan: &Plan, strays: &[Stray], problems: &mut Problems) {
+    let region = plan.job.region.value().map_or("", String::as_str);
+    for stray in strays {
+        let job = &stray.job;
+        let runs = stray.running.iter().map(|(run, status)| format!("training job `{run}` ({status})"));
+        let systems = stray.file_systems.iter().map(|system| {
+            let monthly = monthly_usd(region, system);
+            let others = other_users(&system.tags, job);
+            let said = match monthly {
+                _ if !others.is_empty() => format!(" (which {} keeps)", text::ticked(&others, "or")),
+                Some(usd) => format!(" ({} a month)", text::dollars(usd)),
+                None => String::new(),
+            };
+            format!("file system `{}`{said}", system.id)
+        });
+        let role = stray.role.iter().map(|role| format!("role `{role}`"));
+        let all: Vec<String> = runs.chain(systems).chain(role).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let stays = if all.len() == 1 { "stays" } else { "stay" };
+        let words = format!("the sweep no longer makes `{job}`: its {} {stays}", text::list(&all, "and"));
+        let mut one = Diagnostic::new(&T0668, plan.job.name.span().unwrap_or(plan.job.span), words)
+            .help(format!("trainc destroy MANIFEST --job {job}"))
+            .note("an edit of a manifest takes nothing away; if another manifest describes that job, it is that one's")
+            .fact("job", job.as_str());
+        if !stray.file_systems.is_empty() {
+            one = one.note("a file system goes with `--delete-data`, with all that is in it");
+        }
+        problems.push(one);
+    }
+}
+
+/// Says of file systems that a run goes on without, by their ids: trainc makes no other for it.
+pub fn lost(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems) {
+    let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
+    for id in systems {
+        problems.push(
+            Diagnostic::new(&T0649, span, format!("`{run}` goes on without `{id}`, which is gone"))
+                .help(format!(
+                    "end it with `trainc stop MANIFEST --run {run}`, then `trainc apply MANIFEST --new-run` makes the file system again"
+                ))
+                .note("a job mounts its file systems when it starts: one that is made now it cannot use")
+                .fact("file_system", id.as_str())
+                .fact("training_job", run),
+        );
+    }
+}
+
+/// Says of each file system that is left that it is, and what it costs where the price is known.
+pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
+    let region = plan.job.region.value().map_or("", String::as_str);
+    let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
+    for system in systems {
+        let before = system.tags.get("trainc:resource").and_then(|tag| tag.strip_prefix("file-system/"));
+        let monthly = monthly_usd(region, system);
+        let cost =
+            monthly.map_or_else(String::new, |usd| format!(": {} a month", trainc_diag::text::dollars(usd)));
+        let what = before.map_or_else(String::new, |name| format!(", storage `{name}`,"));
+        let named = |storage: &trainc_ir::Storage| storage.name.value().map(String::as_str) == before;
+        let (words, note) = if plan.job.storage.iter().any(named) {
+            ("is this job's as well, beside the one that it uses", "that deletes it with all that is in it")
+        } else {
+            (
+                "is this job's, and no longer in the manifest",
+                "that deletes it with all that is in it; under its old name in the manifest it is used again",
+            )
+        };
+        let job = plan.job.name.value().map_or("", String::as_str);
+        let others = other_users(&system.tags, job);
+        let said = format!("`{}`{what} {words}: it stays{cost}", system.id);
+        let diagnostic = Diagnostic::new(&T0644, span, said);
+        let diagnostic = if others.is_empty() {
+            let delete =
+                format!("aws fsx delete-file-system --file-system-id {} --region {region}", system.id);
+            diagnostic.help(delete).note(note)
+        } else {
+            let uses = if others.len() == 1 { "uses" } else { "use" };
+            diagnostic
+                .help("trainc destroy MANIFEST: this job leaves it to them, with all else that it has")
+                .note(format!("{} {uses} it, too", text::ticked(&others, "and")))
+        };
+        let mut diagnostic =
+            diagnostic.fact("file_system", system.id.as_str()).fact("capacity_gib", system.capacity_gib);
+        if let Some(usd) = monthly {
+            diagnostic = diagnostic.fact("usd_per_month", usd);
+        }
+        problems.push(diagnostic);
+    }
+}
+
+/// What a file system costs for a month, US dollars: its GiB at the price of its deployment.
+pub(crate) fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
+    let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
+    let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
+    Some(system.capacity_gib as f64 * price.usd_per_gb_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_that_is_not_known_is_not_said() {
+        let mut system = FileSystem {
+            capacity_gib: 1_200,
+            storage_type: "SSD".to_owned(),
+            deployment: Some("PERSISTENT_2".to_owned()),
+            throughput: Some(125),
+            ..FileSystem::default()
+        };
+        let price = prices::lustre("us-east-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
+        assert_eq!(monthly_usd("us-east-1", &system), Some(1_200.0 * price.usd_per_gb_month));
+        system.deployment = None;
+        assert_eq!(monthly_usd("us-east-1", &system), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! What a job asks of its account: room in quotas, addresses of S3, data behind its inputs; each with its place.
+
+use super::facts::Data;
+use super::room::Limit;
+use crate::account::{Association, Caller, FileSystem, TrainingJob};
+use crate::desired::{Desired, WantedFileSystem};
+use crate::diff;
+use crate::observed::ObservedFileSystem;
+use crate::prospect::Prospect;
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_catalog::quotas::{self, Quota, Usage};
+use trainc_diag::source::Span;
+use trainc_ir::{Cluster, Plan};
+
+/// What is known of the account when questions are chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// What the plan needs.
+    pub desired: &'a Desired,
+    /// For each file system of it, what there is.
+    pub systems: &'a [ObservedFileSystem],
+    /// GiB of Lustre that the account has beside them, by type of deployment.
+    pub taken: &'a BTreeMap<String, u64>,
+    /// Runs of the job that were looked at.
+    pub described: &'a [TrainingJob],
+}
+
+impl Prospect {
+    /// What questions are chosen by.
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            caller: &self.caller,
+            desired: &self.desired,
+            systems: &self.observed.file_systems,
+            taken: &self.taken,
+            described: &self.observed.runs.described,
+        }
+    }
+}
+
+/// The quotas that the job comes near to. A file system that is there, and large enough, takes no more of one.
+pub(super) fn wanted(plan: &Plan, view: View<'_>) -> Vec<Limit> {
+    let Some(cluster) = &plan.job.cluster else { return Vec::new() };
+    let span = cluster.instance.span().unwrap_or(cluster.span);
+    let nodes_span = cluster.nodes.span().unwrap_or(span);
+    let nodes = plan.job.instances().unwrap_or(0) as f64;
+    // What runs now is counted for a cluster of one type only.
+    let is_shared = cluster.groups.is_empty();
+    let kinds: Vec<(&str, f64, Span)> = if is_shared {
+        cluster.instance.value().map(|kind| (kind.as_str(), nodes, nodes_span)).into_iter().collect()
+    } else {
+        by_kind(cluster)
+    };
+    let spot = cluster.spot.is_some();
+    let mut out = Vec::new();
+    let mut add = |quota: Option<Quota>, wanted: f64, is_shared: bool, span: Span| {
+        out.extend(quota.map(|quota| Limit {
+            quota,
+            wanted,
+            taken: 0.0,
+            is_shared,
+            seen: None,
+            is_default: false,
+            span,
+        }));
+    };
+    let planned = cluster.training_plan.value().is_some();
+    if !kinds.is_empty() && !planned && nodes > 0.0 {
+        for (kind, count, span) in kinds {
+            let usage = if spot { Usage::Spot } else { Usage::OnDemand };
+            add(quotas::instance(kind, usage), count, is_shared, span);
+            if cluster.warm_pool_seconds.get().is_some() {
+                add(quotas::instance(kind, Usage::WarmPool), count, false, span);
+            }
+        }
+        let (each, all) = if spot {
+            ("instances-per-spot-job", "instances-across-spot-jobs")
+        } else {
+            ("instances-per-job", "instances-across-jobs")
+        };
+        add(quotas::general(each), nodes, false, nodes_span);
+        add(quotas::general(all), nodes, is_shared, nodes_span);
+    }
+    if let Some(seconds) = cluster.max_run_seconds.val() {
+        add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
+    }
+    // File systems that are made beside this one take of the same quota.
+    let mut beside: BTreeMap<&str, f64> = BTreeMap::new();
+    for (system, there) in file_systems(view) {
+        let has = there.map_or(0, |(there, _)| there.capacity_gib);
+        let kind = system.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
+        let Some((quota, _)) = quotas::lustre(kind) else { continue };
+        let of_quota = |other: &str| quotas::lustre(other).is_some_and(|(other, _)| other.code == quota.code);
+        let others: u64 = view.taken.iter().filter(|(kind, _)| of_quota(kind)).map(|(_, gib)| gib).sum();
+        let before = beside.iter().filter(|(kind, _)| of_quota(kind)).map(|(_, gib)| gib).sum::<f64>();
+        let wanted = system.create.storage_capacity as f64;
+        *beside.entry(kind).or_default() += wanted.max(has as f64);
+        if has >= system.create.storage_capacity {
+            continue;
+        }
+        let place = plan.job.storage.iter().find(|storage| storage.name.value() == Some(&system.name));
+        let span = place.map_or(span, |storage| storage.capacity_bytes.span().unwrap_or(storage.span));
+        let taken = others as f64 + before;
+        out.push(Limit { quota, wanted, taken, is_shared: false, seen: None, is_default: false, span });
+    }
+    out
+}
+
+/// Instances of each type over all groups, with the place of the first group that has it.
+fn by_kind(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
+    let mut out: Vec<(&str, f64, Span)> = Vec::new();
+    for group in &cluster.groups {
+        let (Some(kind), Some(nodes)) = (group.instance.value(), group.nodes.get()) else { continue };
+        match out.iter_mut().find(|(other, ..)| other == kind) {
+            Some((_, count, _)) => *count += nodes as f64,
+            None => out.push((kind, nodes as f64, group.nodes.span().unwrap_or(group.span))),
+        }
+    }
+    out
+}
+
+/// Every address of S3 in the manifest, with its place.
+pub(crate) fn places(plan: &Plan) -> Vec<(String, Span)> {
+    let job = &plan.job;
+    let mut out = Vec::new();
+    let mut add = |field: &trainc_ir::Field<String>, fallback: Span| {
+        out.extend(field.val().map(|val| (val.value.clone(), val.span_or(fallback))));
+    };
+    for channel in &job.channels {
+        for field in [&channel.s3, &channel.manifest, &channel.augmented_manifest] {
+            add(field, channel.span);
+        }
+    }
+    for storage in &job.storage {
+        for link in storage.imports.iter().chain(&storage.exports) {
+            add(&link.s3, link.span);
+        }
+    }
+    if let Some(checkpoint) = &job.checkpoint {
+        add(&checkpoint.s3, checkpoint.span);
+    }
+    if let Some(output) = &job.output {
+        add(&output.s3, output.span);
+    }
+    if let Some(program) = &job.program {
+        add(&program.s3, program.span);
+        add(&program.upload, program.span);
+    }
+    out
+}
+
+/// File systems that trainc makes, each with the one that is there and its links.
+fn file_systems(
+    view: View<'_>,
+) -> impl Iterator<Item = (&WantedFileSystem, Option<(&FileSystem, &[Association])>)> {
+    let both = view.desired.file_systems.iter().zip(view.systems);
+    both.map(|(wanted, found)| {
+        let live = diff::live_file_system(&found.systems);
+        (wanted, live.map(|system| (system, found.associations.as_slice())))
+    })
+}
+
+/// Addresses that a file system is linked with already, without a slash at their ends: the service has looked at them, and
+/// what a job reads lies in the file system, whether it still lies in S3 or not.
+pub(super) fn linked(view: View<'_>) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    for (wanted, there) in file_systems(view) {
+        let Some((system, found)) = there else { continue };
+        let links = wanted.associations.iter().filter_map(|link| diff::linked(link, &system.id, found));
+        let whole = links.filter(|link| link.lifecycle == "AVAILABLE");
+        out.extend(whole.map(|link| link.s3.trim_end_matches('/').to_owned()));
+    }
+    out
+}
+
+/// Addresses that the manifest links with file systems that trainc makes, as [`linked`] writes them.
+pub(super) fn links(plan: &Plan) -> BTreeSet<String> {
+    let all = plan.job.storage.iter().flat_map(|storage| storage.imports.iter().chain(&storage.exports));
+    all.filter_map(|link| Some(link.s3.value()?.trim_end_matches('/').to_owned())).collect()
+}
+
+/// What the job reads: nothing there is a mistake.
+pub(super) fn inputs(plan: &Plan) -> Vec<Data> {
+    let mut out = Vec::new();
+    let mut add = |name: &str, field: &trainc_ir::Field<String>, fallback: Span| {
+        let Some(val) = field.val() else { return };
+        out.push(Data {
+            name: name.to_owned(),
+            uri: val.value.clone(),
+            seen: None,
+            span: val.span_or(fallback),
+        });
+    };
+    for channel in &plan.job.channels {
+        let name = channel.name.value().map_or("", String::as_str);
+        for field in [&channel.s3, &channel.manifest, &channel.augmented_manifest] {
+            add(name, field, channel.span);
+        }
+    }
+    for storage in &plan.job.storage {
+        let name = storage.name.value().map_or("", String::as_str);
+        for link in &storage.imports {
+            add(name, &link.s3, link.span);
+        }
+    }
+    if let Some(program) = &plan.job.program {
+        add("program", &program.s3, program.span);
+    }
+    out
+}

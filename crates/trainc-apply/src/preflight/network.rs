@@ -1,0 +1,331 @@
+//! Subnets, security groups, zones: the job finds its machines, the machines find each other and the file system.
+
+use super::facts::Facts;
+use super::{is_missing, seen};
+use crate::account::{Endpoint, GroupRule, RouteTable, SecurityGroup, Subnet};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::{Network, Plan};
+
+declare_code!(T0622, "zone-without-instances", Error, "subnets in zones that do not offer the instance type");
+declare_code!(T0623, "subnet-missing", Error, "a subnet that the account does not have");
+declare_code!(T0624, "subnet-full", Error, "a subnet with too few free addresses");
+declare_code!(T0625, "security-group-missing", Error, "a security group that the account does not have");
+declare_code!(T0626, "lustre-ports-closed", Error, "security groups that do not let Lustre through");
+declare_code!(T0627, "efa-self-rule-missing", Error, "security groups that do not let EFA through");
+declare_code!(T0640, "s3-unreachable", Error, "subnets from which S3 cannot be reached");
+declare_code!(T0639, "network-split", Error, "subnets and security groups of different networks");
+
+pub(super) static CODES: &[&Code] = &[&T0622, &T0623, &T0624, &T0625, &T0626, &T0627, &T0639, &T0640];
+
+/// Addresses that an instance takes (developer guide, "Give SageMaker training jobs access to resources in your
+/// Amazon VPC").
+const ADDRESSES: u64 = 2;
+const ADDRESSES_EFA: u64 = 5;
+
+/// The ports of Lustre (FSx for Lustre user guide, "File system access control with Amazon VPC").
+const LUSTRE_PORTS: [(i64, i64); 2] = [(988, 988), (1018, 1023)];
+
+pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    let Some(network) = &plan.job.network else { return };
+    let subnets_span = network.subnets_span.unwrap_or(network.span);
+    let groups_span = network.security_groups_span.unwrap_or(network.span);
+    if let Some(fault) = is_missing(&facts.subnets) {
+        let (span, name) = named(&network.subnets, &fault.message, subnets_span);
+        problems.push(
+            Diagnostic::new(&T0623, span, format!("the account has no subnet {name} in this region"))
+                .note(format!("ec2 DescribeSubnets: {}", fault.message)),
+        );
+    }
+    if let Some(fault) = is_missing(&facts.groups) {
+        let (span, name) = named(&network.security_groups, &fault.message, groups_span);
+        problems.push(
+            Diagnostic::new(&T0625, span, format!("the account has no security group {name} in this region"))
+                .note(format!("ec2 DescribeSecurityGroups: {}", fault.message)),
+        );
+    }
+    let subnets = seen(&facts.subnets, "the subnets", subnets_span, problems);
+    let groups = seen(&facts.groups, "the security groups", groups_span, problems);
+    let zones = seen(&facts.zones, "the zones of the instance type", subnets_span, problems);
+    if let Some(subnets) = subnets {
+        if let Some(zones) = zones {
+            offered(plan, subnets, zones, subnets_span, problems);
+        }
+        room(plan, network, subnets, subnets_span, problems);
+        routes(plan, network, subnets, facts, problems);
+        if let Some(groups) = groups {
+            one_network(network, subnets, groups, problems);
+        }
+    }
+    if let Some(groups) = groups {
+        if plan.job.storage.iter().any(|storage| storage.kind.value().is_some_and(|kind| kind == "lustre")) {
+            lustre(plan, groups, groups_span, problems);
+        }
+        let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
+        let several = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes > 1);
+        if efa && several {
+            efa_rules(plan, groups, groups_span, problems);
+        }
+    }
+}
+
+/// Where the default route of a subnet leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Out of the network, through something that has an address for it.
+    Out,
+    /// To an internet gateway: a job's interfaces have no public address, so nothing comes back.
+    Gateway,
+    /// Nowhere.
+    None,
+    /// No table says it.
+    Unknown,
+}
+
+/// The table of a subnet: its own, else the main one.
+fn table_of<'a>(subnet: &Subnet, tables: &'a [RouteTable]) -> Option<&'a RouteTable> {
+    let own = tables.iter().find(|table| table.subnets.contains(&subnet.id));
+    own.or_else(|| tables.iter().find(|table| table.is_main))
+}
+
+pub(super) fn way_out(subnet: &Subnet, tables: &[RouteTable]) -> Way {
+    let Some(table) = table_of(subnet, tables) else { return Way::Unknown };
+    match table.routes.iter().find(|route| route.destination == "0.0.0.0/0") {
+        None => Way::None,
+        Some(route) if route.target.starts_with("igw-") => Way::Gateway,
+        Some(_) => Way::Out,
+    }
+}
+
+/// Whether an endpoint leads the subnets of a table to the service.
+fn leads(endpoint: &Endpoint, table: &RouteTable) -> bool {
+    endpoint.state.eq_ignore_ascii_case("available")
+        && (endpoint.route_tables.contains(&table.id) || endpoint.private_dns)
+}
+
+/// Each subnet needs a way to S3: the job reads its data and writes its model through it.
+fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, problems: &mut Problems) {
+    let span = network.subnets_span.unwrap_or(network.span);
+    let Some(tables) = seen(&facts.routes, "the route tables of the subnets", span, problems) else { return };
+    let shut: Vec<(&Subnet, Way)> = subnets
+        .iter()
+        .map(|subnet| (subnet, way_out(subnet, tables)))
+        .filter(|(_, way)| matches!(way, Way::Gateway | Way::None))
+        .collect();
+    if shut.is_empty() {
+        return;
+    }
+    let Some(endpoints) = seen(&facts.endpoints, "the endpoints of the network", span, problems) else {
+        return;
+    };
+    let region = plan.job.region.value().map_or("", String::as_str);
+    for (subnet, way) in shut {
+        let Some(table) = table_of(subnet, tables) else { continue };
+        if endpoints.iter().any(|endpoint| leads(endpoint, table)) {
+            continue;
+        }
+        let place = network.subnets.iter().find(|val| val.value == subnet.id);
+        let place = place.map_or(span, |val| val.span_or(span));
+        let (message, severity) = if way == Way::None {
+            (
+                format!(
+                    "nothing leads from `{}` to S3: `{}` has no default route, and no endpoint of S3",
+                    subnet.id, table.id
+                ),
+                Severity::Error,
+            )
+        } else {
+            (
+                format!(
+                    "from `{}` only an internet gateway leads out, and a job has no public address",
+                    subnet.id
+                ),
+                Severity::Warning,
+            )
+        };
+        problems.push(
+            Diagnostic::new(&T0640, place, message)
+                .severity(severity)
+                .help(format!(
+                    "aws ec2 create-vpc-endpoint --region {region} --vpc-id {} --service-name com.amazonaws.{region}.s3 --route-table-ids {}",
+                    subnet.vpc, table.id
+                ))
+                .note("the job reads its data and writes its model through the subnet (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\"); a NAT gateway does as well")
+                .fact("route_table", table.id.as_str()),
+        );
+    }
+}
+
+/// Which of the written values a service's text speaks of.
+fn named(written: &[trainc_ir::Val<String>], said: &str, fallback: Span) -> (Span, String) {
+    match written.iter().find(|val| said.contains(&val.value)) {
+        Some(val) => (val.span_or(fallback), format!("`{}`", val.value)),
+        None => (fallback, "of these".to_owned()),
+    }
+}
+
+fn offered(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, problems: &mut Problems) {
+    // A file system stands in the first subnet's zone, and the job goes there.
+    let made = plan.job.storage.iter().any(|storage| storage.id.value().is_none());
+    let usable: Vec<&Subnet> = if made { subnets.iter().take(1).collect() } else { subnets.iter().collect() };
+    if usable.is_empty() || usable.iter().any(|subnet| zones.contains(&subnet.zone_id)) {
+        return;
+    }
+    let kind =
+        plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).cloned().unwrap_or_default();
+    let mut here: Vec<&str> = usable.iter().map(|subnet| subnet.zone_id.as_str()).collect();
+    here.sort_unstable();
+    here.dedup();
+    let diagnostic = Diagnostic::new(
+        &T0622,
+        span,
+        format!("`{kind}` is not offered in {}, where the subnets are", text::list(&here, "and")),
+    )
+    .fact("zones", zones.to_vec());
+    problems.push(if zones.is_empty() {
+        diagnostic.note("no zone of this region offers it (ec2 DescribeInstanceTypeOfferings)")
+    } else {
+        diagnostic.note(format!(
+            "zones that offer it: {} (ec2 DescribeInstanceTypeOfferings)",
+            text::list(zones, "and")
+        ))
+    });
+}
+
+fn room(plan: &Plan, network: &Network, subnets: &[Subnet], span: Span, problems: &mut Problems) {
+    let Some(nodes) = plan.job.instances() else { return };
+    let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
+    let each = if efa { ADDRESSES_EFA } else { ADDRESSES };
+    let needed = nodes * each;
+    let Some(best) = subnets.iter().max_by_key(|subnet| subnet.free_addresses) else { return };
+    if best.free_addresses >= needed {
+        return;
+    }
+    let written = network.subnets.iter().find(|val| val.value == best.id);
+    problems.push(
+        Diagnostic::new(
+            &T0624,
+            written.map_or(span, |val| val.span_or(span)),
+            format!(
+                "`{}` has {} free addresses, and {} need {needed}",
+                best.id,
+                best.free_addresses,
+                text::count(nodes, "instance")
+            ),
+        )
+        .note(format!(
+            "an instance takes {each} addresses{} (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\")",
+            if efa { " with EFA" } else { "" }
+        ))
+        .fact("free", best.free_addresses)
+        .fact("needed", needed),
+    );
+}
+
+fn one_network(network: &Network, subnets: &[Subnet], groups: &[SecurityGroup], problems: &mut Problems) {
+    let Some(first) = subnets.first() else { return };
+    for (id, vpc) in subnets
+        .iter()
+        .map(|subnet| (&subnet.id, &subnet.vpc))
+        .chain(groups.iter().map(|group| (&group.id, &group.vpc)))
+        .filter(|(_, vpc)| **vpc != first.vpc)
+    {
+        let all = network.subnets.iter().chain(&network.security_groups);
+        let span = all
+            .into_iter()
+            .find(|val| val.value == *id)
+            .map_or(network.span, |val| val.span_or(network.span));
+        problems.push(
+            Diagnostic::new(&T0639, span, format!("`{id}` is in {vpc}, and `{}` in {}", first.id, first.vpc))
+                .note("the subnets and security groups of a job belong to one network (CreateTrainingJob, VpcConfig)"),
+        );
+    }
+}
+
+fn opens(rule: &GroupRule, from: i64, to: i64, groups: &[SecurityGroup]) -> bool {
+    let protocol = rule.protocol == "-1" || rule.protocol == "tcp" || rule.protocol == "6";
+    let ports = rule.protocol == "-1"
+        || (rule.from_port.is_none_or(|port| port <= from) && rule.to_port.is_none_or(|port| port >= to));
+    // A range of addresses may hold the file system: it is not for us to say that it does not.
+    let other =
+        !rule.ranges.is_empty() || rule.groups.iter().any(|id| groups.iter().any(|group| group.id == *id));
+    protocol && ports && other
+}
+
+/// The command that adds rules to a group, whole: what each lets through, to and from the group itself.
+fn authorize(way: &str, region: &str, id: &str, rules: &[String]) -> String {
+    let rules: Vec<String> =
+        rules.iter().map(|rule| format!("'{rule},UserIdGroupPairs=[{{GroupId={id}}}]'")).collect();
+    let rules = rules.join(" ");
+    format!(
+        "aws ec2 authorize-security-group-{way} --region {region} --group-id {id} --ip-permissions {rules}"
+    )
+}
+
+fn lustre(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
+    type Rules = fn(&SecurityGroup) -> &Vec<GroupRule>;
+    let ways: [(&str, &str, Rules); 2] =
+        [("in", "ingress", |group| &group.ingress), ("out", "egress", |group| &group.egress)];
+    let region = plan.job.region.value().map_or("", String::as_str);
+    let id = groups.first().map_or("sg-…", |group| group.id.as_str());
+    let (mut closed, mut commands) = (Vec::new(), Vec::new());
+    for (way, verb, rules) in ways {
+        let mut missing = Vec::new();
+        for (from, to) in LUSTRE_PORTS {
+            if !groups.iter().flat_map(rules).any(|rule| opens(rule, from, to, groups)) {
+                let ports = if from == to { from.to_string() } else { format!("{from}-{to}") };
+                closed.push(format!("{ports} {way}"));
+                missing.push(format!("IpProtocol=tcp,FromPort={from},ToPort={to}"));
+            }
+        }
+        if !missing.is_empty() {
+            commands.push(authorize(verb, region, id, &missing));
+        }
+    }
+    if closed.is_empty() {
+        return;
+    }
+    problems.push(
+        Diagnostic::new(&T0626, span, format!("Lustre needs TCP {}, which no rule allows", text::list(&closed, "and")))
+            .help(commands.join(" && "))
+            .note("FSx refuses CreateFileSystem otherwise: \"do not permit Lustre LNET network traffic on port 988\"")
+            .note("an outbound rule for all traffic to 0.0.0.0/0, as new groups have it, is enough for the way out"),
+    );
+}
+
+fn efa_rules(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
+    let itself = |group: &SecurityGroup, rules: &[GroupRule]| {
+        rules.iter().any(|rule| rule.protocol == "-1" && rule.groups.contains(&group.id))
+    };
+    let mut lacking = Vec::new();
+    for (way, fine) in [
+        ("inbound", groups.iter().any(|group| itself(group, &group.ingress))),
+        ("outbound", groups.iter().any(|group| itself(group, &group.egress))),
+    ] {
+        if !fine {
+            lacking.push(way);
+        }
+    }
+    if lacking.is_empty() {
+        return;
+    }
+    let id = groups.first().map_or("sg-…", |group| group.id.as_str());
+    let region = plan.job.region.value().map_or("", String::as_str);
+    let all = ["IpProtocol=-1".to_owned()];
+    let commands: Vec<String> = lacking
+        .iter()
+        .map(|way| authorize(if *way == "outbound" { "egress" } else { "ingress" }, region, id, &all))
+        .collect();
+    problems.push(
+        Diagnostic::new(
+            &T0627,
+            span,
+            format!("no security group lets all traffic to and from itself: {} is missing", text::list(&lacking, "and")),
+        )
+        .help(commands.join(" && "))
+        .note("EFA traffic has no ports: the group must allow all of it to itself, and an outbound rule to 0.0.0.0/0 is not that")
+        .note("without it NCCL falls back to TCP or hangs at the first collective (aws/aws-ofi-nccl#161)"),
+    );
+}

@@ -1,0 +1,121 @@
+//! Room: quotas against what the job needs and what runs now.
+
+use super::facts::Facts;
+use super::room::Limit;
+use super::seen;
+use std::collections::BTreeMap;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::Plan;
+
+declare_code!(T0621, "quota-too-small", Error, "a quota of the account that the job does not fit into");
+
+pub(super) static CODES: &[&Code] = &[&T0621];
+
+pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    let cluster = plan.job.cluster.as_ref();
+    let span = cluster.map_or(plan.job.span, |cluster| cluster.span);
+    let used = seen(&facts.running, "what runs now", span, problems).copied().unwrap_or_default();
+    for limit in &facts.limits {
+        let Some(has) = seen(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
+        else {
+            continue;
+        };
+        let taken = if limit.is_shared { used.instances as f64 } else { limit.taken };
+        if limit.wanted + taken > *has {
+            let in_use = match taken {
+                0.0 => String::new(),
+                // Only the newest of the running jobs are looked at.
+                _ if limit.is_shared && !used.is_all => {
+                    format!(", at least {} of them in use now", amount(taken, &limit.quota.unit))
+                }
+                _ => format!(", {} of them in use now", amount(taken, &limit.quota.unit)),
+            };
+            let what = format!("is {}{in_use}, and the job needs", amount(*has, &limit.quota.unit));
+            let region = plan.job.region.value().map_or("", String::as_str);
+            problems.push(too_small(limit, region, &what, *has, taken, facts.waits));
+        }
+    }
+}
+
+/// What the jobs of one command ask of the account's limits together: each may fit alone.
+#[derive(Clone, Debug, Default)]
+pub struct Together(BTreeMap<(String, String), (f64, Vec<String>)>);
+
+fn key(plan: &Plan, limit: &Limit) -> (String, String) {
+    (plan.job.region.value().cloned().unwrap_or_default(), limit.quota.code.clone().unwrap_or_default())
+}
+
+impl Together {
+    /// What the jobs that were added ask of a limit, in its unit.
+    pub fn before(&self, plan: &Plan, limit: &Limit) -> f64 {
+        self.0.get(&key(plan, limit)).map_or(0.0, |(sum, _)| *sum)
+    }
+
+    /// Adds a job to those before it; where it does not fit beside them, says so and leaves it out. Only for a job that
+    /// is to be started and fits alone.
+    pub fn add(&mut self, plan: &Plan, facts: &Facts, problems: &mut Problems) {
+        let used = facts.running_instances();
+        let region = plan.job.region.value().cloned().unwrap_or_default();
+        let shared = || facts.limits.iter().filter(|limit| limit.is_shared);
+        let mut fits = true;
+        for limit in shared() {
+            let Some(Ok(has)) = limit.seen else { continue };
+            let Some((before, jobs)) = self.0.get(&key(plan, limit)) else { continue };
+            if limit.wanted + used <= has && limit.wanted + used + before > has {
+                let what = format!(
+                    "is {}, and beside {} for {} the job needs",
+                    amount(has, &limit.quota.unit),
+                    amount(*before, &limit.quota.unit),
+                    text::ticked(jobs, "and"),
+                );
+                problems.push(too_small(limit, &region, &what, has, used + before, facts.waits));
+                fits = facts.waits;
+            }
+        }
+        for limit in shared().filter(|_| fits) {
+            let (sum, jobs) = self.0.entry(key(plan, limit)).or_default();
+            *sum += limit.wanted;
+            jobs.extend(plan.job.name.value().cloned());
+        }
+    }
+}
+
+/// A limit that is too small; where what takes the room goes by itself and the user waits for that, no mistake.
+fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, waits: bool) -> Diagnostic {
+    let code = limit.quota.code.clone().unwrap_or_default();
+    let service = &limit.quota.service;
+    let needed = amount(limit.wanted, &limit.quota.unit);
+    let one =
+        Diagnostic::new(&T0621, limit.span, format!("the quota `{}` {what} {needed}", limit.quota.name))
+            .note("AWS answers in hours to days, and an approved raise takes up to 30 minutes to hold")
+            .fact("quota", code.as_str())
+            .fact("value", has)
+            .fact("needed", limit.wanted)
+            .fact("in_use", taken);
+    let raise = format!(
+        "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {} --region {region}",
+        text::short(limit.wanted + taken)
+    );
+    if limit.wanted > has {
+        return one.help(raise);
+    }
+    if waits && limit.is_shared {
+        return one.severity(Severity::Warning).note("`--wait-for-capacity` waits until there is room");
+    }
+    let one = one.help(raise);
+    if limit.is_shared {
+        return one.note("`apply --wait-for-capacity 2h` waits until other jobs have ended");
+    }
+    one.note("or take away a file system that nobody needs: `aws fsx describe-file-systems` lists them")
+}
+
+fn amount(value: f64, unit: &str) -> String {
+    let whole = std::time::Duration::try_from_secs_f64(value.max(0.0)).unwrap_or_default().as_secs();
+    match unit {
+        "seconds" => text::duration(whole),
+        "instances" => text::count(whole, "instance"),
+        other => format!("{} {other}", text::group(whole)),
+    }
+}

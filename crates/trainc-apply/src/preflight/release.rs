@@ -1,0 +1,84 @@
+//! `delete-after-job`: whether the caller may delete what goes with the job, asked before anything is made.
+
+use super::facts::Facts;
+use super::seen;
+use crate::account::{Caller, Question};
+use crate::desired::Desired;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Plan;
+
+declare_code!(
+    T0641,
+    "release-not-allowed",
+    Warning,
+    "a file system that the caller may not delete after the job"
+);
+
+pub(super) static CODES: &[&Code] = &[&T0641];
+
+/// What deletes a file system with its links.
+const ACTIONS: [&str; 2] = ["fsx:DeleteFileSystem", "fsx:DeleteDataRepositoryAssociation"];
+
+/// What the caller is asked about; nothing where no file system goes with the job.
+pub(super) fn questions(desired: &Desired, caller: &Caller) -> Vec<Question> {
+    let partition = caller.partition();
+    let place = format!("arn:{partition}:fsx:{}:{}", desired.region, desired.account);
+    let mut out = Vec::new();
+    for system in desired.file_systems.iter().filter(|system| system.delete_after_job) {
+        let kinds = [("file-system", true), ("association", !system.associations.is_empty())];
+        for (action, (kind, asked)) in ACTIONS.iter().zip(kinds) {
+            if asked {
+                out.push(Question {
+                    action: (*action).to_owned(),
+                    resource: format!("{place}:{kind}/*"),
+                    context: vec![("aws:ResourceTag/trainc:job".to_owned(), desired.job.clone())],
+                });
+            }
+        }
+    }
+    out
+}
+
+/// The caller as IAM knows it: the role behind a session, if it has no path. Nothing is asked of an account's root, which
+/// no policy binds.
+pub(super) fn principal(caller: &Caller) -> Option<String> {
+    if caller.arn.ends_with(":root") {
+        return None;
+    }
+    let Some((_, session)) = caller.arn.split_once(":assumed-role/") else { return Some(caller.arn.clone()) };
+    let role = session.split('/').next().unwrap_or(session);
+    Some(format!("arn:{}:iam::{}:role/{role}", caller.partition(), caller.account))
+}
+
+pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
+    let Some(storage) = plan.job.storage.iter().find(|one| one.delete_after_job.get() == Some(true)) else {
+        return;
+    };
+    let span = storage.delete_after_job.span().unwrap_or(storage.span);
+    let Some(answers) = seen(&facts.release, "whether you may delete it after the job", span, problems)
+    else {
+        return;
+    };
+    let mut lacking: Vec<&str> = answers
+        .iter()
+        .filter(|(_, allowed)| !allowed)
+        .map(|(question, _)| question.action.as_str())
+        .collect();
+    lacking.sort_unstable();
+    lacking.dedup();
+    if lacking.is_empty() {
+        return;
+    }
+    problems.push(
+        Diagnostic::new(
+            &T0641,
+            span,
+            format!("you may not do {}, so the file system stays after the job", text::ticked(&lacking, "or")),
+        )
+        .help("trainc catalog permissions apply --manifest MANIFEST")
+        .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until somebody does, it is billed by the hour")
+        .fact("actions", lacking.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>()),
+    );
+}

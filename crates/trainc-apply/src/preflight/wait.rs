@@ -1,0 +1,75 @@
+//! Waiting for room before anything that costs is made: a file system is billed by the second, and of no use to a job that
+//! a quota keeps waiting.
+
+use super::room::{Room, Running};
+use crate::calls::Call;
+use crate::cloud::{Clock, Observe};
+use crate::diff::{Action, Target};
+use crate::fault::{Class, Fault};
+use crate::ledger::{Cause, Item, Telling};
+use crate::observed::Look;
+use crate::patience::{Patience, Wait};
+use crate::prospect::Prospect;
+use std::cell::Cell;
+use std::time::Duration;
+use trainc_diag::text;
+use trainc_ir::Plan;
+
+impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
+    /// Where the user waits for capacity and a file system is still to be made, waits until what runs now leaves the job
+    /// its room in the quotas that can be read. The look for what follows, with the rest of the user's patience; none
+    /// where it was waited in vain, and told.
+    pub async fn wait_for_room(
+        &self,
+        plan: &Plan,
+        prospect: &Prospect,
+        telling: Telling<'_>,
+    ) -> Option<Look<'a, C, K>> {
+        let Some(most) = self.patience.capacity else { return Some(*self) };
+        let costs = |kind: &str, action: &Action| kind == "file-system" && *action == Action::Create;
+        let (Target::Start(name), true) =
+            (&prospect.target, prospect.changes.iter().any(|change| costs(change.kind, &change.action)))
+        else {
+            return Some(*self);
+        };
+        let item = Item::new("training-job", name);
+        let mut wait = Wait::start(self.clock, most);
+        while let Some(full) = self.full(plan, prospect).await {
+            let seconds = wait.seconds(self.clock);
+            if wait.is_over(self.clock) {
+                let fault = Fault::of(Call::CreateTrainingJob, Class::Quota, &full);
+                telling.failed(&item, Cause::Waited { fault, seconds });
+                for system in &prospect.desired.file_systems {
+                    telling.left(Item::new("file-system", &system.name));
+                }
+                return None;
+            }
+            telling.retrying(&item, &full, seconds, wait.retry(self.clock, &self.patience));
+            wait.scarce(self.clock, &self.patience).await;
+        }
+        let left = most.saturating_sub(Duration::from_secs(wait.seconds(self.clock)));
+        Some(Look { patience: Patience { capacity: Some(left), ..self.patience }, ..*self })
+    }
+
+    /// The quota that what runs now keeps the job out of, as the service words it; none where there is room, where the job
+    /// alone needs more, or where nobody can tell: then the job itself will.
+    async fn full(&self, plan: &Plan, prospect: &Prospect) -> Option<String> {
+        let asked = Cell::new(0);
+        let look = Look { asked: Some(&asked), ..*self };
+        let Room { limits, running, .. } = look.room(plan, prospect.view(), 0).await;
+        let Some(Ok(Running { instances, .. })) = running else { return None };
+        let taken = instances as f64;
+        limits.iter().filter(|limit| limit.is_shared).find_map(|limit| {
+            let Some(Ok(has)) = limit.seen else { return None };
+            (limit.wanted <= has && limit.wanted + taken > has).then(|| {
+                format!(
+                    "The quota '{}' is {} Instances, with current utilization of {} Instances and a request delta of {} Instances",
+                    limit.quota.name,
+                    text::short(has),
+                    text::short(taken),
+                    text::short(limit.wanted)
+                )
+            })
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! What would happen: the account observed and compared, before anything is written.
+
+use super::account::{Caller, Subnet};
+use super::cloud::{Answer, Clock, Observe};
+use super::desired::Desired;
+use super::diff::{self, Action, Change, Choices, Obstacle, Target};
+use super::fault::Fault;
+use super::observed::{Look, Observed, ObservedFileSystem};
+use futures_util::join;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_ir::Plan;
+
+/// What the account has, and what a plan would change in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prospect {
+    /// Who asks.
+    pub caller: Caller,
+    /// What the plan needs.
+    pub desired: Desired,
+    /// What there is.
+    pub observed: Observed,
+    /// What would be done, one line for each resource.
+    pub changes: Vec<Change>,
+    /// Which training job is meant.
+    pub target: Target,
+    /// How many calls that took.
+    pub calls: usize,
+    /// GiB of Lustre that the account has by type of deployment, beside what the job has.
+    pub taken: BTreeMap<String, u64>,
+}
+
+/// What could be seen of an account, and what could not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survey {
+    /// What would be done. Where reads were refused, what they ask about is as if it were not there: good for looking at
+    /// the rest, and never for writing.
+    pub prospect: Option<Prospect>,
+    /// Why something was not seen: each action that the caller lacks once, after what ended the look, if anything did.
+    pub faults: Vec<Fault>,
+}
+
+impl Survey {
+    /// What stands in the way of what was seen: what runs may not be judged from a part of them.
+    pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
+        let unseen = self.faults.iter().any(|fault| fault.call.row().service == "sagemaker");
+        let all = self.prospect.iter().flat_map(Prospect::obstacles);
+        all.filter(move |(change, _)| !(unseen && change.kind == "training-job"))
+    }
+}
+
+impl Prospect {
+    /// What stands in the way, in the order of the plan.
+    pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
+        let stopped = |kind: &str| {
+            self.changes.iter().any(|change| change.kind == kind && matches!(change.action, Action::Stop(_)))
+        };
+        // Whose the policy is, its role says.
+        let with_role = stopped("role");
+        self.changes.iter().filter_map(move |change| match change.action {
+            Action::Stop(obstacle) => {
+                Some((change, obstacle)).filter(|_| !with_role || change.kind != "role-policy")
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether the account is as the plan wants it.
+    pub fn is_empty(&self) -> bool {
+        diff::is_empty(&self.changes)
+    }
+
+    /// Names of the file systems that the manifest lets go with the job (`delete-after-job`) and that are there, where the
+    /// job has completed: they are billed until somebody takes them away.
+    pub fn outlasting(&self) -> Vec<&str> {
+        let latest = self.observed.runs.latest.as_ref().map(|(job, _)| job.status.as_str());
+        if latest != Some("Completed") || !matches!(self.target, Target::Attach(_)) {
+            return Vec::new();
+        }
+        let pairs = self.desired.file_systems.iter().zip(&self.observed.file_systems);
+        let there = pairs.filter(|(wanted, found)| {
+            let live = diff::live_file_system(&found.systems);
+            wanted.delete_after_job && live.is_some_and(|live| diff::uses(&live.tags, &self.desired.job))
+        });
+        there.map(|(wanted, _)| wanted.name.as_str()).collect()
+    }
+
+    /// Whether the run that is meant is over.
+    pub fn is_settled(&self, choices: Choices) -> bool {
+        diff::is_settled(&self.desired, &self.observed, choices)
+    }
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Looks at the account for a checked plan; nothing where the cluster is not SageMaker's. The first read that fails is
+    /// the end.
+    pub async fn prospect(&self, plan: &Plan, choices: Choices) -> Result<Option<Prospect>, Fault> {
+        let survey = self.survey(plan, choices).await;
+        match survey.faults.into_iter().next() {
+            Some(fault) => Err(fault),
+            None => Ok(survey.prospect),
+        }
+    }
+
+    /// The same as far as it goes: all reads are made that can be, also where some of them are refused.
+    pub async fn survey(&self, plan: &Plan, choices: Choices) -> Survey {
+        self.survey_beside(plan, choices, &[], async |_, _| ()).await.0
+    }
+
+    /// The same, and something else that is looked at meanwhile, as soon as the account is known: with a look that gathers
+    /// no refusals, and with what was answered first, the subnets among it.
+    pub(super) async fn survey_beside<T>(
+        &self,
+        plan: &Plan,
+        choices: Choices,
+        subnets: &[String],
+        beside: impl AsyncFnOnce(Look<'_, C, K>, First<'_>) -> T,
+    ) -> (Survey, Option<T>) {
+        let (asked, refused) = (Cell::new(0), RefCell::default());
+        let look = Look { asked: Some(&asked), refused: Some(&refused), ..*self };
+        let found = look.compared(plan, choices, subnets, beside).await;
+        let mut faults = refused.into_inner();
+        // Who answers first is chance.
+        faults.sort_by(|a, b| (a.call, &a.about).cmp(&(b.call, &b.about)));
+        let mut known = BTreeSet::new();
+        faults.retain(|fault| known.insert(fault.action()));
+        let (prospect, seen) = match found {
+            Ok(found) => found.unzip(),
+            Err(fault) => {
+                faults.insert(0, fault);
+                (None, None)
+            }
+        };
+        let prospect = prospect.map(|prospect| Prospect { calls: asked.get(), ..prospect });
+        (Survey { prospect, faults }, seen)
+    }
+
+    async fn compared<T>(
+        &self,
+        plan: &Plan,
+        choices: Choices,
+        subnets: &[String],
+        beside: impl AsyncFnOnce(Look<'_, C, K>, First<'_>) -> T,
+    ) -> Result<Option<(Prospect, T)>, Fault> {
+        let (caller, mut heads) =
+            join!(self.ask(async |cloud| cloud.caller_identity().await), self.heads(plan, subnets));
+        // Whoever cannot say who it is has been refused everything else for the same reason.
+        let caller = caller?;
+        let Some(mut desired) = Desired::of(plan, &caller) else { return Ok(None) };
+        let taken = heads.taken(&desired);
+        let first = First {
+            taken: &taken,
+            caller: &caller,
+            desired: &desired,
+            subnets: heads.subnets.take(),
+            starts: heads.has_no_runs(&desired),
+            systems: heads.systems_of(&desired),
+        };
+        let quiet = Look { refused: None, ..*self };
+        let (observed, seen) = join!(self.observe_after(heads, &desired, choices), beside(quiet, first));
+        let observed = observed?;
+        if let Some(found) = &observed.role {
+            desired.run_as(&found.role.arn);
+            if let Some(policy) = &found.policy {
+                desired.run_beside(policy, &observed.runs.beside);
+            }
+        }
+        let changes = diff::diff(&desired, &observed, choices);
+        let target = diff::target(&desired, &observed.runs, choices);
+        Ok(Some((Prospect { caller, desired, observed, changes, target, calls: 0, taken }, seen)))
+    }
+}
+
+/// What is known of an account once it is known which one it is.
+#[derive(Debug)]
+pub(super) struct First<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// What the plan needs.
+    pub desired: &'a Desired,
+    /// GiB of Lustre in use by type of deployment.
+    pub taken: &'a BTreeMap<String, u64>,
+    /// The subnets, where they were asked for.
+    pub subnets: Option<Answer<Vec<Subnet>>>,
+    /// Whether it is certain already that the job is to be started.
+    pub starts: bool,
+    /// For each file system of the plan what there is, without its links; nothing where nobody may look.
+    pub systems: Option<Vec<ObservedFileSystem>>,
+}

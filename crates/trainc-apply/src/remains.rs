@@ -1,0 +1,368 @@
+//! What there is of a job in an account, and what would become of each when it is taken away: pure but for the look.
+
+use super::account::{Association, FileSystem, JobSummary, TrainingJob};
+use super::cloud::{Answer, Clock, Observe};
+use super::desired::{Desired, split_uri};
+use super::diff;
+use super::fault::{Class, Fault};
+use super::ledger::Item;
+use super::observed::{Look, ObservedRole};
+use super::patience::absent;
+use super::preflight::monthly_usd;
+use trainc_emit::iam::POLICY_NAME;
+use trainc_emit::{WORKER_BINARY, WORKER_CONFIG};
+
+/// What there is of a job, and what becomes of each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remains {
+    /// The job, by the tag that its resources carry.
+    pub job: String,
+    /// What the names of its runs begin with.
+    pub stem: String,
+    /// The region: prices are its own.
+    pub region: String,
+    /// Training jobs of this job that are not over: stopped.
+    pub running: Vec<TrainingJob>,
+    /// File systems with this job's tags, with their links.
+    pub file_systems: Vec<(FileSystem, Vec<Association>)>,
+    /// Of them, those that the manifest lets go with the job (`delete-after-job`): ids.
+    pub released: Vec<String>,
+    /// Whether nobody is asked: what goes with its job goes because the manifest says so.
+    pub unasked: bool,
+    /// What a running job that is not ours by its tags uses, and the job: the id of a file system, the name of the
+    /// role, the `s3://bucket/key` of an upload.
+    pub in_use: Vec<(String, String)>,
+    /// The role.
+    pub role: Option<ObservedRole>,
+    /// The role that has the name and is not ours.
+    pub foreign_role: Option<ObservedRole>,
+    /// The SageMaker SDK's default bucket of the account, where it is there: trainc makes it where it is missing, and jobs
+    /// of others lie in it.
+    pub bucket: Option<String>,
+    /// Source archives and files of the worker: bucket and key.
+    pub objects: Vec<(String, String)>,
+    /// Uploads of these that a crash left unfinished: bucket, key and id. Their parts are billed and not seen.
+    pub uploads: Vec<(String, String, String)>,
+}
+
+/// What a user agreed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// File systems go with all that is in them.
+    pub delete_data: bool,
+}
+
+/// One line of what destroy does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Removal {
+    /// What.
+    pub item: Item,
+    /// `stop`, `delete`, `leave` (to the others that use it), `keep`.
+    pub action: &'static str,
+    /// Why.
+    pub because: String,
+    /// What it costs for a month while it stays, US dollars, where it does and the price is known.
+    pub usd_per_month: Option<f64>,
+}
+
+/// The most source archives that one look finds.
+const MOST_OBJECTS: usize = 1_000;
+
+impl Remains {
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+            && self.file_systems.is_empty()
+            && self.role.is_none()
+            && self.objects.is_empty()
+            && self.uploads.is_empty()
+    }
+
+    /// Whether the manifest lets a file system go with the job.
+    pub(super) fn releases(&self, id: &str) -> bool {
+        self.released.iter().any(|released| released == id)
+    }
+
+    /// The running job of somebody else that uses something: an id, a name, an address.
+    pub fn user(&self, what: &str) -> Option<&str> {
+        self.in_use.iter().find(|(used, _)| used == what).map(|(_, job)| job.as_str())
+    }
+
+    /// The other jobs that share a file system: it is theirs as well, and stays.
+    pub fn sharers<'a>(&self, system: &'a FileSystem) -> Vec<&'a str> {
+        diff::other_users(&system.tags, &self.job)
+    }
+
+    /// Whether something that would go stays because a job that is not ours uses it.
+    pub fn is_held(&self, consent: Consent) -> bool {
+        let shared = |id: &str| {
+            let mut all = self.file_systems.iter();
+            all.any(|(system, _)| system.id == id && !self.sharers(system).is_empty())
+        };
+        let kept = |id: &str| shared(id) || !consent.delete_data && !self.releases(id);
+        let data = |id: &str| self.file_systems.iter().any(|(system, _)| system.id == id);
+        self.in_use.iter().any(|(used, _)| !(data(used) && kept(used)))
+    }
+
+    /// Whether somebody else's policies are in the role.
+    pub fn is_shared(&self) -> bool {
+        self.role.as_ref().is_some_and(|found| theirs(found).is_some())
+    }
+
+    /// Only the file systems that the manifest lets go with the job, where no job of anybody runs on them.
+    #[must_use]
+    pub fn only_released(mut self) -> Self {
+        let (released, in_use) = (std::mem::take(&mut self.released), std::mem::take(&mut self.in_use));
+        let mut file_systems = std::mem::take(&mut self.file_systems);
+        file_systems.retain(|(system, _)| released.contains(&system.id) && self.running.is_empty());
+        let (job, stem, region) = (self.job, self.stem, self.region);
+        Self { job, stem, region, file_systems, released, in_use, unasked: true, ..Self::default() }
+    }
+
+    /// What becomes of each, in the order in which it is done.
+    pub fn removals(&self, consent: Consent) -> Vec<Removal> {
+        let line = |kind: &'static str, name: &str, action: &'static str, because: String| Removal {
+            item: Item::new(kind, name),
+            action,
+            because,
+            usd_per_month: None,
+        };
+        let mut out = Vec::new();
+        for job in &self.running {
+            out.push(line("training-job", &job.name, "stop", format!("it is {}", job.status)));
+        }
+        for (system, links) in &self.file_systems {
+            let sharers = self.sharers(system);
+            if !sharers.is_empty() {
+                let uses = if sharers.len() == 1 { "uses" } else { "use" };
+                let because = format!("{} {uses} it, too", trainc_diag::text::ticked(&sharers, "and"));
+                out.push(line("file-system", &system.id, "leave", because));
+                continue;
+            }
+            let keep = if let Some(job) = self.user(&system.id) {
+                Some(format!("{job} reads it"))
+            } else if consent.delete_data || self.releases(&system.id) {
+                None
+            } else {
+                Some("it holds data: `--delete-data` deletes it with all that is in it".to_owned())
+            };
+            let action = if keep.is_some() { "keep" } else { "delete" };
+            if keep.is_none() {
+                for link in links {
+                    out.push(line("association", &link.id, "delete", unlinked(system, link)));
+                }
+            }
+            let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
+            let size =
+                format!("{said}{} GiB, with all data in it", trainc_diag::text::group(system.capacity_gib));
+            let usd_per_month = keep.as_ref().and_then(|_| monthly_usd(&self.region, system));
+            let keep = keep.map(|why| match usd_per_month {
+                Some(usd) => format!("{why}; it costs {} a month", trainc_diag::text::dollars(usd)),
+                None => why,
+            });
+            let one = line("file-system", &system.id, action, keep.unwrap_or(size));
+            out.push(Removal { usd_per_month, ..one });
+        }
+        if let Some(found) = &self.role {
+            let name = found.role.name.as_str();
+            let (action, because) = if let Some(job) = self.user(name) {
+                ("keep", format!("{job} runs as it, and has no tag `trainc:job` of this job"))
+            } else if let Some(more) = theirs(found) {
+                ("keep", format!("somebody added {more} to it"))
+            } else {
+                ("delete", "no running job but this one's runs as it".to_owned())
+            };
+            out.push(line("role", name, action, because));
+        }
+        if let Some(found) = &self.foreign_role {
+            let because = format!("it belongs to {}", diff::owner(&found.role.tags));
+            out.push(line("role", &found.role.name, "keep", because));
+        }
+        for (bucket, key) in &self.objects {
+            let (kind, because) = kind_of(key);
+            let uri = format!("s3://{bucket}/{key}");
+            let (action, because) = match self.user(&uri) {
+                Some(job) => ("keep", format!("{because} that {job} was started with")),
+                None => ("delete", because.to_owned()),
+            };
+            out.push(line(kind, &uri, action, because));
+        }
+        if let Some(bucket) = &self.bucket {
+            let because = "the SageMaker SDK's default bucket: what others keep in it is theirs";
+            out.push(line("bucket", bucket, "keep", because.to_owned()));
+        }
+        for (bucket, key, _) in &self.uploads {
+            let because = "an upload that was never finished".to_owned();
+            out.push(line(kind_of(key).0, &format!("s3://{bucket}/{key}"), "delete", because));
+        }
+        out
+    }
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Everything that carries the job's tags, also what this manifest no longer names, and what lies in the `homes` of
+    /// its uploads (`s3://bucket/prefix`).
+    pub async fn remains(&self, desired: &Desired, homes: &[String]) -> Answer<Remains> {
+        let mut out = Remains {
+            job: desired.job.clone(),
+            stem: desired.stem.clone(),
+            region: desired.region.clone(),
+            ..Remains::default()
+        };
+        out.running = self.ours_running(&desired.stem, &desired.job).await?;
+        for system in self.ask(async |cloud| cloud.file_systems().await).await? {
+            let ours = diff::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
+            if ours {
+                let goes =
+                    desired.file_systems.iter().filter(|wanted| wanted.delete_after_job).any(|wanted| {
+                        let resource = wanted.create.tags.iter().find(|tag| tag.key == "trainc:resource");
+                        resource.is_some_and(|tag| diff::is_resource(&system.tags, &desired.job, &tag.value))
+                    });
+                if goes {
+                    out.released.push(system.id.clone());
+                }
+                let links = self.associations(&system.id).await?;
+                out.file_systems.push((system, links));
+            }
+        }
+        // Also where the manifest names a role of its own by now: the one that was made before is ours still.
+        let found = match (self.role_named(&desired.role_name).await, &desired.role) {
+            (Err(Fault { class: Class::Denied, .. }), None) => None,
+            (found, _) => found?,
+        };
+        if let Some(found) =
+            found.filter(|found| desired.role.is_some() || found.role.arn != desired.role_arn)
+        {
+            if diff::is_ours(&found.role.tags, &desired.job) {
+                out.role = Some(found);
+            } else if desired.role.is_some() {
+                out.foreign_role = Some(found);
+            }
+        }
+        for (bucket, prefix) in homes.iter().filter_map(|home| split_uri(home)) {
+            let prefix = format!("{}/", prefix.trim_end_matches('/'));
+            let found = absent(
+                self.ask(async |cloud| cloud.objects(bucket, &prefix, MOST_OBJECTS, None).await).await,
+            )?;
+            let ours = found.unwrap_or_default().into_iter().filter(|object| is_upload(&prefix, &object.key));
+            out.objects.extend(ours.map(|object| (bucket.to_owned(), object.key)));
+            // Whoever may not list them leaves them to a lifecycle rule of the bucket.
+            let left = self.ask(async |cloud| cloud.uploads(bucket, &prefix).await).await.unwrap_or_default();
+            let ours = left.into_iter().filter(|(key, _)| is_upload(&prefix, key));
+            out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
+        }
+        if let Some(name) = &desired.bucket {
+            // Nothing becomes of it, so nothing hangs on whether it may be looked at.
+            let there = self.owned(name, &desired.account).await.is_ok_and(|bucket| !bucket.foreign);
+            out.bucket = there.then(|| name.clone());
+        }
+        out.in_use = self.users(&out).await?;
+        Ok(out)
+    }
+
+    /// Runs of the job that are not over.
+    pub async fn ours_running(&self, stem: &str, name: &str) -> Answer<Vec<TrainingJob>> {
+        let mut out = Vec::new();
+        for summary in self.running(stem).await? {
+            if let Some((job, tags)) = self.job(&summary.name).await?
+                && diff::is_ours(&tags, name)
+                && !job.is_over()
+            {
+                out.push(job);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Jobs of this name that may not be over.
+    pub async fn running(&self, stem: &str) -> Answer<Vec<JobSummary>> {
+        let mut listed = self.ask(async |cloud| cloud.training_jobs(stem).await).await?;
+        listed.retain(|one| {
+            one.name.starts_with(stem) && !matches!(one.status.as_str(), "Completed" | "Failed" | "Stopped")
+        });
+        Ok(listed)
+    }
+
+    /// What running jobs that are not ours use of what there is, also those of our name that lost their tags.
+    pub(super) async fn users(&self, remains: &Remains) -> Answer<Vec<(String, String)>> {
+        let mut out = Vec::new();
+        if remains.file_systems.is_empty() && remains.role.is_none() && remains.objects.is_empty() {
+            return Ok(out);
+        }
+        let mut running = self.ask(async |cloud| cloud.running_jobs(true).await).await?;
+        for one in self.running(&remains.stem).await? {
+            if running.iter().all(|known| known.name != one.name) {
+                running.push(one);
+            }
+        }
+        for one in running.iter().filter(|one| remains.running.iter().all(|ours| ours.name != one.name)) {
+            let found = absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?;
+            let Some(job) = found.filter(|job| !job.is_over()) else { continue };
+            out.extend(remains.used_by(&job).into_iter().map(|used| (used, one.name.clone())));
+        }
+        Ok(out)
+    }
+}
+
+impl Remains {
+    /// What a job names in its request: ids, names and addresses as in `in_use`.
+    fn used_by(&self, job: &TrainingJob) -> Vec<String> {
+        let inputs = job.request.get("InputDataConfig").map(ToString::to_string).unwrap_or_default();
+        let systems = self.file_systems.iter().map(|(system, _)| system.id.clone());
+        let mut out: Vec<String> = systems.filter(|id| inputs.contains(id.as_str())).collect();
+        let arn = job.request.get("RoleArn").and_then(|arn| arn.as_str()).unwrap_or_default();
+        let role = self.role.as_ref().filter(|found| arn == found.role.arn);
+        out.extend(role.map(|found| found.role.name.clone()));
+        let request = job.request.to_string();
+        let uris = self.objects.iter().map(|(bucket, key)| format!("s3://{bucket}/{key}"));
+        // A channel names the folder, which holds a digest and nothing else.
+        out.extend(uris.filter(|uri| uri.rsplit_once('/').is_some_and(|(dir, _)| request.contains(dir))));
+        out
+    }
+}
+
+/// What becomes of the files of a link when it goes with its file system.
+fn unlinked(system: &FileSystem, link: &Association) -> String {
+    let goes = format!("its file system {} goes", system.id);
+    if link.export.is_empty() {
+        return format!("{goes}; it exports nothing: what was written below {} is in no bucket", link.path);
+    }
+    // Only a link that works exports, and how far it is nobody asks the account.
+    let stands = match link.lifecycle.as_str() {
+        "AVAILABLE" => String::new(),
+        state => format!("it is {state} and may export nothing now; "),
+    };
+    format!(
+        "{goes}; {stands}changes below {} that are not yet exported to {} are lost, what is there stays",
+        link.path, link.s3
+    )
+}
+
+/// Policies that somebody else added to a role: it is theirs as well.
+pub(super) fn theirs(found: &ObservedRole) -> Option<String> {
+    let inline = found.inline.iter().filter(|policy| *policy != POLICY_NAME);
+    let more: Vec<&String> = inline.chain(&found.attached).collect();
+    (!more.is_empty()).then(|| trainc_diag::text::ticked(&more, "and"))
+}
+
+/// Whether a key is an upload of ours: the digits of a digest below the home, then the name.
+fn is_upload(prefix: &str, key: &str) -> bool {
+    let Some((digest, name)) = key.strip_prefix(prefix).and_then(|rest| rest.split_once('/')) else {
+        return false;
+    };
+    let digits = match name {
+        "sourcedir.tar.gz" => 16,
+        WORKER_BINARY | WORKER_CONFIG => 64,
+        _ => return false,
+    };
+    digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What an upload is, by its key: its kind, and the same in words.
+pub(super) fn kind_of(key: &str) -> (&'static str, &'static str) {
+    if key.ends_with("/sourcedir.tar.gz") {
+        ("source", "a source archive")
+    } else {
+        ("worker", "a file of engine `worker`")
+    }
+}

@@ -1,0 +1,268 @@
+//! The training job: started once, under the name that was decided on before.
+
+use super::{Driver, Mounted};
+use crate::account::{Tags, TrainingJob};
+use crate::calls::Call;
+use crate::cloud::{Clock, Cloud};
+use crate::diff::{self, Action, Obstacle, Target};
+use crate::fault::{Class, Fault};
+use crate::ledger::{Cause, Item};
+use crate::patience::{Wait, absent};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a run is watched that follows one which found no machines, also where the time to wait is over: what was
+/// refused before may be refused again, and who is told that it is applied would not look.
+const LAST: Duration = Duration::from_mins(20);
+
+/// How long a job that may not assume its role yet is tried again when this run wrote nothing: a run before it may
+/// have, a moment ago.
+const OTHERS_UNSEEN: Duration = Duration::from_secs(30);
+
+impl<C: Cloud, K: Clock> Driver<'_, C, K> {
+    pub(super) async fn job(&self, item: &Item, target: &Target, systems: &[Mounted]) -> Option<String> {
+        let result = match target {
+            Target::Attach(name) => self.attach(item, name).await,
+            Target::Start(_) => match self.overtaken().await {
+                Ok(()) => return self.start_somewhere(item, systems).await,
+                Err(cause) => Err(cause),
+            },
+            // The plan was stopped before.
+            Target::Blocked(_) => return None,
+        };
+        self.settle(item, result)
+    }
+
+    /// Looks again, right before the job is started: a file system takes a quarter of an hour, and meanwhile somebody
+    /// may have started another version of the job.
+    async fn overtaken(&self) -> Result<(), Cause> {
+        if self.choices.new_run {
+            return Ok(());
+        }
+        let runs = self.look.runs(self.desired, self.choices).await?;
+        match diff::target(self.desired, &runs, self.choices) {
+            Target::Blocked(Obstacle::OtherDigest) => {
+                Err(Cause::Obstacle(diff::job(self.desired, &runs, self.choices)))
+            }
+            // The start itself looks at its own name.
+            Target::Blocked(_) | Target::Attach(_) | Target::Start(_) => Ok(()),
+        }
+    }
+
+    async fn attach(&self, item: &Item, name: &str) -> Result<String, Cause> {
+        let found = if self.choices.adopt { self.look.job(name).await? } else { None };
+        let Some((job, tags)) = found.filter(|(_, tags)| !diff::is_same(self.desired, tags)) else {
+            self.telling.done(item, "unchanged", None);
+            return Ok(name.to_owned());
+        };
+        let change = diff::foreign(self.desired, &job, &tags);
+        if change.action == Action::Stop(Obstacle::Unlike) {
+            return Err(Cause::Obstacle(change));
+        }
+        self.telling.taking(item, &change);
+        let tags = self.desired.job_tags();
+        self.telling.doing(item, "adopt");
+        self.look.ask(async |cloud| cloud.tag_job(&job.arn, &tags).await).await?;
+        self.telling.done(item, "adopted", None);
+        Ok(name.to_owned())
+    }
+
+    /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines. Each run
+    /// is told of, and fails, under its own name.
+    async fn start_somewhere(&self, item: &Item, systems: &[Mounted]) -> Option<String> {
+        let look = &self.look;
+        let mut item = item.clone();
+        let (mut wait, mut least) = (None, Duration::ZERO);
+        loop {
+            let name = self.settle(&item, self.start(&item, systems).await)?;
+            let Some(most) = look.patience.capacity else { return Some(name) };
+            let wait = wait.get_or_insert_with(|| Wait::start(look.clock, most));
+            match self.settle(&item, self.machines(&item, &name, wait, least).await)? {
+                None => return Some(name),
+                Some(next) => item = Item::new(item.kind, &next),
+            }
+            least = LAST;
+        }
+    }
+
+    /// Waits until a run has its machines, or is over; where it found none, the name of the run that follows it. It is
+    /// watched until the wait is over, and for at least a time of its own.
+    async fn machines(
+        &self,
+        item: &Item,
+        name: &str,
+        wait: &mut Wait,
+        least: Duration,
+    ) -> Result<Option<String>, Cause> {
+        let look = &self.look;
+        let mut own = Wait::start(look.clock, least);
+        loop {
+            let Some(job) = absent(look.ask(async |cloud| cloud.training_job(name).await).await)? else {
+                return Ok(None);
+            };
+            if diff::lacked_capacity(&job) {
+                let reason = job.failure.unwrap_or_default();
+                let next = self.desired.run_of(name).and_then(|run| self.desired.name_of_run(run + 1));
+                let (Some(next), false) = (next, wait.is_over(look.clock)) else {
+                    return Err(Cause::Waited {
+                        fault: unplaced(&reason),
+                        seconds: wait.seconds(look.clock),
+                    });
+                };
+                let retry = wait.retry(look.clock, &look.patience);
+                self.telling.retrying(item, &reason, wait.seconds(look.clock), retry);
+                wait.scarce(look.clock, &look.patience).await;
+                return Ok(Some(next));
+            }
+            let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
+            let is_late = wait.is_over(look.clock) && (least.is_zero() || own.is_over(look.clock));
+            if job.is_over() || !looking || is_late {
+                return Ok(None);
+            }
+            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            own.looked();
+            wait.long(look.clock, &look.patience).await;
+        }
+    }
+
+    /// Looks once more, right after the job was asked for: another version may have been asked for at the same time, and
+    /// neither was there for the other to see. The later one, by its creation time and then by its name, ends its own.
+    async fn contested(&self, item: &Item, job: &TrainingJob) -> Result<(), Cause> {
+        let (look, desired) = (&self.look, self.desired);
+        let mut unseen = self.unseen();
+        let running = loop {
+            let running = look.running(&desired.stem).await?;
+            // Who does not see itself yet may not see the other either.
+            if job.is_over() || unseen.is_over(look.clock) || running.iter().any(|one| one.name == job.name) {
+                break running;
+            }
+            if look.job(&job.name).await?.is_none_or(|(now, _)| now.is_over()) {
+                break running;
+            }
+            self.pause(item, &mut unseen, "until SageMaker lists the job").await?;
+        };
+        for one in running.iter().filter(|one| desired.run_of(&one.name).is_none()) {
+            if (one.created, one.name.as_str()) >= (job.created, job.name.as_str()) {
+                continue;
+            }
+            let Some((other, _)) = self.ours_beside(&one.name).await? else { continue };
+            let name = job.name.as_str();
+            match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
+                Ok(()) => {}
+                // It is over, or ending already.
+                Err(fault) if matches!(fault.class, Class::NotFound | Class::Busy | Class::Invalid) => {}
+                Err(fault) => return Err(fault.into()),
+            }
+            return Err(Cause::Obstacle(diff::overtaken(desired, &other, name)));
+        }
+        Ok(())
+    }
+
+    /// A run of another digest of the job, if it is that and not over. Its tags may show later than it.
+    async fn ours_beside(&self, name: &str) -> Result<Option<(TrainingJob, Tags)>, Cause> {
+        let mut unseen = self.unseen();
+        loop {
+            let Some((job, tags)) = self.look.job(name).await? else { return Ok(None) };
+            if job.is_over() || (tags.is_empty() && unseen.is_over(self.look.clock)) {
+                return Ok(None);
+            }
+            if !tags.is_empty() {
+                return Ok(diff::is_ours(&tags, &self.desired.job).then_some((job, tags)));
+            }
+            unseen.short(self.look.clock, &self.look.patience).await;
+        }
+    }
+
+    async fn start(&self, item: &Item, systems: &[Mounted]) -> Result<String, Cause> {
+        let look = &self.look;
+        let name = item.name.as_str();
+        let mut request = self.desired.request_as(name, systems);
+        if self.choices.new_run {
+            asked_for(&mut request);
+        }
+        let mut unseen = self.unseen();
+        let mut propagation = self.propagation();
+        let mut capacity = look.patience.capacity.map(|most| Wait::start(look.clock, most));
+        let mut made = None;
+        loop {
+            if let Some((job, tags)) = look.job(name).await? {
+                // Tags are read apart from the job, and may show later than it.
+                if tags.is_empty() && made.is_some() && !unseen.is_over(look.clock) {
+                    self.pause(item, &mut unseen, "until SageMaker shows the job's tags").await?;
+                    continue;
+                }
+                if !diff::is_same(self.desired, &tags) {
+                    return Err(Cause::Obstacle(diff::foreign(self.desired, &job, &tags)));
+                }
+                if made.is_some() && !self.choices.new_run {
+                    self.contested(item, &job).await?;
+                }
+                self.telling.done(item, made.unwrap_or("found"), None);
+                return Ok(job.name);
+            }
+            if made.is_some() {
+                let state = match made {
+                    Some("found") => {
+                        "until SageMaker shows the job, whose name it says is taken (ResourceInUse)"
+                    }
+                    _ => "until SageMaker shows the job",
+                };
+                self.pause(item, &mut unseen, state).await?;
+                continue;
+            }
+            self.telling.doing(item, "create");
+            match look.ask(async |cloud| cloud.create_training_job(&request).await).await {
+                Ok(()) => made = Some("created"),
+                Err(fault) if fault.class == Class::Exists => made = Some("found"),
+                Err(fault) if fault.class == Class::NotYet => match propagation.as_mut() {
+                    Some(wait) if !wait.is_over(look.clock) => {
+                        self.telling.waiting(item, "until the role can be assumed", wait.seconds(look.clock));
+                        wait.short(look.clock, &look.patience).await;
+                    }
+                    _ => return Err(fault.into()),
+                },
+                Err(fault) if matches!(fault.class, Class::Quota | Class::Capacity) => {
+                    match capacity.as_mut() {
+                        Some(wait) if !wait.is_over(look.clock) => {
+                            let retry = wait.retry(look.clock, &look.patience);
+                            self.telling.retrying(item, &fault.message, wait.seconds(look.clock), retry);
+                            wait.scarce(look.clock, &look.patience).await;
+                        }
+                        Some(wait) => {
+                            return Err(Cause::Waited { fault, seconds: wait.seconds(look.clock) });
+                        }
+                        None => return Err(fault.into()),
+                    }
+                }
+                Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+            }
+        }
+    }
+
+    /// How long a role that cannot be assumed is waited for: only one that trainc makes, which is right, and may be new.
+    fn propagation(&self) -> Option<Wait> {
+        self.desired.role.as_ref()?;
+        let most = if self.wrote_iam.get() { self.look.patience.unseen } else { OTHERS_UNSEEN };
+        Some(Wait::start(self.look.clock, most))
+    }
+}
+
+/// The most tags of a training job (CreateTrainingJob, `Tags`).
+const MOST_TAGS: usize = 50;
+
+/// Says in a request that the run was asked for, so that it may go on beside another digest of the job.
+fn asked_for(request: &mut Value) {
+    if let Some(tags) =
+        request.get_mut("Tags").and_then(Value::as_array_mut).filter(|tags| tags.len() < MOST_TAGS)
+    {
+        tags.push(json!({"Key": diff::NEW_RUN_TAG, "Value": "true"}));
+    }
+}
+
+/// What ended a run before it began, as an answer: its FailureReason begins with the service's code.
+fn unplaced(reason: &str) -> Fault {
+    const CODES: [&str; 2] = ["CapacityError", "ResourceLimitExceeded"];
+    let said = reason.split_once(": ").filter(|(code, _)| CODES.contains(code));
+    let (code, words) = said.unwrap_or(("CapacityError", reason));
+    Fault::answered(Call::CreateTrainingJob, None, code, words)
+}

@@ -1,0 +1,305 @@
+//! The driver: makes each resource what the plan wants, in the order of their need, from whatever state.
+//!
+//! Every resource goes the same way: look, compare, make the first call that is missing, look again. So a lost
+//! answer, a crash before and a second apply beside are one case: what is there is compared, and taken if it is ours.
+//! The cheap and reversible come first (role, archive), then what costs money for every hour (file systems), and the
+//! job last.
+
+mod job;
+mod role;
+mod storage;
+
+use crate::calls::Call;
+use crate::cloud::{Answer, Clock, Cloud};
+use crate::desired::{Desired, WantedObject};
+use crate::diff::{self, Action, Choices, Target, association_change, role_change};
+use crate::fault::{Class, Fault};
+use crate::ledger::{Cause, Item, Telling};
+use crate::observed::{Look, Observed};
+use crate::patience::Wait;
+use crate::turns::Shared;
+use futures_util::future::join_all;
+use futures_util::join;
+use std::cell::Cell;
+use std::time::Duration;
+
+/// How long something that was there is looked for again before it counts as gone.
+const SEEN_LATE: Duration = Duration::from_secs(30);
+
+/// What is made, and with whose help.
+pub struct Driver<'a, C, K> {
+    /// The account.
+    pub look: Look<'a, C, K>,
+    /// What it must hold.
+    pub desired: &'a Desired,
+    /// What the user chose.
+    pub choices: Choices,
+    /// Who is told.
+    pub telling: Telling<'a>,
+    /// Whether this run has written to IAM: what depends on it may not see that yet.
+    pub wrote_iam: Cell<bool>,
+    /// What other jobs of the same run may be making as well.
+    pub shared: &'a Shared,
+}
+
+/// A file system that is there: its name in the manifest, its id, its mount name.
+pub type Mounted = (String, String, String);
+
+impl<C: Cloud, K: Clock> Driver<'_, C, K> {
+    /// Makes everything. What was done, failed and left stands in the ledger; the name is the job's, once it is there.
+    pub async fn run(&self, target: &Target) -> Option<String> {
+        let desired = self.desired;
+        let (role, uploads) = join!(self.role(), self.uploads());
+        let job = Item::new("training-job", &name_of(target, desired));
+        if role.is_none() || uploads.is_none() {
+            for system in &desired.file_systems {
+                self.telling.left(Item::new("file-system", &system.name));
+            }
+            self.leave(target, job);
+            return None;
+        }
+        match self.lost(target).await {
+            Ok(false) => {}
+            // Nothing that is made now can be mounted by the run that goes on.
+            Ok(true) => return self.job(&job, target, &[]).await,
+            Err(cause) => {
+                self.telling.failed(&job, cause);
+                return None;
+            }
+        }
+        let systems = join_all(desired.file_systems.iter().map(|wanted| self.storage(wanted))).await;
+        let Some(systems) = systems.into_iter().collect::<Option<Vec<Mounted>>>() else {
+            self.leave(target, job);
+            return None;
+        };
+        let systems = match self.kept(target, systems).await {
+            Ok(Some(systems)) => systems,
+            Ok(None) => {
+                self.leave(target, job);
+                return None;
+            }
+            Err(cause) => {
+                self.telling.failed(&job, cause);
+                return None;
+            }
+        };
+        self.job(&job, target, &systems).await
+    }
+
+    /// Whether the run that is there goes on without a file system that it was started with.
+    async fn lost(&self, target: &Target) -> Result<bool, Cause> {
+        if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
+            return Ok(false);
+        }
+        let seen = self.look.observe(self.desired, self.choices).await?;
+        Ok(!diff::lost(self.desired, &seen, self.choices).is_empty())
+    }
+
+    /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a
+    /// quarter of an hour, and meanwhile somebody may have destroyed what was made before it. That is not made again
+    /// behind their back: it is the end, and said. None where something is gone, or could not be mended.
+    async fn kept(&self, target: &Target, systems: Vec<Mounted>) -> Result<Option<Vec<Mounted>>, Cause> {
+        if !matches!(target, Target::Start(_)) {
+            return Ok(Some(systems));
+        }
+        // What was seen before may show late to another look.
+        let mut late = Wait::start(self.look.clock, SEEN_LATE);
+        let seen = loop {
+            let seen = self.look.observe(self.desired, self.choices).await?;
+            let gone = self.gone(&seen, &systems);
+            let Some(first) = gone.first() else { break seen };
+            if late.is_over(self.look.clock) {
+                for item in &gone {
+                    self.telling.failed(item, Cause::Gone);
+                }
+                return Ok(None);
+            }
+            self.pause(first, &mut late, "which was there before").await?;
+        };
+        if let Some(other) = diff::spoiled(self.desired, &seen).into_iter().next() {
+            return Err(Cause::Obstacle(other));
+        }
+        let mut all = true;
+        if let Some(wanted) = &self.desired.role {
+            // Another version may have written its own policy meanwhile.
+            let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
+            all &= steps.is_empty() || self.role().await.is_some();
+        }
+        let mut out = Vec::new();
+        for ((wanted, found), made) in self.desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
+            let linked = wanted.associations.iter().all(|link| {
+                association_change(link, Some(&made.1), &found.associations).action == Action::Unchanged
+            });
+            match if linked { Some(made) } else { self.storage(wanted).await } {
+                Some(made) => out.push(made),
+                None => all = false,
+            }
+        }
+        Ok(all.then_some(out))
+    }
+
+    /// What was there, and is not seen any more.
+    fn gone(&self, seen: &Observed, systems: &[Mounted]) -> Vec<Item> {
+        let desired = self.desired;
+        let mut out = Vec::new();
+        if let Some(wanted) = desired.role.as_ref().filter(|_| seen.role.is_none()) {
+            out.push(Item::new("role", &wanted.create.role_name));
+        }
+        if let Some(name) = desired.bucket.as_ref().filter(|_| !seen.bucket) {
+            out.push(Item::new("bucket", name));
+        }
+        let uploads = desired.uploads.iter().zip(&seen.uploads).filter(|(_, there)| !**there);
+        out.extend(uploads.map(|(object, _)| Item::new(object.kind, &object.uri)));
+        for ((wanted, found), made) in desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
+            if diff::live_file_system(&found.systems).is_none_or(|system| system.id != made.1) {
+                out.push(Item::new("file-system", &wanted.name));
+                continue;
+            }
+            let links = wanted.associations.iter().filter(|link| {
+                association_change(link, Some(&made.1), &found.associations).action == Action::Create
+            });
+            out.extend(links.map(|link| Item::new("association", &link.name)));
+        }
+        out
+    }
+
+    /// Takes over a run that is over, and nothing else: what it needed is needed no more.
+    pub async fn take(&self, target: &Target) -> Option<String> {
+        self.job(&Item::new("training-job", &name_of(target, self.desired)), target, &[]).await
+    }
+
+    /// Says that a job was not started, unless it runs already.
+    fn leave(&self, target: &Target, job: Item) {
+        if matches!(target, Target::Start(_)) {
+            self.telling.left(job);
+        }
+    }
+
+    /// Keeps the record of one resource.
+    fn settle<T>(&self, item: &Item, result: Result<T, Cause>) -> Option<T> {
+        result.map_err(|cause| self.telling.failed(item, cause)).ok()
+    }
+
+    fn late(&self, wait: &Wait, state: impl Into<String>) -> Cause {
+        Cause::Late { state: state.into(), seconds: wait.seconds(self.look.clock) }
+    }
+
+    async fn bucket(&self) -> Option<()> {
+        let Some(name) = &self.desired.bucket else { return Some(()) };
+        let item = Item::new("bucket", name);
+        let turns = self.shared.turns(&item);
+        let _turn = turns.take().await;
+        let account = self.desired.account.as_str();
+        let ensure = async {
+            let seen = async || self.look.bucket(name, account).await;
+            let make = async || self.look.ask(async |cloud| cloud.create_bucket(name).await).await;
+            self.ensure_there(&item, seen, make).await
+        };
+        self.settle(&item, ensure.await)
+    }
+
+    /// The bucket, and what goes into it.
+    async fn uploads(&self) -> Option<()> {
+        let objects = &self.desired.uploads;
+        if self.bucket().await.is_none() {
+            for object in objects {
+                self.telling.left(Item::new(object.kind, &object.uri));
+            }
+            return None;
+        }
+        join_all(objects.iter().map(|object| self.upload(object))).await.into_iter().collect()
+    }
+
+    async fn upload(&self, object: &WantedObject) -> Option<()> {
+        let item = Item::new(object.kind, &object.uri);
+        let ensure = async {
+            let seen = async || self.look.uploaded(object).await;
+            let make = async || self.look.ask(async |cloud| cloud.put_object(&object.upload).await).await;
+            self.ensure_there(&item, seen, make).await
+        };
+        self.settle(&item, ensure.await)
+    }
+
+    /// Something that is there or not, and never differs.
+    async fn ensure_there(
+        &self,
+        item: &Item,
+        seen: impl AsyncFn() -> Answer<bool>,
+        make: impl AsyncFn() -> Answer<()>,
+    ) -> Result<(), Cause> {
+        let mut wait = self.unseen();
+        let mut made = None;
+        loop {
+            if seen().await? {
+                self.telling.done(item, made.unwrap_or("unchanged"), None);
+                return Ok(());
+            }
+            if made.is_some() {
+                let state = match (made, item.kind) {
+                    (Some("found"), "bucket") => {
+                        "until it is seen: S3 says that it is there (BucketAlreadyOwnedByYou)"
+                    }
+                    (Some("found"), _) => "until it is seen: S3 says that it is there (PreconditionFailed)",
+                    _ => "until it can be read back",
+                };
+                self.pause(item, &mut wait, state).await?;
+                continue;
+            }
+            self.telling.doing(item, "create");
+            match make().await {
+                Ok(()) => made = Some("created"),
+                Err(fault) if fault.class == Class::Exists => made = Some("found"),
+                Err(fault) => self.pause_for(item, &mut wait, fault).await?,
+            }
+        }
+    }
+
+    fn unseen(&self) -> Wait {
+        Wait::start(self.look.clock, self.look.patience.unseen)
+    }
+
+    /// Waits for what was done to show.
+    async fn pause(&self, item: &Item, wait: &mut Wait, state: &str) -> Result<(), Cause> {
+        if wait.is_over(self.look.clock) {
+            return Err(self.late(wait, state));
+        }
+        self.telling.waiting(item, state, wait.seconds(self.look.clock));
+        wait.short(self.look.clock, &self.look.patience).await;
+        Ok(())
+    }
+
+    /// Waits where the fault is one that passes; else it is the end.
+    async fn pause_for(&self, item: &Item, wait: &mut Wait, fault: Fault) -> Result<(), Cause> {
+        let passes = match fault.class {
+            Class::Busy | Class::NotYet => true,
+            // What was made a moment ago is not seen by the next call. A bucket of the user's is not made here.
+            Class::NotFound => {
+                let uploads = matches!(fault.call, Call::PutObject | Call::CreateMultipartUpload);
+                !uploads || self.desired.bucket.is_some()
+            }
+            _ => false,
+        };
+        if !passes || wait.is_over(self.look.clock) {
+            return Err(fault.into());
+        }
+        self.telling.waiting(item, &fault.message, wait.seconds(self.look.clock));
+        wait.short(self.look.clock, &self.look.patience).await;
+        Ok(())
+    }
+}
+
+fn name_of(target: &Target, desired: &Desired) -> String {
+    match target {
+        Target::Attach(name) | Target::Start(name) => name.clone(),
+        Target::Blocked(_) => desired.name_of_run(1).unwrap_or_default(),
+    }
+}
+
+/// What was done to something, in a word.
+fn said<S: PartialEq>(made: &[S], create: &S) -> &'static str {
+    match made {
+        [] => "unchanged",
+        steps if steps.contains(create) => "created",
+        _ => "updated",
+    }
+}

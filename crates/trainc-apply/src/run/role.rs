@@ -1,0 +1,115 @@
+//! The role: made, tagged, and given its trust and its policy, one call at a time.
+
+use super::{Driver, SEEN_LATE, said};
+use crate::cloud::{Answer, Clock, Cloud};
+use crate::desired::WantedRole;
+use crate::diff::{self, Action, RoleStep, role_change};
+use crate::fault::Class;
+use crate::ledger::{Cause, Item};
+use crate::patience::Wait;
+use trainc_emit::iam::POLICY_NAME;
+
+impl<C: Cloud, K: Clock> Driver<'_, C, K> {
+    pub(super) async fn role(&self) -> Option<()> {
+        let Some(wanted) = &self.desired.role else { return Some(()) };
+        let item = Item::new("role", &wanted.create.role_name);
+        self.settle(&item, self.ensure_role(wanted, &item).await)
+    }
+
+    async fn ensure_role(&self, wanted: &WantedRole, item: &Item) -> Result<(), Cause> {
+        let mut wait = self.unseen();
+        let mut late = Wait::start(self.look.clock, SEEN_LATE);
+        let mut made: Vec<RoleStep> = Vec::new();
+        let (mut adopted, mut taken) = (false, false);
+        let mut wanted = wanted.clone();
+        let (mut asked, mut seen) = (false, false);
+        loop {
+            let found = self.look.role(&wanted).await?;
+            if found.is_none() && seen {
+                if wait.is_over(self.look.clock) {
+                    return Err(Cause::Gone);
+                }
+                self.pause(item, &mut wait, "which was there before").await?;
+                continue;
+            }
+            seen = found.is_some();
+            let (change, _, steps) = role_change(&wanted, found.as_ref(), self.choices);
+            if matches!(change.action, Action::Stop(_)) {
+                return Err(Cause::Obstacle(change));
+            }
+            if steps.is_empty() {
+                let what = if adopted { "adopted" } else { said(&made, &RoleStep::Create) };
+                self.telling.done(item, what, None);
+                return Ok(());
+            }
+            if taken && found.is_none() {
+                let state = "until IAM shows the role, whose name it says is taken (EntityAlreadyExists)";
+                self.pause(item, &mut wait, state).await?;
+                continue;
+            }
+            if change.action == Action::Adopt && !adopted {
+                self.telling.taking(item, &change);
+                adopted = true;
+            }
+            let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
+                // Everything was done, and the account does not show it yet.
+                self.pause(item, &mut wait, "until IAM shows what was written").await?;
+                continue;
+            };
+            if let (RoleStep::Policy, false, Some(policy)) =
+                (&step, asked, found.as_ref().and_then(|found| found.policy.as_ref()))
+            {
+                // Since the account was looked at, another version may have been started as this role.
+                asked = true;
+                if !self.look.runs(self.desired, self.choices).await?.beside.is_empty() {
+                    wanted.policy = diff::union(&wanted.policy, policy);
+                    continue;
+                }
+            }
+            self.telling.doing(item, if step == RoleStep::Create { "create" } else { "update" });
+            match self.role_step(&wanted, &step).await {
+                Ok(()) => {
+                    self.wrote_iam.set(true);
+                    made.push(step);
+                }
+                Err(fault) if fault.class == Class::Exists => {
+                    made.push(step);
+                    taken = true;
+                }
+                // Who may write only into roles with the job's tag may, once IAM sees the tag that was written just now.
+                Err(fault)
+                    if fault.class == Class::Denied && is_tagged(&made) && !late.is_over(self.look.clock) =>
+                {
+                    self.telling.waiting(
+                        item,
+                        "until IAM sees the role's tags",
+                        late.seconds(self.look.clock),
+                    );
+                    late.short(self.look.clock, &self.look.patience).await;
+                }
+                Err(fault) => self.pause_for(item, &mut wait, fault).await?,
+            }
+        }
+    }
+
+    async fn role_step(&self, wanted: &WantedRole, step: &RoleStep) -> Answer<()> {
+        let name = wanted.create.role_name.as_str();
+        let look = &self.look;
+        match step {
+            RoleStep::Create => look.ask(async |cloud| cloud.create_role(&wanted.create).await).await,
+            RoleStep::Tag(tags) => look.ask(async |cloud| cloud.tag_role(name, tags).await).await,
+            RoleStep::Trust => {
+                let trust = wanted.create.assume_role_policy_document.as_str();
+                look.ask(async |cloud| cloud.update_trust(name, trust).await).await
+            }
+            RoleStep::Policy => {
+                look.ask(async |cloud| cloud.put_role_policy(name, POLICY_NAME, &wanted.policy).await).await
+            }
+        }
+    }
+}
+
+/// Whether this run has just given the role its tags.
+fn is_tagged(made: &[RoleStep]) -> bool {
+    made.iter().any(|step| matches!(step, RoleStep::Create | RoleStep::Tag(_)))
+}

@@ -1,0 +1,277 @@
+//! File systems and their associations: made, waited for, and taken as they are when they are there already.
+
+use super::{Driver, Mounted, said};
+use crate::account::FileSystem;
+use crate::cloud::{Answer, Clock, Cloud};
+use crate::desired::{WantedAssociation, WantedFileSystem};
+use crate::diff::{self, Action, Difference, FileSystemStep, association_change, file_system_change};
+use crate::fault::{Class, Fault};
+use crate::ledger::{Cause, Item};
+use crate::patience::{Wait, absent};
+use crate::verdict::is_count;
+use trainc_catalog::quotas;
+use trainc_emit::fsx::{association_token, next_token};
+
+/// The most times that one apply changes the settings of a file system, where others change them at the same time.
+const MOST_UPDATES: u32 = 5;
+/// The most generations of one token that are tried.
+const MOST_GENERATIONS: u32 = 9;
+
+impl<C: Cloud, K: Clock> Driver<'_, C, K> {
+    pub(super) async fn storage(&self, wanted: &WantedFileSystem) -> Option<Mounted> {
+        let item = Item::new("file-system", &wanted.name);
+        let found = self.ensure_file_system(wanted, &item).await;
+        let links = || wanted.associations.iter().map(|link| Item::new("association", &link.name));
+        let Some((system, mount)) = self.settle(&item, found) else {
+            links().for_each(|link| self.telling.left(link));
+            return None;
+        };
+        // The service works on one association at a time, and queues eight.
+        let mut all = true;
+        for link in &wanted.associations {
+            let item = Item::new("association", &link.name);
+            all &= self.settle(&item, self.ensure_association(&system.id, link, &item).await).is_some();
+        }
+        all.then(|| (wanted.name.clone(), system.id.clone(), mount))
+    }
+
+    /// A refusal for want of room, with what the quota would have to be: what the account's file systems of the kind take
+    /// together, and this one. The service names the quota alone.
+    async fn counted(&self, wanted: &WantedFileSystem, fault: Fault) -> Fault {
+        let kind = wanted.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
+        let quota = |kind: &str| quotas::lustre(kind).and_then(|(capacity, _)| capacity.code);
+        let Some(code) = quota(kind) else { return fault };
+        let Ok(all) = self.look.ask(async |cloud| cloud.file_systems().await).await else { return fault };
+        let same = all.iter().filter(|one| one.deployment.as_deref().and_then(quota).as_ref() == Some(&code));
+        let needs = if is_count(&fault) {
+            same.count() as u64 + 1
+        } else {
+            same.map(|one| one.capacity_gib).sum::<u64>() + wanted.create.storage_capacity
+        };
+        fault.needing(needs)
+    }
+
+    async fn ensure_file_system(
+        &self,
+        wanted: &WantedFileSystem,
+        item: &Item,
+    ) -> Result<(FileSystem, String), Cause> {
+        let look = &self.look;
+        let mut unseen = self.unseen();
+        let mut making = Wait::start(look.clock, look.patience.making);
+        let mut made: Vec<FileSystemStep> = Vec::new();
+        let mut id: Option<String> = None;
+        let mut generation = 1;
+        let (mut adopted, mut joined, mut seen) = (false, false, false);
+        let mut mismatch: Option<Fault> = None;
+        // What an update was to change, and how often it was made.
+        let (mut updated, mut updates) = (Vec::new(), 0);
+        // Of the jobs of this run that share it one makes it, and the others come to it once it is seen.
+        let turns = self.shared.turns(&Item::new(item.kind, &wanted.create.client_request_token));
+        let mut turn = Some(turns.take().await);
+        loop {
+            let mut systems = look.file_system(self.desired, wanted).await?;
+            if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
+                let direct = look.ask(async |cloud| cloud.file_system(id).await).await;
+                systems.extend(absent(direct)?);
+            }
+            let (change, steps) = file_system_change(wanted, &systems, self.choices);
+            if matches!(change.action, Action::Stop(_)) {
+                return Err(Cause::Obstacle(change));
+            }
+            let Some(system) = diff::live_file_system(&systems) else {
+                if seen {
+                    return Err(Cause::Gone);
+                }
+                if made.contains(&FileSystemStep::Create) {
+                    // Also what another job's request made, and failed.
+                    let is_going = |one: &FileSystem| matches!(one.lifecycle.as_str(), "DELETING" | "FAILED");
+                    let going = systems.iter().any(|one| Some(&one.id) == id.as_ref() && is_going(one));
+                    if !going && !unseen.is_over(look.clock) {
+                        self.pause(item, &mut unseen, "until FSx shows the file system").await?;
+                        continue;
+                    }
+                    // What this token made is gone: the next generation makes another.
+                    generation += 1;
+                    if generation > MOST_GENERATIONS {
+                        if let Some(fault) = mismatch {
+                            return Err(Cause::Fault(fault));
+                        }
+                        return Err(self.late(&making, "until FSx shows the file system"));
+                    }
+                    made.clear();
+                    id = None;
+                    unseen = self.unseen();
+                    continue;
+                }
+                let mut request = wanted.create.clone();
+                request.client_request_token = next_token(&request.client_request_token, generation);
+                self.telling.doing(item, "create");
+                match look.ask(async |cloud| cloud.create_file_system(&request).await).await {
+                    Ok(new) => {
+                        id = Some(new);
+                        made.push(FileSystemStep::Create);
+                        mismatch = None;
+                    }
+                    // The token was used with other settings: what it made may only be late to show, or has lost its
+                    // tags. A second one is never made beside that.
+                    Err(fault) if fault.class == Class::Mismatch => {
+                        let all = look.ask(async |cloud| cloud.file_systems().await).await?;
+                        match diff::twins(wanted, &all).as_slice() {
+                            [] => {
+                                made.push(FileSystemStep::Create);
+                                mismatch = Some(fault);
+                            }
+                            [one] if self.choices.adopt => id = Some(one.id.clone()),
+                            [one, ..] => return Err(Cause::Obstacle(diff::twin(wanted, one))),
+                        }
+                    }
+                    Err(fault) if fault.class == Class::Quota => {
+                        return Err(self.counted(wanted, fault).await.into());
+                    }
+                    Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+                }
+                continue;
+            };
+            (id, seen) = (Some(system.id.clone()), true);
+            drop(turn.take());
+            // What the request leads to is known only now, so what differs is told here.
+            joined |= diff::is_shareable(wanted, system) && !diff::uses(&system.tags, &self.desired.job);
+            if change.action == Action::Adopt && !adopted {
+                self.telling.taking(item, &change);
+                adopted = true;
+            }
+            let what = match said(&made, &FileSystemStep::Create) {
+                _ if adopted => "adopted",
+                "updated" if joined && made.len() == 1 => "shared",
+                said => said,
+            };
+            let settings: Vec<Difference> =
+                change.differences.iter().filter(|one| !one.what.starts_with("tag ")).cloned().collect();
+            let is_update = |step: &FileSystemStep| matches!(step, FileSystemStep::Update { .. });
+            // What this one raised, another job's apply may have set from what it saw before: then it is raised again.
+            if updates < MOST_UPDATES && !settings.is_empty() && settings != updated {
+                made.retain(|step| !is_update(step));
+            }
+            if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
+                self.telling.doing(item, "update");
+                match self.file_system_step(step).await {
+                    Ok(()) => {
+                        if is_update(step) {
+                            (updated, updates) = (settings, updates + 1);
+                        }
+                        made.push(step.clone());
+                        // How long the file system took to be made is no part of this wait.
+                        unseen = self.unseen();
+                    }
+                    Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+                }
+                continue;
+            }
+            match (system.lifecycle.as_str(), &system.mount) {
+                // An updated file system stays in use, and shows its new settings when the update is through.
+                ("UPDATING", Some(mount)) => return Ok(self.mounted(item, what, system, mount)),
+                ("AVAILABLE", Some(mount)) if steps.is_empty() => {
+                    return Ok(self.mounted(item, what, system, mount));
+                }
+                ("AVAILABLE", _) => self.pause(item, &mut unseen, "until FSx shows the change").await?,
+                (state, _) => {
+                    if making.is_over(look.clock) {
+                        return Err(self.late(&making, format!("{} is {state}", system.id)));
+                    }
+                    self.telling.waiting(item, state, making.seconds(look.clock));
+                    making.long(look.clock, &look.patience).await;
+                }
+            }
+        }
+    }
+
+    fn mounted(
+        &self,
+        item: &Item,
+        what: &'static str,
+        system: &FileSystem,
+        mount: &str,
+    ) -> (FileSystem, String) {
+        let others = diff::other_users(&system.tags, &self.desired.job);
+        self.telling.done_with(item, what, Some(&system.id), &others);
+        (system.clone(), mount.to_owned())
+    }
+
+    async fn file_system_step(&self, step: &FileSystemStep) -> Answer<()> {
+        let look = &self.look;
+        match step {
+            FileSystemStep::Create => Ok(()),
+            FileSystemStep::Tag { arn, tags } => {
+                look.ask(async |cloud| cloud.tag_file_system(arn, tags).await).await
+            }
+            FileSystemStep::Update { id, change } => {
+                look.ask(async |cloud| cloud.update_file_system(id, change).await).await
+            }
+        }
+    }
+
+    async fn ensure_association(
+        &self,
+        id: &str,
+        wanted: &WantedAssociation,
+        item: &Item,
+    ) -> Result<(), Cause> {
+        let look = &self.look;
+        let mut unseen = self.unseen();
+        let mut making = Wait::start(look.clock, look.patience.making);
+        let mut made = "unchanged";
+        let mut generation = 1;
+        let mut mismatch: Option<Fault> = None;
+        loop {
+            let found = look.associations(id).await?;
+            let change = association_change(wanted, Some(id), &found);
+            match &change.action {
+                Action::Stop(_) => return Err(Cause::Obstacle(change)),
+                Action::Create if made == "created" => {
+                    if unseen.is_over(look.clock) && generation < MOST_GENERATIONS {
+                        generation += 1;
+                        made = "unchanged";
+                        unseen = self.unseen();
+                        continue;
+                    }
+                    if unseen.is_over(look.clock)
+                        && let Some(fault) = mismatch
+                    {
+                        return Err(Cause::Fault(fault));
+                    }
+                    self.pause(item, &mut unseen, "until FSx shows the association").await?;
+                }
+                Action::Create => {
+                    let mut request = wanted.create.clone();
+                    id.clone_into(&mut request.file_system_id);
+                    request.client_request_token = association_token(
+                        id,
+                        &request.file_system_path,
+                        &request.data_repository_path,
+                        generation,
+                    );
+                    self.telling.doing(item, "create");
+                    match look.ask(async |cloud| cloud.create_association(&request).await).await {
+                        Ok(_) => (made, mismatch) = ("created", None),
+                        Err(fault) if fault.class == Class::Mismatch => {
+                            (made, mismatch) = ("created", Some(fault));
+                        }
+                        Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
+                    }
+                }
+                Action::Wait => {
+                    if making.is_over(look.clock) {
+                        return Err(self.late(&making, change.because));
+                    }
+                    self.telling.waiting(item, "CREATING", making.seconds(look.clock));
+                    making.long(look.clock, &look.patience).await;
+                }
+                Action::Update | Action::Unchanged | Action::Skip | Action::Adopt => {
+                    self.telling.done(item, made, None);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

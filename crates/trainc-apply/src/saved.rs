@@ -1,0 +1,205 @@
+//! A saved plan: what apply will do and nothing else, as long as nothing has moved.
+
+use super::diff::{Choices, Target};
+use super::moved::{Step, moved, seen, steps};
+use super::prospect::Prospect;
+use super::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic};
+
+declare_code!(T0612, "stale-plan", Error, "a saved plan that no longer holds");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0612];
+
+/// The word by which a saved plan is known.
+pub const MARK: &str = "trainc-saved-plan";
+
+/// The form of saved plans; one of another whole number is not read.
+const FORMAT: &str = "3.0";
+
+/// What was laid over the manifest on the command line: all of it counts again when the plan is applied, and nothing
+/// else does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Given {
+    /// Values laid over it.
+    pub sets: Vec<String>,
+    /// The environment laid over it.
+    pub env: Option<String>,
+    /// The account that was named, where the manifest names none.
+    #[serde(default)]
+    pub for_account: Option<String>,
+    /// The worker's binary, as it was named.
+    #[serde(default)]
+    pub worker: Option<String>,
+    /// The file of constants, as it was named.
+    #[serde(default)]
+    pub calibration: Option<String>,
+    /// Prices: instance type and US dollars per hour.
+    #[serde(default)]
+    pub prices: Vec<(String, f64)>,
+    /// A discount, a fraction.
+    #[serde(default)]
+    pub discount: Option<f64>,
+}
+
+/// A plan as it was saved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedPlan {
+    /// [`MARK`].
+    pub kind: String,
+    /// The version of this form.
+    pub format_version: String,
+    /// The version of trainc that saved it.
+    pub trainc_version: String,
+    /// The catalogue that it was made with.
+    pub catalog_version: String,
+    /// The manifest, as it was named.
+    pub manifest: String,
+    /// SHA-256 of the manifest's bytes.
+    pub manifest_sha256: String,
+    /// What was laid over it.
+    #[serde(flatten)]
+    pub given: Given,
+    /// The account.
+    pub account: String,
+    /// The jobs that the manifest describes, by name: one, or each of a sweep.
+    pub jobs: BTreeMap<String, SavedJob>,
+    /// Whether foreign objects are taken over.
+    pub adopt: bool,
+    /// Whether another run is started.
+    pub new_run: bool,
+}
+
+/// The version alone.
+#[derive(Deserialize)]
+struct Form {
+    format_version: String,
+}
+
+/// One job of a saved plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedJob {
+    /// The job's digest: over the request and the source.
+    pub digest: String,
+    /// What would be done, by resource.
+    pub steps: BTreeMap<String, Step>,
+    /// What was seen of each resource that was there, as digests by resource: what trainc leaves as it is.
+    pub seen: BTreeMap<String, String>,
+    /// Which run of the digest would be started, from 1; none where one is there.
+    pub run: Option<usize>,
+    /// Whether anything would be done.
+    pub changes: bool,
+}
+
+impl SavedJob {
+    fn of(prospect: &Prospect) -> Self {
+        Self {
+            digest: prospect.desired.digest.clone(),
+            steps: steps(prospect),
+            seen: seen(prospect).into_iter().map(|(key, seen)| (key, seen.now)).collect(),
+            run: match &prospect.target {
+                Target::Start(name) => prospect.desired.run_of(name),
+                Target::Attach(_) | Target::Blocked(_) => None,
+            },
+            changes: !prospect.is_empty(),
+        }
+    }
+}
+
+/// What a plan is saved with beside what was observed.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The manifest, as it was named.
+    pub manifest: String,
+    /// SHA-256 of its bytes.
+    pub sha256: String,
+    /// What was laid over it.
+    pub given: Given,
+}
+
+impl SavedPlan {
+    /// A saved plan out of a text, if it is one; else why it cannot be read, as words for people.
+    pub fn read(text: &str) -> Option<Result<Self, String>> {
+        if !text.trim_start().starts_with('{') || !text.contains(MARK) {
+            return None;
+        }
+        let whole = |version: &str| version.split('.').next().map(str::to_owned);
+        // Another form has other members: it is named before any of them is missed.
+        let form = serde_json::from_str::<Form>(text).map(|form| form.format_version);
+        Some(match (form, serde_json::from_str(text)) {
+            (Ok(form), _) if whole(&form) != whole(FORMAT) => {
+                Err(format!("its form is {form}, and this trainc reads {FORMAT}"))
+            }
+            (_, read) => read.map_err(|error| error.to_string()),
+        })
+    }
+
+    /// Saves what was seen of the jobs of one manifest.
+    pub fn of(input: &Input, prospects: &[&Prospect], choices: Choices) -> Self {
+        let account = prospects.first().map(|prospect| prospect.desired.account.clone());
+        let jobs = prospects.iter().map(|one| (one.desired.job.clone(), SavedJob::of(one)));
+        Self {
+            kind: MARK.to_owned(),
+            format_version: FORMAT.to_owned(),
+            trainc_version: env!("CARGO_PKG_VERSION").to_owned(),
+            catalog_version: trainc_catalog::VERSION.to_owned(),
+            manifest: input.manifest.clone(),
+            manifest_sha256: input.sha256.clone(),
+            given: input.given.clone(),
+            account: account.unwrap_or_default(),
+            jobs: jobs.collect(),
+            adopt: choices.adopt,
+            new_run: choices.new_run,
+        }
+    }
+
+    /// What the user chose for a job.
+    pub fn choices(&self, job: &str) -> Choices {
+        let run = self.jobs.get(job).and_then(|job| job.run);
+        Choices { adopt: self.adopt, new_run: self.new_run, run }
+    }
+
+    /// Why it no longer holds for a job, if so: the first thing that moved. What this plan itself has made or changed
+    /// has not. The manifest describes jobs of these names now.
+    pub fn stale(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
+        if self.catalog_version != trainc_catalog::VERSION {
+            return Some(format!(
+                "the catalogue is {} now, and was {}",
+                trainc_catalog::VERSION,
+                self.catalog_version
+            ));
+        }
+        if self.manifest_sha256 != manifest_sha256 {
+            return Some(format!("`{}` was changed since", self.manifest));
+        }
+        if self.account != prospect.desired.account {
+            return Some(format!(
+                "it was made for account {}, and the credentials are of {}",
+                self.account, prospect.desired.account
+            ));
+        }
+        let described = self.jobs.keys().all(|name| jobs.contains(&name.as_str()));
+        let saved = self.jobs.get(&prospect.desired.job).filter(|_| described);
+        let Some(saved) = saved.filter(|saved| saved.digest == prospect.desired.digest) else {
+            return Some(
+                "the program's files, the worker or a layer of the manifest were changed since".to_owned(),
+            );
+        };
+        moved(saved, prospect, self.choices(&prospect.desired.job))
+    }
+}
+
+/// A saved plan that no longer holds, at the job that it was made for; `command` saves it again.
+pub fn stale(plan: &trainc_ir::Plan, why: &str, command: &str) -> Verdict {
+    let span = plan.job.name.span().unwrap_or(plan.job.span);
+    Verdict {
+        diagnostic: Diagnostic::new(&T0612, span, format!("the saved plan no longer holds: {why}"))
+            .help(format!("save it again: {command}"))
+            .note("a saved plan leaves no choice to apply: it is done as it was seen, or not at all"),
+        exit: super::verdict::exit::DIFFERENT,
+        flag: None,
+    }
+}

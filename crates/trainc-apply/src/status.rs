@@ -1,0 +1,264 @@
+//! Where a job stands: AWS's own words for its states, how far it is, what it has cost so far.
+
+use super::account::{TrainingJob, Transition};
+use super::metrics::Metrics;
+use serde::Serialize;
+use trainc_diag::text;
+use trainc_ir::Plan;
+use trainc_ir::plan::Price;
+
+/// Where a job stands, for people and for scripts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    /// The job's name in the manifest.
+    pub job: String,
+    /// The training job.
+    pub training_job: String,
+    /// `TrainingJobStatus`.
+    pub status: String,
+    /// `SecondaryStatus`.
+    pub secondary_status: String,
+    /// All states so far, oldest first.
+    pub transitions: Vec<Transition>,
+    /// Why it failed, in the service's words.
+    pub failure_reason: Option<String>,
+    /// How far the run is, 0 to 100; null where no step is known.
+    #[serde(rename = "progressPercentage")]
+    pub progress_percentage: Option<f64>,
+    /// Seconds until the last step at the rate of the steps so far: start-up is no part of it.
+    #[serde(rename = "estimatedRemainingSeconds")]
+    pub estimated_remaining_seconds: Option<u64>,
+    /// Seconds since it was asked for, to its end.
+    pub elapsed_seconds: u64,
+    /// Seconds that are billed for each instance, at the end.
+    pub billable_seconds: Option<u64>,
+    /// US dollars of the instances so far.
+    pub cost_usd: Option<f64>,
+    /// Whether that is the most it can be: a spot run is billed for less, which the service tells at its end.
+    pub cost_is_upper_bound: bool,
+    /// US dollars of the instances if the run lasts until its max-run.
+    pub most_usd: Option<f64>,
+    /// US dollars of the instances if the run lasts as long as the plan predicts, at the same price; null where nothing
+    /// is predicted, or the plan does not know what spot instances cost.
+    pub planned_usd: Option<f64>,
+    /// Seconds that the plan predicts for the run.
+    pub planned_seconds: Option<u64>,
+    /// Tokens per second that the plan predicts, of all ranks together.
+    pub planned_tokens_per_second: Option<f64>,
+    /// The last figures of the log.
+    pub metrics: serde_json::Map<String, serde_json::Value>,
+    /// Where the model lies, at the end.
+    pub model_artifacts: Option<String>,
+    /// Whether the account is in memory: then the dollars are what such a run would cost, and nobody pays them.
+    pub simulated: bool,
+}
+
+/// What a run is held against: what its plan predicts, as far as it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Planned {
+    /// Billed seconds of the whole run.
+    pub seconds: Option<f64>,
+    /// Tokens per second, of all ranks together.
+    pub tokens_per_second: Option<f64>,
+}
+
+/// The status of a job at a time, beside what was planned.
+pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
+    let end = job.ended.unwrap_or(now);
+    let billed = job.billable_seconds.map_or_else(|| billed_so_far(job, end), |seconds| seconds as f64);
+    let hourly = match &plan.price {
+        Some(price) => Some(price.usd_per_hour * job.instances() as f64),
+        None => plan.usd_per_hour(),
+    };
+    let max_run =
+        job.request.pointer("/StoppingCondition/MaxRuntimeInSeconds").and_then(serde_json::Value::as_f64);
+    let (progress, remaining) = progress(plan, job, metrics, now);
+    let usd = |seconds: f64| hourly.map(|usd| round_cents(usd * seconds / 3_600.0));
+    Status {
+        job: plan.job.name.value().cloned().unwrap_or_default(),
+        training_job: job.name.clone(),
+        status: job.status.clone(),
+        secondary_status: job.secondary.clone(),
+        transitions: job.transitions.clone(),
+        failure_reason: job.failure.clone(),
+        progress_percentage: progress,
+        estimated_remaining_seconds: remaining,
+        elapsed_seconds: whole(end - job.created),
+        billable_seconds: job.billable_seconds,
+        cost_usd: usd(billed),
+        cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
+        most_usd: max_run.and_then(usd),
+        planned_usd: planned.seconds.filter(|_| is_priced(plan)).and_then(usd),
+        planned_seconds: planned.seconds.map(whole),
+        planned_tokens_per_second: planned.tokens_per_second.map(f64::round),
+        metrics: metrics
+            .latest()
+            .into_iter()
+            .map(|(name, value)| (name, serde_json::Value::from(value)))
+            .collect(),
+        model_artifacts: job.model_artifacts.clone(),
+        simulated: false,
+    }
+}
+
+/// Whether the plan says what the run costs: what spot instances do is not known, unless the user gave it.
+fn is_priced(plan: &Plan) -> bool {
+    let spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
+    !spot || plan.price.as_ref().is_some_and(Price::is_given)
+}
+
+/// Seconds that are billed by a time, by the rule of the end: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob),
+/// without the waits of spot between. So the figure only grows until the service tells its own, and that of a run that has
+/// no machines yet is 0.
+fn billed_so_far(job: &TrainingJob, end: f64) -> f64 {
+    let Some(start) = job.started else { return 0.0 };
+    let waits = job.transitions.iter().filter(|one| {
+        matches!(
+            one.status.as_str(),
+            "Interrupted" | "Starting" | "Pending" | "LaunchingMLInstances" | "PreparingTrainingStack"
+        )
+    });
+    let waited: f64 =
+        waits.map(|one| (one.end.unwrap_or(end).min(end) - one.start.max(start)).max(0.0)).sum();
+    (end - start - waited).max(0.0)
+}
+
+fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Option<f64>, Option<u64>) {
+    if job.status == "Completed" {
+        return (Some(100.0), Some(0));
+    }
+    let steps = plan.run.steps.as_ref().map(|steps| steps.value as f64).filter(|steps| *steps > 0.0);
+    let (Some(steps), Some(step), Some(start)) = (steps, metrics.get("step"), job.program_started()) else {
+        return (None, None);
+    };
+    let done = (step / steps).clamp(0.0, 1.0);
+    // By the times of the steps, else by the log's own rate; where it has neither, start-up counts as well. A step takes no
+    // longer than that: a program may log the rate of one host, or of one GPU.
+    let most = (now - start) / step;
+    let by_rate = || {
+        let tokens = plan.batch.as_ref()?.global_tokens? as f64;
+        metrics.get(super::metrics::RATE).filter(|rate| *rate > 0.0).map(|rate| (tokens / rate).min(most))
+    };
+    let of_step = metrics.step_seconds().or_else(by_rate).unwrap_or(most);
+    let remaining = (step > 0.0 && !job.is_over()).then(|| whole(of_step * (steps - step).max(0.0)));
+    ((Some((done * 1000.0).round() / 10.0)), remaining)
+}
+
+/// The last step that a log tells and the plan's, where the one lies well before the other.
+pub fn short(plan: &Plan, last: f64) -> Option<(u64, u64)> {
+    /// How much of the steps a log must have come to.
+    const MOST_OF: f64 = 0.9;
+    let steps = plan.run.steps.as_ref()?.value;
+    (last < steps as f64 * MOST_OF).then(|| (whole(last), steps))
+}
+
+/// A completed run whose log ends at a step well before the plan's last.
+pub fn short_words((last, steps): (u64, u64)) -> String {
+    format!(
+        "the last step in its log is {} of {}: the program ended early, or logs few of its steps",
+        text::group(last),
+        text::group(steps)
+    )
+}
+
+fn whole(seconds: f64) -> u64 {
+    std::time::Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default().as_secs()
+}
+
+fn round_cents(usd: f64) -> f64 {
+    // The sum keeps a zero from being a negative one.
+    (usd * 100.0).round() / 100.0 + 0.0
+}
+
+/// A time as far as anyone wants to know it: minutes from an hour on, hours from a day on.
+fn about(seconds: u64) -> u64 {
+    match seconds {
+        0..3_600 => seconds,
+        3_600..86_400 => seconds / 60 * 60,
+        _ => seconds / 3_600 * 3_600,
+    }
+}
+
+impl Status {
+    /// The same of an account in memory, or of a real one.
+    #[must_use]
+    pub fn simulated(mut self, simulated: bool) -> Self {
+        self.simulated = simulated;
+        self
+    }
+
+    /// Where a completed run's log ends well before the plan's last step: the last that it tells, and the plan's. Programs
+    /// do not log every step, so the last tenth of a run says nothing.
+    pub fn ends_short(&self, plan: &Plan) -> Option<(u64, u64)> {
+        let step = self.metrics.get("step").and_then(serde_json::Value::as_f64)?;
+        if self.status == "Completed" { short(plan, step) } else { None }
+    }
+
+    /// What stands behind dollars that nobody pays.
+    pub fn unpaid(&self) -> &'static str {
+        if self.simulated { " (simulated: nothing is billed)" } else { "" }
+    }
+
+    /// What dollars so far are held against: ` of $16.46 planned, at most $28.36`; nothing where neither is known.
+    pub fn against(&self) -> String {
+        let planned = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
+        let most = self.most_usd.map(|usd| format!("at most {}", text::dollars(usd)));
+        let all: Vec<String> = planned.into_iter().chain(most).collect();
+        if all.is_empty() { String::new() } else { format!(" of {}", all.join(", ")) }
+    }
+
+    /// The last figures, the words of the trade first, in their order.
+    pub fn figures(&self) -> Vec<(&str, String)> {
+        let words = super::metrics::words();
+        let rank = |name: &str| words.iter().position(|word| *word == name).unwrap_or(words.len());
+        let mut out: Vec<(&str, String)> = self
+            .metrics
+            .iter()
+            .filter_map(|(name, value)| {
+                let planned = self.planned_tokens_per_second.filter(|_| name == super::metrics::RATE);
+                let planned = planned.map_or_else(String::new, |planned| {
+                    format!(" of {} planned", text::group(whole(planned)))
+                });
+                Some((name.as_str(), format!("{}{planned}", figure(name, value.as_f64()?))))
+            })
+            .collect();
+        out.sort_by_key(|(name, _)| rank(name));
+        out
+    }
+
+    /// `3h 20m left`.
+    pub fn left(&self) -> Option<String> {
+        let seconds = self.estimated_remaining_seconds.filter(|seconds| *seconds > 0)?;
+        Some(format!("{} left", text::duration(about(seconds))))
+    }
+
+    /// One line: the state, how far, how fast, what it has cost.
+    pub fn line(&self) -> String {
+        let mut parts = vec![self.secondary_status.clone()];
+        if let Some(percent) = self.progress_percentage.filter(|_| self.status == "InProgress") {
+            parts.push(format!("{}%", text::short(percent)));
+        }
+        parts.extend(self.figures().into_iter().map(|(name, figure)| format!("{name} {figure}")));
+        if let Some(left) = self.left() {
+            parts.push(left);
+        }
+        if let Some(usd) = self.cost_usd {
+            let simulated = if self.simulated { " (simulated)" } else { "" };
+            let most = if self.cost_is_upper_bound { "at most " } else { "" };
+            let planned = self
+                .planned_usd
+                .map_or_else(String::new, |usd| format!(" of {} planned", text::dollars(usd)));
+            parts.push(format!("{most}{} so far{planned}{simulated}", text::dollars(usd)));
+        }
+        parts.join(", ")
+    }
+}
+
+/// A figure as people say it.
+fn figure(name: &str, value: f64) -> String {
+    if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
+        text::group(whole(value))
+    } else {
+        format!("{value}")
+    }
+}

@@ -1,0 +1,146 @@
+//! What is left of jobs that a sweep no longer makes: their values were taken out of the manifest, and what was made for
+//! them stays. They are known by their names, which begin with the sweep's, and by their tags.
+
+use super::account::{FileSystem, JobSummary, Tags};
+use super::cloud::{Clock, Observe};
+use super::diff;
+use super::observed::Look;
+use super::patience::absent;
+use futures_util::future::join_all;
+use futures_util::join;
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_emit as emit;
+use trainc_ir::Plan;
+
+/// What there is of one job that nobody describes any more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stray {
+    /// The job, by the tag `trainc:job`.
+    pub job: String,
+    /// Training jobs that are not over, and their states.
+    pub running: Vec<(String, String)>,
+    /// File systems.
+    pub file_systems: Vec<FileSystem>,
+    /// The name of its role.
+    pub role: Option<String>,
+}
+
+impl Stray {
+    fn is_empty(&self) -> bool {
+        self.running.is_empty() && self.file_systems.is_empty() && self.role.is_none()
+    }
+}
+
+/// The most jobs whose role is looked up; file systems come with one list, whosever they are.
+const MOST_JOBS: usize = 5;
+
+/// The most runs of one job whose tags are looked at.
+const MOST_RUNS: usize = 3;
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// What is left of jobs of a plan's sweep that are none of those that are `known`; nothing where the plan is of no
+    /// sweep, and nothing of what the caller may not look at.
+    pub async fn strays(&self, plan: &Plan, known: &[&str]) -> Vec<Stray> {
+        let Some(family) = &plan.job.swept_from else { return Vec::new() };
+        let begins = format!("{family}-");
+        let is_stray = |job: &str| job.starts_with(&begins) && !known.contains(&job);
+        let mut found: BTreeMap<String, Stray> = BTreeMap::new();
+        let (systems, listed) = join!(
+            self.ask(async |cloud| cloud.file_systems().await),
+            self.ask(async |cloud| cloud.training_jobs(&begins).await),
+        );
+        for system in systems.unwrap_or_default().into_iter().filter(|one| one.lifecycle != "DELETING") {
+            if !system.tags.contains_key("trainc:resource") {
+                continue;
+            }
+            for job in diff::users(&system.tags).into_iter().filter(|job| is_stray(job)) {
+                found.entry(job.to_owned()).or_default().file_systems.push(system.clone());
+            }
+        }
+        let mut runs: BTreeMap<String, Vec<JobSummary>> = BTreeMap::new();
+        for run in listed.unwrap_or_default() {
+            let Some(job) = job_of(&run.name).filter(|job| is_stray(job) && !is_cut(job, known)) else {
+                continue;
+            };
+            runs.entry(job.to_owned()).or_default().push(run);
+        }
+        let jobs: BTreeSet<String> = found.keys().chain(runs.keys()).cloned().collect();
+        let asked = jobs.into_iter().take(MOST_JOBS).map(|job| {
+            let going = runs.get(&job).into_iter().flatten().filter(|run| !is_over(&run.status));
+            let going: Vec<&JobSummary> = going.take(MOST_RUNS).collect();
+            async move {
+                let name = emit::role_name(&named(plan, &job));
+                let (running, role) = join!(
+                    join_all(going.into_iter().map(async |run| {
+                        let tags = self.ask(async |cloud| cloud.job_tags(&run.arn).await).await;
+                        (run, tags)
+                    })),
+                    self.ask(async |cloud| cloud.role(&name).await),
+                );
+                (job, running, absent(role).unwrap_or_default())
+            }
+        });
+        for (job, running, role) in join_all(asked).await {
+            let ours = running.into_iter().filter(|(_, tags)| {
+                let tags: Option<&Tags> = tags.as_ref().ok();
+                tags.is_some_and(|tags| diff::is_ours(tags, &job))
+            });
+            let running = ours.map(|(run, _)| (run.name.clone(), run.status.clone())).collect();
+            let role = role.filter(|role| diff::is_ours(&role.tags, &job)).map(|role| role.name);
+            let stray = found.entry(job).or_default();
+            (stray.running, stray.role) = (running, role);
+        }
+        found.retain(|_, stray| !stray.is_empty());
+        found.into_iter().map(|(job, stray)| Stray { job, ..stray }).collect()
+    }
+}
+
+/// A plan as if its job had another name: region, bucket and account stay.
+#[must_use]
+pub fn named(plan: &Plan, job: &str) -> Plan {
+    let mut plan = plan.clone();
+    if let Some(name) = plan.job.name.value_mut() {
+        job.clone_into(name);
+    }
+    plan
+}
+
+/// The job that a run's name is made of: `<job>-<8 digits of a digest>`, and `-r2` behind a further run.
+pub(super) fn job_of(run: &str) -> Option<&str> {
+    let digit = |c: char| c.is_ascii_digit();
+    let first = match run.rsplit_once("-r") {
+        Some((first, number)) if !number.is_empty() && number.chars().all(digit) => first,
+        _ => run,
+    };
+    let (job, digest) = first.rsplit_once('-')?;
+    (digest.len() == 8 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) && !job.is_empty())
+        .then_some(job)
+}
+
+/// The fewest characters of a job's name of which a run's holds only a part (63, less the digest and the number).
+const CUT: usize = 45;
+
+/// Whether it may be the beginning of a long name that is known.
+fn is_cut(job: &str, known: &[&str]) -> bool {
+    job.len() >= CUT && known.iter().any(|known| known.starts_with(job))
+}
+
+fn is_over(status: &str) -> bool {
+    matches!(status, "Completed" | "Failed" | "Stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_cut, job_of};
+
+    #[test]
+    fn a_run_tells_its_job() {
+        assert_eq!(job_of("lr-1e-4-0a1b2c3d"), Some("lr-1e-4"));
+        assert_eq!(job_of("lr-1e-4-0a1b2c3d-r12"), Some("lr-1e-4"));
+        for other in ["lr-1e-4", "0a1b2c3d", "lr-0a1b2c3", "-0a1b2c3d", "lr-0a1b2c3d-r", "lr-0a1b2c3x"] {
+            assert_eq!(job_of(other), None, "{other}");
+        }
+        let long = "a".repeat(60);
+        assert!(is_cut(&long[..50], &[&long]) && !is_cut("lr-1", &["lr-10"]));
+    }
+}

@@ -1,0 +1,390 @@
+//! What went wrong, in words: each fault and each obstacle is a diagnostic at its place in the manifest, with an exit
+//! code and the next step.
+
+mod access;
+mod obstacle;
+mod places;
+mod region;
+mod room;
+mod steps;
+mod worker;
+
+use super::calls::Call;
+use super::fault::{Class, Fault};
+use super::ledger::{Cause, Item};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic};
+use trainc_ir::Plan;
+
+pub use obstacle::{in_the_way, obstacle};
+use region::in_region;
+pub(crate) use room::is_count;
+pub use worker::worker;
+use worker::{T0617, T0620, T0643};
+
+declare_code!(T0601, "access-denied", Error, "the caller may not do what is needed");
+declare_code!(T0602, "no-credentials", Error, "no credentials, or wrong or expired ones");
+declare_code!(T0603, "quota-used-up", Error, "a quota of the account is used up");
+declare_code!(T0604, "no-capacity", Error, "AWS has no such machines free");
+declare_code!(T0605, "foreign-object", Error, "an object that is not this job's is in the way");
+declare_code!(T0606, "other-digest", Error, "another version of the job is there");
+declare_code!(T0607, "role-not-assumed", Error, "SageMaker cannot use the role");
+declare_code!(T0608, "request-refused", Error, "a request that the service refuses");
+declare_code!(T0609, "service-unavailable", Error, "a service that does not answer");
+declare_code!(T0610, "replace-needed", Error, "a change that would destroy data");
+declare_code!(T0611, "resource-broken", Error, "a resource that failed or is misconfigured");
+declare_code!(T0613, "token-reused", Error, "a token that was used with other settings");
+declare_code!(T0614, "took-too-long", Error, "something that takes longer than anyone waits");
+declare_code!(T0615, "object-in-use", Error, "an object that something else holds");
+declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
+declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
+declare_code!(T0645, "two-versions-run", Error, "two versions of the job run side by side, unasked");
+declare_code!(T0670, "fixed-limit", Error, "a limit of a service that no quota raises");
+declare_code!(T0669, "runs-used-up", Error, "a digest whose runs have used up their names");
+declare_code!(T0671, "too-many-users", Error, "a file system that so many jobs use that no other fits");
+declare_code!(
+    T0672,
+    "started-meanwhile",
+    Error,
+    "a training job that was started after the account was looked at"
+);
+declare_code!(
+    T0673,
+    "alone-meanwhile",
+    Error,
+    "a file system that other jobs left after the account was looked at"
+);
+declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
+
+/// The codes of this file and of those below it.
+pub(super) static CODES: &[&Code] = &[
+    &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
+    &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670, &T0671, &T0672, &T0673,
+];
+
+/// Stands in a help behind a command for the manifest and the flags that led to it: whoever shows it knows what was typed.
+pub const MANIFEST: &str = "MANIFEST";
+
+/// Exit codes of the command line, as far as an account decides them.
+pub mod exit {
+    /// A bug in trainc.
+    pub const BUG: u8 = 1;
+    /// The manifest says what cannot be.
+    pub const MANIFEST: u8 = 3;
+    /// Differences: another digest of the job, a stale saved plan.
+    pub const DIFFERENT: u8 = 4;
+    /// Incomplete, safe to run again.
+    pub const INCOMPLETE: u8 = 5;
+    /// Access denied, or no credentials.
+    pub const DENIED: u8 = 6;
+    /// Something that is not ours is in the way.
+    pub const FOREIGN: u8 = 7;
+    /// The training job itself failed or was stopped.
+    pub const JOB: u8 = 8;
+}
+
+/// A problem with the exit code that it asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What to show.
+    pub diagnostic: Diagnostic,
+    /// How the command ends.
+    pub exit: u8,
+    /// The flag of `plan` and `apply` by which the user says to go on, if there is one.
+    pub flag: Option<&'static str>,
+}
+
+/// The exit code of several: what needs a person first comes first.
+pub fn worst(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
+    const ORDER: [u8; 7] = [
+        exit::BUG,
+        exit::FOREIGN,
+        exit::DENIED,
+        exit::MANIFEST,
+        exit::DIFFERENT,
+        exit::INCOMPLETE,
+        exit::JOB,
+    ];
+    exits.into_iter().min_by_key(|code| ORDER.iter().position(|known| known == code).unwrap_or(ORDER.len()))
+}
+
+/// Why a resource was not made.
+pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
+    let span = match cause {
+        Cause::Fault(fault) | Cause::Waited { fault, .. } => places::named(plan, fault),
+        Cause::Obstacle(_) | Cause::Gone | Cause::Late { .. } => None,
+    };
+    let span = span.unwrap_or_else(|| place(plan, item));
+    match cause {
+        Cause::Fault(fault) => {
+            let verdict = steps::sharpened(plan, fault, kept(fault, item, fault_verdict(fault, item, span)));
+            in_region(plan, of_plan(room::coded(plan, fault, item, room::shaped(plan, fault, verdict))))
+        }
+        Cause::Obstacle(change) => in_region(plan, obstacle(change, span)),
+        Cause::Waited { fault, seconds } => {
+            let verdict = room::waited(fault, *seconds, fault_verdict(fault, item, span));
+            room::coded(plan, fault, item, verdict)
+        }
+        Cause::Gone => Verdict {
+            diagnostic: Diagnostic::new(
+                &T0618,
+                span,
+                format!(
+                    "{} `{}` was there, and was taken away while the rest was made",
+                    item.kind.replace('-', " "),
+                    item.name
+                ),
+            )
+            .help("see that no `trainc destroy` of this job runs, then run the same command again: it makes it again")
+            .note("what somebody destroys is not made again behind their back"),
+            exit: exit::INCOMPLETE,
+            flag: None,
+        },
+        Cause::Late { state, seconds } => Verdict {
+            diagnostic: Diagnostic::new(
+                &T0614,
+                span,
+                format!("{} `{}` was waited for {}: {state}", item.kind, item.name, text::duration(*seconds)),
+            )
+            .help("run the same command again: it goes on where this one stopped")
+            .fact("seconds", *seconds),
+            exit: exit::INCOMPLETE,
+            flag: None,
+        },
+    }
+}
+
+/// What credentials that run out in the middle leave behind, said where something may have been made by then: who only
+/// looks has made nothing, and who deletes goes on by deleting.
+fn kept(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
+    let makes = matches!(
+        item.kind,
+        "role"
+            | "role-policy"
+            | "file-system"
+            | "association"
+            | "bucket"
+            | "source"
+            | "worker"
+            | "training-job"
+    );
+    let ends = ["Delete", "Stop", "Abort"].iter().any(|verb| fault.call.row().operation.starts_with(verb));
+    if fault.class != Class::Credentials || !makes || ends {
+        return verdict;
+    }
+    let words = if item.kind == "training-job" {
+        "nothing is lost: what was made carries its tags, and a job that was started runs on"
+    } else {
+        "nothing is lost: what was made carries its tags, and is found again"
+    };
+    Verdict { diagnostic: verdict.diagnostic.note(words), ..verdict }
+}
+
+/// The place in the manifest that a resource comes from.
+pub fn place(plan: &Plan, item: &Item) -> Span {
+    let job = &plan.job;
+    let storage = item.name.split('/').next().unwrap_or_default();
+    let place = match item.kind {
+        "role" | "role-policy" => job.role.as_ref().map(|role| role.span),
+        "file-system" | "association" => job
+            .storage
+            .iter()
+            .find(|one| one.name.value().is_some_and(|name| name == storage))
+            .map(|one| one.span),
+        "source" | "bucket" => job.program.as_ref().map(|program| program.span),
+        "worker" => job.parallel.as_ref().map(|parallel| parallel.span),
+        _ => job.name.span(),
+    };
+    place.unwrap_or(job.span)
+}
+
+/// The most differences that a short message lists.
+const MOST_DIFFERENCES: usize = 12;
+
+/// The fact that says how many of the notes, the first ones, are differences.
+const DIFFERENCES: &str = "differences";
+
+/// A problem with only the first of what differs, for a terminal that was not asked for all of it.
+#[must_use]
+pub fn shortened(mut diagnostic: Diagnostic) -> Diagnostic {
+    let all = diagnostic.facts.get(DIFFERENCES).and_then(serde_json::Value::as_u64);
+    let all = all.and_then(|all| usize::try_from(all).ok()).unwrap_or(0).min(diagnostic.notes.len());
+    if all > MOST_DIFFERENCES {
+        let more = format!("and {} more: `-v` shows all", all - MOST_DIFFERENCES);
+        diagnostic.notes.splice(MOST_DIFFERENCES..all, [more]);
+    }
+    diagnostic
+}
+
+/// What a fault means when the account could not even be looked at.
+pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
+    let place = match (fault.class, fault.call) {
+        // The one that trainc would make, for want of another.
+        (Class::Denied, Call::HeadBucket) => plan.job.program.as_ref().map(|program| program.span),
+        // Who may not do something may do it nowhere; what does not answer is asked in a region.
+        (Class::Denied, _) => plan.job.name.span(),
+        _ => plan.job.region.span(),
+    };
+    of_plan(fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span)))
+}
+
+/// What is missing for a job, its manifest says: its buckets, its keys, the role that it runs as.
+fn of_plan(verdict: Verdict) -> Verdict {
+    // An account that is not activated has no missing action, and no policy helps it.
+    if verdict.diagnostic.code != &T0601 || !verdict.diagnostic.facts.contains_key("action") {
+        return verdict;
+    }
+    let help =
+        format!("`trainc catalog permissions --manifest {MANIFEST}` prints the policy that this job needs");
+    Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
+}
+
+/// A look at the account failed that no plan asked for.
+pub fn asking_failed(fault: &Fault, span: Span) -> Verdict {
+    fault_verdict(fault, &Item::new("account", ""), span)
+}
+
+fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
+    let call = fault.call.words();
+    let what = match (&fault.about, item.name.as_str()) {
+        (Some(about), "") => format!("{about}: "),
+        (None, "") => String::new(),
+        (_, name) => format!("{} `{name}`: ", item.kind),
+    };
+    let new = |code: &'static Code, message: String| Diagnostic::new(code, span, message);
+    let again = "run the same command again: it goes on where this one stopped";
+    let (diagnostic, exit) = match fault.class {
+        Class::Denied => (access::denied(fault, &what, span), exit::DENIED),
+        Class::Credentials => {
+            // Without a code nothing was answered: nothing could be signed.
+            let words = words(fault);
+            let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
+            (access::credentials(fault, &format!("{what}{said}"), span), exit::DENIED)
+        }
+        Class::Quota => (room::quota(fault, item, &new, &format!("{what}{}", words(fault))), exit::INCOMPLETE),
+        Class::Capacity => (
+            new(&T0604, format!("{what}{}", words(fault)))
+                .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
+            exit::INCOMPLETE,
+        ),
+        Class::NotYet => (
+            new(&T0607, format!("{what}{}", words(fault)))
+                .help(again)
+                .note("right after a role was written this passes within two minutes, and was waited for")
+                .note("if it stays: the role's trust policy, its S3 permissions, or the bucket's own policy stand against it"),
+            exit::INCOMPLETE,
+        ),
+        Class::Throttled | Class::Unavailable | Class::Lost => (
+            new(&T0609, format!("{what}{call} gave no answer after several tries: {}", words(fault))).help(again),
+            exit::INCOMPLETE,
+        ),
+        Class::Unreachable => (
+            new(&T0609, format!("{what}{call} could not be asked: {}", words(fault)))
+                .help("see that this address can be reached from here, then run the same command again"),
+            exit::INCOMPLETE,
+        ),
+        Class::Busy => busy(fault, new(&T0615, format!("{what}{}", words(fault)))),
+        Class::Mismatch => (
+            new(&T0613, format!("{what}{}", words(fault)))
+                .help("see what there is with `aws fsx describe-file-systems`; once what was made with the token shows there, or is gone, run the same command again; or give the storage another `name=`, and with it another token")
+                .note("the token follows from the settings that cannot be changed: an object with other settings was made with it before"),
+            exit::INCOMPLETE,
+        ),
+        Class::NotFound | Class::Exists => (
+            new(&T0618, format!("{what}{call} answered: {}", words(fault))).help(again),
+            exit::INCOMPLETE,
+        ),
+        Class::Foreign => (
+            new(&T0605, format!("{what}{}", words(fault)))
+                .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
+                .note("names of buckets are one space for all accounts of a partition: somebody else has this one"),
+            exit::FOREIGN,
+        ),
+        Class::Elsewhere => (region::elsewhere(fault, &what, span), exit::MANIFEST),
+        Class::Invalid | Class::Unasked => (
+            new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
+                .help("mend what it names: `trainc emit` writes each request as it is sent")
+                .note("trainc checks what it can before it asks; what the service said is all there is"),
+            exit::INCOMPLETE,
+        ),
+        Class::Bug => (new(&T0608, format!("{what}{call}: {}", words(fault))), exit::BUG),
+    };
+    Verdict { diagnostic: signed(fault, diagnostic), exit, flag: None }
+}
+
+/// The service's words, without a full stop at the end, on one line.
+fn words(fault: &Fault) -> String {
+    let text = fault.message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = text.trim_end_matches('.');
+    match (fault.code.as_str(), text) {
+        ("", "") => "no reason given".to_owned(),
+        ("", text) => text.to_owned(),
+        (code, "") => code.to_owned(),
+        (code, text) if text.starts_with(code) => text.to_owned(),
+        (code, text) => format!("{code}: {text}"),
+    }
+}
+
+fn signed(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
+    let mut diagnostic = diagnostic.fact("call", fault.call.words()).fact("aws_code", fault.code.as_str());
+    if fault.class == Class::Denied && !fault.message.is_empty() {
+        diagnostic = diagnostic.note(words(fault));
+        if fault.message.contains("explicit deny") {
+            diagnostic = diagnostic.note(
+                "an explicit deny is a rule of the organisation or a boundary: no policy of the caller's own lifts it",
+            );
+        }
+    }
+    match &fault.request_id {
+        Some(id) => diagnostic.note(format!("AWS request id {id}")).fact("request_id", id.as_str()),
+        None => diagnostic,
+    }
+}
+
+fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {
+    if fault.code == "DeleteConflict" {
+        return (
+            diagnostic.help("take away what was added to the role, and destroy again").note(
+                "trainc deletes only what it made: a role with somebody else's policies is theirs as well",
+            ),
+            exit::FOREIGN,
+        );
+    }
+    (diagnostic.help("run the same command again in a minute"), exit::INCOMPLETE)
+}
+
+/// A cluster that cannot be applied.
+pub fn not_deployable(plan: &Plan) -> Verdict {
+    let span = plan.job.cluster.as_ref().map_or(plan.job.span, |cluster| cluster.span);
+    Verdict {
+        diagnostic: Diagnostic::new(
+            &T0616,
+            span,
+            "this cluster is not SageMaker's: there is nothing to apply",
+        )
+        .note("`cluster \"local\"` and `cluster \"custom\"` are for `plan` and `run`"),
+        exit: exit::MANIFEST,
+        flag: None,
+    }
+}
+
+/// The manifest's account against the caller's.
+pub fn other_account(plan: &Plan, caller: &super::account::Caller) -> Option<Verdict> {
+    let written = plan.job.account.val().filter(|written| written.value != caller.account)?;
+    Some(Verdict {
+        diagnostic: Diagnostic::new(
+            &T0619,
+            written.span_or(plan.job.span),
+            format!(
+                "the manifest says account `{}`, and the credentials are of `{}`",
+                written.value, caller.account
+            ),
+        )
+        .help("set AWS_PROFILE to one of the manifest's account")
+        .note(format!("sts GetCallerIdentity: {}", caller.arn)),
+        exit: exit::MANIFEST,
+        flag: None,
+    })
+}

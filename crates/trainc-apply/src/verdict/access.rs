@@ -1,0 +1,87 @@
+//! Who may not, and who cannot be known: a refusal with the action that AWS names, credentials, the clock.
+
+use super::{T0601, T0602};
+use crate::calls::Call;
+use crate::fault::Fault;
+use trainc_diag::Diagnostic;
+use trainc_diag::source::Span;
+
+/// The codes of an account that AWS has not activated, or that is not subscribed to the service (common errors of STS and
+/// EC2, `OptInRequired`; error codes of S3, `NotSignedUp`; read 2026-11-22).
+const NOT_ACTIVE: [&str; 4] = ["OptInRequired", "SubscriptionRequired", "NotSignedUp", "PendingVerification"];
+
+/// A call that nobody in the account may make yet, whatever their policies say; none where that is not what was said.
+fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
+    NOT_ACTIVE.iter().any(|code| fault.code.contains(code)).then(|| {
+        let call = fault.call.words();
+        let message = format!("{what}{call} was refused: the account is not activated, or not subscribed to the service");
+        Diagnostic::new(&T0601, span, message)
+            .help("finish the account's registration as its root user at https://portal.aws.amazon.com/billing/signup#/account, and run the same command again")
+            .note("no policy gives this: AWS activates a new account once its payment is verified")
+    })
+}
+
+/// A call that the caller may not make; `what` says about what, and ends with a space.
+pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
+    if let Some(diagnostic) = not_active(fault, what, span) {
+        return diagnostic;
+    }
+    let action = fault.action();
+    // A call may need more than the action of its name: a role is passed, tags are given.
+    let asks = if action == fault.call.action() {
+        String::new()
+    } else {
+        format!(", which {} asks for", fault.call.words())
+    };
+    let diagnostic = Diagnostic::new(&T0601, span, format!("{what}the caller may not do {action}{asks}"))
+        .help("trainc catalog permissions prints the policy that each command needs")
+        .fact("action", action);
+    let diagnostic = match fault.resource() {
+        Some(resource) => diagnostic.fact("resource", resource),
+        None => diagnostic,
+    };
+    if fault.call == Call::HeadBucket {
+        diagnostic.note(
+            "whether it is there decides whether trainc makes it; one of your own, `upload=\"s3://…\"` in `program`, need not be seen",
+        )
+    } else {
+        diagnostic
+    }
+}
+
+/// Sets the clock of this machine by the network.
+const SET_CLOCK: &str = "set the clock of this machine, `sudo timedatectl set-ntp true` (macOS: `sudo sntp -sS time.apple.com`), and run the same command again";
+
+/// Credentials that are wrong, have run out, or are signed at another time than AWS's.
+pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
+    let code = fault.code.as_str();
+    if is_skewed(fault) {
+        let skewed = Diagnostic::new(&T0602, span, format!("{said}: the clock of this machine is off"));
+        let skewed = skewed
+            .help(SET_CLOCK)
+            .note("AWS takes a signature within 5 minutes of its own time, and S3 and EC2 within 15");
+        if code.contains("RequestExpired") {
+            skewed.note("EC2 says the same of temporary credentials that have run out: where the clock is right, log in again (`aws sso login`)")
+        } else {
+            skewed
+        }
+    } else {
+        let diagnostic = Diagnostic::new(&T0602, span, said);
+        if code.contains("Expired") || code.contains("Refresh") {
+            diagnostic.help("log in again (`aws sso login`), and run the same command again")
+        } else if code.contains("Signature") {
+            diagnostic.help("look at the secret access key, which does not go with the key's id: `aws configure` sets both")
+        } else {
+            diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
+        }
+    }
+}
+
+/// Whether AWS speaks of the time of a request, and not of its credentials: a wrong secret key has the code of a signature
+/// that has run out (`SignatureDoesNotMatch`), and only the text tells them apart.
+fn is_skewed(fault: &Fault) -> bool {
+    const CODES: [&str; 2] = ["RequestExpired", "RequestTimeTooSkewed"];
+    const TEXTS: [&str; 3] = ["Signature expired", "Signature not yet current", "Request has expired"];
+    CODES.iter().any(|code| fault.code.contains(code))
+        || TEXTS.iter().any(|text| fault.message.contains(text))
+}

@@ -1,0 +1,144 @@
+//! What stands in the way of a resource, in words.
+
+use super::{
+    DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, in_region,
+    place,
+};
+use crate::diff::{Action, Change, Obstacle, SHARED_WITH};
+use crate::ledger::Item;
+use trainc_diag::Diagnostic;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_ir::Plan;
+
+/// The most characters of a value that differs.
+const MOST_CHARACTERS: usize = 60;
+
+/// What stands in the way of a plan's resource, at its place in the manifest, with commands of the job's region.
+pub fn in_the_way(plan: &Plan, change: &Change) -> Verdict {
+    let item = Item::new(change.kind, &change.name);
+    in_region(plan, obstacle(change, place(plan, &item)))
+}
+
+/// What an obstacle means.
+pub fn obstacle(change: &Change, span: Span) -> Verdict {
+    let Action::Stop(kind) = change.action else {
+        return Verdict {
+            diagnostic: Diagnostic::new(&T0611, span, change.because.clone()),
+            exit: exit::BUG,
+            flag: None,
+        };
+    };
+    let name = &change.name;
+    let (code, message, exit) = match kind {
+        Obstacle::Foreign | Obstacle::Unlike => (&T0605, change.because.clone(), exit::FOREIGN),
+        Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
+        Obstacle::Started => (&T0672, change.because.clone(), exit::INCOMPLETE),
+        Obstacle::Alone => (&T0673, change.because.clone(), exit::INCOMPLETE),
+        Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
+        Obstacle::Broken | Obstacle::Misconfigured => {
+            (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE)
+        }
+        Obstacle::LastRun => (&T0669, change.because.clone(), exit::MANIFEST),
+        Obstacle::Crowded => (&T0671, format!("`{name}`: {}", change.because), exit::MANIFEST),
+    };
+    let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
+    for one in &change.differences {
+        let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+        diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
+    }
+    if !change.differences.is_empty() {
+        diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
+    }
+    diagnostic = match kind {
+        // What is uploaded there, that account could replace: nobody takes over a bucket.
+        Obstacle::Foreign if change.kind == "bucket" => diagnostic
+            .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
+            .note("S3 answers 403 to whoever expects that the caller's account owns it (HeadBucket, ExpectedBucketOwner)"),
+        Obstacle::Foreign => diagnostic
+            .help("give the job another name, or take it over with `--adopt`")
+            .note("trainc changes nothing that does not carry its tags"),
+        Obstacle::Unlike => diagnostic
+            .help("give the job another name")
+            .note("a training job is never changed: taken over with `--adopt` it would be called this digest, which it is not"),
+        Obstacle::OtherDigest => diagnostic
+            .help("add `--new-run`: it is started beside the other, which `trainc stop MANIFEST --run NAME` ends if it still runs and is not wanted")
+            .note("a running job is never stopped or replaced by an edit of its manifest"),
+        Obstacle::Beside => diagnostic
+            .help("end the one that is not wanted with `trainc stop MANIFEST --run NAME`, or let both run with `--new-run`")
+            .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
+        Obstacle::Alone => diagnostic
+            .help("run `trainc destroy MANIFEST --delete-data` again: it shows the file system first")
+            .note("nothing is deleted that was not shown"),
+        Obstacle::Started => diagnostic
+            .help("run `trainc destroy MANIFEST` again: it shows that job as well")
+            .note("nothing is deleted under a running job"),
+        // Storage only grows: with what is there already the rest stays as it is.
+        Obstacle::Replace if only_shrinks(change) => {
+            let there = change.differences.first().map_or("", |one| one.found.as_str());
+            diagnostic
+                .help(format!("write `capacity={:?}`, or more", there.replace([' ', ','], "")))
+                .note("FSx makes no storage smaller, and a new file system begins empty")
+        }
+        Obstacle::Replace if change.kind == "association" => diagnostic
+            .help("give the storage another `name=`: then the job makes one with this link, and the old one stays until it is destroyed")
+            .note("FSx refuses a link whose path lies in another's; `aws fsx delete-data-repository-association` takes the old link away, and its files stay in S3"),
+        Obstacle::Replace if change.because.contains(SHARED_WITH) => diagnostic
+            .help("give it another `name=`: then this job makes one of its own, and `trainc destroy MANIFEST` leaves this one to the others")
+            .note("FSx cannot change this in place"),
+        Obstacle::Replace => diagnostic
+            .help(
+                "delete the old one with `trainc destroy MANIFEST --delete-data`, or give the new one another `name=`",
+            )
+            .note("FSx cannot change this in place, and a new file system begins empty"),
+        Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
+            .help(format!("aws s3 rm {} && trainc apply MANIFEST", trainc_emit::quoted(name)))
+            .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
+        // What is in it is there: nobody is told to delete it.
+        Obstacle::Misconfigured if change.kind == "association" => diagnostic
+            .help("mend what FSx names: that it may read the bucket, and that the bucket's event notifications for FSx are there; the link comes back within 15 minutes, then run the same command again")
+            .note("FSx imports and exports nothing by itself until then (FSx for Lustre, data repository association lifecycle state)"),
+        Obstacle::Misconfigured => diagnostic
+            .help("mend what FSx names, and run the same command again once `aws fsx describe-file-systems` shows it AVAILABLE")
+            .note("FSx recovers from this state, and what is in the file system is there (FSx for Lustre, file system status); `trainc destroy --delete-data` would delete it"),
+        Obstacle::LastRun => diagnostic
+            .help("change what the job does, as its `seed`: another digest begins again at its first run")
+            .note("a run's name ends in its number, which has three digits"),
+        Obstacle::Crowded => diagnostic
+            .help("give the storage another `name=`: then this job makes one of its own")
+            .note("an object of FSx has at most 50 tags, and each job that uses it has one (FSx API reference, TagResource)"),
+        Obstacle::Broken if change.kind == "association" => diagnostic
+            .help(format!(
+                "aws fsx delete-data-repository-association --association-id {} && trainc apply MANIFEST",
+                change.because.split_whitespace().next().unwrap_or("ID")
+            ))
+            .note("FSx cannot recover a failed link; without it the file system and what is in it stay (FSx for Lustre, data repository association lifecycle state)"),
+        // It is not this job's alone to delete: it leaves it, and what it makes then the others come to.
+        Obstacle::Broken if change.because.contains(SHARED_WITH) => diagnostic
+            .help("trainc destroy MANIFEST && trainc apply MANIFEST --new-run")
+            .note("`destroy` leaves the failed one to the jobs that it is shared with; `apply` makes another, which they find when they are applied")
+            .note("FSx cannot recover a failed file system (FSx for Lustre, file system status); the last of its jobs deletes it with `trainc destroy --delete-data`"),
+        Obstacle::Broken => diagnostic
+            .help("trainc destroy MANIFEST --delete-data && trainc apply MANIFEST --new-run")
+            .note("FSx cannot recover a failed file system: what was in it is lost (FSx for Lustre, file system status)"),
+    };
+    let flag = match kind {
+        Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
+        Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
+        Obstacle::Unlike
+        | Obstacle::Started
+        | Obstacle::Alone
+        | Obstacle::Replace
+        | Obstacle::Broken
+        | Obstacle::Misconfigured
+        | Obstacle::LastRun
+        | Obstacle::Crowded => None,
+    };
+    Verdict { diagnostic, exit, flag }
+}
+
+/// Whether less storage is all that is asked for.
+fn only_shrinks(change: &Change) -> bool {
+    matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
+}

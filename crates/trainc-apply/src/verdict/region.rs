@@ -1,0 +1,39 @@
+//! The region of a job: where its commands go, and a call that S3 answers from another one.
+
+use super::{Verdict, words};
+use crate::fault::Fault;
+use crate::preflight::T0629;
+use trainc_diag::Diagnostic;
+use trainc_diag::source::Span;
+use trainc_ir::Plan;
+
+/// A bucket of another region than the job's; `what` says whose bucket, and ends with a space.
+pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
+    let there = fault.region.as_deref().unwrap_or("another region");
+    Diagnostic::new(
+        &T0629,
+        span,
+        format!("{what}the bucket is in {there}, and {} was asked in the job's region", fault.call.words()),
+    )
+    .help("name a bucket of the job's region: `upload=\"s3://…\"` in `program`")
+    .note(words(fault))
+    .fact("region", there)
+}
+
+/// With the job's region in commands of the AWS CLI, whose own may be another.
+pub(super) fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
+    const COMMAND: &str = "aws fsx ";
+    let Some(region) = plan.job.region.value() else { return verdict };
+    if let Some(help) = verdict.diagnostic.help.as_mut().filter(|help| !help.contains("--region")) {
+        let mut parts = help.split(COMMAND);
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let verb =
+                part.find(|sign: char| !(sign.is_ascii_lowercase() || sign == '-')).unwrap_or(part.len());
+            let (verb, rest) = part.split_at(verb);
+            out.push_str(&format!("{COMMAND}{verb} --region {region}{rest}"));
+        }
+        *help = out;
+    }
+    verdict
+}

@@ -1,0 +1,154 @@
+//! No room for a job: a quota that is used up, and a wait for room that was in vain.
+
+use super::{T0603, T0670, Verdict};
+use crate::calls::Call;
+use crate::fault::{Class, Fault};
+use crate::ledger::Item;
+use trainc_catalog::limits;
+use trainc_catalog::quotas::{self, Quota};
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic};
+use trainc_emit::iam::INLINE_POLICY_LIMIT;
+use trainc_ir::Plan;
+
+/// What to do after a wait for room of so many seconds (`--wait-for-capacity`): the same again, not a wait.
+pub(super) fn waited(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
+    let note = format!("waited {} for room (`--wait-for-capacity`)", text::duration(seconds));
+    let diagnostic = verdict.diagnostic.note(note);
+    // Where the job alone needs more than the quota, no time helps.
+    let diagnostic = if fault.class == Class::Quota && never_fits(fault) {
+        diagnostic
+    } else {
+        diagnostic.help("run the same command again, wait longer, or choose another zone or instance type")
+    };
+    Verdict { diagnostic, ..verdict }
+}
+
+/// A figure of the service's sentence, right behind some words: "The account-level service limit 'ml.p4d.24xlarge for
+/// training job usage' is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances".
+fn figure(fault: &Fault, after: &str) -> Option<f64> {
+    let rest = fault.message.split_once(after)?.1.trim_start();
+    rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse().ok()
+}
+
+/// Whether the job alone needs more than the quota, where the service says both.
+fn never_fits(fault: &Fault) -> bool {
+    figure(fault, "' is ").zip(figure(fault, "request delta of ")).is_some_and(|(has, needs)| needs > has)
+}
+
+/// Whether FSx speaks of the number of file systems, and not of their storage (FSx API, ServiceLimitExceeded, `Limit`).
+pub(crate) fn is_count(fault: &Fault) -> bool {
+    fault.message.contains("FILE_SYSTEM_COUNT")
+}
+
+/// The quota that a refusal names, as the catalogue knows it.
+fn named(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
+    match fault.call {
+        Call::CreateTrainingJob => {
+            let name = fault.message.split('\'').nth(1)?;
+            let general = quotas::general_keys().filter_map(quotas::general);
+            quotas::of_instances().map(|(_, quota)| quota).chain(general).find(|quota| quota.name == name)
+        }
+        Call::CreateFileSystem => {
+            let is_it = |name: Option<&String>| name.is_some_and(|name| *name == item.name);
+            let storage = plan.job.storage.iter().find(|one| is_it(one.name.value()))?;
+            let (capacity, systems) = quotas::lustre(&storage.deployment_word()?)?;
+            Some(if is_count(fault) { systems } else { capacity })
+        }
+        _ => None,
+    }
+}
+
+/// The command that asks for more of the quota that a refusal names, in the place of a word about Service Quotas.
+pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
+    if fault.class != Class::Quota {
+        return verdict;
+    }
+    let Some((quota, code)) = named(plan, fault, item).and_then(|quota| Some((quota.clone(), quota.code?)))
+    else {
+        return verdict;
+    };
+    let told = figure(fault, "current utilization of ").zip(figure(fault, "request delta of "));
+    let value = told.map(|(used, needs)| used + needs).or(fault.needs.map(|needs| needs.get() as f64));
+    let value = value.map_or_else(|| "VALUE".to_owned(), text::short);
+    let region = plan.job.region.value().map_or("REGION", String::as_str);
+    let raise = format!(
+        "aws service-quotas request-service-quota-increase --service-code {} --quota-code {code} --desired-value {value} --region {region}",
+        quota.service
+    );
+    let diagnostic = verdict.diagnostic.fact("quota", code.as_str());
+    let diagnostic = if fault.call == Call::CreateTrainingJob && !never_fits(fault) {
+        diagnostic.note(format!("`{raise}` asks for more of it"))
+    } else {
+        diagnostic.help(raise)
+    };
+    Verdict { diagnostic, ..verdict }
+}
+
+/// What to do about a quota that is used up, or about a limit that is none: `new` makes the diagnostic of a code, `said` is
+/// what the service said.
+pub(super) fn quota(
+    fault: &Fault,
+    item: &Item,
+    new: &dyn Fn(&'static Code, String) -> Diagnostic,
+    said: &str,
+) -> Diagnostic {
+    match fault.call {
+        Call::PutRolePolicy => return policy_size(item, new(&T0670, said.to_owned())),
+        Call::CreateDataRepositoryAssociation => {
+            let diagnostic = new(&T0670, said.to_owned());
+            let Some(limit) = limits::get("fsx.associations") else { return diagnostic };
+            return diagnostic.note(format!(
+                "at most {} {}, and no quota raises that ({})",
+                limit.value, limit.statement, limit.provenance.source
+            ));
+        }
+        _ => {}
+    }
+    let diagnostic = new(&T0603, said.to_owned());
+    // IAM's and FSx's are used up by what stays: no job's end makes room there.
+    if fault.call != Call::CreateTrainingJob {
+        return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
+    }
+    if never_fits(fault) {
+        return diagnostic
+            .help("ask for more in Service Quotas")
+            .note("the job alone needs more than the quota: no other job's end makes room for it");
+    }
+    diagnostic
+        .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
+        .note("`trainc plan MANIFEST` shows what is in use")
+}
+
+/// The same verdict with what to do about links that a file system has no place for. The manifest's own fit (T0474), so
+/// somebody else has made some of those that are there.
+pub(super) fn shaped(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
+    if fault.class != Class::Quota || fault.call != Call::CreateDataRepositoryAssociation {
+        return verdict;
+    }
+    let region = plan.job.region.value().map_or("REGION", String::as_str);
+    let diagnostic = verdict
+        .diagnostic
+        .help(format!(
+            "`aws fsx describe-data-repository-associations --region {region}` shows those that are there: take away one that nobody needs with `aws fsx delete-data-repository-association --region {region} --association-id ID`, or write fewer `link`s"
+        ))
+        .note("the manifest's own links fit: somebody made others on the same file system");
+    Verdict { diagnostic, ..verdict }
+}
+
+/// What to do about inline policies that are too long together: nobody gives more room (IAM quotas, "Inline policies for a
+/// role"; white space does not count).
+fn policy_size(item: &Item, diagnostic: Diagnostic) -> Diagnostic {
+    let role = item.name.split('/').next().unwrap_or_default();
+    diagnostic
+        .help("name fewer or shorter prefixes: channels, links and outputs below one prefix of a bucket need one line of the policy together")
+        .note(format!(
+            "IAM takes {} characters of all inline policies of a role together, and no quota raises that",
+            text::group(INLINE_POLICY_LIMIT as u64)
+        ))
+        .note(format!(
+            "what somebody else added to the role counts as well: `aws iam list-role-policies --role-name {}`",
+            trainc_emit::quoted(role)
+        ))
+        .fact("limit_characters", INLINE_POLICY_LIMIT as u64)
+}

@@ -1,0 +1,62 @@
+//! What to do about a refusal whose words name one thing: `steps.toml` says it by a part of those words.
+
+use super::Verdict;
+use crate::fault::{Class, Fault};
+use serde::Deserialize;
+use std::sync::LazyLock;
+use trainc_emit::quoted;
+use trainc_ir::Plan;
+
+/// A part of a refusal's code or words, and what mends it.
+#[derive(Deserialize)]
+struct Step {
+    /// What the code or the message holds.
+    says: String,
+    /// What to do, with `{region}` and `{named}` filled in: the first ARN or id that the message names.
+    help: String,
+}
+
+#[derive(Deserialize)]
+struct Steps {
+    step: Vec<Step>,
+}
+
+static STEPS: LazyLock<Vec<Step>> = LazyLock::new(|| {
+    toml::from_str::<Steps>(include_str!("steps.toml")).map_or_else(|_| Vec::new(), |all| all.step)
+});
+
+/// The same verdict with the step that its refusal asks for, where it is known.
+pub(super) fn sharpened(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
+    if !matches!(fault.class, Class::Invalid | Class::NotFound | Class::Unasked) {
+        return verdict;
+    }
+    let Some(step) =
+        STEPS.iter().find(|step| fault.code.contains(&step.says) || fault.message.contains(&step.says))
+    else {
+        return verdict;
+    };
+    let region = plan.job.region.value().map_or("REGION", String::as_str);
+    let help = step.help.replace("{region}", region).replace("{named}", &named(fault));
+    Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
+}
+
+/// The first ARN or id that a message names, to be typed.
+fn named(fault: &Fault) -> String {
+    let is_name =
+        |word: &&str| word.starts_with("arn:") || word.starts_with("sg-") || word.starts_with("subnet-");
+    let word = fault.message.split([' ', ',', '\'', '"']).find(is_name);
+    word.map_or_else(|| "NAME".to_owned(), |word| quoted(word.trim_end_matches('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_can_be_read() {
+        assert!(STEPS.len() >= 9, "{}", STEPS.len());
+        for step in STEPS.iter() {
+            assert!(step.says.len() > 8 && !step.help.ends_with('.'), "{}", step.says);
+        }
+    }
+}

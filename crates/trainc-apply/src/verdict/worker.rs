@@ -1,0 +1,74 @@
+//! What a job of engine `worker` could not be started with: a plan in, the first reason out.
+
+use super::{Verdict, exit};
+use trainc_diag::Diagnostic;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_ir::Plan;
+use trainc_ir::parts::apart;
+
+declare_code!(T0617, "worker-not-uploaded", Error, "no binary of the Rust worker that could be uploaded");
+declare_code!(T0620, "worker-without-device", Error, "the Rust worker on GPUs, which it does not use yet");
+declare_code!(
+    T0643,
+    "worker-parts-apart",
+    Error,
+    "the Rust worker on hosts that share no directory of checkpoints"
+);
+
+/// Engine `worker`: what a job could not be started with.
+pub fn worker(plan: &Plan) -> Option<Verdict> {
+    let parallel = plan.job.parallel.as_ref()?;
+    let (worker, span) = (plan.worker.as_ref()?, parallel.engine.span().unwrap_or(parallel.span));
+    let refused = |diagnostic| Some(Verdict { diagnostic, exit: exit::MANIFEST, flag: None });
+    if let Some(gpu) = plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref()) {
+        let cluster = plan.job.cluster.as_ref();
+        let kind = cluster.and_then(|cluster| cluster.instance.value()).map_or("the cluster", String::as_str);
+        return refused(
+            Diagnostic::new(
+                &T0620,
+                span,
+                format!("engine `worker` trains on CPU ranks today, and `{kind}` is paid for its {gpu}"),
+            )
+            .help("write `engine=\"fsdp\"` with a program, or a type without GPUs, as `cluster \"ml.c7i.48xlarge\" nodes=1 { ranks 8 }`")
+            .note("the worker has no CUDA device yet: the job would start its instances, and end with code 14")
+            .note("`plan`, `emit` and `run` take the manifest as it stands"),
+        );
+    }
+    if let Some(apart) = apart(plan) {
+        let hosts = text::count(apart.hosts(), "host");
+        return refused(
+            Diagnostic::new(
+                &T0643,
+                parallel.shard_degree.span().unwrap_or(parallel.span),
+                format!("a shard group lies on {hosts}, which share no directory of checkpoints"),
+            )
+            .help(format!(
+                "write `shard-degree {}`, or checkpoints on a file system: `trainc explain T0487`",
+                apart.here
+            ))
+            .note("the job would start its instances, and end with code 11 before its first step")
+            .note("`plan`, `emit` and `run` take the manifest as it stands"),
+        );
+    }
+    let missing = |message: &str| {
+        refused(
+            Diagnostic::new(&T0617, span, message)
+                .help("build it with `cargo build --release -p trainc-worker`, and name it with `--worker`")
+                .note("the job's channel `worker` holds `trainc-worker` and `worker.json`, below the job's digest"),
+        )
+    };
+    match &worker.binary {
+        None => missing("there is no `trainc-worker` beside trainc to upload, so the job would find none"),
+        Some(file) if !runs_in_container(&file.bytes) => {
+            missing("`trainc-worker` is no program for Linux on x86-64, so the container could not start it")
+        }
+        Some(_) => None,
+    }
+}
+
+/// Whether a file is a 64-bit ELF program for x86-64, which all containers of instances without GPUs are for: the
+/// magic number, the class, the byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
+fn runs_in_container(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF\x02\x01") && bytes.get(18..20) == Some(&[62, 0][..])
+}

@@ -1,0 +1,273 @@
+//! EC2: the five questions that trainc has about networks, over the query protocol (API version 2016-11-15).
+
+use super::signed::{Ask, Reply, Signed};
+use super::xml::{self, Element};
+use trainc_apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
+use trainc_apply::calls::Call;
+use trainc_apply::cloud::Answer;
+use trainc_apply::fault::{Class, Fault};
+
+const VERSION: &str = "2016-11-15";
+
+/// One page of a question. Parameters are plain words and ids, so nothing needs to be encoded but the token.
+async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> Answer<Element> {
+    let mut body = format!("Action={}&Version={VERSION}", call.row().operation);
+    for (name, value) in parameters {
+        body.push('&');
+        body.push_str(name);
+        body.push('=');
+        body.push_str(&encoded(value));
+    }
+    let ask = Ask {
+        call,
+        host: "ec2",
+        service: "ec2",
+        region: None,
+        headers: vec![("content-type", "application/x-www-form-urlencoded".to_owned())],
+        body,
+    };
+    let reply = signed.ask(&ask, refused).await?;
+    xml::read(&reply.body).ok_or_else(|| Fault::of(call, Class::Unavailable, "the answer is not XML"))
+}
+
+/// All items of the list of that name, page after page.
+async fn all(
+    signed: &Signed,
+    call: Call,
+    parameters: &[(String, String)],
+    list: &str,
+) -> Answer<Vec<Element>> {
+    let mut found = Vec::new();
+    let mut parameters = parameters.to_vec();
+    loop {
+        let answer = page(signed, call, &parameters).await?;
+        found.extend(answer.items(list).cloned());
+        let Some(token) = answer.text_of("nextToken") else { return Ok(found) };
+        parameters.retain(|(name, _)| name != "NextToken");
+        parameters.push(("NextToken".to_owned(), token.to_owned()));
+    }
+}
+
+/// The fault in an answer: `Response/Errors/Error/{Code,Message}`.
+fn refused(ask: &Ask, reply: &Reply) -> Option<Fault> {
+    if reply.status < 300 {
+        return None;
+    }
+    let read = xml::read(&reply.body);
+    let error = read.as_ref().and_then(|read| read.child("Errors")).and_then(|errors| errors.child("Error"));
+    let code = error.and_then(|error| error.text_of("Code")).unwrap_or_default();
+    let message = error.and_then(|error| error.text_of("Message")).unwrap_or("no reason given");
+    let id = read.as_ref().and_then(|read| read.text_of("RequestID")).or(reply.request_id.as_deref());
+    Some(Fault::answered(ask.call, Some(reply.status), code, message).request(id))
+}
+
+fn numbered(name: &str, values: &[String]) -> Vec<(String, String)> {
+    values.iter().zip(1..).map(|(value, number)| (format!("{name}.{number}"), value.clone())).collect()
+}
+
+pub(super) async fn subnets(signed: &Signed, ids: &[String]) -> Answer<Vec<Subnet>> {
+    let found = all(signed, Call::DescribeSubnets, &numbered("SubnetId", ids), "subnetSet").await?;
+    Ok(found
+        .iter()
+        .map(|item| Subnet {
+            id: text(item, "subnetId"),
+            vpc: text(item, "vpcId"),
+            zone: text(item, "availabilityZone"),
+            zone_id: text(item, "availabilityZoneId"),
+            free_addresses: item.text_of("availableIpAddressCount").and_then(|n| n.parse().ok()).unwrap_or(0),
+        })
+        .collect())
+}
+
+/// `Filter.1.Name=…&Filter.1.Value.1=…`, one value each.
+fn filters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let each = |(number, (name, value)): (u32, &(&str, &str))| {
+        [
+            (format!("Filter.{number}.Name"), (*name).to_owned()),
+            (format!("Filter.{number}.Value.1"), (*value).to_owned()),
+        ]
+    };
+    (1..).zip(pairs).flat_map(each).collect()
+}
+
+pub(super) async fn route_tables(signed: &Signed, vpc: &str) -> Answer<Vec<RouteTable>> {
+    let call = Call::DescribeRouteTables;
+    let found = all(signed, call, &filters(&[("vpc-id", vpc)]), "routeTableSet").await?;
+    Ok(found.iter().map(route_table).collect())
+}
+
+fn route_table(item: &Element) -> RouteTable {
+    let routes = item.items("routeSet").filter(|route| route.text_of("state") != Some("blackhole"));
+    RouteTable {
+        id: text(item, "routeTableId"),
+        is_main: item.items("associationSet").any(|one| one.text_of("main") == Some("true")),
+        subnets: item
+            .items("associationSet")
+            .filter_map(|one| one.text_of("subnetId").map(str::to_owned))
+            .collect(),
+        routes: routes
+            .map(|route| {
+                let first = |names: &[&str]| {
+                    names.iter().find_map(|name| route.text_of(name)).unwrap_or_default().to_owned()
+                };
+                Route { destination: first(DESTINATIONS), target: first(TARGETS) }
+            })
+            .collect(),
+    }
+}
+
+/// Where a route may lead from and to: each has one of each (API reference, Route).
+const DESTINATIONS: &[&str] =
+    &["destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"];
+const TARGETS: &[&str] = &[
+    "natGatewayId",
+    "transitGatewayId",
+    "vpcPeeringConnectionId",
+    "networkInterfaceId",
+    "instanceId",
+    "egressOnlyInternetGatewayId",
+    "carrierGatewayId",
+    "localGatewayId",
+    "coreNetworkArn",
+    "gatewayId",
+];
+
+pub(super) async fn endpoints(signed: &Signed, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
+    let call = Call::DescribeVpcEndpoints;
+    let asked = filters(&[("vpc-id", vpc), ("service-name", service)]);
+    let found = all(signed, call, &asked, "vpcEndpointSet").await?;
+    Ok(found
+        .iter()
+        .map(|item| Endpoint {
+            id: text(item, "vpcEndpointId"),
+            kind: text(item, "vpcEndpointType"),
+            state: text(item, "state"),
+            route_tables: item.items("routeTableIdSet").map(|one| one.text.clone()).collect(),
+            private_dns: item.text_of("privateDnsEnabled") == Some("true"),
+        })
+        .collect())
+}
+
+pub(super) async fn security_groups(signed: &Signed, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
+    let found =
+        all(signed, Call::DescribeSecurityGroups, &numbered("GroupId", ids), "securityGroupInfo").await?;
+    Ok(found
+        .iter()
+        .map(|item| SecurityGroup {
+            id: text(item, "groupId"),
+            vpc: text(item, "vpcId"),
+            ingress: item.items("ipPermissions").map(rule).collect(),
+            egress: item.items("ipPermissionsEgress").map(rule).collect(),
+        })
+        .collect())
+}
+
+fn rule(item: &Element) -> GroupRule {
+    let port = |name: &str| item.text_of(name).and_then(|port| port.parse().ok()).filter(|port| *port >= 0);
+    let each = |list: &str, name: &str| {
+        item.items(list).filter_map(|one| one.text_of(name).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let mut ranges = each("ipRanges", "cidrIp");
+    ranges.extend(each("ipv6Ranges", "cidrIpv6"));
+    GroupRule {
+        protocol: text(item, "ipProtocol"),
+        from_port: port("fromPort"),
+        to_port: port("toPort"),
+        groups: each("groups", "groupId"),
+        ranges,
+    }
+}
+
+pub(super) async fn zones(signed: &Signed, instance_type: &str) -> Answer<Vec<String>> {
+    let parameters = [
+        ("LocationType", "availability-zone-id"),
+        ("Filter.1.Name", "instance-type"),
+        ("Filter.1.Value.1", instance_type),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let call = Call::DescribeInstanceTypeOfferings;
+    let found = all(signed, call, &parameters, "instanceTypeOfferingSet").await?;
+    let mut zones: Vec<String> = found.iter().map(|item| text(item, "location")).collect();
+    zones.sort_unstable();
+    Ok(zones)
+}
+
+fn text(item: &Element, name: &str) -> String {
+    item.text_of(name).unwrap_or_default().to_owned()
+}
+
+/// A value of a form: what is not unreserved (RFC 3986) by its bytes.
+fn encoded(value: &str) -> String {
+    let mut out = String::new();
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_a_group_are_read() {
+        let item = xml::read(
+            "<item><ipProtocol>tcp</ipProtocol><fromPort>988</fromPort><toPort>988</toPort><groups><item>\
+             <userId>1</userId><groupId>sg-1</groupId></item></groups><ipRanges><item><cidrIp>10.0.0.0/8</cidrIp>\
+             </item></ipRanges></item>",
+        )
+        .unwrap();
+        let rule = rule(&item);
+        assert_eq!((rule.protocol.as_str(), rule.from_port, rule.to_port), ("tcp", Some(988), Some(988)));
+        assert_eq!((rule.groups, rule.ranges), (vec!["sg-1".to_owned()], vec!["10.0.0.0/8".to_owned()]));
+    }
+
+    #[test]
+    fn routes_that_lead_nowhere_are_left_out() {
+        let item = xml::read(
+            "<item><routeTableId>rtb-1</routeTableId><routeSet><item><destinationCidrBlock>10.0.0.0/16\
+             </destinationCidrBlock><gatewayId>local</gatewayId><state>active</state></item><item>\
+             <destinationCidrBlock>0.0.0.0/0</destinationCidrBlock><natGatewayId>nat-1</natGatewayId><state>blackhole\
+             </state></item><item><destinationPrefixListId>pl-1</destinationPrefixListId><gatewayId>vpce-1\
+             </gatewayId><state>active</state></item></routeSet><associationSet><item><main>true</main></item><item>\
+             <main>false</main><subnetId>subnet-1</subnetId></item></associationSet></item>",
+        )
+        .unwrap();
+        let table = route_table(&item);
+        assert!(table.is_main);
+        assert_eq!((table.id.as_str(), table.subnets.as_slice()), ("rtb-1", &["subnet-1".to_owned()][..]));
+        let routes: Vec<_> =
+            table.routes.iter().map(|one| (one.destination.as_str(), one.target.as_str())).collect();
+        assert_eq!(routes, [("10.0.0.0/16", "local"), ("pl-1", "vpce-1")]);
+        assert_eq!(filters(&[("vpc-id", "vpc-1")])[1], ("Filter.1.Value.1".to_owned(), "vpc-1".to_owned()));
+    }
+
+    #[test]
+    fn a_refusal_is_classified_by_its_code() {
+        let body = "<Response><Errors><Error><Code>InvalidSubnetID.NotFound</Code><Message>The subnet ID \
+                    'subnet-1' does not exist</Message></Error></Errors><RequestID>r-1</RequestID></Response>";
+        let ask = Ask {
+            call: Call::DescribeSubnets,
+            host: "ec2",
+            service: "ec2",
+            region: None,
+            headers: Vec::new(),
+            body: String::new(),
+        };
+        let reply = Reply { status: 400, body: body.to_owned(), request_id: None };
+        let fault = refused(&ask, &reply).unwrap();
+        assert_eq!((fault.class, fault.request_id.as_deref()), (Class::NotFound, Some("r-1")));
+        let reply = Reply { status: 503, body: "<html>".to_owned(), request_id: None };
+        assert_eq!(refused(&ask, &reply).unwrap().class, Class::Unavailable);
+        assert!(refused(&ask, &Reply { status: 200, body: String::new(), request_id: None }).is_none());
+    }
+
+    #[test]
+    fn values_of_a_form_are_encoded() {
+        assert_eq!(encoded("a b+c/é"), "a%20b%2Bc%2F%C3%A9");
+    }
+}

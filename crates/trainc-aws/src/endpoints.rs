@@ -1,0 +1,121 @@
+//! Which address a service is asked at, where AWS's settings name another than its own, and which services ever answered:
+//! what is said of an answer that never came.
+
+use aws_config::SdkConfig;
+use aws_types::service_config::ServiceConfigKey;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use trainc_apply::cloud::Answer;
+use trainc_apply::fault::{Class, Fault};
+
+/// The addresses that the settings name.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoints {
+    config: SdkConfig,
+    answered: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+/// An address that the settings name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    /// The URL as it is written there.
+    pub url: String,
+    /// The variable, or what of the profile, that holds it.
+    pub origin: String,
+}
+
+impl Endpoints {
+    pub(super) fn new(config: SdkConfig) -> Self {
+        Self { config, answered: Arc::default() }
+    }
+
+    /// Waits for an answer of a service. Of one that never came it says where it was asked for; and a service that has
+    /// answered before is only out of reach for now.
+    pub(super) async fn told<T>(
+        &self,
+        service: &'static str,
+        answer: impl Future<Output = Answer<T>>,
+    ) -> Answer<T> {
+        match answer.await {
+            Err(fault) if matches!(fault.class, Class::Lost | Class::Unreachable) => {
+                Err(self.explained(service, fault))
+            }
+            other => {
+                let came = other.as_ref().map_or_else(|fault| !fault.code.is_empty(), |_| true);
+                if let (true, Ok(mut answered)) = (came, self.answered.lock()) {
+                    answered.insert(service);
+                }
+                other
+            }
+        }
+    }
+
+    fn explained(&self, service: &'static str, mut fault: Fault) -> Fault {
+        if self.answered.lock().is_ok_and(|answered| answered.contains(service)) {
+            fault.class = Class::Lost;
+        }
+        if let Some(Named { url, origin }) = self.named(fault.call.row().service) {
+            fault.message = format!("{}; asked at {url}, which {origin} names", fault.message);
+        }
+        fault
+    }
+
+    /// The address that the settings name for a service, by the prefix of its actions.
+    pub(super) fn named(&self, service: &str) -> Option<Named> {
+        let id = id(service);
+        let key = ServiceConfigKey::builder()
+            .service_id(id)
+            .env("AWS_ENDPOINT_URL")
+            .profile("endpoint_url")
+            .build();
+        let own = key.ok().and_then(|key| self.config.service_config().and_then(|all| all.load_config(key)));
+        let url = own.or_else(|| self.config.endpoint_url().map(str::to_owned))?;
+        let of_service = format!("AWS_ENDPOINT_URL_{}", id.to_uppercase().replace(' ', "_"));
+        let variables = [of_service, "AWS_ENDPOINT_URL".to_owned()];
+        let holds = |variable: &String| std::env::var(variable).is_ok_and(|value| value == url);
+        let origin = variables.into_iter().find(holds);
+        let origin = origin.unwrap_or_else(|| "`endpoint_url` of the AWS profile".to_owned());
+        Some(Named { url, origin })
+    }
+}
+
+/// The service's id, as AWS's settings write it.
+fn id(service: &str) -> &str {
+    match service {
+        "logs" => "CloudWatch Logs",
+        "secretsmanager" => "Secrets Manager",
+        "servicequotas" => "Service Quotas",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::errors::unanswered;
+    use super::*;
+    use std::io::{Error, ErrorKind};
+    use trainc_apply::calls::Call;
+
+    fn ends(kind: ErrorKind) -> Fault {
+        unanswered(Call::DescribeFileSystems, &Error::from(kind))
+    }
+
+    #[test]
+    fn what_never_answered_is_said_with_its_address() {
+        let config = SdkConfig::builder().endpoint_url("http://127.0.0.1:9").build();
+        let endpoints = Endpoints::new(config);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let ask = |answer: Answer<()>| runtime.block_on(endpoints.told("fsx", async { answer }));
+        let fault = ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err();
+        assert_eq!(fault.class, Class::Unreachable);
+        assert!(
+            fault.message.starts_with("connection refused; asked at http://127.0.0.1:9, which "),
+            "{}",
+            fault.message
+        );
+        assert_eq!(ends(ErrorKind::ConnectionReset).class, Class::Lost);
+        // Once it has answered, its silence passes.
+        ask(Err(Fault::answered(Call::DescribeFileSystems, Some(400), "BadRequest", "no"))).unwrap_err();
+        assert_eq!(ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err().class, Class::Lost);
+    }
+}

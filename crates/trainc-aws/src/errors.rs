@@ -1,0 +1,125 @@
+//! From what the SDK says to a fault of ours: one place for every service.
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use std::error::Error;
+use std::io::ErrorKind;
+use trainc_apply::calls::Call;
+use trainc_apply::fault::{Class, Fault};
+
+/// Reads an error of any operation. Codes are read from the metadata, never from variants: the services send codes
+/// that their models lack (`ValidationException`, `ThrottlingException`).
+pub(super) fn fault<E>(call: Call, error: &SdkError<E, HttpResponse>) -> Fault
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    let raw = error.raw_response();
+    let http = raw.map(|raw| raw.status().as_u16());
+    let request = raw.and_then(request_id);
+    let unsigned = without_credentials(error);
+    let said = match error {
+        SdkError::ServiceError(answer) => {
+            let code = answer.err().code().unwrap_or_default();
+            let text = answer.err().message().unwrap_or_default();
+            let nothing = code.is_empty() && text.is_empty();
+            let head = matches!(call, Call::HeadBucket | Call::HeadObject);
+            if nothing && head && http == Some(400) {
+                // An answer to HEAD has no body to say `ExpiredToken` in; the request itself is the SDK's and sound.
+                let text = "HTTP 400, which S3 answers here when credentials have expired or are not of this partition";
+                return Fault::of(call, Class::Credentials, text).request(request.as_deref());
+            }
+            let text = if nothing { bare(http) } else { text.to_owned() };
+            Fault::answered(call, http, code, &text)
+        }
+        SdkError::ResponseError(_) => Fault::answered(call, http, "", &bare(http)),
+        SdkError::TimeoutError(_) => Fault::lost(call, &reasons(error)),
+        _ if unsigned.is_some() => {
+            Fault::of(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
+        }
+        SdkError::DispatchFailure(_) => unanswered(call, error),
+        _ => Fault::of(call, Class::Bug, &words(error)),
+    };
+    let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region"));
+    said.request(request.as_deref()).of_region(region)
+}
+
+/// What is said of an answer that says nothing itself, as one to HEAD.
+fn bare(http: Option<u16>) -> String {
+    match http {
+        Some(403) => "access denied (HTTP 403)".to_owned(),
+        Some(404) => "not found (HTTP 404)".to_owned(),
+        Some(status) => format!("HTTP {status} without a reason"),
+        None => "no answer".to_owned(),
+    }
+}
+
+/// The request's id, by the header of each family of services.
+fn request_id(raw: &HttpResponse) -> Option<String> {
+    ["x-amzn-requestid", "x-amz-request-id"]
+        .iter()
+        .find_map(|name| raw.headers().get(*name))
+        .map(str::to_owned)
+}
+
+/// Why a request could not be signed, as one sentence; none where that is not what went wrong.
+pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<String> {
+    let fault = chain(error).find_map(|one| one.downcast_ref::<CredentialsError>())?;
+    Some(match fault {
+        CredentialsError::CredentialsNotLoaded(_) => {
+            "there are no credentials: none in the environment, in ~/.aws, or of this machine".to_owned()
+        }
+        CredentialsError::ProviderTimedOut(_) => {
+            "there are no credentials: what should give them does not answer".to_owned()
+        }
+        // The innermost reason names the profile, the file or the service; those around it only that it failed.
+        _ => {
+            let reason = chain(fault).filter(|one| !one.to_string().is_empty()).last();
+            let reason = reason.map_or_else(String::new, |one| format!(": {one}"));
+            format!("the credentials cannot be read{reason}")
+        }
+    })
+}
+
+/// A request that no answer came to. Where nobody listens, or the host is not known, nothing was sent.
+pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
+    let refused = |one: &(dyn Error + 'static)| {
+        one.downcast_ref::<std::io::Error>().is_some_and(|one| {
+            matches!(
+                one.kind(),
+                ErrorKind::ConnectionRefused
+                    | ErrorKind::HostUnreachable
+                    | ErrorKind::NetworkUnreachable
+                    | ErrorKind::AddrNotAvailable
+            )
+        })
+    };
+    // The resolver's errors have no kind.
+    let unknown = |one: &(dyn Error + 'static)| one.to_string().starts_with("failed to lookup address");
+    match chain(error).find(|one| refused(*one) || unknown(*one)) {
+        Some(reason) => Fault::of(call, Class::Unreachable, &reason.to_string()),
+        None => Fault::lost(call, &reasons(error)),
+    }
+}
+
+/// What an error and each of its reasons says, the outermost first.
+fn reasons(error: &(dyn Error + 'static)) -> Vec<String> {
+    chain(error).map(ToString::to_string).collect()
+}
+
+/// An error and its reasons, each once, without debug forms.
+pub(super) fn words(error: &(dyn Error + 'static)) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for one in chain(error) {
+        let text = one.to_string();
+        if !text.is_empty() && !said.iter().any(|before| before.contains(&text)) {
+            said.push(text);
+        }
+    }
+    said.join(": ")
+}
+
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&one: &&'a (dyn Error + 'static)| one.source())
+}

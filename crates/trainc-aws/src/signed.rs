@@ -1,0 +1,176 @@
+//! Calls to services of which one or two questions are asked: signed with `aws-sigv4`, sent over the SDK's own HTTP
+//! client, with the SDK's credentials and endpoints.
+
+use super::endpoints::Endpoints;
+use super::errors::{unanswered, without_credentials, words};
+use super::settings::{ATTEMPTS, LONGEST_WAIT};
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_credential_types::provider::ProvideCredentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use aws_smithy_runtime::client::orchestrator::operation::Operation;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse, OrchestratorError};
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::timeout::TimeoutConfig;
+use std::time::{Duration, SystemTime};
+use trainc_apply::calls::Call;
+use trainc_apply::cloud::Answer;
+use trainc_apply::fault::{Class, Fault};
+
+/// A request of a small service.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    /// The row of the table of calls.
+    pub call: Call,
+    /// The prefix of the service's host, as `ec2` or `api.ecr`.
+    pub host: &'static str,
+    /// The name to sign for; also the service's id in AWS's settings (`AWS_ENDPOINT_URL_EC2`).
+    pub service: &'static str,
+    /// Another region than the caller's, where the thing asked about has its own.
+    pub region: Option<String>,
+    /// What the protocol wants said: content type, and the target of JSON services.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: String,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub(super) struct Reply {
+    /// HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+    /// The request's id.
+    pub request_id: Option<String>,
+}
+
+/// The way to these services.
+#[derive(Clone, Debug)]
+pub(super) struct Signed {
+    config: SdkConfig,
+    first_wait: Duration,
+}
+
+impl Signed {
+    pub(super) fn new(config: SdkConfig, first_wait: Duration) -> Self {
+        Self { config, first_wait }
+    }
+
+    /// Asks until an answer comes that is not passing, as the SDK does for its own calls. `read` makes a fault of an
+    /// answer that is one.
+    pub(super) async fn ask(&self, ask: &Ask, read: fn(&Ask, &Reply) -> Option<Fault>) -> Answer<Reply> {
+        let mut wait = self.first_wait;
+        let mut attempt = 1;
+        let id = invocation();
+        loop {
+            let answer = self.once(ask, &id).await.and_then(|reply| read(ask, &reply).map_or(Ok(reply), Err));
+            match answer {
+                Err(no) if no.is_passing() && attempt < ATTEMPTS => {
+                    attempt += 1;
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(LONGEST_WAIT);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn once(&self, ask: &Ask, id: &str) -> Answer<Reply> {
+        let bug = |what: String| Fault::of(ask.call, Class::Bug, &what);
+        let url = self.url(ask);
+        let mut request = HttpRequest::new(SdkBody::from(ask.body.as_str()));
+        request.set_method("POST").map_err(|error| bug(error.to_string()))?;
+        request.set_uri(url.as_str()).map_err(|error| bug(error.to_string()))?;
+        for (name, value) in &ask.headers {
+            request.headers_mut().insert(*name, value.clone());
+        }
+        // The same for every attempt, as the SDK has it: unsigned, for logs on the other side.
+        request.headers_mut().insert("amz-sdk-invocation-id", id.to_owned());
+        for (name, value) in self.signature(ask, &url).await? {
+            request.headers_mut().insert(name, value);
+        }
+        let mut operation = Operation::builder()
+            .service_name(ask.service)
+            .operation_name(ask.call.row().operation)
+            // The SDK's own client, as its crates take it where the settings name none.
+            .behavior_version(BehaviorVersion::latest());
+        if let Some(http) = self.config.http_client() {
+            operation = operation.http_client(http);
+        }
+        let operation = operation
+            .endpoint_url(&url)
+            .no_auth()
+            .no_retry()
+            .timeout_config(self.config.timeout_config().cloned().unwrap_or_else(TimeoutConfig::disabled))
+            .serializer(|request: HttpRequest| Ok(request))
+            .deserializer(|response: &HttpResponse| {
+                Ok::<_, OrchestratorError<std::convert::Infallible>>(Reply::of(response))
+            })
+            .build();
+        operation.invoke(request).await.map_err(|error: SdkError<_, _>| unanswered(ask.call, &error))
+    }
+
+    /// The endpoint that AWS's settings name, else the service's own of the region.
+    fn url(&self, ask: &Ask) -> String {
+        let set = Endpoints::new(self.config.clone()).named(ask.service).map(|named| named.url);
+        let url = set.unwrap_or_else(|| {
+            let region = self.region(ask);
+            let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+            format!("https://{}.{region}.{suffix}", ask.host)
+        });
+        format!("{}/", url.trim_end_matches('/'))
+    }
+
+    fn region(&self, ask: &Ask) -> String {
+        ask.region
+            .clone()
+            .unwrap_or_else(|| self.config.region().map(ToString::to_string).unwrap_or_default())
+    }
+
+    /// The headers that sign the request.
+    async fn signature(&self, ask: &Ask, url: &str) -> Answer<Vec<(String, String)>> {
+        let none = |what: &str| Fault::of(ask.call, Class::Credentials, what);
+        let bug = |what: String| Fault::of(ask.call, Class::Bug, &what);
+        let Some(provider) = self.config.credentials_provider() else {
+            return Err(none("there is no source of credentials"));
+        };
+        let credentials = provider.provide_credentials().await;
+        let credentials = credentials
+            .map_err(|error| none(&without_credentials(&error).unwrap_or_else(|| words(&error))))?;
+        let identity = credentials.into();
+        let region = self.region(ask);
+        let settings = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(&region)
+            .name(ask.service)
+            .time(SystemTime::now())
+            .settings(SigningSettings::default())
+            .build()
+            .map_err(|error| bug(error.to_string()))?
+            .into();
+        let headers = ask.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let signable = SignableRequest::new("POST", url, headers, SignableBody::Bytes(ask.body.as_bytes()))
+            .map_err(|error| bug(words(&error)))?;
+        let (instructions, _) = sign(signable, &settings).map_err(|error| bug(words(&error)))?.into_parts();
+        Ok(instructions.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+}
+
+/// Names one call among all that this machine makes.
+fn invocation() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{:08x}-{:032x}", std::process::id(), since.as_nanos())
+}
+
+impl Reply {
+    fn of(response: &HttpResponse) -> Self {
+        let header = |name: &str| response.headers().get(name).map(str::to_owned);
+        Self {
+            status: response.status().as_u16(),
+            body: String::from_utf8_lossy(response.body().bytes().unwrap_or_default()).into_owned(),
+            request_id: header("x-amzn-requestid").or_else(|| header("x-amz-request-id")),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Each adapter: recorded answers in, typed objects and classes out, and what was asked.
+
+use super::replay::{Recorded, Replay};
+use serde_json::{Value, json};
+use std::future::Future;
+use trainc_apply::account::{FileSystemChange, LogFrom, Question, Upload};
+use trainc_apply::cloud::{Cloud, Observe};
+use trainc_apply::fault::Class;
+use trainc_emit::fsx::{CreateFileSystem, LustreConfiguration};
+
+const GONE: Recorded =
+    Some((400, r#"{"__type":"ValidationException","message":"Requested resource not found."}"#));
+const BUSY: Recorded = Some((400, r#"{"__type":"ThrottlingException","message":"Rate exceeded"}"#));
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
+}
+
+#[test]
+fn a_described_job_keeps_what_was_asked_by_the_services_names() {
+    let answer = include_str!("../testdata/describe-training-job.json");
+    let (account, replay) = Replay::account(&[Some((200, answer))]);
+    let job = run(account.training_job("llama")).unwrap();
+    assert_eq!((job.status.as_str(), job.secondary.as_str()), ("InProgress", "Training"));
+    assert_eq!(job.transitions.len(), 3);
+    assert_eq!((job.transitions[0].end, job.transitions[2].end), (Some(1_700_000_060.5), None));
+    assert_eq!((job.instances(), job.instance_type(), job.is_spot()), (8, Some("ml.p4d.24xlarge"), true));
+    assert_eq!(job.request.get("TrainingJobStatus"), None);
+    assert_eq!(job.request.pointer("/HyperParameters/lr"), Some(&json!("0.0003")));
+    assert_eq!(replay.sent()[0].header("x-amz-target"), Some("SageMaker.DescribeTrainingJob"));
+}
+
+#[test]
+fn a_job_is_sent_as_it_stands() {
+    let request = json!({"TrainingJobName": "a", "Member": {"of": ["tomorrow", 1, null]}});
+    let (account, replay) = Replay::account(&[BUSY, Some((200, r#"{"TrainingJobArn":"arn"}"#))]);
+    run(account.create_training_job(&request)).unwrap();
+    let sent = replay.sent();
+    assert_eq!(sent.len(), 2, "throttled once, sent again");
+    for one in &sent {
+        assert_eq!(serde_json::from_str::<Value>(&one.body).unwrap(), request);
+        assert_eq!(one.header("content-length"), Some(one.body.len().to_string().as_str()));
+        assert!(one.header("authorization").unwrap().contains("/us-west-2/sagemaker/aws4_request"));
+    }
+}
+
+#[test]
+fn a_file_system_is_sent_as_it_stands_with_its_token() {
+    let request = CreateFileSystem {
+        client_request_token: "trainc-fs-1".to_owned(),
+        storage_capacity: 1200,
+        lustre_configuration: LustreConfiguration {
+            efa_enabled: Some(false),
+            ..LustreConfiguration::default()
+        },
+        ..CreateFileSystem::default()
+    };
+    let answer = r#"{"FileSystem":{"FileSystemId":"fs-1"}}"#;
+    let (account, replay) = Replay::account(&[None, Some((200, answer))]);
+    assert_eq!(run(account.create_file_system(&request)).unwrap(), "fs-1");
+    let bodies: Vec<String> = replay.sent().into_iter().map(|sent| sent.body).collect();
+    assert_eq!(bodies, vec![serde_json::to_string(&request).unwrap(); 2], "a lost answer is asked for again");
+}
+
+#[test]
+fn described_file_systems_are_read_whole() {
+    let answer = include_str!("../testdata/describe-file-systems.json");
+    let (account, _) = Replay::account(&[Some((200, answer))]);
+    let found = run(account.file_systems()).unwrap();
+    assert_eq!(found.len(), 2);
+    let lustre = &found[0];
+    assert_eq!(
+        (lustre.lifecycle.as_str(), lustre.capacity_gib, lustre.throughput),
+        ("AVAILABLE", 4800, Some(250))
+    );
+    assert_eq!(
+        (lustre.mount.as_deref(), lustre.deployment.as_deref()),
+        (Some("3x5lhbmv"), Some("PERSISTENT_2"))
+    );
+    assert_eq!((lustre.metadata_iops, lustre.metadata_mode.as_deref()), (Some(6000), Some("AUTOMATIC")));
+    assert_eq!(lustre.tags["trainc:job"], "llama");
+    assert_eq!((found[1].lifecycle.as_str(), found[1].failure.as_deref()), ("FAILED", Some("no room")));
+}
+
+#[test]
+fn an_update_names_only_what_changes() {
+    let (account, replay) = Replay::account(&[Some((200, "{}"))]);
+    let change = FileSystemChange { capacity_gib: Some(9600), ..FileSystemChange::default() };
+    run(account.update_file_system("fs-1", &change)).unwrap();
+    let sent: Value = serde_json::from_str(&replay.sent()[0].body).unwrap();
+    assert_eq!(sent["StorageCapacity"], 9600);
+    assert_eq!(sent.get("LustreConfiguration"), None);
+}
+
+#[test]
+fn a_role_is_read_with_its_documents_decoded() {
+    let answer = include_str!("../testdata/get-role.xml");
+    let (account, replay) = Replay::account(&[Some((200, answer))]);
+    let role = run(account.role("trainc-llama")).unwrap();
+    assert_eq!((role.path.as_str(), role.tags["trainc:job"].as_str()), ("/trainc/", "llama"));
+    let trust: Value = serde_json::from_str(&role.trust).unwrap();
+    assert_eq!(trust["Statement"][0]["Action"], "sts:AssumeRole");
+    assert!(replay.sent()[0].uri.starts_with("https://iam.amazonaws.com/"), "{}", replay.sent()[0].uri);
+}
+
+#[test]
+fn a_simulation_answers_each_question() {
+    let answer = include_str!("../testdata/simulate-principal-policy.xml");
+    let (account, _) = Replay::account(&[Some((200, answer))]);
+    let question = |action: &str, resource: &str| Question {
+        action: action.to_owned(),
+        resource: resource.to_owned(),
+        context: Vec::new(),
+    };
+    let questions = [
+        question("s3:GetObject", "arn:aws:s3:::b/k"),
+        question("s3:PutObject", "arn:aws:s3:::b/k"),
+        question("s3:GetObject", "arn:aws:s3:::other/k"),
+    ];
+    assert_eq!(run(account.simulate("arn:aws:iam::1:role/r", &questions)).unwrap(), [true, false, false]);
+}
+
+#[test]
+fn an_upload_is_checked_encrypted_and_put_only_once() {
+    let (account, replay) = Replay::account(&[Some((412, "<Error><Code>PreconditionFailed</Code></Error>"))]);
+    let upload = Upload {
+        bucket: "runs".to_owned(),
+        key: "source/ab/sourcedir.tar.gz".to_owned(),
+        bytes: b"hello".to_vec(),
+        sha256: String::new(),
+        kms: Some("arn:aws:kms:us-west-2:1:key/k".to_owned()),
+        owner: Some("111122223333".to_owned()),
+    };
+    assert_eq!(run(account.put_object(&upload)).unwrap_err().class, Class::Exists);
+    let sent = &replay.sent()[0];
+    assert_eq!(sent.header("if-none-match"), Some("*"));
+    assert_eq!(sent.header("x-amz-checksum-sha256"), Some("LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="));
+    assert_eq!(sent.header("x-amz-server-side-encryption"), Some("aws:kms"));
+    assert_eq!(sent.header("x-amz-expected-bucket-owner"), Some("111122223333"));
+    assert!(sent.uri.starts_with("https://runs.s3.us-west-2.amazonaws.com/source/ab/"), "{}", sent.uri);
+}
+
+/// An object is looked at with its checksum: of one in parts there is none of the whole, and whoever may not see it is
+/// told the size all the same.
+#[test]
+fn what_lies_at_a_key_tells_its_checksum() {
+    let (account, replay) = Replay::account(&[
+        Some((200, "content-length: 5\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=")),
+        Some((
+            200,
+            "content-length: 70000000\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=-5",
+        )),
+        // As some stores have it: without the number.
+        Some((
+            200,
+            "content-length: 70000000\netag: \"9b2cf535f27731c974343645a3985328-5\"\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=",
+        )),
+        Some((403, "")),
+        Some((200, "content-length: 7")),
+        Some((404, "")),
+    ]);
+    let told = run(account.object("runs", "k")).unwrap();
+    let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    assert_eq!((told.bytes, told.sha256.as_deref()), (5, Some(sha256)));
+    for _ in 0..2 {
+        let parts = run(account.object("runs", "k")).unwrap();
+        assert_eq!((parts.bytes, parts.sha256), (70_000_000, None));
+    }
+    let unseen = run(account.object("runs", "k")).unwrap();
+    assert_eq!((unseen.bytes, unseen.sha256), (7, None));
+    assert_eq!(run(account.object("runs", "k")).unwrap_err().class, Class::NotFound);
+    let modes: Vec<bool> =
+        replay.sent().iter().map(|one| one.header("x-amz-checksum-mode") == Some("ENABLED")).collect();
+    assert_eq!(modes, [true, true, true, true, false, true]);
+}
+
+#[test]
+fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
+    let bytes: Vec<u8> = (0..2_500_u32).map(|n| (n % 251) as u8).collect();
+    let first = aws_smithy_types::base64::encode(sha2::Digest::finalize(
+        <sha2::Sha256 as sha2::Digest>::new_with_prefix(&bytes[..1_024]),
+    ));
+    let upload = Upload {
+        bucket: "runs".to_owned(),
+        key: "k".to_owned(),
+        bytes,
+        sha256: String::new(),
+        kms: None,
+        owner: None,
+    };
+    let left = |id: &str| {
+        format!(
+            "<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>{id}</UploadId></Upload><Upload><Key>k2</Key><UploadId>other</UploadId></Upload></ListMultipartUploadsResult>"
+        )
+    };
+    let parts = format!(
+        "<ListPartsResult><Part><PartNumber>1</PartNumber><ETag>e1</ETag><ChecksumSHA256>{first}</ChecksumSHA256></Part><Part><PartNumber>2</PartNumber><ETag>e2</ETag><ChecksumSHA256>another</ChecksumSHA256></Part></ListPartsResult>"
+    );
+    let [before, after, parts] = [left("mine"), left("second"), parts].map(|text| &*text.leak());
+    let done = "<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>";
+    let (account, replay) = Replay::account(&[
+        Some((200, before)),
+        Some((200, parts)),
+        Some((200, "")),
+        Some((200, "")),
+        Some((200, done)),
+        Some((200, after)),
+        Some((204, "")),
+    ]);
+    run(account.put_object(&upload)).unwrap();
+    let sent = replay.sent();
+    let lines: Vec<String> = sent
+        .iter()
+        .map(|one| format!("{} {}", one.method, one.uri.split_once(".com/").map_or("", |(_, rest)| rest)))
+        .collect();
+    assert!(lines[0].starts_with("GET ?uploads"), "{lines:#?}");
+    assert!(lines[1].starts_with("GET k?") && lines[1].contains("uploadId=mine"), "{lines:#?}");
+    // The first part is there with its checksum; the second is another's, and the third is missing.
+    assert!(lines[2].contains("partNumber=2") && lines[3].contains("partNumber=3"), "{lines:#?}");
+    assert!(lines[4].starts_with("POST k?") && sent[4].body.contains(&first), "{lines:#?}");
+    assert_eq!(sent[4].header("if-none-match"), Some("*"));
+    assert!(lines[6].starts_with("DELETE k?") && lines[6].contains("uploadId=second"), "{lines:#?}");
+    assert_eq!(lines.len(), 7, "uploads of other keys are left alone");
+}
+
+#[test]
+fn networks_are_asked_over_the_signed_way() {
+    let answer = include_str!("../testdata/describe-subnets.xml");
+    let busy = "<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>";
+    let (account, replay) = Replay::account(&[Some((503, busy)), None, Some((200, answer))]);
+    let found = run(account.subnets(&["subnet-1".to_owned()])).unwrap();
+    assert_eq!((found[0].zone_id.as_str(), found[0].free_addresses), ("usw2-az1", 251));
+    let sent = replay.sent();
+    assert_eq!(sent.len(), 3, "throttled, cut, answered");
+    assert_eq!(sent[2].uri, "https://ec2.us-west-2.amazonaws.com/");
+    assert_eq!(sent[2].body, "Action=DescribeSubnets&Version=2016-11-15&SubnetId.1=subnet-1");
+    assert!(sent[2].header("authorization").unwrap().contains("/us-west-2/ec2/aws4_request"));
+}
+
+#[test]
+fn a_quota_that_was_never_changed_is_not_there_and_has_a_default() {
+    let none = r#"{"__type":"NoSuchResourceException","message":"no"}"#;
+    let (account, replay) = Replay::account(&[Some((400, none)), Some((200, r#"{"Quota":{"Value":4.0}}"#))]);
+    let fault = run(account.quota("sagemaker", "L-09D56C4F")).unwrap_err();
+    assert_eq!(fault.class, Class::NotFound);
+    assert_eq!(run(account.default_quota("sagemaker", "L-09D56C4F")).unwrap(), 4.0);
+    let targets: Vec<String> =
+        replay.sent().iter().map(|sent| sent.header("x-amz-target").unwrap().to_owned()).collect();
+    assert_eq!(targets[1], "ServiceQuotasV20190624.GetAWSDefaultServiceQuota");
+}
+
+#[test]
+fn a_group_without_logs_has_no_streams() {
+    let none =
+        r#"{"__type":"ResourceNotFoundException","message":"The specified log group does not exist."}"#;
+    let (account, _) = Replay::account(&[Some((400, none))]);
+    assert!(run(account.log_streams("llama/")).unwrap().is_empty());
+    let page = r#"{"events":[{"timestamp":5,"message":"a"}],"nextForwardToken":"f/1"}"#;
+    let (account, _) = Replay::account(&[Some((200, page))]);
+    let page = run(account.log_events("llama/algo-1-1", LogFrom::default(), 100)).unwrap();
+    assert_eq!((page.events[0].time, page.next.as_deref()), (5, Some("f/1")));
+}
+
+#[test]
+fn faults_have_classes_and_no_debug_forms() {
+    let (account, _) = Replay::account(&[GONE]);
+    let fault = run(account.training_job("a")).unwrap_err();
+    assert_eq!((fault.class, fault.request_id.as_deref()), (Class::NotFound, Some("request-1")));
+    let (account, _) = Replay::account(&[None; 3]);
+    let fault = run(account.training_job("a")).unwrap_err();
+    assert_eq!(fault.class, Class::Lost);
+    assert_eq!(fault.message, "the connection was closed before the answer came");
+    let expired = r#"{"__type":"ExpiredTokenException","message":"The security token is expired"}"#;
+    let (account, _) = Replay::account(&[Some((400, expired))]);
+    assert_eq!(run(account.training_job("a")).unwrap_err().class, Class::Credentials);
+    let (account, _) = Replay::account(&[Some((400, ""))]);
+    assert_eq!(run(account.bucket("b", None)).unwrap_err().class, Class::Credentials);
+    let html = "<html>Internal Server Error</html>";
+    let (account, _) = Replay::account(&[Some((500, html)); 3]);
+    let fault = run(account.file_systems()).unwrap_err();
+    assert_eq!((fault.class, fault.message.as_str()), (Class::Unavailable, "HTTP 500 without a reason"));
+}
+
+#[test]
+fn without_credentials_nothing_is_sent() {
+    let (account, replay) = Replay::with(&[], None);
+    for class in [
+        run(account.caller_identity()).unwrap_err(),
+        run(account.subnets(&[])).unwrap_err(),
+        run(account.bucket("b", None)).unwrap_err(),
+    ] {
+        assert_eq!(class.class, Class::Credentials, "{class}");
+        assert!(
+            class.message.starts_with("there are no credentials") && !class.message.contains("dispatch"),
+            "{}",
+            class.message
+        );
+    }
+    assert!(replay.sent().is_empty());
+}

@@ -1,0 +1,384 @@
+//! Lines of a log as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
+
+use super::faults::{Fault, Faults, Wrong};
+use super::names::{Meaning, SAMPLES, STEP_TIMES, TOKENS, meaning};
+use regex::Regex;
+use serde_json::Value;
+use trainc_diag::text;
+use trainc_predict::memory::MeasuredAs;
+
+/// What one line reports.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The optimizer step that it is of.
+    pub step: Option<u64>,
+    /// When it was written, seconds since some moment.
+    pub time: Option<f64>,
+    /// Seconds of a step.
+    pub step_seconds: Option<f64>,
+    /// Of the whole cluster.
+    pub tokens_per_second: Option<f64>,
+    /// Sequences, of the whole cluster.
+    pub samples_per_second: Option<f64>,
+    /// Model FLOPs over peak, a fraction.
+    pub mfu: Option<f64>,
+    /// Memory of a GPU, bytes, and what was measured.
+    pub memory: Option<(f64, MeasuredAs)>,
+    /// Mean loss of the training data; no unit.
+    pub loss: Option<f64>,
+    /// Seconds in which a step waited for its data.
+    pub input_seconds: Option<f64>,
+    /// Seconds of a step's optimizer.
+    pub optimizer_seconds: Option<f64>,
+}
+
+/// Reads lines one after the other.
+#[derive(Debug)]
+pub struct Reader {
+    rows: Vec<(Meaning, f64, Regex)>,
+    pairs: Option<Regex>,
+    gpus: f64,
+    /// Names of the metrics that were told, and whether each is looked for.
+    metrics: Vec<(String, bool)>,
+    host: Option<String>,
+    /// What was read.
+    pub reports: Vec<Report>,
+    /// Whether a GPU ran out of memory.
+    pub out_of_memory: bool,
+    faults: Faults,
+    /// The step that was reported last.
+    last: Option<u64>,
+}
+
+impl Reader {
+    /// A reader by the expressions of a job, each with its metric's name, on so many GPUs. What they do not say is read
+    /// from `name=value` and `name: value`.
+    pub fn new<'a>(metrics: impl IntoIterator<Item = (&'a str, &'a str)>, gpus: u64) -> Self {
+        let gpus = gpus as f64;
+        let mut told = Vec::new();
+        let rows = metrics
+            .into_iter()
+            .filter_map(|(name, regex)| {
+                let row = meaning(name, gpus).and_then(|(meaning, times)| {
+                    // One that this dialect cannot read is left to SageMaker.
+                    Some((meaning, times, Regex::new(regex).ok()?))
+                });
+                told.push((name.to_owned(), row.is_some()));
+                row
+            })
+            .collect();
+        Self {
+            metrics: told,
+            rows,
+            pairs: Regex::new(
+                r"([A-Za-z][\w/.:-]*?)['\x22]?\s*[=:]\s*(-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?|-?(?i:nan|inf(?:inity)?)\b)",
+            )
+            .ok(),
+            gpus,
+            host: None,
+            reports: Vec::new(),
+            out_of_memory: false,
+            faults: Faults::default(),
+            last: None,
+        }
+    }
+
+    /// What cannot be, each at the first line that says so; those lines are left out.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults.found
+    }
+
+    /// What is looked for in a log, in words: names that say what a figure is, and the job's own metrics.
+    pub fn sought(&self) -> String {
+        let names: Vec<&str> =
+            [STEP_TIMES, TOKENS, SAMPLES].iter().filter_map(|words| words.first().copied()).collect();
+        let names = text::ticked(&[&names[..], &["mfu", "max_memory_allocated_gib"]].concat(), "or");
+        let of = |is_read: bool| -> Vec<&str> {
+            let these = self.metrics.iter().filter(|(_, read)| *read == is_read);
+            these.map(|(name, _)| name.as_str()).collect()
+        };
+        let noun = |names: &[&str]| if names.len() == 1 { "metric" } else { "metrics" };
+        let (read, unread) = (of(true), of(false));
+        let mut out = format!(
+            "looked for a number after {names}, as `name=value`, `name: value` or a member of a line of JSON"
+        );
+        if !read.is_empty() {
+            out.push_str(&format!(", and for the {} {}", noun(&read), text::ticked(&read, "and")));
+        }
+        if !unread.is_empty() {
+            let is = if unread.len() == 1 { "is" } else { "are" };
+            out.push_str(&format!(
+                "; the {} {} {is} not read: the name says no such figure, or the expression is not understood here",
+                noun(&unread),
+                text::ticked(&unread, "and")
+            ));
+        }
+        out
+    }
+
+    /// Reads the text of a file, line by line.
+    pub fn text(&mut self, text: &str) {
+        self.faults.begin();
+        // Another log may be of steps that this one counts again.
+        self.last = None;
+        for line in text.lines() {
+            self.faults.next(line);
+            match serde_json::from_str::<Value>(line.trim()) {
+                Ok(Value::Object(members)) => self.object(&members, None),
+                _ => self.read(None, None, line),
+            }
+        }
+    }
+
+    /// A line of text, of a host, written at so many seconds.
+    pub fn line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
+        self.faults.next(text);
+        self.read(host, time, text);
+    }
+
+    /// A line of JSON: of `trainc logs -o json`, or of a program that reports so.
+    fn object(&mut self, members: &serde_json::Map<String, Value>, time: Option<f64>) {
+        if let Some(text) = members.get("text").and_then(Value::as_str) {
+            let host = members.get("host").and_then(Value::as_str);
+            let time = members.get("time").and_then(Value::as_f64).map(|time| time / 1_000.0);
+            self.read(host, time, text);
+            return;
+        }
+        let mut found = Found::default();
+        for (name, value) in members {
+            let Some(number) = value.as_f64() else { continue };
+            if let Some((meaning, times)) = meaning(name, self.gpus) {
+                found.put(meaning, number * times, (name.as_str(), &self.faults.member(name, value)));
+            }
+        }
+        if !found.is_empty() {
+            found.report.time = time;
+            self.keep(found);
+        }
+    }
+
+    fn read(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
+        // What a container writes may itself be JSON.
+        if let Ok(Value::Object(members)) = serde_json::from_str::<Value>(text.trim())
+            && !members.contains_key("text")
+        {
+            self.object(&members, time);
+            return;
+        }
+        self.out_of_memory |= text.contains("CUDA out of memory") || text.contains("torch.OutOfMemoryError");
+        let mut found = Found::default();
+        for (meaning, times, regex) in &self.rows {
+            let Some(groups) = regex.captures(text) else { continue };
+            let value = groups.get(1).and_then(|group| group.as_str().parse::<f64>().ok());
+            if let Some(value) = value {
+                let cell = groups.get(0).map_or("", |whole| whole.as_str());
+                found.put(*meaning, value * times, (meaning.word(), cell));
+            }
+        }
+        for groups in self.pairs.iter().flat_map(|pairs| pairs.captures_iter(text)) {
+            let (Some(name), Some(value)) = (groups.get(1), groups.get(2)) else { continue };
+            let known = meaning(name.as_str(), self.gpus).zip(value.as_str().parse::<f64>().ok());
+            if let Some(((meaning, times), value)) = known {
+                let cell = groups.get(0).map_or("", |whole| whole.as_str());
+                found.put(meaning, value * times, (name.as_str(), cell));
+            }
+        }
+        if found.is_empty() {
+            return;
+        }
+        // All hosts report the same: the first that says something speaks for them.
+        if let Some(host) = host {
+            let speaker = self.host.get_or_insert_with(|| host.to_owned());
+            if speaker != host {
+                return;
+            }
+        }
+        found.report.time = time;
+        self.keep(found);
+    }
+
+    /// Keeps a report, or says why it cannot be.
+    fn keep(&mut self, mut found: Found) {
+        if let Some(step) = found.report.step.filter(|_| found.report.is_measured()) {
+            let last = self.last.replace(step);
+            let wrong = last.and_then(|last| Wrong::backwards("step", &found.step, step, last));
+            found.wrong = found.wrong.or(wrong);
+        }
+        match found.wrong {
+            Some(wrong) => self.faults.say(wrong),
+            None => self.reports.push(found.report),
+        }
+    }
+}
+
+/// What a line says, as it is read.
+#[derive(Default)]
+struct Found {
+    report: Report,
+    /// The step as it stands there.
+    step: String,
+    wrong: Option<Wrong>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.wrong.is_none() && self.report == Report::default()
+    }
+
+    /// A figure under its name, as it stands there. The first that says a figure says it: the job's own expressions come
+    /// before what is guessed by names.
+    fn put(&mut self, meaning: Meaning, value: f64, (name, cell): (&str, &str)) {
+        let wrong = match meaning {
+            Meaning::StepSeconds if self.report.step_seconds.is_none() => Wrong::amount(name, cell, value),
+            Meaning::Tokens if self.report.tokens_per_second.is_none() => Wrong::amount(name, cell, value),
+            Meaning::Samples if self.report.samples_per_second.is_none() => Wrong::amount(name, cell, value),
+            // Below 0 it says that it is not known yet.
+            Meaning::Mfu if self.report.mfu.is_none() => Wrong::mfu(name, cell, fraction(value)),
+            _ => None,
+        };
+        if wrong.is_some() {
+            self.wrong = self.wrong.take().or(wrong);
+            return;
+        }
+        if meaning == Meaning::Step && self.step.is_empty() {
+            cell.clone_into(&mut self.step);
+        }
+        put(&mut self.report, meaning, value);
+    }
+}
+
+impl Report {
+    /// Whether it says more than a number of a step.
+    fn is_measured(&self) -> bool {
+        *self != Self { step: self.step, ..Self::default() }
+    }
+}
+
+/// An MFU as a fraction: some write a percentage.
+fn fraction(mfu: f64) -> f64 {
+    if mfu > 1.5 { mfu / 100.0 } else { mfu }
+}
+
+/// Puts a figure where nothing said it before.
+fn put(report: &mut Report, meaning: Meaning, value: f64) {
+    if !value.is_finite() || value <= 0.0 && meaning != Meaning::Step {
+        return;
+    }
+    let slot = match meaning {
+        Meaning::Step => {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a step counts from 0"
+            )]
+            report.step.get_or_insert(value.max(0.0) as u64);
+            return;
+        }
+        Meaning::Memory(kind) => {
+            report.memory.get_or_insert((value, kind));
+            return;
+        }
+        Meaning::StepSeconds => &mut report.step_seconds,
+        Meaning::Tokens => &mut report.tokens_per_second,
+        Meaning::Samples => &mut report.samples_per_second,
+        Meaning::Mfu => &mut report.mfu,
+        Meaning::Loss => &mut report.loss,
+        Meaning::Input => &mut report.input_seconds,
+        Meaning::Optimizer => &mut report.optimizer_seconds,
+    };
+    let value = if meaning == Meaning::Mfu { fraction(value) } else { value };
+    slot.get_or_insert(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(metrics: &[(&str, &str)], text: &str) -> Vec<Report> {
+        let mut reader = Reader::new(metrics.iter().copied(), 16);
+        reader.text(text);
+        reader.reports
+    }
+
+    #[test]
+    fn the_workers_lines_are_read_in_both_forms() {
+        let json = r#"{"event":"start","memory_parts":{"parameters":1}}
+{"step":3,"loss":2.5,"grad_norm":0.75,"lr":0.0003,"tokens_per_s":1234.5,"mfu":null,"memory":5242880}
+{"step":3,"validation_loss":2.5}"#;
+        let found = read(&[], json);
+        let read_of =
+            Report { step: Some(3), tokens_per_second: Some(1234.5), loss: Some(2.5), ..Report::default() };
+        assert_eq!(found[0], read_of);
+        let text = "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-04 tokens_per_s=1234 mfu=- memory_mib=5";
+        assert_eq!(read(&[], text)[0].tokens_per_second, Some(1234.0));
+    }
+
+    #[test]
+    fn logs_of_trainc_carry_host_and_time() {
+        let text = r#"{"type":"version","format":"1.0"}
+{"type":"log","host":"algo-1","time":1000,"text":"step=1 tps=10"}
+{"type":"log","host":"algo-2","time":1001,"text":"step=1 tps=10"}
+{"type":"log","host":"algo-1","time":3500,"text":"{\"step\": 2, \"mfu\": 41.0}"}"#;
+        let found = read(&[], text);
+        let times: Vec<_> = found.iter().map(|report| (report.step, report.time, report.mfu)).collect();
+        assert_eq!(times, [(Some(1), Some(1.0), None), (Some(2), Some(3.5), Some(0.41))]);
+    }
+
+    #[test]
+    fn the_jobs_expressions_come_first() {
+        let metrics =
+            [("train:tokens_per_second", r"rate ([0-9.]+)"), ("train:step_time_ms", r"took (\d+)ms")];
+        let found = read(&metrics, "it 7 rate 500 took 250ms tokens_per_second=9");
+        assert_eq!((found[0].tokens_per_second, found[0].step_seconds), (Some(500.0), Some(0.25)));
+    }
+
+    #[test]
+    fn names_carry_their_units_and_their_share() {
+        let found = read(&[], "step: 4, tokens/s/gpu=100 samples_per_sec: 2.5 max_memory_allocated_gib=2");
+        assert_eq!(found[0].samples_per_second, Some(2.5));
+        assert_eq!(found[0].memory, Some((2.0 * 1_073_741_824.0, MeasuredAs::Allocated)));
+        assert_eq!(read(&[], "tokens_per_s_per_gpu=100")[0].tokens_per_second, Some(1600.0));
+        // What is not said to be measured in one way or another is no evidence.
+        assert!(read(&[], "memory_gib=12 validation_loss=3 epoch=1").is_empty());
+    }
+
+    #[test]
+    fn losses_and_parts_of_a_step_are_read() {
+        let line =
+            "step=2 train/loss: 1.5 eval_loss=9 validation:loss=8 data_time_ms=20 optimizer_seconds=0.25";
+        let found = read(&[], line);
+        let report = found[0].clone();
+        assert_eq!((report.loss, report.input_seconds), (Some(1.5), Some(0.02)));
+        assert_eq!(report.optimizer_seconds, Some(0.25));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_and_left_out() {
+        let log = "iter 0 mfu -100.00%\nstep=1 step_time=2 mfu=550%\nstep=2 tokens_per_s=0\nstep=3 tokens_per_s=NaN\n\
+                   {\"step\": 4, \"tokens_per_s\":-5}\nstep=9 step_time=2 mfu=55 loss=nan\nstep=7 step_time=2\nstep=8 step_time=2\nstep: 3\n";
+        let mut reader = Reader::new([("mine:samples_per_s", r"rate (\S+)")], 1);
+        reader.text(log);
+        let steps: Vec<_> = reader.reports.iter().map(|report| (report.step, report.mfu)).collect();
+        assert_eq!(steps, [(Some(9), Some(0.55)), (Some(8), None), (Some(3), None)]);
+        reader.text("rate -3\nrate 3\n");
+        let faults: Vec<_> = reader
+            .faults()
+            .iter()
+            .map(|it| (it.log, it.line, it.cell.as_str(), it.message.as_str(), it.lines))
+            .collect();
+        let expected = [
+            (0, 2, "mfu=550", "`mfu` would be 550 %, more than the whole peak", 1),
+            (0, 3, "tokens_per_s=0", "`tokens_per_s` is `0`, not a number above 0", 3),
+            (0, 7, "step=7", "step 7 comes after step 9: it goes backwards", 1),
+            (1, 1, "rate -3", "`samples/s` is `-3`, not a number above 0", 1),
+        ];
+        assert_eq!(faults, expected);
+    }
+
+    #[test]
+    fn running_out_of_memory_is_seen() {
+        let mut reader = Reader::new([], 1);
+        reader.text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.");
+        assert!(reader.out_of_memory && reader.reports.is_empty());
+    }
+}

@@ -1,0 +1,369 @@
+//! Each figure of a run beside its prediction.
+
+use super::steps::{Measured, Median};
+use trainc_apply::account::TrainingJob;
+use trainc_ir::Plan;
+use trainc_predict::memory::{MeasuredAs, MemoryConstants, as_measured};
+use trainc_predict::run::Around;
+use trainc_predict::{Constants, Interval, Layout, Memory, Prediction, Speed};
+
+/// What the service says of a job that ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// `Completed`, `Failed`, `Stopped`, `InProgress`.
+    pub status: String,
+    /// Instances.
+    pub instances: u64,
+    /// Seconds until the image was there and the first step began, where that can be told.
+    pub startup: Option<f64>,
+    /// Seconds in which the data were copied.
+    pub download: Option<f64>,
+    /// Seconds in which instances were looked for and made ready (`Starting`, `LaunchingMLInstances`,
+    /// `PreparingTrainingStack`, `Pending`); they are not billed.
+    pub provisioning: Option<f64>,
+    /// Seconds in which the container's image was fetched (`DownloadingTrainingImage`).
+    pub image: Option<f64>,
+    /// Seconds in which the model was uploaded (`Uploading`).
+    pub upload: Option<f64>,
+    /// Seconds from the first step to the last.
+    pub training: Option<f64>,
+    /// Seconds of the whole: billed on demand, trained on spot.
+    pub seconds: Option<f64>,
+    /// Seconds that are billed for each instance.
+    pub billed: Option<f64>,
+}
+
+impl Job {
+    /// What a described job and its log say together.
+    pub fn of(job: &TrainingJob, measured: &Measured) -> Self {
+        let lasted = |names: &[&str]| {
+            let spans = job.transitions.iter().filter(|one| names.contains(&one.status.as_str()));
+            let times: Vec<f64> = spans.filter_map(|one| Some(one.end? - one.start)).collect();
+            (!times.is_empty()).then(|| times.iter().sum::<f64>())
+        };
+        let image = lasted(&["DownloadingTrainingImage"]);
+        let step = measured.step_seconds.map(|median| median.value);
+        // The first line comes after the steps that it counts.
+        let first = measured
+            .times
+            .zip(step)
+            .zip(job.program_started())
+            .map(|((((time, step), _), each), started)| (time - step as f64 * each - started).max(0.0));
+        let training = measured.times.zip(step).map(|(((from, first), (to, last)), each)| {
+            let before = if last > first { first as f64 * each } else { 0.0 };
+            to - from + before
+        });
+        // Without times in the log the service's own state holds the script's start as well.
+        let training = training.filter(|seconds| *seconds > 0.0).or_else(|| lasted(&["Training"]));
+        let billed = job.billable_seconds.map(|seconds| seconds as f64);
+        Self {
+            name: job.name.clone(),
+            status: job.status.clone(),
+            instances: job.instances(),
+            startup: first.map(|first| first + image.unwrap_or(0.0)),
+            download: lasted(&["Downloading"]),
+            provisioning: lasted(&["Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"]),
+            image,
+            upload: lasted(&["Uploading"]),
+            training,
+            seconds: if job.is_spot() { job.training_seconds.map(|seconds| seconds as f64) } else { billed },
+            billed,
+        }
+    }
+
+    /// Whether it ran to its end.
+    pub fn completed(&self) -> bool {
+        self.status == "Completed"
+    }
+}
+
+/// What a figure is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// A step as a whole.
+    Step,
+    /// A part of a step; all of them add up to it.
+    StepPart,
+    /// What goes over links in a step, hidden behind work or waited for.
+    Links,
+    /// Memory of the fullest GPU.
+    Memory,
+    /// A part of it; all of them add up to what the plan says.
+    MemoryPart,
+    /// The run, from the request to its end.
+    Run,
+}
+
+impl Group {
+    /// Its word in the form for scripts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::StepPart => "step_part",
+            Self::Links => "links",
+            Self::Memory => "memory",
+            Self::MemoryPart => "memory_part",
+            Self::Run => "run",
+        }
+    }
+}
+
+/// One figure, predicted and measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What it is, as plan.json calls it.
+    pub key: &'static str,
+    /// What it is a part of.
+    pub group: Group,
+    /// What was predicted.
+    pub predicted: Option<f64>,
+    /// Where it was expected nine times in ten.
+    pub interval: Option<Interval>,
+    /// What was measured: a median where there are several.
+    pub measured: Option<f64>,
+    /// The quartiles, where it is a median.
+    pub median: Option<Median>,
+}
+
+impl Row {
+    /// A figure that nothing was measured of.
+    fn predicted(key: &'static str, group: Group, value: f64) -> Self {
+        Self { key, group, predicted: Some(value), interval: None, measured: None, median: None }
+    }
+
+    /// Measured over predicted, less one.
+    pub fn difference(&self) -> Option<f64> {
+        let (measured, predicted) = (self.measured?, self.predicted.filter(|predicted| *predicted > 0.0)?);
+        Some(measured / predicted - 1.0)
+    }
+
+    /// Whether what was measured lies in the interval.
+    pub fn inside(&self) -> Option<bool> {
+        let (measured, interval) = (self.measured?, self.interval?);
+        Some(interval.low <= measured && measured <= interval.high)
+    }
+}
+
+/// MFU of a measured step: the same model FLOP over the same peak in another time.
+fn mfu_of(speed: &Speed, step: Median) -> Option<Median> {
+    let of = |seconds: f64| speed.mfu * speed.step_seconds / seconds;
+    (step.low > 0.0).then(|| Median {
+        value: of(step.value),
+        low: of(step.high),
+        high: of(step.low),
+        of: step.of,
+    })
+}
+
+/// The parts of a step, which add up to it, and what goes over links in it; those that are 0 are left out.
+fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
+    let (parts, links) = (&speed.parts, &speed.communication);
+    let (ends, over) = (speed.parts_between(), speed.communication_between());
+    let gathered =
+        Interval { low: over.gather.low - over.scatter.low, high: over.gather.high - over.scatter.high };
+    let waits = [
+        ("compute_seconds", parts.compute, ends.compute),
+        ("exposed_communication_seconds", parts.exposed_communication, ends.exposed_communication),
+        ("bubble_seconds", parts.bubble, ends.bubble),
+        ("offload_seconds", parts.offload, ends.offload),
+        ("optimizer_seconds", parts.optimizer, ends.optimizer),
+        // What is not known to be waited for is taken to be nothing.
+        ("input_seconds", parts.input.unwrap_or(0.0), ends.input.unwrap_or_default()),
+    ]
+    .map(|(key, seconds, ends)| (key, Group::StepPart, seconds, ends));
+    let links = [
+        ("all_gather_seconds", links.gather - links.scatter, gathered),
+        ("reduce_scatter_seconds", links.scatter, over.scatter),
+        ("replicas_all_reduce_seconds", links.replicas, over.replicas),
+        ("gradients_all_reduce_seconds", links.gradients, over.gradients),
+        ("tensor_all_reduce_seconds", links.tensor, over.tensor),
+        ("context_ring_seconds", links.context, over.context),
+        ("pipeline_send_seconds", links.pipeline, over.pipeline),
+        ("experts_all_to_all_seconds", links.experts, over.experts),
+    ]
+    .map(|(key, seconds, ends)| (key, Group::Links, seconds, ends));
+    waits
+        .into_iter()
+        .chain(links)
+        .filter_map(|(key, group, seconds, ends)| {
+            let median = match key {
+                "optimizer_seconds" => measured.optimizer_seconds,
+                "input_seconds" => measured.input_seconds,
+                _ => None,
+            };
+            let is_known = key != "input_seconds" || parts.input.is_some();
+            (seconds > 0.0 || median.is_some()).then(|| Row {
+                interval: is_known.then_some(ends),
+                measured: median.map(|median| median.value),
+                median,
+                ..Row::predicted(key, group, seconds)
+            })
+        })
+        .collect()
+}
+
+/// What the figures of a GPU's memory leave out that its parts hold, where the instrument sees less than the whole.
+pub fn counted(kind: MeasuredAs) -> Option<&'static str> {
+    match kind {
+        MeasuredAs::Allocated => Some(
+            "memory is that of allocated tensors, predicted and measured: its parts add up to what `plan` shows, with the allocator's reserve and the context of CUDA and NCCL",
+        ),
+        MeasuredAs::Reserved => Some(
+            "memory is what the allocator reserved, predicted and measured: its parts add up to what `plan` shows, with the context of CUDA and NCCL",
+        ),
+        MeasuredAs::Whole => None,
+    }
+}
+
+/// The parts of a GPU's memory; no log tells them apart.
+fn memory_parts(memory: &Memory) -> Vec<Row> {
+    let (parts, ends) = (&memory.parts, &memory.parts_between);
+    let all = [
+        ("parameters_bytes", parts.parameters, ends.parameters),
+        ("gradients_bytes", parts.gradients, ends.gradients),
+        ("optimizer_bytes", parts.optimizer, ends.optimizer),
+        ("activations_bytes", parts.activations, ends.activations),
+        ("gathered_bytes", parts.gathered, ends.gathered),
+        ("logits_bytes", parts.logits, ends.logits),
+        ("buffers_bytes", parts.buffers, ends.buffers),
+        ("reserve_bytes", parts.reserve, ends.reserve),
+    ];
+    all.into_iter()
+        .filter(|(_, bytes, _)| *bytes > 0.0)
+        .map(|(key, bytes, ends)| Row {
+            interval: Some(ends.interval),
+            ..Row::predicted(key, Group::MemoryPart, bytes)
+        })
+        .collect()
+}
+
+/// All figures that were measured or predicted, those of the step first.
+pub fn rows(
+    plan: &Plan,
+    prediction: &Prediction,
+    constants: &Constants,
+    measured: &Measured,
+    job: Option<&Job>,
+) -> Vec<Row> {
+    let speed = prediction.speed.as_ref();
+    let run = prediction.run.as_ref();
+    let layout = Layout::of_plan(plan).ok();
+    // A rate is a constant over the step's time.
+    let rate = |value: f64| {
+        let speed = speed?;
+        let work = value * speed.step_seconds;
+        Some(Interval { low: work / speed.interval.high, high: work / speed.interval.low })
+    };
+    let step = |key, predicted: Option<f64>, interval, median: Option<Median>| Row {
+        key,
+        group: Group::Step,
+        predicted,
+        interval,
+        measured: median.map(|median| median.value),
+        median,
+    };
+    let mut out = vec![step(
+        "step_seconds",
+        speed.map(|speed| speed.step_seconds),
+        speed.map(|speed| speed.interval),
+        measured.step_seconds,
+    )];
+    if let Some(speed) = speed {
+        out.extend(step_parts(speed, measured));
+    }
+    out.extend([
+        step(
+            "tokens_per_second",
+            speed.map(|speed| speed.tokens_per_second),
+            speed.and_then(|speed| rate(speed.tokens_per_second)),
+            measured.tokens_per_second,
+        ),
+        step(
+            "samples_per_second",
+            speed.map(|speed| speed.samples_per_second),
+            speed.and_then(|speed| rate(speed.samples_per_second)),
+            measured.samples_per_second,
+        ),
+        step(
+            "mfu",
+            speed.map(|speed| speed.mfu),
+            speed.and_then(|speed| rate(speed.mfu)),
+            measured.mfu.or_else(|| mfu_of(speed?, measured.step_seconds?)),
+        ),
+        Row { measured: measured.loss, ..step("loss", None, None, None) },
+    ]);
+    if let Some((bytes, kind)) = measured.memory {
+        let same = layout.as_ref().map(|it| as_measured(it, kind, &MemoryConstants::of(constants)));
+        // The interval of the whole, in the proportion of what was measured.
+        let whole = prediction.memory.as_ref();
+        out.push(Row {
+            key: "memory_bytes",
+            group: Group::Memory,
+            predicted: same,
+            interval: same.zip(whole).map(|(same, whole)| Interval {
+                low: same * whole.interval.low / whole.per_gpu_bytes,
+                high: same * whole.interval.high / whole.per_gpu_bytes,
+            }),
+            measured: Some(bytes),
+            median: None,
+        });
+    } else if let Some(memory) = &prediction.memory {
+        out.push(Row {
+            interval: Some(memory.interval),
+            ..Row::predicted("memory_bytes", Group::Memory, memory.per_gpu_bytes)
+        });
+    }
+    if let Some(memory) = &prediction.memory {
+        out.extend(memory_parts(memory));
+    }
+    let Some(job) = job else { return out };
+    let whole = job.completed();
+    let mut part = |key, predicted: Option<f64>, interval: Option<Interval>, measured: Option<f64>| {
+        out.push(Row { key, group: Group::Run, predicted, interval, measured, median: None });
+    };
+    let around = |seconds: f64| Around::of(constants).seconds(seconds);
+    part("provisioning_seconds", None, None, job.provisioning);
+    let startup = run.map(|run| run.parts.startup);
+    part("startup_seconds", startup, startup.map(around), job.startup);
+    part("image_seconds", None, None, job.image);
+    let download = run.and_then(|run| run.parts.download).filter(|seconds| *seconds > 0.0);
+    part("download_seconds", download, download.map(around), job.download);
+    // Of a job that did not come to its end the rest says nothing about the whole.
+    let ended = |value: Option<f64>| value.filter(|_| whole);
+    let training = run.map(|run| run.parts.training);
+    let ratio = speed
+        .map(|speed| (speed.interval.low / speed.step_seconds, speed.interval.high / speed.step_seconds));
+    part(
+        "training_seconds",
+        training,
+        training
+            .zip(ratio)
+            .map(|(seconds, (low, high))| Interval { low: seconds * low, high: seconds * high }),
+        ended(job.training),
+    );
+    let checkpoints = run.map(|run| run.parts.checkpoints).filter(|seconds| *seconds > 0.0);
+    part("checkpoints_seconds", checkpoints, checkpoints.map(around), None);
+    part("upload_seconds", None, None, job.upload);
+    // With the interruptions that were told: it is what the cost is of.
+    let expected = run.map(|run| (run.expected_seconds(), run.expected_interval()));
+    let between = expected.and_then(|(_, interval)| interval);
+    part("run_seconds", expected.map(|(seconds, _)| seconds), between, ended(job.seconds));
+    let instances = run.and_then(|run| run.cost_parts.instances);
+    let hourly = match &plan.price {
+        Some(price) => Some(price.usd_per_hour * job.instances as f64),
+        None => plan.usd_per_hour(),
+    };
+    let usd = hourly.zip(job.billed).map(|(hourly, seconds)| hourly * seconds / 3_600.0);
+    part(
+        "cost_usd",
+        instances,
+        instances.zip(expected).and_then(|(usd, (seconds, interval))| {
+            let Interval { low, high } = interval?;
+            Some(Interval { low: usd * low / seconds, high: usd * high / seconds })
+        }),
+        ended(usd),
+    );
+    out
+}

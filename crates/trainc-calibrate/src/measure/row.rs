@@ -1,0 +1,157 @@
+//! A run as a row of a table for `calibrate`.
+
+use super::steps::Measured;
+use std::collections::BTreeMap;
+use trainc_ir::{Engine, Plan, Smp};
+use trainc_predict::memory::MeasuredAs;
+use trainc_predict::{Attention, Layout, Moments, Precision, Quantisation, Recompute, Sharding};
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// The cells of a run by their columns: what `calibrate` needs to know of the layout, and what was measured. `None`
+/// where the layout is not known.
+pub fn cells(
+    plan: &Plan,
+    measured: &Measured,
+    id: &str,
+    year: &str,
+) -> Option<BTreeMap<&'static str, String>> {
+    let layout = Layout::of_plan(plan).ok()?;
+    let facts = plan.model.as_ref()?;
+    let (model, hardware, degrees) = (&layout.model, &layout.hardware, &layout.degrees);
+    let mut out = BTreeMap::new();
+    let mut put = |column: &'static str, value: String| {
+        if !value.is_empty() {
+            out.insert(column, value);
+        }
+    };
+    let number = |value: f64| format!("{value}");
+    put("id", id.to_owned());
+    // Rows of one family share hardware and software.
+    let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
+    let family = [instance.map(String::as_str), pytorch].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    put("family", family);
+    put("source", "trainc report".to_owned());
+    put("year", year.to_owned());
+    put("framework", pytorch.map_or_else(String::new, |version| format!("PyTorch {version}")));
+    put("engine", engine(plan, &layout));
+    put("model", facts.name.clone());
+    put("params", number(model.parameters));
+    put("layers", number(model.layers));
+    put("hidden", number(model.hidden));
+    put("heads", number(model.heads));
+    put("kv_heads", number(model.kv_heads));
+    put("ffn", number(model.ffn));
+    put("vocab", number(model.vocab));
+    put("seq", number(layout.work.sequence_length));
+    put("gpu", plan.machine.as_ref()?.gpu.clone()?);
+    put("gpu_mem_gib", hardware.memory_bytes.map_or_else(String::new, |bytes| number((bytes / GIB).round())));
+    put("gpus_per_node", number(hardware.gpus_per_node));
+    put("nodes", number(hardware.nodes));
+    let gbps = |bytes: Option<f64>| bytes.map_or_else(String::new, |bytes| number(bytes * 8.0 / 1e9));
+    put("intra_bw_gbps", gbps(hardware.intra_bytes_per_second));
+    put("inter_bw_gbps", gbps(hardware.inter_bytes_per_second));
+    put("precision", precision(&layout));
+    put("shard_degree", number(degrees.shard / degrees.context));
+    put("tp", number(degrees.tensor));
+    put("pp", number(degrees.pipeline));
+    put("cp", number(degrees.context));
+    put("ep", number(degrees.expert));
+    put("dp_replicas", number(degrees.replicas));
+    put("micro_batch", number(layout.work.micro_batch));
+    put("global_batch_sequences", number(layout.work.global_sequences));
+    put("grad_accum", number(layout.work.passes));
+    put(
+        "recompute",
+        match layout.recompute {
+            Recompute::None => "none",
+            Recompute::Selective | Recompute::Operations => "selective",
+            Recompute::Full => "full",
+            // A table has no word for a part of the layers.
+            Recompute::Share(_) => "",
+        }
+        .to_owned(),
+    );
+    put("flash", if layout.attention == Attention::Flash { "1" } else { "0" }.to_owned());
+    let offload = &layout.offload;
+    let kinds = [
+        (offload.activations, "activations"),
+        (offload.parameters, "parameters"),
+        (offload.optimizer, "optimizer"),
+        (offload.paged, "paged"),
+    ];
+    put("offload", kinds.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect::<Vec<_>>().join(" "));
+    put("oom", if measured.out_of_memory { "1" } else { "0" }.to_owned());
+    if !measured.out_of_memory {
+        put("step_s", measured.step_seconds.map_or_else(String::new, |median| number(median.value)));
+        put(
+            "tokens_per_s",
+            measured.tokens_per_second.map_or_else(String::new, |median| number(median.value)),
+        );
+        put(
+            "samples_per_s",
+            measured.samples_per_second.map_or_else(String::new, |median| number(median.value)),
+        );
+        put("mfu", measured.mfu.map_or_else(String::new, |median| number(median.value)));
+    }
+    if let Some((bytes, kind)) = measured.memory {
+        put("peak_mem_gib", number(bytes / GIB));
+        let kind = match kind {
+            MeasuredAs::Allocated => "allocated",
+            MeasuredAs::Reserved => "reserved",
+            MeasuredAs::Whole => "smi",
+        };
+        put("mem_kind", kind.to_owned());
+    }
+    let of = measured.step_seconds.map_or(0, |median| median.of);
+    if let (Some(from), Some((first, last))) = (measured.step_from, measured.steps) {
+        // No column tells EFA from other links.
+        let efa = if hardware.efa && hardware.nodes > 1.0 { "; EFA" } else { "" };
+        put("notes", format!("median of {of} reports, steps {first} to {last}; step time is {from}{efa}"));
+    }
+    Some(out)
+}
+
+/// The engine in the words that a table of runs has for it.
+fn engine(plan: &Plan, layout: &Layout) -> String {
+    let engine = plan.mesh.as_ref().map(|mesh| mesh.engine);
+    let mut out = match (engine, layout.sharding) {
+        (Some(Engine::Fsdp), Sharding::None) => "DDP",
+        (Some(Engine::Fsdp), Sharding::Gradients) => "FSDP shard_grad_op",
+        (Some(Engine::Fsdp), _) => "FSDP",
+        // It shards parameter by parameter, as FSDP2 does.
+        (Some(Engine::Worker), _) => "FSDP2",
+        (Some(Engine::Smp), _) if matches!(plan.smp, Some(Smp::V2)) => "SMP v2 sharded",
+        (Some(Engine::Smp), Sharding::Full) => "SMP v1 sharded",
+        (Some(Engine::Smp), Sharding::Optimizer) => "SMP v1 optimizer states",
+        (Some(Engine::Smp), _) => "SMP v1",
+        (Some(Engine::Smddp), _) => "SMDDP",
+        (Some(Engine::DeviceMap), _) => "device_map",
+        _ => "DDP",
+    }
+    .to_owned();
+    if layout.lora.is_some() {
+        out.push_str(" LoRA");
+    }
+    if matches!(layout.moments, Moments::TwoInt8 { .. }) {
+        out.push_str(" 8-bit");
+    }
+    out
+}
+
+fn precision(layout: &Layout) -> String {
+    let mut out = match layout.precision {
+        Precision::Fp8 => "fp8",
+        Precision::Fp32 => "fp32",
+        Precision::Mixed { bf16: true } | Precision::Pure16 { bf16: true } => "bf16",
+        Precision::Mixed { bf16: false } | Precision::Pure16 { bf16: false } => "fp16",
+    }
+    .to_owned();
+    match layout.quantisation {
+        Some(Quantisation::Nf4 { double }) => out.push_str(if double { " nf4 dq" } else { " nf4" }),
+        Some(Quantisation::Int8) => out.push_str(" int8"),
+        None => {}
+    }
+    out
+}

@@ -1,0 +1,175 @@
+//! Medians over the steps of a run, its first ones left out.
+
+use super::lines::Report;
+use trainc_ir::Plan;
+use trainc_predict::memory::MeasuredAs;
+
+/// Reports that are left out at the start where nobody says how many steps are: compilation, caches, clocks.
+const WARM_UP: usize = 5;
+
+/// The middle of many figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Median {
+    /// The median.
+    pub value: f64,
+    /// The lower quartile.
+    pub low: f64,
+    /// The upper quartile.
+    pub high: f64,
+    /// How many figures.
+    pub of: usize,
+}
+
+impl Median {
+    /// The median of figures; none where there are none.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut all: Vec<f64> = figures.into_iter().filter(|value| value.is_finite()).collect();
+        all.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = share * (all.len().checked_sub(1)? as f64);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a place in the list"
+            )]
+            let below = place.floor() as usize;
+            let (low, high) = (all.get(below)?, all.get(below + 1).or(all.get(below))?);
+            Some(low + (high - low) * place.fract())
+        };
+        Some(Self { value: at(0.5)?, low: at(0.25)?, high: at(0.75)?, of: all.len() })
+    }
+}
+
+/// What a run measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Seconds of an optimizer step.
+    pub step_seconds: Option<Median>,
+    /// What the step's seconds were made of.
+    pub step_from: Option<&'static str>,
+    /// Of the whole cluster.
+    pub tokens_per_second: Option<Median>,
+    /// Sequences, of the whole cluster.
+    pub samples_per_second: Option<Median>,
+    /// Model FLOPs over peak, a fraction.
+    pub mfu: Option<Median>,
+    /// Loss of the training data that was reported last; no unit.
+    pub loss: Option<f64>,
+    /// Seconds in which a step waited for its data.
+    pub input_seconds: Option<Median>,
+    /// Seconds of a step's optimizer.
+    pub optimizer_seconds: Option<Median>,
+    /// The highest memory of a GPU that was reported, bytes, and what was measured.
+    pub memory: Option<(f64, MeasuredAs)>,
+    /// The first and the last step that count.
+    pub steps: Option<(u64, u64)>,
+    /// Reports that were read, and of them those left out at the start.
+    pub reports: (usize, usize),
+    /// When the first step was reported and when the last, with their numbers, where lines carry their time.
+    pub times: Option<((f64, u64), (f64, u64))>,
+    /// Whether a GPU ran out of memory.
+    pub out_of_memory: bool,
+}
+
+impl Measured {
+    /// The medians of what was reported. `warm_up` is the number of steps that do not count.
+    pub fn of(plan: &Plan, reports: &[Report], warm_up: Option<u64>, out_of_memory: bool) -> Self {
+        let telling = |report: &&Report| {
+            report.step_seconds.is_some()
+                || report.tokens_per_second.is_some()
+                || report.samples_per_second.is_some()
+                || report.step.is_some()
+        };
+        let all: Vec<&Report> = reports.iter().filter(telling).collect();
+        let first = all.iter().find_map(|report| report.step);
+        let skipped = match (warm_up, first) {
+            (Some(steps), Some(first)) => {
+                let cold = |report: &&&Report| report.step.is_none_or(|step| step < first.max(1) + steps);
+                all.iter().take_while(cold).count()
+            }
+            (Some(steps), None) => usize::try_from(steps).unwrap_or(usize::MAX).min(all.len()),
+            // A third of a short log is still most of its warm-up.
+            (None, _) => WARM_UP.min(all.len() / 3),
+        };
+        let warm: Vec<&Report> = all.iter().skip(skipped).copied().collect();
+        let batch = plan.batch.as_ref();
+        let tokens = batch.and_then(|batch| batch.global_tokens).map(|n| n as f64);
+        let sequences = batch.map(|batch| batch.global_sequences.value as f64);
+        let median = |of: &dyn Fn(&Report) -> Option<f64>| Median::of(warm.iter().filter_map(|one| of(one)));
+        let told = |unit: Option<f64>, rate: &dyn Fn(&Report) -> Option<f64>| {
+            median(&|report| Some(unit? / rate(report)?))
+        };
+        let sources: [(&'static str, Option<Median>); 4] = [
+            ("reported as such", median(&|report| report.step_seconds)),
+            ("tokens of a step over tokens/s", told(tokens, &|report| report.tokens_per_second)),
+            ("sequences of a step over samples/s", told(sequences, &|report| report.samples_per_second)),
+            ("the time between reported steps", Median::of(between(&warm))),
+        ];
+        let step = sources.into_iter().find_map(|(from, median)| Some((from, median?)));
+        let rate = |own: Option<Median>, unit: Option<f64>| {
+            let (_, step) = step?;
+            let unit = unit?;
+            own.or(Some(Median {
+                value: unit / step.value,
+                low: unit / step.high,
+                high: unit / step.low,
+                of: step.of,
+            }))
+        };
+        let numbers = || warm.iter().filter_map(|report| report.step);
+        let timed = || all.iter().filter_map(|report| Some((report.time?, report.step?)));
+        Self {
+            step_seconds: step.map(|(_, median)| median),
+            step_from: step.map(|(from, _)| from),
+            tokens_per_second: rate(median(&|report| report.tokens_per_second), tokens),
+            samples_per_second: rate(median(&|report| report.samples_per_second), sequences),
+            mfu: median(&|report| report.mfu),
+            loss: reports.iter().rev().find_map(|report| report.loss),
+            input_seconds: median(&|report| report.input_seconds),
+            optimizer_seconds: median(&|report| report.optimizer_seconds),
+            memory: reports.iter().filter_map(|report| report.memory).max_by(|a, b| a.0.total_cmp(&b.0)),
+            steps: numbers().min().zip(numbers().max()),
+            reports: (all.len(), skipped),
+            times: timed().next().zip(timed().next_back()),
+            out_of_memory,
+        }
+    }
+
+    /// Whether nothing could be read.
+    pub fn is_empty(&self) -> bool {
+        self.step_seconds.is_none() && self.memory.is_none() && self.mfu.is_none() && !self.out_of_memory
+    }
+}
+
+/// Seconds of a step between neighbouring reports that carry their time.
+fn between(reports: &[&Report]) -> Vec<f64> {
+    let marks: Vec<(f64, u64)> = reports.iter().filter_map(|one| Some((one.time?, one.step?))).collect();
+    marks
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [(from, first), (to, last)] if last > first && to > from => {
+                Some((to - from) / (last - first) as f64)
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_quartiles() {
+        let median = Median::of([4.0, 1.0, 2.0, 3.0, f64::NAN]).unwrap();
+        assert_eq!((median.value, median.low, median.high, median.of), (2.5, 1.75, 3.25, 4));
+        assert_eq!(Median::of([]), None);
+    }
+
+    #[test]
+    fn steps_lie_between_reports() {
+        let at = |time: f64, step: u64| Report { time: Some(time), step: Some(step), ..Report::default() };
+        let reports = [at(0.0, 0), at(20.0, 10), at(20.0, 10), at(60.0, 20), at(61.0, 5)];
+        assert_eq!(between(&reports.iter().collect::<Vec<_>>()), [2.0, 4.0]);
+    }
+}

@@ -1,0 +1,64 @@
+//! What NCCL over EFA wants of a container's environment.
+
+use serde::Deserialize;
+
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Instance;
+
+pub(crate) const TABLE: Table = Table::new("efa-environment", include_str!("data/efa_environment.toml"));
+
+/// The column of an instance type on which a variable depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Where {
+    Efa,
+    ToolkitSetsEfaRdmaEnv,
+}
+
+#[derive(Clone, Deserialize)]
+struct Row {
+    value: Option<String>,
+    r#where: Where,
+    #[serde(flatten)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "every row has its source; only people read it"))]
+    sourced: Sourced,
+}
+
+/// Name and value of each variable on that instance type, in the order of the file; none on a type without EFA, or where
+/// it is not known to have it.
+pub fn environment(instance: &Instance) -> Vec<(String, String)> {
+    if instance.efa != Some(true) {
+        return Vec::new();
+    }
+    TABLE
+        .keys()
+        .filter_map(|name| {
+            let row: Row = TABLE.row(name)?;
+            let holds = row.r#where == Where::Efa || instance.toolkit_sets_efa_rdma_env;
+            Some((name.to_owned(), row.value.filter(|_| holds)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instances;
+
+    #[test]
+    fn variables_follow_the_columns_of_the_instance_type() {
+        for row in TABLE.keys().map(|name| TABLE.row::<Row>(name).unwrap()) {
+            let provenance: trainc_ir::hardware::Provenance = row.sourced.into();
+            assert!(!provenance.source.is_empty());
+        }
+        for instance in instances::all() {
+            let set = environment(&instance);
+            let has = |name: &str| set.iter().any(|(key, _)| key == name);
+            assert_eq!(has("FI_PROVIDER"), instance.efa == Some(true), "{}", instance.name);
+            let rdma = instance.efa == Some(true) && instance.toolkit_sets_efa_rdma_env;
+            assert_eq!(has("FI_EFA_USE_DEVICE_RDMA"), rdma, "{}", instance.name);
+            // Rows without a value set nothing.
+            assert!(set.iter().all(|(key, _)| !key.starts_with("NCCL_")), "{}", instance.name);
+        }
+    }
+}

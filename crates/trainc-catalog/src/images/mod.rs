@@ -1,0 +1,241 @@
+//! Training images: from what the user wrote to the URI that the SageMaker Python SDK gives.
+//!
+//! In: framework, versions as spelled, region, instance type. Out: one [`Image`], or one [`ImageProblem`] with the
+//! facts that a message needs. The tag keeps the user's spelling; an alias is only used to find the row.
+
+mod processor;
+mod rows;
+mod types;
+mod uri;
+
+pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of, version_key};
+pub use types::{Framework, Image, ImageProblem, ImageQuery};
+pub use uri::{ImageUri, parse_uri};
+
+pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
+
+use self::rows::{Row, accounts, alias, sort_versions, versions};
+use crate::memo::Memo;
+use crate::{regions, support};
+
+/// The full version of PyTorch that a spelling in the tag of a `pytorch-training` container stands for: `1.12.1` for
+/// `1.12`, and the spelling itself where it is no alias.
+pub fn full_pytorch(spelled: &str) -> String {
+    alias(ImageFamily::PyTorch, spelled).unwrap_or_else(|| spelled.to_owned())
+}
+
+/// The image that SDK 2.257.7 gives for the query; for versions that only SDK 3 lists, the one that 3.27.0 gives.
+pub fn resolve(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    static MEMO: Memo<String, Result<Image, ImageProblem>> = Memo::new();
+    MEMO.get(format!("{query:?}"), |_| look_up(query))
+}
+
+fn look_up(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    match query.framework {
+        Framework::PyTorch => pytorch(query),
+        Framework::HuggingFace => huggingface(query),
+        Framework::SmpV2 => smp(query),
+    }
+}
+
+fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    if processor::family(query.instance)
+        .is_some_and(|family| family.starts_with("trn") || family.starts_with("inf"))
+    {
+        return neuron(query);
+    }
+    let full = alias(ImageFamily::PyTorch, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
+    if let Some(row) = TABLE.row::<Row>(&format!("pytorch/{full}")) {
+        let found = find(query, &row)?;
+        if processor::family(query.instance) == Some("p2") && version_key(query.pytorch) >= vec![1, 13] {
+            return Err(ImageProblem::InstanceDeprecated {
+                instance: query.instance.to_owned(),
+                pytorch: query.pytorch.to_owned(),
+            });
+        }
+        let python = found.python.clone().unwrap_or_default();
+        let mut tag = format!("{}-{}-{python}", query.pytorch, found.processor);
+        let alternative = query.smdistributed || processor::family(query.instance) == Some("p4d");
+        if let Some(suffix) = row.p4d_or_smdistributed_suffix.get(query.pytorch)
+            && alternative
+            && found.processor == "gpu"
+        {
+            tag = format!("{tag}-{suffix}");
+        }
+        return Ok(found.image(query, row, ImageFamily::PyTorch, tag, full));
+    }
+    let full = alias(ImageFamily::Amzn2023, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
+    let Some(row) = TABLE.row::<Row>(&format!("amzn2023/{full}")) else {
+        let mut known = versions(ImageFamily::PyTorch);
+        known.extend(versions(ImageFamily::Amzn2023));
+        return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
+    };
+    let found = find(query, &row)?;
+    let container = row.container.get(&found.processor).cloned().unwrap_or_default();
+    let tag = format!("{}-{container}", row.tag_prefix.as_deref().unwrap_or(&full));
+    Ok(found.image(query, row, ImageFamily::Amzn2023, tag, full))
+}
+
+fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    let known = versions(ImageFamily::Neuron);
+    let aliased = alias(ImageFamily::Neuron, query.pytorch);
+    // With one version in its table the SDK takes that one for whatever was asked, and writes it into the tag.
+    let (full, spelled, substituted) = match (aliased, known.as_slice()) {
+        (Some(full), _) => (full, query.pytorch.to_owned(), false),
+        (None, [only]) => (only.clone(), only.clone(), only != query.pytorch),
+        (None, _) => (query.pytorch.to_owned(), query.pytorch.to_owned(), false),
+    };
+    let Some(row) = TABLE.row::<Row>(&format!("neuron/{full}")) else {
+        return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
+    };
+    let found = find(query, &row)?;
+    let container = row.container.get(&found.processor).cloned().unwrap_or_default();
+    let tag = format!("{spelled}-neuron-{}-{container}", found.python.as_deref().unwrap_or_default());
+    let image = found.image(query, row, ImageFamily::Neuron, tag, full);
+    Ok(Image { version_substituted: substituted, ..image })
+}
+
+fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    let transformers = query.transformers.ok_or(ImageProblem::MissingTransformers)?;
+    if transformers.split('.').count() != query.pytorch.split('.').count() {
+        return Err(ImageProblem::MixedVersionLengths {
+            transformers: transformers.to_owned(),
+            pytorch: query.pytorch.to_owned(),
+        });
+    }
+    processor::of(query.instance, &["cpu".to_owned(), "gpu".to_owned()])?;
+    let full = alias(ImageFamily::HuggingFace, transformers).unwrap_or_else(|| transformers.to_owned());
+    let rows: Vec<(&str, Row)> = TABLE
+        .keys_under(&format!("huggingface/{full}/"))
+        .filter_map(|key| Some((key.split('/').nth(2)?, TABLE.row(key)?)))
+        .collect();
+    if rows.is_empty() {
+        let known = versions(ImageFamily::HuggingFace);
+        return Err(ImageProblem::UnknownVersion {
+            of: "transformers",
+            found: transformers.to_owned(),
+            known,
+        });
+    }
+    let mut bases: Vec<String> = rows.iter().map(|(base, _)| (*base).to_owned()).collect();
+    sort_versions(&mut bases);
+    let Some((base, row)) = rows.into_iter().find(|(base, row)| {
+        *base == query.pytorch || row.base_aliases.iter().any(|short| short == query.pytorch)
+    }) else {
+        return Err(ImageProblem::UnknownCombination {
+            transformers: transformers.to_owned(),
+            pytorch: query.pytorch.to_owned(),
+            bases,
+        });
+    };
+    let found = find(query, &row)?;
+    let python = found.python.clone().unwrap_or_default();
+    let mut tag = format!("{}-transformers{transformers}-{}-{python}", query.pytorch, found.processor);
+    if let Some(container) = row.container.get(&found.processor) {
+        tag = format!("{tag}-{container}");
+    }
+    let image = found.image(query, row, ImageFamily::HuggingFace, tag, base.to_owned());
+    Ok(Image { transformers_full_version: Some(full), ..image })
+}
+
+fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
+    let pytorch = query.pytorch;
+    let known = support::smp_v2().map(|support| support.pytorch_versions).unwrap_or_default();
+    if query.instance.contains("trn") {
+        processor::of(query.instance, &["gpu".to_owned()])?;
+    }
+    let aliased = alias(ImageFamily::SmpV2, pytorch);
+    let library = aliased.is_none() && !known.iter().any(|version| version == pytorch);
+    let key = aliased.unwrap_or_else(|| pytorch.to_owned());
+    let row: Option<Row> = TABLE.row(&format!("smp/{key}"));
+    let (Some(row), false) = (&row, library) else {
+        return Err(ImageProblem::SmpUnknownVersion {
+            found: pytorch.to_owned(),
+            known,
+            is_library_version: row.is_some(),
+        });
+    };
+    let found = find(query, row)?;
+    let cuda = if pytorch.contains("2.5") {
+        "cu124"
+    } else if query.instance.contains("p5")
+        || ["2.1", "2.2", "2.3", "2.4"].iter().any(|minor| pytorch.contains(minor))
+    {
+        "cu121"
+    } else {
+        "cu118"
+    };
+    let tag = format!("{pytorch}-{}-{}-{cuda}", found.processor, found.python.as_deref().unwrap_or_default());
+    let dotted = format!("{pytorch}.");
+    let full = known.iter().find(|version| *version == pytorch || version.starts_with(&dotted));
+    let full = full.cloned().unwrap_or_else(|| pytorch.to_owned());
+    Ok(found.image(query, row.clone(), ImageFamily::SmpV2, tag, full))
+}
+
+/// What region, Python and processor come to, in the order in which the SDK looks at them.
+struct Found {
+    account: String,
+    dns_suffix: String,
+    python: Option<String>,
+    processor: String,
+}
+
+fn find(query: &ImageQuery, row: &Row) -> Result<Found, ImageProblem> {
+    let python = match (query.python, row.python.as_slice()) {
+        (_, []) => None,
+        (None, [only]) => Some(only.clone()),
+        (Some(word), known) if known.iter().any(|python| python == word) => Some(word.to_owned()),
+        (found, known) => {
+            return Err(ImageProblem::UnknownPython {
+                found: found.map(str::to_owned),
+                known: known.to_vec(),
+            });
+        }
+    };
+    let mut accounts = accounts(&row.registry);
+    let (Some(account), Some(region)) = (accounts.remove(query.region), regions::get(query.region)) else {
+        return Err(ImageProblem::RegionWithoutImage {
+            region: query.region.to_owned(),
+            known: accounts.into_keys().collect(),
+        });
+    };
+    let processor = processor::of(query.instance, &row.processors)?;
+    Ok(Found { account, dns_suffix: region.dns_suffix, python, processor })
+}
+
+impl Found {
+    fn image(self, query: &ImageQuery, row: Row, family: ImageFamily, tag: String, pytorch: String) -> Image {
+        let Self { account, dns_suffix, python, processor } = self;
+        Image {
+            uri: format!("{account}.dkr.ecr.{}.{dns_suffix}/{}:{tag}", query.region, row.repository),
+            account,
+            repository: row.repository,
+            tag,
+            family,
+            pytorch_full_version: pytorch,
+            transformers_full_version: None,
+            python,
+            full_tag: row.full_tag.filter(|_| processor == "gpu"),
+            processor,
+            version_substituted: false,
+            sdk: row.sdk,
+            patch_window: row.patch_window,
+            note: row.note,
+            provenance: row.sourced.into(),
+        }
+    }
+}
+
+/// The SageMaker SDK's words for kinds of processors, as people say them.
+pub fn chips(processor: &str) -> &str {
+    match processor {
+        "cpu" => "CPUs",
+        "gpu" => "GPUs",
+        "trn" | "neuron" => "Trainium",
+        "inf" => "Inferentia",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Rows of the image tables, and the list of all images.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::memo::Memo;
+use crate::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("images", include_str!("../data/images.toml"));
+pub(crate) const ALIASES: Table = Table::new("image-aliases", include_str!("../data/image_aliases.toml"));
+pub(crate) const REGISTRIES: Table = Table::new("registries", include_str!("../data/registries.toml"));
+
+/// Which table of the SDK an image comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ImageFamily {
+    /// `pytorch-training` (and, below 1.2, `sagemaker-pytorch`).
+    PyTorch,
+    /// `pytorch` on Amazon Linux 2023, PyTorch 2.11 and newer; tags have no processor and no Python part.
+    Amzn2023,
+    /// `huggingface-pytorch-training`.
+    HuggingFace,
+    /// `smdistributed-modelparallel`, for SMP 2.
+    SmpV2,
+    /// `pytorch-training-neuron`, for Trainium.
+    Neuron,
+}
+
+impl ImageFamily {
+    const ALL: [Self; 5] = [Self::PyTorch, Self::Amzn2023, Self::HuggingFace, Self::SmpV2, Self::Neuron];
+
+    /// The word that begins the keys of this family: `pytorch`, `amzn2023`, `huggingface`, `smp`, `neuron`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::PyTorch => "pytorch",
+            Self::Amzn2023 => "amzn2023",
+            Self::HuggingFace => "huggingface",
+            Self::SmpV2 => "smp",
+            Self::Neuron => "neuron",
+        }
+    }
+}
+
+/// One row as the file has it.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) python: Vec<String>,
+    pub(crate) repository: String,
+    pub(crate) processors: Vec<String>,
+    pub(crate) registry: String,
+    pub(crate) sdk: Vec<String>,
+    #[serde(default)]
+    pub(crate) container: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) base_aliases: Vec<String>,
+    #[serde(default)]
+    pub(crate) p4d_or_smdistributed_suffix: BTreeMap<String, String>,
+    pub(crate) patch_window: Option<(String, String)>,
+    pub(crate) full_tag: Option<String>,
+    pub(crate) tag_prefix: Option<String>,
+    pub(crate) note: Option<String>,
+    #[serde(flatten)]
+    pub(crate) sourced: Sourced,
+}
+
+#[derive(Clone, Deserialize)]
+struct AliasRow {
+    aliases: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Deserialize)]
+struct RegistryRow {
+    accounts: BTreeMap<String, String>,
+}
+
+/// The version for which a spelling stands, if it is an alias.
+pub(crate) fn alias(family: ImageFamily, spelled: &str) -> Option<String> {
+    ALIASES.row::<AliasRow>(family.word())?.aliases.remove(spelled)
+}
+
+/// The accounts of a set of regions.
+pub(crate) fn accounts(registry: &str) -> BTreeMap<String, String> {
+    REGISTRIES.row::<RegistryRow>(registry).map(|row| row.accounts).unwrap_or_default()
+}
+
+/// The versions of a family (for HuggingFace those of transformers), oldest first, each once.
+pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
+    let prefix = format!("{}/", family.word());
+    let mut all: Vec<String> =
+        TABLE.keys_under(&prefix).filter_map(|key| key.split('/').nth(1)).map(str::to_owned).collect();
+    sort_versions(&mut all);
+    all
+}
+
+/// The full transformers version and the PyTorch under it that a HuggingFace image has, nearest to two that have none:
+/// those that share the most leading numbers with them, of these the newest.
+pub fn nearest_pair(transformers: &str, pytorch: &str) -> Option<(String, String)> {
+    let shared = |one: &str, other: &str| {
+        version_key(one).iter().zip(version_key(other)).take_while(|(a, b)| **a == *b).count()
+    };
+    TABLE
+        .keys_under("huggingface/")
+        .filter_map(|key| {
+            let mut parts = key.split('/').skip(1);
+            Some((parts.next()?, parts.next()?))
+        })
+        .max_by_key(|(full, base)| {
+            (shared(full, transformers) + shared(base, pytorch), version_key(full), version_key(base))
+        })
+        .map(|(full, base)| (full.to_owned(), base.to_owned()))
+}
+
+/// Sorts by the numbers between the dots and drops doubles.
+pub(crate) fn sort_versions(versions: &mut Vec<String>) {
+    versions.sort_by_key(|version| version_key(version));
+    versions.dedup();
+}
+
+/// The numbers between the dots.
+pub fn version_key(version: &str) -> Vec<u32> {
+    version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// One image for a list: what exists, without a region or an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedImage {
+    /// Table of the SDK.
+    pub family: ImageFamily,
+    /// Full PyTorch version (for SMP the SDK's key, which may be an SMP library version).
+    pub pytorch: String,
+    /// Full transformers version, for HuggingFace.
+    pub transformers: Option<String>,
+    /// Python words that the tag accepts; none for Amazon Linux 2023 images.
+    pub python: Vec<String>,
+    /// ECR repository.
+    pub repository: String,
+    /// `cpu`, `gpu`, `trn`.
+    pub processors: Vec<String>,
+    /// Major versions of the SageMaker Python SDK that list it: `v2`, `v3`.
+    pub sdk: Vec<String>,
+    /// General availability and end of patch of the PyTorch version.
+    pub patch_window: Option<(String, String)>,
+    /// The long tag of the GPU image, with CUDA and operating system.
+    pub full_tag: Option<String>,
+    /// Regions whose registry has it, sorted.
+    pub regions: Vec<String>,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+fn listed(key: &str) -> Option<ListedImage> {
+    let mut parts = key.split('/');
+    let word = parts.next()?;
+    let family = ImageFamily::ALL.into_iter().find(|family| family.word() == word)?;
+    let first = parts.next()?.to_owned();
+    let (pytorch, transformers) = match family {
+        ImageFamily::HuggingFace => (parts.next()?.to_owned(), Some(first)),
+        ImageFamily::PyTorch | ImageFamily::Amzn2023 | ImageFamily::SmpV2 | ImageFamily::Neuron => {
+            (first, None)
+        }
+    };
+    let row: Row = TABLE.row(key)?;
+    Some(ListedImage {
+        family,
+        pytorch,
+        transformers,
+        python: row.python,
+        repository: row.repository,
+        processors: row.processors,
+        sdk: row.sdk,
+        patch_window: row.patch_window,
+        full_tag: row.full_tag,
+        regions: accounts(&row.registry).into_keys().collect(),
+        provenance: row.sourced.into(),
+    })
+}
+
+/// All images, in the order of the file.
+pub fn all() -> impl Iterator<Item = ListedImage> {
+    TABLE.keys().filter_map(listed)
+}
+
+/// The images of one family, in the order of the file.
+pub fn of(family: ImageFamily) -> Arc<[ListedImage]> {
+    static MEMO: Memo<ImageFamily, Arc<[ListedImage]>> = Memo::new();
+    MEMO.get(family, |family| TABLE.keys_under(&format!("{}/", family.word())).filter_map(listed).collect())
+}
+
+/// The newest `pytorch-training` GPU image of the region: the newest one known to hold the training toolkit.
+pub fn newest_pytorch_gpu(region: &str) -> Option<ListedImage> {
+    versions(ImageFamily::PyTorch)
+        .iter()
+        .rev()
+        .filter_map(|version| listed(&format!("pytorch/{version}")))
+        .find(|image| image.regions.iter().any(|known| known == region))
+}

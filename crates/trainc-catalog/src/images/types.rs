@@ -1,0 +1,153 @@
+//! What is asked and answered.
+
+use super::ImageFamily;
+use trainc_ir::hardware::Provenance;
+
+/// The estimator for which an image is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framework {
+    /// PyTorch; on a Trainium instance the Neuron image.
+    PyTorch,
+    /// HuggingFace transformers over PyTorch.
+    HuggingFace,
+    /// PyTorch with SMP 2 (`torch_distributed` and `smdistributed.modelparallel`).
+    SmpV2,
+}
+
+/// What an image is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct ImageQuery<'a> {
+    /// The estimator.
+    pub framework: Framework,
+    /// PyTorch version as spelled: `2.8` and `2.8.0` give different tags.
+    pub pytorch: &'a str,
+    /// transformers version as spelled; only for HuggingFace.
+    pub transformers: Option<&'a str>,
+    /// `py312`; may be left out where only one exists.
+    pub python: Option<&'a str>,
+    /// Region of the job.
+    pub region: &'a str,
+    /// Instance type of the job.
+    pub instance: &'a str,
+    /// `smdistributed` stands in the distribution (PyTorch 1.6 has another image then).
+    pub smdistributed: bool,
+}
+
+/// An image that exists in the SDK's tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The whole URI.
+    pub uri: String,
+    /// Account of the registry, twelve digits.
+    pub account: String,
+    /// ECR repository.
+    pub repository: String,
+    /// Tag, with the user's spelling of the versions.
+    pub tag: String,
+    /// Table of the SDK it comes from.
+    pub family: ImageFamily,
+    /// PyTorch version with the alias resolved.
+    pub pytorch_full_version: String,
+    /// transformers version with the alias resolved.
+    pub transformers_full_version: Option<String>,
+    /// Python of the image; `None` for Amazon Linux 2023 images, whose tag does not say.
+    pub python: Option<String>,
+    /// `cpu`, `gpu` or `trn`.
+    pub processor: String,
+    /// The SDK gave another version than asked for (it does so for the only Neuron image).
+    pub version_substituted: bool,
+    /// Major versions of the SageMaker Python SDK that list it: an image only of `v3` is refused by `v2`.
+    pub sdk: Vec<String>,
+    /// General availability and end of patch of the PyTorch version, `YYYY-MM-DD`.
+    pub patch_window: Option<(String, String)>,
+    /// Long tag of the GPU image, with CUDA and operating system.
+    pub full_tag: Option<String>,
+    /// What a reader should know of the row.
+    pub note: Option<String>,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+impl Image {
+    /// Version of the Neuron SDK in it, which its tag says: `2.4.0`. None in an image for GPUs.
+    pub fn neuron(&self) -> Option<&str> {
+        let (_, rest) = self.tag.split_once("-sdk")?;
+        rest.split('-').next()
+    }
+}
+
+/// Why there is no image: facts for a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageProblem {
+    /// No image of that version. `known` is sorted, oldest first, full versions only.
+    UnknownVersion {
+        /// `pytorch` or `transformers`.
+        of: &'static str,
+        /// As spelled.
+        found: String,
+        /// Full versions, oldest first.
+        known: Vec<String>,
+    },
+    /// HuggingFace without a transformers version.
+    MissingTransformers,
+    /// The Python word is not one of the image, or is left out where several exist.
+    UnknownPython {
+        /// As spelled.
+        found: Option<String>,
+        /// Words of the image.
+        known: Vec<String>,
+    },
+    /// This transformers version has no image over this PyTorch.
+    UnknownCombination {
+        /// As spelled.
+        transformers: String,
+        /// PyTorch as spelled.
+        pytorch: String,
+        /// PyTorch versions that have one, oldest first.
+        bases: Vec<String>,
+    },
+    /// One version is short (`4.28`), the other full (`2.0.0`): the estimator wants both alike.
+    MixedVersionLengths {
+        /// As spelled.
+        transformers: String,
+        /// As spelled.
+        pytorch: String,
+    },
+    /// The image is not in that region, or no such region exists.
+    RegionWithoutImage {
+        /// As spelled.
+        region: String,
+        /// Regions that have it, sorted.
+        known: Vec<String>,
+    },
+    /// The instance type is not of a kind that the image serves.
+    UnsupportedProcessor {
+        /// Instance type as spelled.
+        instance: String,
+        /// `cpu`, `gpu`, `trn`, `inf`.
+        processor: String,
+        /// Kinds that the image serves.
+        known: Vec<String>,
+    },
+    /// Not the form of an instance type.
+    BadInstanceName {
+        /// As spelled.
+        instance: String,
+    },
+    /// P2 instances are refused from PyTorch 1.13 on.
+    InstanceDeprecated {
+        /// As spelled.
+        instance: String,
+        /// As spelled.
+        pytorch: String,
+    },
+    /// No SMP 2 image for that PyTorch version.
+    SmpUnknownVersion {
+        /// As spelled.
+        found: String,
+        /// PyTorch versions, oldest first.
+        known: Vec<String>,
+        /// It is a version of the SMP library, which the SDK takes for one of PyTorch and turns into a tag that does not exist.
+        is_library_version: bool,
+    },
+}

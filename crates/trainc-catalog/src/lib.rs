@@ -1,0 +1,63 @@
+//! Facts as data: instance types, images, prices, regions, limits, quotas, and the shapes of service requests.
+//!
+//! In: a name. Out: a row with its source and date, or nothing. Pure: the data are embedded, no file, clock or
+//! environment is read. A look-up finds its row by scanning the text and parses only that row, so a command does not
+//! pay for data it does not use. Knows nothing of manifests, plans or diagnostics.
+
+pub mod accelerators;
+pub mod credentials;
+pub mod efa;
+pub mod fsx;
+pub mod iam_actions;
+pub mod images;
+pub mod instances;
+pub mod limits;
+pub mod listing;
+pub mod models;
+pub mod prices;
+pub mod quotas;
+pub mod record;
+pub mod regions;
+pub mod reserved;
+pub mod rules;
+pub mod shapes;
+pub mod smp;
+pub mod support;
+pub mod usual;
+
+pub mod memo;
+mod table;
+
+/// Date of the data: no row is newer. Rules have days of their own.
+pub const VERSION: &str = "2026-11-22";
+
+/// All tables.
+const TABLES: &[table::Table] = &[
+    accelerators::TABLE,
+    credentials::FILES,
+    credentials::NAMES,
+    credentials::TABLE,
+    efa::TABLE,
+    shapes::ENUMS,
+    fsx::TABLE,
+    iam_actions::TABLE,
+    images::ALIASES,
+    images::TABLE,
+    instances::TABLE,
+    limits::TABLE,
+    prices::INSTANCES,
+    quotas::TABLE,
+    quotas::GENERAL,
+    regions::TABLE,
+    images::REGISTRIES,
+    reserved::TABLE,
+    smp::TABLE,
+    prices::STORAGE,
+    support::TABLE,
+    usual::TABLE,
+];
+
+/// Name and number of rows of every table, sorted by name.
+pub fn tables() -> impl Iterator<Item = (&'static str, usize)> {
+    TABLES.iter().map(|table| (table.name, table.keys().count()))
+}

@@ -1,0 +1,84 @@
+//! Documented limits that no service shape holds, or that messages name.
+
+use serde::Deserialize;
+
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("limits", include_str!("data/limits.toml"));
+
+/// One limit.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "Row")]
+pub struct Limit {
+    /// The figure, in `unit`.
+    pub value: u64,
+    /// `seconds`, `characters`, …
+    pub unit: String,
+    /// What is limited, as a phrase.
+    pub statement: String,
+    /// No source was read for the figure.
+    pub recalled: bool,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    value: u64,
+    unit: String,
+    statement: String,
+    recalled: bool,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+impl From<Row> for Limit {
+    fn from(row: Row) -> Self {
+        Self {
+            value: row.value,
+            unit: row.unit,
+            statement: row.statement,
+            recalled: row.recalled,
+            provenance: row.sourced.into(),
+        }
+    }
+}
+
+/// A limit by key: `job.max-runtime`, `iam.inline-policies`, `fsx.associations`, `vpc.addresses-per-efa-instance`, …
+pub fn get(key: &str) -> Option<Limit> {
+    TABLE.row(key)
+}
+
+/// The keys of [`get`], in the order of the file.
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    TABLE.keys()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shapes;
+
+    #[test]
+    fn limits_that_shapes_hold_too_are_the_same() {
+        for (key, operation, path) in [
+            ("job.keep-alive", "CreateTrainingJob", "ResourceConfig.KeepAlivePeriodInSeconds"),
+            ("job.channels", "CreateTrainingJob", "InputDataConfig"),
+            ("job.tags", "CreateTrainingJob", "Tags"),
+            ("job.mp-parameters", "CreateTrainingJob", "HyperParameters[]"),
+            ("iam.role-name", "CreateRole", "RoleName"),
+            ("iam.role-path", "CreateRole", "Path"),
+            ("iam.role-description", "CreateRole", "Description"),
+            ("iam.role-tags", "CreateRole", "Tags"),
+            ("iam.session-max", "CreateRole", "MaxSessionDuration"),
+            ("fsx.client-token", "CreateFileSystem", "ClientRequestToken"),
+            ("fsx.tags", "CreateFileSystem", "Tags"),
+        ] {
+            let shape = shapes::member(operation, path).unwrap_or_else(|| panic!("{operation} {path}"));
+            assert_eq!(shape.max, get(key).map(|limit| limit.value as f64), "{key}");
+        }
+        assert_eq!(keys().filter_map(get).count(), keys().count());
+        assert!(get("iam.inline-policies").unwrap().recalled);
+    }
+}

@@ -1,0 +1,405 @@
+//! Tables for `trainc catalog`: headers and rows for people, the same facts as JSON for tools.
+
+use serde_json::{Value, json};
+
+use super::{accelerators, fsx, images, instances, limits, prices, quotas, record, regions, support};
+use trainc_ir::hardware::{Accelerator, Instance, Provenance};
+use trainc_ir::size::GIB;
+
+/// A table without colour or width.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// Column heads; a unit stands in the head.
+    pub headers: Vec<&'static str>,
+    /// Cells; an unknown figure is `-`.
+    pub rows: Vec<Vec<String>>,
+    /// An array with one object per row, all facts of it.
+    pub json: Value,
+}
+
+impl Listing {
+    /// Adds where each row comes from and of when that is, in the columns `source` and `date` where it lacks them; `-` for a
+    /// row that does not say.
+    pub fn add_sources(&mut self) {
+        let Value::Array(items) = &self.json else { return };
+        for member in ["source", "date"] {
+            let of = |item: &Value| -> Option<String> {
+                let said = item.get(member).or_else(|| item.get("provenance")?.get(member))?;
+                Some(said.as_str()?.to_owned())
+            };
+            if self.headers.contains(&member) || !items.iter().any(|item| of(item).is_some()) {
+                continue;
+            }
+            self.headers.push(member);
+            for (row, item) in self.rows.iter_mut().zip(items) {
+                row.push(of(item).unwrap_or_else(|| "-".to_owned()));
+            }
+        }
+    }
+
+    /// Gives each object that says `source` and `date` itself the object `provenance` as well, which others have.
+    pub fn add_provenance(&mut self) {
+        let Value::Array(items) = &mut self.json else { return };
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            let source = item.get("source").filter(|source| source.is_string()).cloned();
+            if let (Some(source), false) = (source, item.contains_key("provenance")) {
+                let date = item.get("date").cloned().unwrap_or_default();
+                item.insert("provenance".to_owned(), json!({ "source": source, "date": date }));
+            }
+        }
+    }
+
+    fn of<T>(
+        headers: &[&'static str],
+        items: impl Iterator<Item = T>,
+        row: impl Fn(&T) -> (Vec<String>, Value),
+    ) -> Self {
+        let (rows, json): (Vec<_>, Vec<_>) = items.map(|item| row(&item)).unzip();
+        Self { headers: headers.to_vec(), rows, json: Value::Array(json) }
+    }
+}
+
+/// The names of the listings that are laid out by hand.
+pub const NAMES: [&str; 9] =
+    ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
+
+/// A listing by name, all rows; a table that none is laid out for is shown [row by row](record::listing).
+pub fn named(name: &str) -> Option<Listing> {
+    Some(match name {
+        "accelerators" => accelerators_listing(),
+        "fsx" => fsx_listing(),
+        "images" => images_listing(None),
+        "instances" => instances_listing(),
+        "limits" => limits_listing(),
+        "prices" => prices_listing(),
+        "quotas" => quotas_listing(),
+        "regions" => regions_listing(),
+        "support" => support_listing(),
+        _ => return record::listing(name),
+    })
+}
+
+fn cell<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn yes(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}
+
+fn gib(bytes: Option<u64>) -> String {
+    cell(bytes.map(|bytes| {
+        let tenths = (bytes as f64 / GIB as f64 * 10.0).round() / 10.0;
+        tenths.to_string()
+    }))
+}
+
+fn provenance_json(provenance: &Provenance) -> Value {
+    json!({"source": provenance.source, "date": provenance.date})
+}
+
+fn accelerator_json(row: &Accelerator) -> Value {
+    json!({
+        "name": row.name, "product": row.product, "vendor": row.vendor, "kind": row.kind.word(),
+        "architecture": row.architecture, "compute_capability": row.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
+        "memory_bytes": row.memory_bytes, "usable_bytes": row.usable_bytes, "peak_bf16_tflops": row.peak_bf16_tflops, "peak_fp16_tflops": row.peak_fp16_tflops,
+        "memory_bandwidth_gb_s": row.memory_bandwidth_gb_s, "nvlink_gb_s": row.nvlink_gb_s, "bf16": row.bf16,
+        "note": row.note, "provenance": provenance_json(&row.provenance),
+    })
+}
+
+/// Accelerators.
+pub fn accelerators_listing() -> Listing {
+    let headers =
+        ["name", "architecture", "memory GiB", "bf16 TFLOP/s", "fp16 TFLOP/s", "memory GB/s", "NVLink GB/s"];
+    Listing::of(&headers, accelerators::all(), |row| {
+        let cells = vec![
+            row.name.clone(),
+            row.architecture.clone(),
+            gib(row.memory_bytes),
+            cell(row.peak_bf16_tflops),
+            cell(row.peak_fp16_tflops),
+            cell(row.memory_bandwidth_gb_s),
+            cell(row.nvlink_gb_s),
+        ];
+        (cells, accelerator_json(row))
+    })
+}
+
+fn instance_json(row: &Instance) -> Value {
+    json!({
+        "name": row.name, "accelerators": row.accelerators, "accelerator": row.accelerator.name,
+        "accelerator_memory_bytes": row.accelerator.memory_bytes, "vcpus": row.vcpus, "host_memory_bytes": row.host_memory_bytes,
+        "network_gbps": row.network_gbps, "efa": row.efa, "efa_interfaces": row.efa_interfaces, "nvme_total_gb": row.nvme_total_gb,
+        "ebs_volume_ignored": row.ebs_volume_ignored, "smddp_v1": row.smddp_v1, "smddp_v2": row.smddp_v2, "smp_v1": row.smp_v1,
+        "ec2_offering_regions": row.ec2_offering_regions, "retired": row.retired, "note": row.note, "provenance": provenance_json(&row.provenance),
+    })
+}
+
+/// Instance types with accelerators.
+pub fn instances_listing() -> Listing {
+    let headers = [
+        "name",
+        "accelerators",
+        "memory GiB each",
+        "vCPUs",
+        "host GiB",
+        "network Gbit/s",
+        "EFA",
+        "NVMe GB",
+        "retired",
+    ];
+    Listing::of(&headers, instances::all(), |row| {
+        let cells = vec![
+            row.name.clone(),
+            format!("{} x {}", row.accelerators, row.accelerator.name),
+            gib(row.accelerator.memory_bytes),
+            cell(row.vcpus),
+            gib(row.host_memory_bytes),
+            cell(row.network_gbps),
+            cell(row.efa_interfaces),
+            cell(row.nvme_total_gb),
+            yes(row.retired.is_some()),
+        ];
+        (cells, instance_json(row))
+    })
+}
+
+/// Images, all or those of one region.
+pub fn images_listing(region: Option<&str>) -> Listing {
+    let headers =
+        ["family", "PyTorch", "transformers", "Python", "repository", "processors", "end of patch", "SDK"];
+    let wanted = images::all()
+        .filter(|row| region.is_none_or(|region| row.regions.iter().any(|known| known == region)));
+    Listing::of(&headers, wanted, |row| {
+        let cells = vec![
+            row.family.word().to_owned(),
+            row.pytorch.clone(),
+            cell(row.transformers.as_ref()),
+            row.python.join(" "),
+            row.repository.clone(),
+            row.processors.join(" "),
+            cell(row.patch_window.as_ref().map(|(_, end)| end)),
+            row.sdk.join(" "),
+        ];
+        let json = json!({
+            "family": row.family.word(), "pytorch": row.pytorch, "transformers": row.transformers, "python": row.python,
+            "repository": row.repository, "processors": row.processors, "patch_window": row.patch_window, "full_tag": row.full_tag,
+            "sdk": row.sdk, "regions": row.regions, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Instance prices, unclear ones included.
+pub fn prices_listing() -> Listing {
+    let headers = ["instance", "USD per hour", "region", "date", "product"];
+    Listing::of(&headers, prices::all(), |row| {
+        let cells = vec![
+            row.instance.clone(),
+            row.usd_per_hour.to_string(),
+            cell(row.region.as_ref().or(row.region_words.as_ref())),
+            row.date_words.clone().unwrap_or_else(|| row.provenance.date.clone()),
+            row.product.clone(),
+        ];
+        let json = json!({
+            "instance": row.instance, "usd_per_hour": row.usd_per_hour, "region": row.region, "region_words": row.region_words,
+            "date_words": row.date_words, "product": row.product, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Regions.
+pub fn regions_listing() -> Listing {
+    let headers = ["region", "partition", "DNS suffix", "IAM region", "place"];
+    Listing::of(&headers, regions::all(), |row| {
+        let cells = vec![
+            row.name.clone(),
+            row.partition.clone(),
+            row.dns_suffix.clone(),
+            row.iam_region.clone(),
+            cell(row.place.as_ref()),
+        ];
+        let json = json!({
+            "region": row.name, "partition": row.partition, "dns_suffix": row.dns_suffix, "iam_region": row.iam_region,
+            "service_principal": row.service_principal, "place": row.place, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Account-wide quotas, then those of each instance type.
+pub fn quotas_listing() -> Listing {
+    let headers = ["key", "name", "code", "new account", "unit"];
+    let general = quotas::general_keys().filter_map(|key| Some((key.to_owned(), quotas::general(key)?)));
+    let rows = general.chain(quotas::of_instances());
+    Listing::of(&headers, rows, |(key, row)| {
+        let cells =
+            vec![key.clone(), row.name.clone(), cell(row.code.as_ref()), cell(row.default), row.unit.clone()];
+        let json = json!({
+            "key": key, "service": row.service, "name": row.name, "code": row.code, "default": row.default, "unit": row.unit,
+            "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Which engine works with which PyTorch version, by which version of its library, on which instance types.
+pub fn support_listing() -> Listing {
+    let headers = ["engine", "PyTorch", "library", "instances", "archived", "note", "source", "date"];
+    Listing::of(&headers, support::all(), |row| {
+        let or_dash = |words: &[String]| if words.is_empty() { "-".to_owned() } else { words.join(" ") };
+        let cells = vec![
+            row.engine.clone(),
+            or_dash(&row.support.pytorch_versions),
+            cell(row.library.as_ref()),
+            or_dash(&row.support.instances),
+            cell(row.support.archived.as_ref()),
+            cell(row.support.note.as_ref()),
+            row.support.provenance.source.clone(),
+            row.support.provenance.date.clone(),
+        ];
+        let json = json!({
+            "engine": row.engine, "pytorch_versions": row.support.pytorch_versions, "library": row.library,
+            "instances": row.support.instances, "archived": row.support.archived, "note": row.support.note,
+            "refused_in_image_uri": row.support.refused_in_image_uri,
+            "provenance": provenance_json(&row.support.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Documented limits.
+pub fn limits_listing() -> Listing {
+    let rows = limits::keys().filter_map(|key| Some((key, limits::get(key)?)));
+    Listing::of(&["key", "limit", "unit", "of", "recalled"], rows, |(key, row)| {
+        let cells = vec![
+            (*key).to_owned(),
+            row.value.to_string(),
+            row.unit.clone(),
+            row.statement.clone(),
+            yes(row.recalled),
+        ];
+        let json = json!({
+            "key": key, "value": row.value, "unit": row.unit, "statement": row.statement, "recalled": row.recalled,
+            "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// Combinations of FSx for Lustre.
+pub fn fsx_listing() -> Listing {
+    let headers = ["deployment", "storage", "EFA", "capacities GiB", "throughputs MB/s/TiB", "associations"];
+    let rows = fsx::pairs().flat_map(|(deployment, storage)| {
+        let plain = fsx::legal(deployment, storage).map(|row| (false, row));
+        let efa = fsx::legal_with_efa(deployment, storage).map(|row| (true, row));
+        plain.into_iter().chain(efa).map(move |(efa, row)| (deployment, storage, efa, row))
+    });
+    Listing::of(&headers, rows, |(deployment, storage, efa, row)| {
+        let mut capacities: Vec<String> = row.first_gib.iter().map(u64::to_string).collect();
+        capacities.extend(row.steps_gib.iter().map(|(tier, step)| match tier {
+            0 => format!("n x {step}"),
+            tier => format!("n x {step} at {tier}"),
+        }));
+        let throughputs: Vec<String> = row.throughputs.iter().map(u32::to_string).collect();
+        let cells = vec![
+            (*deployment).to_owned(),
+            (*storage).to_owned(),
+            yes(*efa),
+            capacities.join(", "),
+            throughputs.join(", "),
+            yes(row.associations),
+        ];
+        let json = json!({
+            "deployment": deployment, "storage": storage, "efa": efa, "first_gib": row.first_gib, "steps_gib": row.steps_gib,
+            "throughputs_mb_s_per_tib": row.throughputs, "versions": row.versions, "associations": row.associations,
+            "note": row.note, "provenance": provenance_json(&row.provenance),
+        });
+        (cells, json)
+    })
+}
+
+/// The names of the tables, and how many rows the listing of each has.
+pub fn tables_listing() -> Listing {
+    Listing::of(&["table", "rows"], record::names(), |name| {
+        let rows = named(name).map_or(0, |listing| listing.rows.len());
+        (vec![(*name).to_owned(), rows.to_string()], json!({"table": name, "rows": rows}))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listing_is_a_full_table_with_sources() {
+        for name in NAMES {
+            let mut listing = named(name).unwrap();
+            listing.add_sources();
+            assert!(!listing.rows.is_empty(), "{name}");
+            let said =
+                ["source", "date"].map(|head| listing.headers.iter().position(|one| *one == head).unwrap());
+            let json = listing.json.as_array().unwrap();
+            assert_eq!(json.len(), listing.rows.len(), "{name}");
+            for (row, json) in listing.rows.iter().zip(json) {
+                assert_eq!(row.len(), listing.headers.len(), "{name}");
+                assert!(said.iter().all(|at| row[*at].len() > 3), "{name}: {row:?}");
+                assert!(
+                    json["provenance"]["source"].is_string() && json["provenance"]["date"].is_string(),
+                    "{name}"
+                );
+            }
+        }
+        assert_eq!(named("nothing"), None);
+    }
+
+    #[test]
+    fn tables_are_counted_as_they_are_listed() {
+        let counts = tables_listing().rows;
+        assert!(counts.len() > 10);
+        for row in counts {
+            assert_eq!(row[1], named(&row[0]).unwrap().rows.len().to_string(), "{row:?}");
+        }
+        // Rows of the file that a listing leaves out would be facts that nobody can look at.
+        for (name, rows) in crate::tables() {
+            assert!(named(name).unwrap().rows.len() >= rows, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_engine_is_listed_with_its_versions_libraries_and_instances() {
+        let listing = support_listing();
+        let rows = |engine: &str, pytorch: &str| {
+            let found: Vec<_> =
+                listing.rows.iter().filter(|row| row[0] == engine && row[1] == pytorch).cloned().collect();
+            assert_eq!(found.len(), 1, "{engine} {pytorch}");
+            found.into_iter().flatten().collect::<Vec<String>>()
+        };
+        let row = rows("smp-v1", "1.13.1");
+        assert_eq!(row[2], "1.15");
+        assert!(row[3].contains("ml.p4d.24xlarge") && !row[3].contains("ml.g5.xlarge"), "{}", row[3]);
+        assert_eq!(rows("smddp-v2", "2.4.1")[2], "2.5.0");
+        let quotas = quotas_listing().rows;
+        assert!(quotas.iter().any(|row| row[2] == "L-09B4A649" && row[3] == "0"));
+    }
+
+    #[test]
+    fn cells_carry_units_and_gaps() {
+        let listing = instances_listing();
+        let row = |name: &str| listing.rows.iter().find(|row| row[0] == name).unwrap().join(" | ");
+        assert_eq!(
+            row("ml.p4d.24xlarge"),
+            "ml.p4d.24xlarge | 8 x A100-SXM4-40GB | 40 | 96 | 1152 | 400 | 4 | 8000 | no"
+        );
+        assert_eq!(
+            row("ml.p6e-gb200.36xlarge"),
+            "ml.p6e-gb200.36xlarge | 4 x GB200 | - | - | - | - | - | - | no"
+        );
+        assert_eq!(row("ml.g5.xlarge"), "ml.g5.xlarge | 1 x A10G-24GB | 22.4 | 4 | 16 | 10 | - | 250 | no");
+        let all = images_listing(None).rows.len();
+        let gov = images_listing(Some("us-gov-west-1")).rows.len();
+        assert!(0 < gov && gov < all);
+    }
+}

@@ -1,0 +1,156 @@
+//! Names that something else sets: environment variables, hyperparameters, tags, channels, directories.
+
+use serde::Deserialize;
+
+use super::memo::Memo;
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("reserved", include_str!("data/reserved.toml"));
+
+/// What a name is a name of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A variable of the container.
+    Environment,
+    /// A variable of the container that the toolkit's torchrun launcher overwrites.
+    TorchrunEnvironment,
+    /// A variable that torchrun's launcher sets on the types where it turns EFA on.
+    EfaProvider,
+    /// A variable that torchrun's launcher sets on the types where it turns remote DMA on.
+    EfaRdma,
+    /// A variable that the toolkit passes to `mpirun`.
+    Mpi,
+    /// The same, on the types where it turns EFA on.
+    MpiEfa,
+    /// The same, on the types where it turns remote DMA on.
+    MpiRdma,
+    /// A variable that the toolkit passes to `mpirun` where the job runs under SMP.
+    SmpMpi,
+    /// A variable that the toolkit passes to `mpirun` of SMDDP.
+    Smddp,
+    /// The same, on the types where it sets NCCL up for EFA.
+    SmddpEfa,
+    /// The same, on the types where it turns remote DMA on.
+    SmddpRdma,
+    /// A variable that the toolkit of PyTorch's containers sets before any launcher.
+    PytorchContainer,
+    /// A hyperparameter.
+    Hyperparameter,
+    /// A tag's key.
+    Tag,
+    /// An input channel.
+    Channel,
+    /// A directory in the container; ends with `/`.
+    Path,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Environment => "environment ",
+            Self::TorchrunEnvironment => "torchrun ",
+            Self::EfaProvider => "efa-provider ",
+            Self::EfaRdma => "efa-rdma ",
+            Self::Mpi => "mpi ",
+            Self::MpiEfa => "mpi-efa ",
+            Self::MpiRdma => "mpi-rdma ",
+            Self::SmpMpi => "smp-mpi ",
+            Self::Smddp => "smddp ",
+            Self::SmddpEfa => "smddp-efa ",
+            Self::SmddpRdma => "smddp-rdma ",
+            Self::PytorchContainer => "pytorch ",
+            Self::Hyperparameter => "hyperparameter ",
+            Self::Tag => "tag ",
+            Self::Channel => "channel ",
+            Self::Path => "path ",
+        }
+    }
+}
+
+/// When what a job writes under a name is surely overwritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lost {
+    /// Whatever starts the program.
+    Always,
+    /// Where torchrun starts the program.
+    Torchrun,
+}
+
+/// A reserved name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// The name, or a prefix that ends with `*`.
+    pub name: String,
+    /// Who sets it.
+    pub set_by: String,
+    /// What it is, as a phrase.
+    pub statement: String,
+    /// When a value of the job's is surely lost; `None` where it only may be.
+    pub lost: Option<Lost>,
+    /// The value that is set, where it is one and the same for all jobs.
+    pub value: Option<String>,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+#[derive(Clone, Deserialize)]
+struct Row {
+    set_by: String,
+    statement: String,
+    lost: Option<Lost>,
+    value: Option<String>,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// The row that reserves the name, if one does; tag prefixes are compared without case.
+pub fn get(kind: Kind, name: &str) -> Option<Reserved> {
+    static MEMO: Memo<(&str, String), Option<Reserved>> = Memo::new();
+    MEMO.get((kind.word(), name.to_owned()), |(_, name)| find(kind, name))
+}
+
+fn find(kind: Kind, name: &str) -> Option<Reserved> {
+    let known = |key: &str| key.strip_prefix(kind.word()).unwrap_or(key).to_owned();
+    let begins = |key: &&str| match known(key).strip_suffix('*') {
+        Some(prefix) if kind == Kind::Tag => name.to_lowercase().starts_with(prefix),
+        Some(prefix) => name.starts_with(prefix),
+        None => false,
+    };
+    // A name has a row of its own, or that of how it begins, the longest that is known.
+    let mut keys = TABLE.keys_under(kind.word());
+    let key = keys
+        .find(|key| known(key) == name)
+        .or_else(|| TABLE.keys_under(kind.word()).filter(begins).max_by_key(|key| key.len()))?;
+    let row: Row = TABLE.row(key)?;
+    Some(Reserved {
+        name: key.strip_prefix(kind.word()).unwrap_or(key).to_owned(),
+        set_by: row.set_by,
+        statement: row.statement,
+        lost: row.lost,
+        value: row.value,
+        provenance: row.sourced.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_prefixes() {
+        // The longest that is known, and a name before any prefix.
+        assert_eq!(get(Kind::Environment, "SM_MODEL_FLAVOUR").unwrap().name, "SM_*");
+        assert_eq!(get(Kind::Environment, "SM_HP_LR").unwrap().name, "SM_HP_*");
+        assert_eq!(get(Kind::Environment, "SM_HOSTS").unwrap().lost, Some(Lost::Always));
+        assert_eq!(get(Kind::Environment, "MASTER_PORT").unwrap().lost, Some(Lost::Always));
+        assert_eq!(get(Kind::Environment, "NODE_RANK").unwrap().lost, None);
+        assert_eq!(get(Kind::EfaRdma, "RDMAV_FORK_SAFE").unwrap().value.as_deref(), Some("1"));
+        assert!(get(Kind::Environment, "NCCL_DEBUG").is_none());
+        assert!(get(Kind::Hyperparameter, "sagemaker_program").is_some());
+        assert!(get(Kind::Hyperparameter, "mp_parameters2").is_none());
+        assert!(get(Kind::Tag, "AWS:x").is_some() && get(Kind::Tag, "awsx").is_none());
+        assert_eq!(TABLE.keys().filter_map(|key| TABLE.row::<Row>(key)).count(), TABLE.keys().count());
+    }
+}

@@ -1,0 +1,261 @@
+//! Service shapes: what the service models say of each member of a request.
+//!
+//! In: an operation and a JSON request, or a path. Out: violations, or the member. One file per operation; only the
+//! file of the operation asked for is parsed. Cross-field rules are not here.
+
+mod pattern;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::memo::Memo;
+use crate::table::Table;
+
+pub use pattern::Pattern;
+pub use validate::{Violation, ViolationKind, validate};
+
+pub(crate) const ENUMS: Table = Table::new("enums", include_str!("../data/enums.toml"));
+
+macro_rules! operations {
+    ($($name:literal),* $(,)?) => {
+        pub(crate) const OPERATIONS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../data/shapes/", $name, ".json")))),*];
+    };
+}
+operations!(
+    "CreateDataRepositoryAssociation",
+    "CreateFileSystem",
+    "CreateHyperParameterTuningJob",
+    "CreateRole",
+    "CreateTrainingJob",
+    "DescribeTrainingJob",
+    "PutRolePolicy",
+    "UpdateAssumeRolePolicy",
+    "UpdateFileSystem",
+    "UpdateTrainingJob",
+);
+
+/// The type of a member, by the word of the service model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShapeType {
+    /// Object with named members.
+    Structure,
+    /// Array.
+    List,
+    /// Object with free keys.
+    Map,
+    /// Text.
+    String,
+    /// 32-bit integer.
+    Integer,
+    /// 64-bit integer.
+    Long,
+    /// Number.
+    Double,
+    /// Number.
+    Float,
+    /// `true` or `false`.
+    Boolean,
+    /// Point in time.
+    Timestamp,
+}
+
+/// A member of a request. Lengths are characters, entries or bounds of the number, by type.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Shape {
+    /// Type.
+    #[serde(rename = "type")]
+    pub of: ShapeType,
+    /// Has to be given, inside its structure.
+    #[serde(default)]
+    pub required: bool,
+    /// Shortest length, fewest entries, or least number.
+    pub min: Option<f64>,
+    /// Longest length, most entries, or greatest number.
+    pub max: Option<f64>,
+    /// The service's regular expression; the whole text has to match.
+    pub pattern: Option<Pattern>,
+    /// How the pattern was rewritten because Rust's `regex` has no such syntax.
+    pub pattern_note: Option<String>,
+    #[serde(default, rename = "enum")]
+    values: Vec<String>,
+    enum_name: Option<String>,
+    /// Members of a structure.
+    #[serde(default)]
+    pub members: BTreeMap<String, Shape>,
+    /// Entries of a list.
+    pub item: Option<Box<Shape>>,
+    /// Keys of a map.
+    pub key: Option<Box<Shape>>,
+    /// Values of a map.
+    pub value: Option<Box<Shape>>,
+}
+
+impl Shape {
+    /// The words that the member takes; empty where any text may stand.
+    pub fn enum_values(&self) -> &[String] {
+        match &self.enum_name {
+            Some(name) => enum_values(name),
+            None => &self.values,
+        }
+    }
+
+    /// Whether the member takes the text: length, words and pattern. A pattern that Rust cannot read refuses nothing.
+    pub fn takes_text(&self, text: &str) -> bool {
+        let length = text.chars().count() as f64;
+        let words = self.enum_values();
+        self.min.is_none_or(|min| length >= min)
+            && self.max.is_none_or(|max| length <= max)
+            && (words.is_empty() || words.iter().any(|word| word == text))
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.takes(text))
+    }
+}
+
+/// One operation of a service model.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Operation {
+    /// `sagemaker`, `iam`, `fsx`.
+    pub service: String,
+    /// The request.
+    pub input: Shape,
+    /// Names of the members of the answer.
+    pub output_members: Vec<String>,
+    /// Wire codes of the modelled errors.
+    pub errors: Vec<String>,
+    /// Where the model comes from.
+    pub source: String,
+    /// `YYYY-MM-DD` on which it was read.
+    pub date: String,
+}
+
+/// The shapes of an operation: `operation("CreateTrainingJob")`. Parsed once, and kept as long as the process.
+pub fn operation(name: &str) -> Option<&'static Operation> {
+    static MEMO: Memo<&str, Option<&'static Operation>> = Memo::new();
+    let (name, text) = OPERATIONS.iter().find(|(known, _)| *known == name)?;
+    MEMO.get(name, |_| serde_json::from_str(text).ok().map(|parsed| &*Box::leak(Box::new(parsed))))
+}
+
+/// The operations that have shapes, sorted.
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    OPERATIONS.iter().map(|(name, _)| *name)
+}
+
+/// A member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) goes into a list or into the values of a map:
+/// `InputDataConfig[].ChannelName`, `HyperParameters[]`.
+pub fn member(operation_name: &str, path: &str) -> Option<&'static Shape> {
+    let mut shape = &operation(operation_name)?.input;
+    for step in path.split('.') {
+        let (name, inside) =
+            step.split_once('[').map_or((step, 0), |(name, rest)| (name, 1 + rest.matches('[').count()));
+        shape = shape.members.get(name)?;
+        for _ in 0..inside {
+            shape = shape.item.as_deref().or(shape.value.as_deref())?;
+        }
+    }
+    Some(shape)
+}
+
+/// The words of a named enumeration: `TrainingInstanceType`, `SecondaryStatus`, `fsx.StorageType`.
+pub fn enum_values(name: &str) -> &'static [String] {
+    #[derive(Clone, Deserialize)]
+    struct Row {
+        values: Vec<String>,
+    }
+    static MEMO: Memo<String, &'static [String]> = Memo::new();
+    MEMO.get(name.to_owned(), |name| ENUMS.row::<Row>(name).map_or(&[], |row| row.values.leak()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What members hold and what they do not, for the two ways to match.
+    const TEXTS: [&str; 16] = [
+        "",
+        "a",
+        "gpt2-30b-sharded-842051ec",
+        "-ends-",
+        "with space",
+        "s3://bucket/some/path/",
+        "https://github.com/a/b.git",
+        "arn:aws:iam::111122223333:role/service-role/run",
+        "arn:aws-cn:kms:cn-north-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+        "111122223333",
+        "١٢",
+        "naïve é",
+        "two\nlines",
+        "tab\there",
+        "fs-0123456789abcdef0",
+        "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker",
+    ];
+
+    #[test]
+    fn every_operation_reads_and_every_pattern_compiles() {
+        fn walk(shape: &Shape, seen: &mut Vec<String>) {
+            if let Some(pattern) = &shape.pattern {
+                let compiled = pattern.compiled().unwrap_or_else(|| panic!("{}", pattern.text()));
+                for text in TEXTS {
+                    if let Some(quick) = pattern.quick(text) {
+                        let (quick, compiled) = (quick.is_match(text), compiled.is_match(text));
+                        assert_eq!(quick, compiled, "`{text}` as {}", pattern.text());
+                    }
+                }
+                seen.push(pattern.text().to_owned());
+            }
+            if shape.enum_name.is_some() {
+                assert!(!shape.enum_values().is_empty(), "{:?}", shape.enum_name);
+            }
+            for inner in shape
+                .members
+                .values()
+                .chain(shape.item.as_deref())
+                .chain(shape.key.as_deref())
+                .chain(shape.value.as_deref())
+            {
+                walk(inner, seen);
+            }
+        }
+        let mut patterns = Vec::new();
+        for name in operations() {
+            let operation = operation(name).unwrap_or_else(|| panic!("{name}"));
+            assert!(!operation.source.is_empty() && operation.date.as_str() <= crate::VERSION);
+            walk(&operation.input, &mut patterns);
+        }
+        patterns.sort();
+        patterns.dedup();
+        assert!(patterns.len() > 40, "{}", patterns.len());
+    }
+
+    #[test]
+    fn members_are_found_by_path() {
+        let name = member("CreateTrainingJob", "TrainingJobName").unwrap();
+        assert_eq!((name.max, name.required, name.of), (Some(63.0), true, ShapeType::String));
+        let channel = member("CreateTrainingJob", "InputDataConfig[].ChannelName").unwrap();
+        assert_eq!((channel.min, channel.max), (Some(1.0), Some(64.0)));
+        assert_eq!(member("CreateTrainingJob", "HyperParameters[]").unwrap().max, Some(2500.0));
+        assert_eq!(
+            member("CreateTrainingJob", "ResourceConfig.InstanceType").unwrap().enum_values().len(),
+            225
+        );
+        assert_eq!(
+            member("CreateFileSystem", "StorageType").unwrap().enum_values(),
+            enum_values("fsx.StorageType")
+        );
+        assert_eq!(member("CreateRole", "MaxSessionDuration").unwrap().max, Some(43200.0));
+        assert_eq!((member("CreateRole", "No"), member("No", "Path")), (None, None));
+        assert_eq!(member("CreateTrainingJob", "TrainingJobName.x"), None);
+    }
+
+    #[test]
+    fn describe_has_the_members_to_poll() {
+        let answer = &operation("DescribeTrainingJob").unwrap().output_members;
+        for name in
+            ["TrainingJobStatus", "SecondaryStatusTransitions", "FailureReason", "BillableTimeInSeconds"]
+        {
+            assert!(answer.iter().any(|known| known == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Parameters of SageMaker model parallelism, as rows that checks can be driven by.
+
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("smp-parameters", include_str!("data/smp_parameters.toml"));
+
+/// Version of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmpVersion {
+    /// SMP 1.x, with `mpi`.
+    V1,
+    /// SMP 2.x, with `torch_distributed`.
+    V2,
+}
+
+impl SmpVersion {
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::V1 => "v1/",
+            Self::V2 => "v2/",
+        }
+    }
+}
+
+/// Type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ParameterKind {
+    /// Integer.
+    Int,
+    /// Number.
+    Float,
+    /// `true` or `false`.
+    Bool,
+    /// One of `words`.
+    Word,
+}
+
+/// One parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// Name in `mp_parameters`.
+    pub name: String,
+    /// Other names for it.
+    pub aliases: Vec<String>,
+    /// Type.
+    pub kind: ParameterKind,
+    /// Least value.
+    pub min: Option<f64>,
+    /// Greatest value.
+    pub max: Option<f64>,
+    /// Greatest value, as another figure: `dp`, `world_size`, `partitions - 1`, `hybrid_shard_degree`.
+    pub max_words: Option<String>,
+    /// The figure that it has to divide.
+    pub divides: Option<String>,
+    /// Words that the library takes.
+    pub words: Vec<String>,
+    /// Words that the SDK takes, where that is another set.
+    pub sdk_words: Vec<String>,
+    /// Has to be given.
+    pub required: bool,
+    /// Default, as JSON text.
+    pub default: Option<String>,
+    /// Default, where it depends on others.
+    pub default_words: Option<String>,
+    /// No source was read for the default.
+    pub default_recalled: bool,
+    /// SMP version that brought it.
+    pub since: Option<String>,
+    /// Parameters that have to be set with it.
+    pub needs: Vec<String>,
+    /// Nothing reads it unless one of these is in use.
+    pub read_under: Vec<String>,
+    /// Parameters that it excludes, each when both are in use.
+    pub excludes: Vec<String>,
+    /// Parameters that it excludes in libraries older than a version.
+    pub excludes_before: Vec<(String, String)>,
+    /// Only for this framework.
+    pub framework: Option<String>,
+    /// Families of models that it is made for, by the names that manifests use; of all where none is named.
+    pub families: Vec<String>,
+    /// What a reader should know.
+    pub note: Option<String>,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+#[derive(Clone, Deserialize)]
+struct Row {
+    kind: ParameterKind,
+    #[serde(default)]
+    aliases: Vec<String>,
+    min: Option<f64>,
+    max: Option<f64>,
+    max_words: Option<String>,
+    divides: Option<String>,
+    #[serde(default)]
+    words: Vec<String>,
+    #[serde(default)]
+    sdk_words: Vec<String>,
+    #[serde(default)]
+    required: bool,
+    default: Option<String>,
+    default_words: Option<String>,
+    #[serde(default)]
+    default_recalled: bool,
+    since: Option<String>,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    read_under: Vec<String>,
+    #[serde(default)]
+    excludes: Vec<String>,
+    #[serde(default)]
+    excludes_before: Vec<(String, String)>,
+    framework: Option<String>,
+    #[serde(default)]
+    families: Vec<String>,
+    note: Option<String>,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// The parameter of that name or alias.
+pub fn parameter(version: SmpVersion, name: &str) -> Option<&'static Parameter> {
+    let rows = rows(version);
+    rows.iter()
+        .find(|row| row.name == name)
+        .or_else(|| rows.iter().find(|row| row.aliases.iter().any(|alias| alias == name)))
+}
+
+/// All parameters of a version, in the order of the file.
+pub fn parameters(version: SmpVersion) -> impl Iterator<Item = &'static Parameter> {
+    rows(version).iter()
+}
+
+/// Names of all parameters of a version, without aliases.
+pub fn names(version: SmpVersion) -> impl Iterator<Item = &'static str> {
+    TABLE.keys().filter_map(move |key| key.strip_prefix(version.prefix()))
+}
+
+/// The rows of a version, read once: every written parameter is looked for in both.
+fn rows(version: SmpVersion) -> &'static [Parameter] {
+    static V1: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V1));
+    static V2: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V2));
+    match version {
+        SmpVersion::V1 => &V1,
+        SmpVersion::V2 => &V2,
+    }
+}
+
+fn read(version: SmpVersion) -> Vec<Parameter> {
+    names(version).filter_map(|name| parse(version, name)).collect()
+}
+
+fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
+    let row: Row = TABLE.row(&format!("{}{name}", version.prefix()))?;
+    Some(Parameter {
+        name: name.to_owned(),
+        aliases: row.aliases,
+        kind: row.kind,
+        min: row.min,
+        max: row.max,
+        max_words: row.max_words,
+        divides: row.divides,
+        words: row.words,
+        sdk_words: row.sdk_words,
+        required: row.required,
+        default: row.default,
+        default_words: row.default_words,
+        default_recalled: row.default_recalled,
+        since: row.since,
+        needs: row.needs,
+        read_under: row.read_under,
+        excludes: row.excludes,
+        excludes_before: row.excludes_before,
+        framework: row.framework,
+        families: row.families,
+        note: row.note,
+        provenance: row.sourced.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainc_ir::architecture::Family;
+
+    #[test]
+    fn rows_are_whole() {
+        for version in [SmpVersion::V1, SmpVersion::V2] {
+            let known: Vec<&str> = names(version).collect();
+            assert_eq!(parameters(version).count(), known.len());
+            for row in parameters(version) {
+                assert_eq!(row.kind == ParameterKind::Word, !row.words.is_empty(), "{}", row.name);
+                for other in row.needs.iter().chain(&row.excludes) {
+                    assert!(known.contains(&other.as_str()), "{}: {other}", row.name);
+                }
+                for family in &row.families {
+                    let known = Family::from_name(family).map(Family::name);
+                    assert_eq!(known, Some(family.as_str()), "{}", row.name);
+                }
+                let Some(default) = &row.default else {
+                    continue;
+                };
+                let fits = match row.kind {
+                    ParameterKind::Int => {
+                        default.parse::<i64>().is_ok_and(|n| row.min.is_none_or(|min| n as f64 >= min))
+                    }
+                    ParameterKind::Float => default.parse::<f64>().is_ok(),
+                    ParameterKind::Bool => default == "true" || default == "false",
+                    ParameterKind::Word => row.words.contains(default),
+                };
+                assert!(fits, "{}: {default}", row.name);
+            }
+        }
+        assert_eq!((names(SmpVersion::V1).count(), names(SmpVersion::V2).count()), (31, 9));
+    }
+
+    #[test]
+    fn names_and_aliases_are_found() {
+        let partitions = parameter(SmpVersion::V1, "pipeline_parallel_degree").unwrap();
+        assert_eq!(
+            (partitions.name.as_str(), partitions.required, partitions.min),
+            ("partitions", true, Some(1.0))
+        );
+        let sharded = parameter(SmpVersion::V1, "sharded_data_parallel_degree").unwrap();
+        assert_eq!((sharded.divides.as_deref(), sharded.since.as_deref()), (Some("dp"), Some("1.11")));
+        assert!(sharded.excludes.contains(&"partitions".to_owned()));
+        assert_eq!(parameter(SmpVersion::V2, "partitions"), None);
+        assert_eq!(parameter(SmpVersion::V1, "_private"), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Which engine works with which PyTorch version and instance type.
+
+use serde::Deserialize;
+
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("support", include_str!("data/support.toml"));
+
+#[derive(Clone, Deserialize)]
+struct Row {
+    #[serde(default)]
+    versions: Vec<String>,
+    #[serde(default)]
+    instances: Vec<String>,
+    library: Option<String>,
+    archived: Option<String>,
+    refused_in_image_uri: Option<String>,
+    note: Option<String>,
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// An engine whose support is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// SageMaker distributed data parallelism 1.x.
+    SmddpV1,
+    /// SageMaker distributed data parallelism 2.x.
+    SmddpV2,
+    /// SageMaker model parallelism 1.x.
+    SmpV1,
+    /// SageMaker model parallelism 2.x.
+    SmpV2,
+}
+
+impl Engine {
+    fn word(self) -> &'static str {
+        match self {
+            Self::SmddpV1 => "smddp-v1",
+            Self::SmddpV2 => "smddp-v2",
+            Self::SmpV1 => "smp-v1",
+            Self::SmpV2 => "smp-v2",
+        }
+    }
+}
+
+/// What an engine supports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Support {
+    /// PyTorch versions, in the order of the source.
+    pub pytorch_versions: Vec<String>,
+    /// Instance types; empty where the source names none.
+    pub instances: Vec<String>,
+    /// Since when the library is archived (ISO date), if it is.
+    pub archived: Option<String>,
+    /// A text in an image's registry path for which the SDK refuses the engine.
+    pub refused_in_image_uri: Option<String>,
+    /// What a reader should know.
+    pub note: Option<String>,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+/// The version of an engine's library for one PyTorch version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Library {
+    /// Version of the library.
+    pub version: String,
+    /// What a reader should know.
+    pub note: Option<String>,
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+/// One row, for people to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The engine, as `smp-v1`; what the SDK itself takes stands under names of its own.
+    pub engine: String,
+    /// Version of the engine's library for the PyTorch version, where the row is about one.
+    pub library: Option<String>,
+    /// The PyTorch versions and instance types of the row.
+    pub support: Support,
+}
+
+/// All rows, in the order of the file. A row of one PyTorch version has the instance types of its engine.
+pub fn all() -> impl Iterator<Item = Entry> {
+    TABLE.keys().filter_map(|key| {
+        let mut support = read(key)?;
+        let row: Row = TABLE.row(key)?;
+        let (Some(library), Some((engine, version))) = (row.library, key.split_once('/')) else {
+            return Some(Entry { engine: key.to_owned(), library: None, support });
+        };
+        support.pytorch_versions = vec![version.to_owned()];
+        if support.instances.is_empty() {
+            support.instances = read(engine).map(|of| of.instances).unwrap_or_default();
+        }
+        Some(Entry { engine: engine.to_owned(), library: Some(library), support })
+    })
+}
+
+fn read(key: &str) -> Option<Support> {
+    let row: Row = TABLE.row(key)?;
+    Some(Support {
+        pytorch_versions: row.versions,
+        instances: row.instances,
+        archived: row.archived,
+        refused_in_image_uri: row.refused_in_image_uri,
+        note: row.note,
+        provenance: row.sourced.into(),
+    })
+}
+
+/// What the engine supports: its instance types, and the PyTorch versions that have a library.
+pub fn engine(engine: Engine) -> Option<Support> {
+    let mut support = read(engine.word())?;
+    if support.pytorch_versions.is_empty() {
+        let under = format!("{}/", engine.word());
+        support.pytorch_versions =
+            TABLE.keys().filter_map(|key| key.strip_prefix(&under)).map(str::to_owned).collect();
+    }
+    Some(support)
+}
+
+/// The library of the engine in the image of a full PyTorch version: `library(Engine::SmpV1, "1.13.1")` is 1.15.
+pub fn library(engine: Engine, pytorch: &str) -> Option<Library> {
+    let row: Row = TABLE.row(&format!("{}/{pytorch}", engine.word()))?;
+    Some(Library { version: row.library?, note: row.note, provenance: row.sourced.into() })
+}
+
+/// SMP 2: PyTorch versions for which it exists.
+pub fn smp_v2() -> Option<Support> {
+    engine(Engine::SmpV2)
+}
+
+/// PyTorch versions for which the SDK takes `torch_distributed` on GPUs; it refuses short spellings.
+pub fn torch_distributed_accepted() -> Option<Support> {
+    read("torch-distributed/gpu")
+}
+
+/// PyTorch versions that the SDK takes for `torch_distributed` and that have a `pytorch-training` image.
+pub fn torch_distributed_usable() -> Option<Support> {
+    read("torch-distributed/usable")
+}
+
+/// PyTorch spellings that the SDK takes on Trainium.
+pub fn torch_distributed_trainium() -> Option<Support> {
+    read("torch-distributed/trainium")
+}
+
+/// PyTorch spellings for which the SDK takes `smdistributed.dataparallel`; it does not look at the instance type.
+pub fn smddp_accepted_by_sdk() -> Option<Support> {
+    read("smddp/sdk")
+}
+
+/// PyTorch versions whose containers have an early SMP 1 that the table of supported frameworks leaves out.
+pub fn smp_v1_early() -> Option<Support> {
+    read("smp-v1-early")
+}
+
+/// The transformers version from which on the Trainer no longer starts SMDDP (the only version of the row).
+pub fn trainer_without_smddp() -> Option<Support> {
+    read("smddp/trainer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{images, instances};
+
+    #[test]
+    fn usable_is_what_is_accepted_and_has_an_image_of_sdk_2() {
+        let mut expected = torch_distributed_accepted().unwrap().pytorch_versions;
+        expected.retain(|version| {
+            images::all().any(|image| {
+                image.family == images::ImageFamily::PyTorch
+                    && image.pytorch == *version
+                    && image.sdk.contains(&"v2".to_owned())
+            })
+        });
+        assert_eq!(torch_distributed_usable().unwrap().pytorch_versions, expected);
+    }
+
+    #[test]
+    fn instances_agree_with_the_instance_table() {
+        type Flag = fn(&trainc_ir::hardware::Instance) -> bool;
+        let flags: [(Engine, Flag); 3] = [
+            (Engine::SmddpV1, |row| row.smddp_v1),
+            (Engine::SmddpV2, |row| row.smddp_v2),
+            (Engine::SmpV1, |row| row.smp_v1),
+        ];
+        for (of, flag) in flags {
+            let mut listed = engine(of).unwrap().instances;
+            let mut flagged: Vec<String> = instances::all().filter(flag).map(|row| row.name).collect();
+            listed.sort();
+            flagged.sort();
+            assert_eq!(listed, flagged, "{of:?}");
+        }
+    }
+
+    #[test]
+    fn libraries_follow_pytorch() {
+        assert_eq!(library(Engine::SmpV1, "1.13.1").unwrap().version, "1.15");
+        assert_eq!(library(Engine::SmddpV1, "1.8.1").unwrap().version, "1.2.3");
+        assert_eq!(library(Engine::SmddpV2, "2.4.1").unwrap().version, "2.5.0");
+        assert_eq!(library(Engine::SmpV1, "1.13"), None);
+        assert_eq!(engine(Engine::SmpV1).unwrap().pytorch_versions.len(), 9);
+        assert_eq!(smp_v2().unwrap().pytorch_versions.last().unwrap(), "2.5.1");
+    }
+}

@@ -1,0 +1,123 @@
+//! A table is a TOML text whose rows are `["key"]`-headed; one row is found and parsed without the rest.
+//!
+//! The data keep to a subset that a scan can slice: each header on a line of its own, each value on one line,
+//! no sub-tables.
+
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::memo::Memo;
+use trainc_ir::hardware::Provenance;
+
+/// An embedded table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table {
+    /// File name, for tests and messages.
+    pub(crate) name: &'static str,
+    /// The whole text.
+    pub(crate) text: &'static str,
+}
+
+impl Table {
+    /// Names an embedded text.
+    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text }
+    }
+
+    /// The lines of one row, without its header.
+    pub(crate) fn slice(self, key: &str) -> Option<&'static str> {
+        if key.contains(['"', '\n', '\\']) {
+            return None;
+        }
+        let header = format!("\n[\"{key}\"]\n");
+        let at = self.text.find(&header)?;
+        let body = self.text.get(at + header.len()..)?;
+        let end = body.find("\n[\"").map_or(body.len(), |end| end + 1);
+        body.get(..end)
+    }
+
+    /// One row, parsed once in a process. A row that the type cannot read counts as absent; a test reads every row
+    /// of every table.
+    pub(crate) fn row<T: DeserializeOwned + Clone + Send + Sync + 'static>(self, key: &str) -> Option<T> {
+        static ROWS: Memo<(usize, TypeId, String), Option<Arc<dyn Any + Send + Sync>>> = Memo::new();
+        // Two tables never share a text, so where it lies names the table.
+        let question = (self.text.as_ptr().addr(), TypeId::of::<T>(), key.to_owned());
+        let row = ROWS.get(question, |_| {
+            let row: T = toml::from_str(self.slice(key)?).ok()?;
+            Some(Arc::new(row))
+        });
+        row?.downcast_ref::<T>().cloned()
+    }
+
+    /// All keys, in the order of the file: found once in a process, since the rules ask for them many times.
+    pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
+        static KEYS: Memo<usize, Arc<[&'static str]>> = Memo::new();
+        let keys = KEYS.get(self.text.as_ptr().addr(), |_| {
+            self.text.lines().filter_map(|line| line.strip_prefix("[\"")?.strip_suffix("\"]")).collect()
+        });
+        (0..keys.len()).filter_map(move |at| keys.get(at).copied())
+    }
+
+    /// The keys that begin with `prefix`.
+    pub(crate) fn keys_under(self, prefix: &str) -> impl Iterator<Item = &'static str> {
+        self.keys().filter(move |key| key.starts_with(prefix))
+    }
+}
+
+/// The two columns that every row has.
+#[derive(Debug, Clone, serde::Deserialize)]
+pub(crate) struct Sourced {
+    source: String,
+    date: String,
+}
+
+impl From<Sourced> for Provenance {
+    fn from(row: Sourced) -> Self {
+        Self { source: row.source, date: row.date }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TABLES;
+
+    #[test]
+    fn slices_equal_a_full_parse() {
+        for table in TABLES {
+            let whole: toml::Table = toml::from_str(table.text).unwrap();
+            let keys: Vec<&str> = table.keys().collect();
+            assert_eq!(keys.len(), whole.len(), "{}", table.name);
+            for key in keys {
+                let sliced: toml::Table = toml::from_str(table.slice(key).unwrap()).unwrap();
+                assert_eq!(Some(&toml::Value::Table(sliced)), whole.get(key), "{} {key}", table.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_has_source_and_date() {
+        for table in TABLES {
+            for key in table.keys() {
+                let row: Sourced = table.row(key).unwrap_or_else(|| panic!("{} {key}", table.name));
+                assert!(!row.source.is_empty(), "{} {key}", table.name);
+                let digits: Vec<usize> = row.date.split('-').map(str::len).collect();
+                assert_eq!(digits, [4, 2, 2], "{} {key}: {}", table.name, row.date);
+                assert!(row.date.bytes().all(|b| b.is_ascii_digit() || b == b'-'), "{} {key}", table.name);
+                assert!(row.date.as_str() <= crate::VERSION, "{} {key}", table.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_absent_or_odd_is_not_found() {
+        let table = Table::new("t", "# head\n\n[\"a\"]\nx = 1\n\n[\"a.b\"]\nx = 2\n");
+        assert_eq!(table.slice("a"), Some("x = 1\n\n"));
+        assert_eq!(table.slice("a.b"), Some("x = 2\n"));
+        for odd in ["", "b", "a\"]", "x = 1", "a\n"] {
+            assert_eq!(table.slice(odd), None, "{odd:?}");
+        }
+    }
+}

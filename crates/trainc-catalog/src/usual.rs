@@ -1,0 +1,59 @@
+//! What settings of an optimizer usually are.
+
+use serde::Deserialize;
+
+use super::table::{Sourced, Table};
+use trainc_ir::hardware::Provenance;
+
+pub(crate) const TABLE: Table = Table::new("usual", include_str!("data/usual.toml"));
+
+/// What one setting usually is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Usual {
+    /// The published span, ends included.
+    pub usual: (f64, f64),
+    /// Outside of this span a slip of the keys is likelier than a choice.
+    pub far: (f64, f64),
+    /// Where the row comes from.
+    pub provenance: Provenance,
+}
+
+#[derive(Clone, Deserialize)]
+struct Row {
+    optimizers: Vec<String>,
+    usual: (f64, f64),
+    far: (f64, f64),
+    #[serde(flatten)]
+    sourced: Sourced,
+}
+
+/// The row of a setting under an optimizer: `get("lr", "adamw")`.
+pub fn get(setting: &str, optimizer: &str) -> Option<Usual> {
+    TABLE.keys_under(&format!("{setting}/")).find_map(|key| {
+        let row: Row = TABLE.row(key)?;
+        row.optimizers.iter().any(|name| name == optimizer).then(|| Usual {
+            usual: row.usual,
+            far: row.far,
+            provenance: row.sourced.into(),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_optimizer_and_lie_inside_one_another() {
+        assert_eq!(get("lr", "adamw").unwrap().usual, (5e-6, 1e-3));
+        assert_eq!(get("lr", "sgd").unwrap().far.1, 100.0);
+        assert!(get("lr", "none").is_none() && get("warmup", "adamw").is_none());
+        for key in TABLE.keys() {
+            let row: Row = TABLE.row(key).unwrap();
+            assert!(
+                row.far.0 <= row.usual.0 && row.usual.0 < row.usual.1 && row.usual.1 <= row.far.1,
+                "{key}"
+            );
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `allow "code" reason="…" until="…"`: silences a warning in the node where it stands.
+
+use super::{Context, rules};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity, find};
+use trainc_ir::Allow;
+
+/// The warnings that are found once all jobs of a run are known.
+const BETWEEN_JOBS: &[&str] = &["T0144", "T0467"];
+
+declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
+declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
+declare_code!(T0242, "expired-allow", Error, "an `allow` past its last day");
+declare_code!(T0243, "allow-of-error", Error, "an `allow` of an error");
+declare_code!(T0244, "allow-date", Error, "an `allow` whose last day is no date");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
+
+/// Codes whose problems depend on today's date, through the days of other problems and of `until`.
+pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
+
+/// Takes out the warnings and notes that are silenced, and judges each `allow`.
+pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems: &mut Problems) {
+    if context.plan.job.allows.is_empty() {
+        return;
+    }
+    let codes = [&super::codes_of_compile(), later_codes].concat();
+    let mut verdicts: Vec<Diagnostic> = Vec::new();
+    for allow in &context.plan.job.allows {
+        let Some(written) = allow.code.val() else {
+            verdicts.extend(last_day(allow, None, allow.span, context.today));
+            continue;
+        };
+        let span = written.span_or(allow.span);
+        let Some(code) = find(&codes, &written.value) else {
+            verdicts.push(unknown(&written.value, span, &codes));
+            verdicts.extend(last_day(allow, None, span, context.today));
+            continue;
+        };
+        match last_day(allow, Some(code), span, context.today) {
+            Some(verdict) if verdict.code == &T0242 => {
+                verdicts.push(verdict);
+                continue;
+            }
+            Some(verdict) => verdicts.push(verdict),
+            None => {}
+        }
+        let inside = |diagnostic: &Diagnostic| {
+            let span = diagnostic.span;
+            allow.scopes.iter().any(|scope| {
+                span.source == scope.source && span.start >= scope.start && span.end <= scope.end
+            })
+        };
+        let (mut silenced, mut errors) = (0, 0);
+        problems.retain(|diagnostic| {
+            if diagnostic.code != code || !(inside(diagnostic) || is_whole_job(context, allow)) {
+                return true;
+            }
+            if diagnostic.severity == Severity::Error {
+                errors += 1;
+                return true;
+            }
+            silenced += 1;
+            false
+        });
+        if silenced > 0 {
+            continue;
+        }
+        // Between jobs: whether it silences anything, one job alone does not know.
+        if BETWEEN_JOBS.contains(&code.id) {
+            continue;
+        }
+        // What is unknown because of an error may hide the warning that is meant.
+        let mut others = problems.iter().filter(|problem| problem.severity == Severity::Error);
+        if errors == 0 && others.any(|error| !rules::lets_stand(error.code, code)) {
+            continue;
+        }
+        verdicts.push(idle(allow, code, span, errors > 0));
+    }
+    for verdict in verdicts {
+        problems.push(verdict);
+    }
+}
+
+fn unknown(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
+    let names: Vec<&str> = codes.iter().flat_map(|code| [code.id, code.name]).collect();
+    let diagnostic = Diagnostic::new(&T0240, span, format!("there is no code `{written}`"));
+    match text::nearest(written, names) {
+        Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+        None => diagnostic.help("`trainc catalog rules` lists all codes"),
+    }
+}
+
+/// What is wrong with the last day of an `allow`: it is none, or it is past, and then nothing is silenced.
+/// `code` is `None` where it is not known which is meant: the day is judged all the same.
+fn last_day(allow: &Allow, code: Option<&Code>, span: Span, today: &str) -> Option<Diagnostic> {
+    let until = allow.until.val()?;
+    let at = until.span_or(allow.span);
+    if !is_date(&until.value) {
+        let message = format!("`{}` is no date", until.value);
+        return Some(Diagnostic::new(&T0244, at, message).help("write `until=\"2026-12-31\"`"));
+    }
+    (until.value.as_str() < today).then(|| {
+        let diagnostic =
+            Diagnostic::new(&T0242, at, format!("this `allow` ended on {}; today is {today}", until.value));
+        code.into_iter()
+            .fold(diagnostic, |d, code| d.label(span, format!("{} is reported again", code.id)))
+            .help("mend the cause and remove the `allow`, or give it a new day and say why")
+    })
+}
+
+/// An `allow` that silenced nothing: what it names is an error here, or is not reported.
+fn idle(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
+    if is_error {
+        Diagnostic::new(
+            &T0243,
+            span,
+            format!("{} `{}` is an error here; only warnings and notes are silenced", code.id, code.name),
+        )
+        .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
+    } else {
+        let diagnostic = Diagnostic::new(
+            &T0241,
+            allow.span,
+            format!("this `allow` silences nothing: {} `{}` is not reported here", code.id, code.name),
+        )
+        .help("remove it");
+        if code.severity == Severity::Error {
+            diagnostic.note(format!("{} is an error where it occurs, and errors are not silenced", code.id))
+        } else {
+            diagnostic
+        }
+    }
+}
+
+/// An `allow` that stands in the job itself covers the job, its layers included.
+fn is_whole_job(context: &Context, allow: &Allow) -> bool {
+    let job = context.plan.job.span;
+    allow
+        .scopes
+        .iter()
+        .any(|scope| scope.source == job.source && scope.start <= job.start && scope.end >= job.end)
+}
+
+/// Whether this is a day of the calendar, as 2026-12-31.
+pub fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts.as_slice() else { return false };
+    let number = |part: &str, digits: usize| {
+        (part.len() == digits && part.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| part.parse::<u32>().ok())
+            .flatten()
+    };
+    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else {
+        return false;
+    };
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let days = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 if leap => 29,
+        2 => 28,
+        _ => return false,
+    };
+    (1..=days).contains(&day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_date;
+
+    #[test]
+    fn dates() {
+        assert!(is_date("2026-12-31"));
+        assert!(is_date("2028-02-29"));
+        assert!(!is_date("2026-02-29"));
+        assert!(!is_date("2026-1-1"));
+        assert!(!is_date("soon"));
+    }
+}

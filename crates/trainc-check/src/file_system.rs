@@ -1,0 +1,129 @@
+//! What a `storage` is: one that exists or one to make, its service words, its links, its price.
+
+use trainc_catalog::fsx::{self, Legal};
+use trainc_catalog::prices;
+use trainc_diag::source::Span;
+use trainc_ir::size::GIB;
+use trainc_ir::{Plan, Storage, StoragePrice};
+use trainc_plan::plan::storage_key;
+
+/// The storage's name in the manifest.
+pub(super) fn name(storage: &Storage) -> &str {
+    storage.name.value().map_or("", String::as_str)
+}
+
+/// Whether it is Amazon EFS.
+pub(super) fn is_efs(storage: &Storage) -> bool {
+    storage.kind.value().is_some_and(|kind| kind == "efs")
+}
+
+/// Whether it is a Lustre file system that trainc makes.
+pub(super) fn is_made(storage: &Storage) -> bool {
+    storage.is_made_lustre()
+}
+
+/// The storage that a channel takes from.
+pub(super) fn of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
+    let named =
+        |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
+    plan.job.storage.iter().find(named)
+}
+
+/// What is legal for the deployment and storage type; `None` where they do not go together or are not known.
+pub(super) fn legal(storage: &Storage) -> Option<Legal> {
+    let (deployment, storage_type) = (storage.deployment_word()?, storage.storage_type_word()?);
+    fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
+}
+
+/// What a capacity costs for a month, US dollars, with the price; `None` where none is known.
+pub(super) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
+    let (_, price) = plan.made_file_systems().find(|(one, _)| one.span == storage.span)?;
+    let price = price?;
+    let bytes = storage.capacity_bytes.get().filter(|bytes| bytes.is_multiple_of(GIB))?;
+    Some((price.usd_per_month(bytes), price))
+}
+
+/// How the price of a storage is given on the command line; none where its kind is not known, or is none that the
+/// service has.
+pub(super) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
+    let key = storage_key(region, storage).filter(|key| prices::is_storage_key(key))?;
+    Some(format!("--price {key}=USD_PER_GB_MONTH"))
+}
+
+/// A path whose parts all have names, where one of this has none: `/a//b` and `/a/./b` are `/a/b` to every file system.
+pub(super) fn without_empty_parts(path: &str) -> Option<String> {
+    let inside = path.strip_prefix('/').unwrap_or(path);
+    let inside = inside.strip_suffix('/').unwrap_or(inside);
+    let nameless = |part: &str| part.is_empty() || part == ".";
+    if inside.is_empty() || !inside.split('/').any(nameless) {
+        return None;
+    }
+    let named: Vec<&str> = inside.split('/').filter(|part| !nameless(part)).collect();
+    Some(format!("/{}", named.join("/")))
+}
+
+/// One data repository association: a path of the file system and an S3 prefix, for import, export or both.
+pub(super) struct Association {
+    /// The word `import` or `export` that says it first.
+    pub span: Span,
+    /// The path, with `/` at both ends.
+    pub path: String,
+    /// Whether the path was written.
+    pub path_written: bool,
+    /// The S3 prefix, with `/` at its end, as the service completes it.
+    pub s3: String,
+    /// The place of the S3 prefix.
+    pub s3_span: Span,
+    /// Whether S3 objects appear in the file system.
+    pub imports: bool,
+}
+
+/// The associations: an import and an export of one path and one prefix are one.
+pub(super) fn associations(storage: &Storage) -> Vec<Association> {
+    let mut out: Vec<Association> = Vec::new();
+    let links = storage
+        .imports
+        .iter()
+        .map(|link| (link, true))
+        .chain(storage.exports.iter().map(|link| (link, false)));
+    for (link, imports) in links {
+        let (Some(s3), false) = (link.s3.val(), link.path.is_bad()) else { continue };
+        let path = with_slashes(link.path.value().map_or("/", String::as_str));
+        let prefix = format!("{}/", s3.value.trim_end_matches('/'));
+        if let Some(known) = out.iter_mut().find(|known| known.path == path && known.s3 == prefix) {
+            known.imports |= imports;
+            continue;
+        }
+        let s3_span = s3.span_or(link.span);
+        out.push(Association {
+            span: link.span,
+            path,
+            path_written: !link.path.is_absent(),
+            s3: prefix,
+            s3_span,
+            imports,
+        });
+    }
+    out
+}
+
+/// A path with `/` at both ends and no empty parts: `/`, `/a/b/`.
+pub(super) fn with_slashes(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { "/".to_owned() } else { format!("/{}/", parts.join("/")) }
+}
+
+/// The same without the `/` at its end, but for the root.
+pub(super) fn without_slash(path: &str) -> &str {
+    let bare = path.trim_end_matches('/');
+    if bare.is_empty() { "/" } else { bare }
+}
+
+/// `4800GiB`, or with a fraction where the size is none of whole GiB.
+pub(super) fn gib(bytes: u64) -> String {
+    if bytes.is_multiple_of(GIB) {
+        format!("{}GiB", bytes / GIB)
+    } else {
+        format!("{:.1}GiB", bytes as f64 / GIB as f64)
+    }
+}

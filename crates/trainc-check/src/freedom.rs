@@ -1,0 +1,160 @@
+//! What a manifest lets be changed so that a job fits: values that pass every other rule.
+
+use trainc_ir::hardware::AcceleratorKind;
+use trainc_ir::{Engine, Plan, Scalar, Smp};
+use trainc_plan::plan::divisors::divisors;
+use trainc_plan::plan::sequences::splits_sequences;
+use trainc_predict::{self as predict, memory::remedies::Freedom};
+
+/// Whether an optimizer steps CUDA tensors alone: the kernels of apex and bitsandbytes exist for no others.
+pub(super) fn steps_on_gpu(optimizer: &str) -> bool {
+    matches!(optimizer, "adamw-apex-fused" | "adamw-8bit" | "paged-adamw-8bit" | "paged-adamw-32bit")
+}
+
+/// What the manifest lets be changed: values that pass every other rule.
+pub(super) fn freedom(plan: &Plan) -> Freedom {
+    let (Some(mesh), Some(batch)) = (&plan.mesh, &plan.batch) else { return Freedom::default() };
+    let micro = batch.micro.value;
+    let per_node = mesh.gpus_per_node.max(1);
+    let whole_nodes = |degree: &u64| degree.is_multiple_of(per_node) || per_node.is_multiple_of(*degree);
+    let others = mesh.tensor_degree.value * mesh.pipeline_degree.value;
+    let parallel = plan.job.parallel.as_ref();
+    let free = match mesh.engine {
+        Engine::Worker => true,
+        Engine::Fsdp => parallel
+            .and_then(|parallel| parallel.strategy.value())
+            .is_some_and(|strategy| strategy == "hybrid-shard"),
+        Engine::Smp => {
+            let v1 = matches!(plan.smp, Some(Smp::V1(_)) | None);
+            let sharded_optimizer = parallel.and_then(|p| p.shard_optimizer_state.get()) == Some(true);
+            !v1 || others == 1 && !sharded_optimizer
+        }
+        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
+    };
+    let data = mesh.replicas.value * mesh.shard_degree.value;
+    let shard_degrees = if free {
+        divisors(data)
+            .into_iter()
+            .filter(|degree| *degree > mesh.shard_degree.value && whole_nodes(degree))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    // Where the shard group is the world, more nodes make it larger.
+    let grows = mesh.replicas.value == 1
+        && matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker)
+        && parallel.is_some_and(|parallel| parallel.shard_degree.is_absent());
+    let global = plan.job.train.global_batch.get();
+    let per_pass = batch.per_replica;
+    let nodes = if grows && plan.deployable {
+        (1..=5)
+            .map(|power| mesh.nodes << power)
+            .filter(|nodes| {
+                let ranks = mesh.data_ranks.value * nodes / mesh.nodes.max(1);
+                // At the smallest micro-batch: which of them divides beside so many ranks is looked at with it.
+                let least = per_pass / micro.max(1) * ranks;
+                global.is_none_or(|global| global.is_multiple_of(least.max(1)))
+            })
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let micro_batches = divisors(micro).into_iter().filter(|smaller| *smaller < micro).collect();
+    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+    let optimizer = plan.job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
+    let optimizer = optimizer.map_or("adamw", String::as_str);
+    Freedom {
+        micro_batches,
+        shard_degrees,
+        tensor_degrees: tensor_degrees(plan).unwrap_or_default(),
+        context_degrees: context_degrees(plan).unwrap_or_default(),
+        pipeline_degrees: pipeline_degrees(plan).unwrap_or_default(),
+        sharded_engine: sharded_engine(plan),
+        wrap: architecture.is_some() && predict::one_unit(plan),
+        nf4: nf4(plan),
+        offload_states: !steps_on_gpu(optimizer),
+        nodes,
+        ..Freedom::default()
+    }
+}
+
+/// Tensor degrees above the present one: divisors of heads and widths inside a node, where the data ranks and the shard
+/// groups divide by them. SMP v1 is asked only where tensor ranks read the same data and nothing is sharded.
+fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
+    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
+    let parallel = plan.job.parallel.as_ref()?;
+    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
+    let (shard, own) = (mesh.shard_degree.value.max(1), mesh.tensor_degree.value.max(1));
+    let v2 = matches!(plan.smp, Some(Smp::V2));
+    if !v2 && (shard > 1 || parallel.prescaled_batch.get() != Some(true)) {
+        return None;
+    }
+    let data = mesh.replicas.value * shard;
+    let widths = [architecture.heads, architecture.kv_heads, architecture.hidden, architecture.ffn];
+    let divides = |degree: u64| widths.iter().all(|width| width.is_multiple_of(degree));
+    let takes = |degree: u64| {
+        let more = degree / own;
+        let left = data / more.max(1);
+        data.is_multiple_of(more) && (parallel.shard_degree.is_absent() || left.is_multiple_of(shard))
+    };
+    let inside = (1..=5).map(|power| own << power).take_while(|degree| *degree <= mesh.gpus_per_node);
+    Some(inside.filter(|degree| divides(*degree) && takes(*degree)).collect())
+}
+
+/// Context degrees above the present one inside a node, for the families whose sequences SMP v2 splits: parts of the shard
+/// group, of whose two pieces each must be whole.
+fn context_degrees(plan: &Plan) -> Option<Vec<u64>> {
+    let mesh = plan.mesh.as_ref().filter(|_| splits_sequences(plan))?;
+    let tokens = plan.job.train.sequence_length.get()?;
+    let (shard, own) = (mesh.shard_degree.value, mesh.context_degree.value.max(1));
+    let inside = (1..=5).map(|power| own << power).take_while(|degree| *degree <= mesh.gpus_per_node);
+    Some(inside.filter(|degree| shard.is_multiple_of(*degree) && tokens.is_multiple_of(2 * degree)).collect())
+}
+
+/// Numbers of stages above the present one, under SMP v1 where nothing is sharded and the library lays out the layers.
+fn pipeline_degrees(plan: &Plan) -> Option<Vec<u64>> {
+    let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
+    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
+    let parallel = plan.job.parallel.as_ref()?;
+    let by_hand = parallel
+        .options
+        .iter()
+        .any(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)));
+    if !matches!(plan.smp, Some(Smp::V1(_))) || mesh.shard_degree.value > 1 || by_hand {
+        return None;
+    }
+    let own = mesh.pipeline_degree.value.max(1);
+    let layers = architecture.layers + architecture.decoder_layers;
+    let data = mesh.replicas.value;
+    let stages = (1..=4).map(|power| own << power).take_while(|stages| *stages <= layers);
+    Some(stages.filter(|stages| data.is_multiple_of(stages / own)).collect())
+}
+
+/// Whether torchrun starts DDP here: it starts FSDP as well. What is said to DDP's launcher alone would be left over.
+fn sharded_engine(plan: &Plan) -> bool {
+    let Some(parallel) = plan.job.parallel.as_ref().filter(|one| one.engine.get() == Some(Engine::Ddp))
+    else {
+        return false;
+    };
+    let torchrun = !parallel.launcher.is_bad()
+        && parallel.launcher.value().is_none_or(|launcher| launcher == "torchrun");
+    let is_gpu = plan.instance.as_ref().is_none_or(|row| row.accelerator.kind == AcceleratorKind::Gpu);
+    let known = plan.model.as_ref().is_some_and(|model| model.architecture.is_some());
+    torchrun
+        && is_gpu
+        && known
+        && plan.job.quantize.is_none()
+        && parallel.processes.is_absent()
+        && parallel.mpi_env.is_empty()
+        && parallel.mpi_options.is_absent()
+        && parallel.options.is_empty()
+}
+
+/// Whether the engine carries 4-bit weights under the job's adapter, and nothing is quantised yet.
+fn nf4(plan: &Plan) -> bool {
+    let carries = plan.mesh.as_ref().is_some_and(|mesh| {
+        matches!(mesh.engine, Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None)
+    });
+    let computes = plan.job.train.precision.value().is_some_and(|precision| precision != "fp32");
+    carries && computes && plan.job.adapter.is_some() && plan.job.quantize.is_none()
+}

@@ -1,0 +1,88 @@
+//! All rules over a plan: what AWS, the SDK, the container or PyTorch would refuse later, and what costs money.
+//!
+//! In: a bound plan, today's date. Out: problems. A rule runs over what is known and stays silent about what is
+//! not: that was reported. `allow` filters at the end. Changes nothing.
+
+mod allow;
+mod compile;
+mod file_system;
+mod freedom;
+mod remedy;
+pub mod rules;
+mod s3;
+
+pub use allow::is_date;
+pub use compile::compile;
+
+use trainc_diag::source::{SourceMap, Span};
+use trainc_diag::{Code, Problems};
+use trainc_ir::Plan;
+use trainc_plan::Options;
+use trainc_predict::Constants;
+
+/// What a rule sees.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The plan, with all placeholders replaced.
+    pub plan: &'a Plan,
+    /// Today, as an ISO date.
+    pub today: &'a str,
+    /// The texts, to point into a string.
+    pub sources: &'a SourceMap,
+    /// Whether everything that an artefact needs must be there (`emit`, `apply`).
+    pub complete: bool,
+    /// Constants of the cost model.
+    pub constants: &'a Constants,
+    /// Prices from the command line: instance type and US dollars per hour.
+    pub prices: &'a [(String, f64)],
+    /// A discount from the command line, a fraction.
+    pub discount: Option<f64>,
+    /// Whether the plan is one that a rule tries out: the rule on memory, which does, is silent about it.
+    pub is_trial: bool,
+}
+
+impl Context<'_> {
+    /// Whether a text stands at its place as it is, so that an edit made from it keeps what the user wrote: a
+    /// placeholder in it was replaced since.
+    pub(crate) fn stands(&self, span: Span, text: &str) -> bool {
+        self.sources.slice(span) == format!("\"{text}\"")
+    }
+}
+
+/// A rule: one situation, or a few that share their facts.
+pub type Rule = fn(&Context, &mut Problems);
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    [allow::CODES.to_vec(), rules::codes()].concat()
+}
+
+/// The codes of every stage from the text to the checks.
+pub fn codes_of_compile() -> Vec<&'static Code> {
+    [trainc_syntax::codes(), trainc_plan::codes(), codes(), trainc_emit::codes()].concat()
+}
+
+/// Whether a problem comes and goes with the calendar: such problems are shown, but never written into artefacts,
+/// which must not change from one day to the next.
+pub fn is_dated(code: &Code) -> bool {
+    allow::DATED.contains(&code) || rules::DATED.contains(&code)
+}
+
+/// Runs every rule, then takes out what an `allow` silences.
+pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut Problems) {
+    let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
+    let context = Context {
+        plan,
+        today: &options.today,
+        sources,
+        complete: options.complete,
+        constants,
+        prices: &options.prices,
+        discount: options.discount,
+        is_trial: false,
+    };
+    for rule in rules::RULES {
+        rule(&context, problems);
+    }
+    allow::filter(&context, options.later_codes, problems);
+}

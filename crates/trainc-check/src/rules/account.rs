@@ -1,0 +1,33 @@
+//! The account number.
+
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0254, "account-id", Error, "no account number");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0254];
+
+/// Twelve digits.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let Some(account) = context.plan.job.account.val() else { return };
+    let digits: String = account.value.chars().filter(char::is_ascii_digit).collect();
+    if account.value.len() == 12 && digits.len() == 12 {
+        return;
+    }
+    let span = account.span_or(context.plan.job.span);
+    let diagnostic = Diagnostic::new(
+        &T0254,
+        span,
+        match digits.len() {
+            12 => format!("an account number is twelve digits and nothing else, not `{}`", account.value),
+            other => format!("an account number has twelve digits; `{}` has {other}", account.value),
+        },
+    );
+    problems.push(if digits.len() == 12 {
+        diagnostic.help(format!("write `\"{digits}\"`")).fix(span, format!("\"{digits}\""))
+    } else {
+        diagnostic
+    });
+}

@@ -1,0 +1,160 @@
+//! Hyperparameters against the options that the script declares: a text scan for `add_argument`.
+
+use super::program_source::is_python;
+use crate::Context;
+use regex_lite::Regex;
+use std::sync::{Arc, LazyLock};
+use trainc_catalog::memo::Memo;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Engine, Scalar};
+
+declare_code!(T0260, "argument-not-declared", Warning, "a hyperparameter that the script does not declare");
+declare_code!(T0261, "flag-with-value", Warning, "a value for an option that takes none");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0260, &T0261];
+
+// Of `regex-lite`, which is ready at once: a script has few calls, and compiling for speed takes longer than them all.
+static CALL: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r#"^\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
+static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"["']([^"']*)["']"#).ok());
+
+/// Scripts already scanned, by their digest: the jobs of a repository share them.
+static SCANNED: Memo<String, Option<Arc<Scan>>> = Memo::new();
+
+/// An option of the script.
+struct Opt {
+    name: String,
+    flag: bool,
+}
+
+/// What a scan of the script found.
+struct Scan {
+    options: Vec<Opt>,
+    /// Whether every option was found and others are refused: literal names, `parse_args`, no other parser.
+    complete: bool,
+}
+
+fn scan(script: &str) -> Option<Scan> {
+    let (call, word) = (CALL.as_ref()?, WORD.as_ref()?);
+    let mut options = Vec::new();
+    let mut complete = script.contains("parse_args(")
+        && ![
+            "parse_known_args",
+            "HfArgumentParser",
+            "allow_abbrev",
+            "fromfile_prefix_chars",
+            "import *",
+            "add_arguments",
+        ]
+        .iter()
+        .any(|name| script.contains(name));
+    for after in script.split("add_argument(").skip(1) {
+        let Some(found) = call.captures(after) else { continue };
+        let names = found.get(1).map_or("", |names| names.as_str());
+        let rest = found.get(2).map_or("", |rest| rest.as_str());
+        let literal: Vec<&str> =
+            word.captures_iter(names).filter_map(|name| name.get(1)).map(|name| name.as_str()).collect();
+        if literal.is_empty() || rest.trim_start().starts_with('+') {
+            complete = false;
+            continue;
+        }
+        let action = rest.replace(' ', "");
+        let flag =
+            ["store_true", "store_false", "store_const", "\"count\"", "'count'", "BooleanOptionalAction"]
+                .iter()
+                .any(|action_name| action.contains(action_name));
+        for name in literal {
+            options.push(Opt { name: name.trim_start_matches('-').to_owned(), flag });
+        }
+    }
+    if options.is_empty() {
+        return None;
+    }
+    Some(Scan { options, complete })
+}
+
+/// Each hyperparameter; the toolkit's `--name value` is what argparse reads.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return };
+    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    if !program.entrypoint.is_empty() || engine == Some(Engine::Worker) {
+        return;
+    }
+    let Some(entry) = program.entry.value().filter(|entry| is_python(entry)) else { return };
+    let Some(file) = tree.get(entry) else { return };
+    let scanned =
+        SCANNED.get(file.sha256().to_owned(), |_| scan(&String::from_utf8_lossy(&file.bytes)).map(Arc::new));
+    let Some(scan) = scanned else { return };
+    let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));
+    // Names that the toolkit takes for itself are refused by themselves (T0406).
+    for h in program.hyperparameters.iter().filter(|h| !h.name.starts_with("sagemaker_")) {
+        if let Some(option) = scan.options.iter().find(|option| option.name == h.name) {
+            if option.flag
+                && let Some(val) = h.value.val().filter(|val| matches!(val.value, Scalar::Bool(_)))
+            {
+                let shown = trainc_emit::python_str(&val.value);
+                problems.push(
+                    Diagnostic::new(
+                        &T0261,
+                        val.span_or(h.name_span),
+                        format!("the script receives `--{} {shown}`, and its option takes no value", h.name),
+                    )
+                    .help("let the option take a value in the script: `type=lambda v: v == \"True\"`")
+                    .note(format!("`{entry}` declares it as a flag; argparse refuses `{shown}`")),
+                );
+            }
+            continue;
+        }
+        // argparse takes an abbreviation that fits one option only.
+        if scan.options.iter().filter(|option| option.name.starts_with(&h.name)).count() == 1 {
+            continue;
+        }
+        let is_secret = |problem: &Diagnostic| {
+            problem.code == &super::credentials::T0252 && Some(problem.span) == h.value.span()
+        };
+        if problems.iter().any(is_secret) {
+            continue;
+        }
+        let alike = scan.options.iter().find(|option| same(&option.name, &h.name));
+        if alike.is_none() && !scan.complete {
+            continue;
+        }
+        // Written both ways: T0266.
+        if alike.is_some_and(|option| program.hyperparameters.iter().any(|other| other.name == option.name)) {
+            continue;
+        }
+        let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
+            .note("a search of the text for `add_argument`; argparse stops the program over an option that it does not know");
+        let near = alike
+            .map(|option| option.name.as_str())
+            .or_else(|| text::nearest(&h.name, scan.options.iter().map(|option| option.name.as_str())));
+        problems.push(match near {
+            Some(near) => {
+                diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(h.name_span, format!("\"{near}\""))
+            }
+            None => diagnostic,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_found() {
+        let found = scan("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    '--fp16', action = 'store_true')\np.parse_args()").unwrap();
+        let names: Vec<(&str, bool)> =
+            found.options.iter().map(|option| (option.name.as_str(), option.flag)).collect();
+        assert_eq!(names, [("n", false), ("train-batch", false), ("fp16", true)]);
+        assert!(found.complete);
+        assert!(
+            !scan("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().complete
+        );
+        assert!(scan("print(1)").is_none());
+    }
+}

@@ -1,0 +1,31 @@
+//! Figures that nobody chose: what `import` writes where a request does not say how the model is trained.
+
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0517, "assumed-figures", Note, "a run of one step and one sequence, as `import` assumes it");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0517];
+
+/// One step of one sequence, with no batch beside it: nobody trains so, and what is planned from it is of that.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let train = &context.plan.job.train;
+    let (Some(micro), Some(steps)) = (train.micro_batch.val(), train.steps.val()) else { return };
+    let is_alone = train.accumulation.is_absent() && train.global_batch.is_absent();
+    if (micro.value, steps.value) != (1, 1) || !is_alone {
+        return;
+    }
+    let (Some(at), Some(batch)) = (steps.origin.span(), micro.origin.span()) else { return };
+    problems.push(
+        Diagnostic::new(
+            &T0517,
+            at,
+            "`micro-batch 1` and `steps 1`: batch, memory, time and cost are those of one step",
+        )
+        .label(batch, "the other")
+        .help("write what the job trains with: `micro-batch`, and `steps`, `tokens` or `epochs`")
+        .note("`trainc import` assumes these two, since a request does not say them"),
+    );
+}

@@ -1,0 +1,261 @@
+//! The budget against what the job may cost at most: the price of its instances, volumes and file systems × `max-run`.
+
+use super::durations;
+use crate::{Context, file_system};
+use trainc_catalog::instances;
+use trainc_catalog::prices::{self, HOURS_PER_MONTH};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::{Cluster, Plan, Price};
+use trainc_predict::bills::{at_most, unpriced_file_systems};
+
+declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
+declare_code!(T0257, "budget-without-price", Note, "a budget that cannot be held against a price");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0447, &T0257];
+
+/// `hard=#true` makes an error of it.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(budget) = &plan.job.budget else { return };
+    let Some(usd) = budget.usd.val() else { return };
+    let hard = budget.hard.get() == Some(true);
+    if let Some(member) = plan.job.serverless() {
+        problems.push(
+            Diagnostic::new(
+                &T0257,
+                usd.span_or(budget.span),
+                "a serverless job has no instances whose price could be held against the budget",
+            )
+            .severity(open(hard))
+            .label(member.span, "serverless")
+            .note("the service bills it by itself; `request { StoppingCondition { MaxRuntimeInSeconds 3600 } }` bounds its time"),
+        );
+        return;
+    }
+    let Some(cluster) = &plan.job.cluster else { return };
+    if !plan.deployable {
+        return;
+    }
+    let span = usd.span_or(budget.span);
+    if let Some(diagnostic) = uncounted(context, span, hard) {
+        problems.push(diagnostic);
+    }
+    let (Some(instances), Some(per_hour)) = (plan.usd_per_hour(), at_most(plan, 3_600.0).least_usd()) else {
+        if let Some(diagnostic) = without_price(plan, cluster, span, hard) {
+            problems.push(diagnostic);
+        }
+        return;
+    };
+    let Some(run) = durations::longest_run(cluster) else { return };
+    // Until another job takes it, the warm pool is paid for as the run is.
+    let taken = |seconds: u64| seconds > 0 && durations::takes(durations::WARM_POOL, seconds);
+    let pool = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value));
+    let pool_hours = pool.map_or(0.0, |pool| pool.value as f64 / 3600.0);
+    let run_hours = run.value as f64 / 3600.0;
+    let alone = per_hour * run_hours;
+    let most = alone + instances * pool_hours;
+    if most <= usd.value {
+        return;
+    }
+    let severity = if hard { Severity::Error } else { Severity::Warning };
+    let affordable = (usd.value - instances * pool_hours) / per_hour;
+    let least = if unpriced_file_systems(plan).is_empty() { "" } else { "at least " };
+    let diagnostic = Diagnostic::new(
+        &T0447,
+        span,
+        format!(
+            "a run of {}{} may cost {least}{}; the budget is {}",
+            text::duration(run.value),
+            pool.map_or_else(String::new, |pool| format!(
+                " and a warm pool for {} more",
+                text::duration(pool.value)
+            )),
+            text::dollars(most),
+            text::dollars(usd.value)
+        ),
+    )
+    .severity(severity)
+    .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::origin_words(&run.origin)))
+    .note(format!("{} × {} h", terms(plan, cluster), text::short(run_hours + pool_hours)))
+    .fact("most_usd", most)
+    .fact("budget_usd", usd.value);
+    let diagnostic = match pool {
+        Some(pool) => diagnostic.label(pool.span_or(cluster.span), "paid for until another job takes it"),
+        None => diagnostic,
+    };
+    let diagnostic = storage(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = match newer_elsewhere(plan) {
+        Some(words) => diagnostic.note(words),
+        None => diagnostic,
+    };
+    // A limit below what the run needs would only stop it before its end.
+    let needed = super::predicted_cost::predicted(context).map(|(_, run)| {
+        let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
+        (run.expected_seconds() / 3600.0, high / 3600.0)
+    });
+    problems.push(match needed {
+        _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
+            .help("leave `warm-pool` out, or shorten it")
+            .note(format!("without it the run may cost {}", text::dollars(alone))),
+        Some((hours, _)) if hours > affordable.floor() => diagnostic.note(format!(
+            "the run is predicted to take {} h: a `max-run` that the budget pays for would stop it before its end",
+            text::short(hours)
+        )),
+        Some((hours, most)) if most > affordable.floor() => diagnostic.note(format!(
+            "the run is predicted to take {} h, {} h at most: a `max-run` that the budget pays for may stop it before its end",
+            text::short(hours),
+            text::short(most)
+        )),
+        _ if affordable >= 1.0 => diagnostic
+            .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())),
+        _ => diagnostic,
+    });
+}
+
+/// How much it weighs that a budget is not held: one that must hold is a promise.
+fn open(hard: bool) -> Severity {
+    if hard { Severity::Warning } else { Severity::Note }
+}
+
+/// That something is paid for which the budget is not held against, as its price is not known. A file system may cost as
+/// much as the instances; of volumes it matters where the budget must hold.
+fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
+    let plan = context.plan;
+    plan.region.as_ref()?;
+    let region = plan.job.region.value()?;
+    // One that the service does not have has no price either; it has been said.
+    let refused = |name: &str| {
+        let mut storages = plan.job.storage.iter();
+        let storage = storages.find(|storage| storage.name.value().is_some_and(|own| own == name));
+        storage.is_some_and(|storage| file_system::price_flag(region, storage).is_none())
+    };
+    let mut systems = unpriced_file_systems(plan);
+    systems.retain(|name| !refused(name));
+    let volumes = hard
+        && super::predicted_cost::predicted(context)
+            .is_some_and(|(_, run)| run.cost_parts.instances.is_some() && run.cost_parts.volumes.is_none());
+    let mut parts: Vec<String> = systems.iter().map(|name| format!("the file system `{name}`")).collect();
+    parts.extend(volumes.then(|| "the storage volumes".to_owned()));
+    if parts.is_empty() {
+        return None;
+    }
+    let severity = open(hard && !systems.is_empty());
+    let unpriced = plan.made_file_systems().filter(|(_, price)| price.is_none());
+    let mut flags: Vec<String> =
+        unpriced.filter_map(|(storage, _)| file_system::price_flag(region, storage)).collect();
+    flags.dedup();
+    flags.extend(volumes.then(|| format!("--price {}=USD_PER_GB_MONTH", prices::volume_key(region))));
+    let diagnostic = Diagnostic::new(
+        &T0257,
+        span,
+        format!(
+            "the budget is not held against {}: no price in `{region}` is known",
+            text::list(&parts, "and")
+        ),
+    )
+    .severity(severity)
+    .note("it comes on top of every figure here, by the second")
+    .fact("file_systems", systems);
+    Some(if flags.is_empty() {
+        diagnostic
+    } else {
+        diagnostic.help(format!("give it with `{}`", flags.join(" ")))
+    })
+}
+
+/// What the file systems and the volumes add to a run of so many hours, where their price is known.
+fn storage(plan: &Plan, hours: f64) -> Vec<String> {
+    let systems = plan.made_file_systems().filter_map(|(storage, price)| {
+        let (bytes, price) = (storage.capacity_bytes.get()?, price?);
+        Some(format!(
+            "{} × ${} a GiB-month × {} h = {} for the file system `{}` ({})",
+            file_system::gib(bytes),
+            price.usd_per_gb_month,
+            text::short(hours),
+            text::dollars(price.usd_per_month(bytes) * hours / HOURS_PER_MONTH),
+            file_system::name(storage),
+            price
+                .date
+                .as_deref()
+                .map_or_else(|| format!("from {}", price.source), |date| format!("price of {date}"))
+        ))
+    });
+    let volumes = at_most(plan, hours * 3_600.0).volumes.filter(|usd| *usd > 0.0);
+    systems.chain(volumes.map(|usd| format!("{} for the storage volumes", text::dollars(usd)))).collect()
+}
+
+/// That a price is missing, and which.
+fn without_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Option<Diagnostic> {
+    let region = plan.job.region.value().map_or("this region", String::as_str);
+    // An instance type or a region that does not exist has been refused already.
+    plan.region.as_ref()?;
+    let names: Vec<&str> = if cluster.groups.is_empty() {
+        cluster.instance.value().filter(|_| plan.price.is_none()).into_iter().map(String::as_str).collect()
+    } else {
+        plan.unpriced_groups()
+    };
+    let names: Vec<&str> = names.into_iter().filter(|name| instances::instance_exists(name)).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (price, verb) = if names.len() == 1 { ("price", "is") } else { ("prices", "are") };
+    let flags: Vec<String> = names.iter().map(|name| format!("--price {name}=USD_PER_HOUR")).collect();
+    Some(
+        Diagnostic::new(
+            &T0257,
+            span,
+            format!("the {price} of {} in `{region}` {verb} not known", text::ticked(&names, "and")),
+        )
+        .severity(open(hard))
+        .help(format!("give it with `{}`", flags.join(" "))),
+    )
+}
+
+/// What an hour costs, as a sum over kinds of instances.
+fn terms(plan: &Plan, cluster: &Cluster) -> String {
+    let term = |price: &Price, nodes: u64| {
+        format!("{} × {}", text::dollars(price.usd_per_hour), text::count(nodes, "instance"))
+    };
+    if let Some((price, nodes)) = plan.price.as_ref().zip(cluster.nodes.get()) {
+        return term(price, nodes);
+    }
+    let groups = cluster.groups.iter().zip(&plan.group_prices);
+    let terms: Vec<String> =
+        groups.filter_map(|(group, price)| Some(term(price.as_ref()?, group.nodes.get()?))).collect();
+    if terms.len() == 1 { terms.concat() } else { format!("({})", terms.join(" + ")) }
+}
+
+/// Where the prices are from, each place once.
+fn sources(plan: &Plan) -> Vec<String> {
+    let prices = plan.price.iter().chain(plan.group_prices.iter().flatten());
+    let mut out: Vec<String> = prices
+        .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
+            Some((region, date)) => format!("the price of {region} as of {date}; `--price` gives another"),
+            None => format!("the price is from {}", price.source),
+        })
+        .collect();
+    out.dedup();
+    out
+}
+
+/// A later price of the type that the catalogue has for another region only: prices fall everywhere at about the same
+/// time, so the one that was used may be out of date.
+pub(super) fn newer_elsewhere(plan: &Plan) -> Option<String> {
+    let used = plan.price.as_ref()?;
+    let region = used.region.as_deref()?;
+    let instance = plan.job.cluster.as_ref()?.instance.value()?;
+    let since = prices::newest(instance, region)?.provenance.date;
+    let newest = prices::newest_anywhere(instance).filter(|price| price.provenance.date > since)?;
+    Some(format!(
+        "a later price is known of {} alone: {} since {}; `--price {instance}={}` takes it",
+        newest.region.as_deref()?,
+        text::dollars(newest.usd_per_hour),
+        newest.date_words.as_deref().unwrap_or(&newest.provenance.date),
+        newest.usd_per_hour
+    ))
+}

@@ -1,0 +1,192 @@
+//! The path of a channel below a file system's mount: that it is one, and that something is there.
+
+use crate::{Context, file_system};
+use trainc_catalog::shapes;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Channel, Plan, Scalar, Storage, Val};
+
+declare_code!(T0481, "export-never-written", Warning, "an export of a file system that the job cannot write");
+declare_code!(T0486, "channel-path", Error, "a path of a channel that is none");
+declare_code!(T0491, "channel-would-be-empty", Warning, "a channel from where nothing is imported to");
+declare_code!(T0492, "rw-without-writer", Note, "write access that nothing in the manifest uses");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0481, &T0486, &T0491, &T0492];
+
+/// Judges each channel from a file system.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    for channel in &plan.job.channels {
+        let Some(storage) = channel.from.value().and_then(|from| file_system::of(plan, from)) else {
+            continue;
+        };
+        let stands = match channel.path.val() {
+            Some(path) => path_stands(context, storage, channel, path, problems),
+            None => channel.path.is_absent(),
+        };
+        if stands {
+            empty(storage, channel, problems);
+        }
+        idle_write(plan, storage, channel, problems);
+    }
+    for storage in plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
+        never_written(plan, storage, problems);
+    }
+}
+
+fn path_stands(
+    context: &Context,
+    storage: &Storage,
+    channel: &Channel,
+    path: &Val<String>,
+    problems: &mut Problems,
+) -> bool {
+    let span = path.span_or(channel.span);
+    let name = file_system::name(storage);
+    let mount = storage.mount.value().map_or("", |mount| mount.trim_matches('/'));
+    let mend = |diagnostic: Diagnostic, fixed: String| {
+        let diagnostic = diagnostic.help(format!("write `path={fixed}`"));
+        if context.stands(span, &path.value) { diagnostic.fix(span, fixed) } else { diagnostic }
+    };
+    let mut refuse = |diagnostic: Diagnostic| {
+        problems
+            .push(diagnostic.note("trainc writes DirectoryPath itself: `/`, the mount name, then this path"));
+        false
+    };
+    if path.value.split('/').any(|part| part == "..") {
+        return refuse(
+            Diagnostic::new(&T0486, span, format!("`{}` leaves its directory with `..`", path.value))
+                .help("write the path from the root of the file system"),
+        );
+    }
+    if !path.value.starts_with('/') {
+        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` does not start with `/`", path.value));
+        return refuse(mend(diagnostic, format!("\"/{}\"", path.value)));
+    }
+    if let Some(fixed) = file_system::without_empty_parts(&path.value) {
+        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` has a part without a name", path.value));
+        return refuse(mend(diagnostic, format!("\"{fixed}\"")));
+    }
+    let mut parts = path.value.split('/').filter(|part| !part.is_empty());
+    if !mount.is_empty() && parts.next() == Some(mount) {
+        let rest: Vec<&str> = parts.collect();
+        let diagnostic =
+            Diagnostic::new(&T0486, span, format!("`{}` repeats the mount name of `{name}`", path.value))
+                .label(storage.mount.span().unwrap_or(storage.span), "the mount name stands here");
+        return refuse(mend(diagnostic, format!("\"/{}\"", rest.join("/"))));
+    }
+    let directory = "InputDataConfig[].DataSource.FileSystemDataSource.DirectoryPath";
+    if let Some(most) = shapes::member("CreateTrainingJob", directory).and_then(|shape| shape.max) {
+        let length = path.value.chars().count() + mount.chars().count() + 1;
+        if length as f64 > most {
+            return refuse(Diagnostic::new(
+                &T0486,
+                span,
+                format!(
+                    "the path has {} characters with its mount name, where the service takes {}",
+                    text::group(length as u64),
+                    text::short(most)
+                ),
+            ));
+        }
+    }
+    true
+}
+
+fn empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
+    if !file_system::is_made(storage)
+        || channel.mode.value().is_some_and(|mode| mode == "rw")
+        || channel.path.is_bad()
+    {
+        return;
+    }
+    let name = file_system::name(storage);
+    let path = file_system::with_slashes(channel.path.value().map_or("/", String::as_str));
+    let links = file_system::associations(storage);
+    let unread = storage.imports.iter().any(|link| link.s3.is_bad() || link.path.is_bad());
+    let imported: Vec<&str> =
+        links.iter().filter(|link| link.imports).map(|link| link.path.as_str()).collect();
+    if unread || imported.iter().any(|import| path.starts_with(import) || import.starts_with(path.as_str())) {
+        return;
+    }
+    let span = channel.path.span().or_else(|| channel.from.span()).unwrap_or(channel.span);
+    let diagnostic = Diagnostic::new(
+        &T0491,
+        span,
+        format!(
+            "channel `{}` would be empty: nothing is imported to `{}`",
+            channel.name.value().map_or("", String::as_str),
+            file_system::without_slash(&path)
+        ),
+    )
+    .label(storage.span, format!("`{name}` is new"));
+    let shown: Vec<&str> = imported.iter().map(|import| file_system::without_slash(import)).collect();
+    problems.push(
+        if imported.is_empty() {
+            diagnostic.help("add `import \"s3://bucket/prefix/\"` to the storage")
+        } else {
+            diagnostic.help(format!(
+                "choose a `path` below {}, or give the import another",
+                text::ticked(&shown, "or")
+            ))
+        }
+        .note(
+            "a job stops at its start where DirectoryPath does not exist; fill it by hand before, or import",
+        ),
+    );
+}
+
+fn idle_write(plan: &Plan, storage: &Storage, channel: &Channel, problems: &mut Problems) {
+    let (Some(mode), Some(name)) = (channel.mode.val(), channel.name.value()) else { return };
+    if mode.value != "rw" || !storage.exports.is_empty() || mode.origin.span().is_none() {
+        return;
+    }
+    let place = format!("/opt/ml/input/data/{name}");
+    let names_it = |text: &str| text.contains(&place);
+    let program = plan.job.program.as_ref();
+    let in_arguments = program.is_some_and(|program| {
+        program
+            .hyperparameters
+            .iter()
+            .any(|h| matches!(h.value.value(), Some(Scalar::Text(text)) if names_it(text)))
+            || program.environment.iter().any(|pair| pair.value.value().is_some_and(|text| names_it(text)))
+    });
+    let in_checkpoint = plan
+        .job
+        .checkpoint
+        .as_ref()
+        .and_then(|checkpoint| checkpoint.local.value())
+        .is_some_and(|text| names_it(text));
+    if !in_arguments && !in_checkpoint {
+        problems.push(
+            Diagnostic::new(&T0492, mode.span_or(channel.span), format!("channel `{name}` may write, and nothing here says that it does"))
+                .help("write `mode=\"ro\"` unless the script writes there")
+                .note(format!("no argument, variable or checkpoint names `{place}`; a stray write would change the data of other jobs")),
+        );
+    }
+}
+
+fn never_written(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+    let Some(export) = storage.exports.first() else { return };
+    let name = file_system::name(storage);
+    let users =
+        || plan.job.channels.iter().filter(|channel| channel.from.value().is_some_and(|from| from == name));
+    let writes =
+        users().any(|channel| channel.mode.is_bad() || channel.mode.value().is_some_and(|mode| mode == "rw"));
+    // Without a channel the storage as a whole is reported.
+    let Some(reader) = users().next() else { return };
+    if !writes {
+        problems.push(
+            Diagnostic::new(
+                &T0481,
+                export.span,
+                format!("nothing is exported: every channel from `{name}` is read only"),
+            )
+            .label(reader.mode.span().unwrap_or(reader.span), "read only")
+            .help("write `mode=\"rw\"` on the channel that the script writes to, or remove the export")
+            .note("an export sends changes of files, and a read-only mount has none"),
+        );
+    }
+}

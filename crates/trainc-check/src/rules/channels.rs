@@ -1,0 +1,128 @@
+//! Channels: names that are taken, and which ways of input go together.
+
+use crate::{Context, s3};
+use trainc_catalog::reserved::{self, Kind};
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Channel, Engine};
+
+declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc needs itself");
+declare_code!(T0409, "prefix-without-slash", Warning, "an S3 prefix that is no directory");
+declare_code!(T0432, "channel-input", Error, "ways of input that do not go together");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0409, &T0419, &T0432];
+
+/// Each channel on its own.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
+    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty())
+        && engine != Some(Engine::Worker);
+    for channel in &plan.job.channels {
+        input(channel, problems);
+        slash(context, channel, problems);
+        let Some(name) = channel.name.val() else { continue };
+        if let Some(row) = reserved::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
+            problems.push(
+                Diagnostic::new(
+                    &T0419,
+                    name.span_or(channel.span),
+                    format!("channel `{}` carries {}", name.value, row.statement),
+                )
+                .help("use another name, as `\"data\"`")
+                .note(format!("set by {} ({})", row.set_by, row.provenance.source)),
+            );
+        }
+    }
+}
+
+/// CTJ-52a: `s3://b/train` takes `train2/…` as well. A last part with a dot is a file.
+fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
+    let Some(uri) = channel.s3.val() else { return };
+    let last = uri.value.rsplit('/').next().unwrap_or("");
+    let is_bucket = s3::parse(&uri.value).is_none_or(|parts| parts.key.is_empty());
+    if last.is_empty() || last.contains('.') || is_bucket {
+        return;
+    }
+    let span = uri.span_or(channel.span);
+    let literal = format!("\"{}/\"", uri.value);
+    let diagnostic = Diagnostic::new(
+        &T0409,
+        span,
+        format!("`{last}` is a prefix of keys: the channel takes `{last}2/…` as well"),
+    )
+    .note("`S3Uri` of S3DataSource, botocore's model of CreateTrainingJob");
+    problems.push(if context.sources.slice(span).contains("{{") {
+        diagnostic.help("end a directory with `/`")
+    } else {
+        diagnostic.help(format!("write `s3={literal}`")).fix(span, literal)
+    });
+}
+
+/// CTJ-12, 48, 49, 50: what CreateTrainingJob's documentation says of input modes.
+fn input(channel: &Channel, problems: &mut Problems) {
+    let mode = channel.input.value().map_or("file", String::as_str);
+    let mode_span = channel.input.span();
+    let name = channel.name.value().map_or("", String::as_str);
+    let mut refuse = |span: Option<trainc_diag::source::Span>, message: String, help: &str| {
+        problems.push(
+            Diagnostic::new(&T0432, span.or(mode_span).unwrap_or(channel.span), message)
+                .help(help.to_owned())
+                .note("documentation of Channel and S3DataSource, botocore's model of CreateTrainingJob"),
+        );
+    };
+    if channel.input.is_bad() {
+        return;
+    }
+    let other = [
+        (&channel.manifest, "a manifest"),
+        (&channel.augmented_manifest, "a manifest"),
+        (&channel.converse, "conversations"),
+    ];
+    if let Some((_, what)) =
+        other.iter().find(|(field, _)| !field.is_absent()).filter(|_| mode == "fast-file")
+    {
+        refuse(
+            mode_span,
+            format!("channel `{name}`: fast-file mode takes an S3 prefix, not {what}"),
+            "write `input=\"file\"`, or `s3=` with a prefix",
+        );
+    }
+    if !channel.from.is_absent() && mode != "file" {
+        refuse(
+            mode_span,
+            format!("channel `{name}`: a file system is mounted, so its mode is `file`, not `{mode}`"),
+            "leave `input` out",
+        );
+    }
+    if !channel.augmented_manifest.is_absent() && mode != "pipe" {
+        refuse(
+            channel.augmented_manifest.span(),
+            format!("channel `{name}`: an augmented manifest needs pipe mode, not `{mode}`"),
+            "add `input=\"pipe\"`",
+        );
+    }
+    if !channel.augmented_manifest.is_absent() && channel.attributes.is_absent() {
+        refuse(
+            channel.augmented_manifest.span(),
+            format!("channel `{name}`: an augmented manifest needs the names of its attributes"),
+            "add `attributes=\"source-ref,label\"`",
+        );
+    }
+    if channel.compression.value().map(String::as_str) == Some("gzip") && mode != "pipe" {
+        refuse(
+            channel.compression.span(),
+            format!("channel `{name}`: gzip is unpacked in pipe mode only, not in `{mode}`"),
+            "leave `compression` out, and unpack in the program; or add `input=\"pipe\"`",
+        );
+    }
+    if channel.record_wrapper.value().map(String::as_str) == Some("recordio") && mode != "pipe" {
+        refuse(
+            channel.record_wrapper.span(),
+            format!("channel `{name}`: recordio wraps pipe data only, not `{mode}`"),
+            "leave `record-wrapper` out, or add `input=\"pipe\"`",
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! How often checkpoints are written: on spot, and against what writing them costs.
+
+use super::{instead, predicted_cost};
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Every;
+
+declare_code!(T0463, "checkpoint-interval", Note, "spot with checkpoints of unknown interval");
+declare_code!(T0273, "checkpoint-too-often", Warning, "checkpoints that take much of the run");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0463, &T0273];
+
+/// The share of the run, and the seconds, that checkpoints take at least where that is worth a word. A tenth of the bill
+/// is what nobody means to pay; a smoke test of minutes may save as it likes (judgement of the trade).
+const MUCH: f64 = 0.1;
+const LEAST_SECONDS: f64 = 600.0;
+/// Checkpoints that a run has at least (judgement of the trade).
+const FEW: f64 = 10.0;
+
+/// Both rules.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    unknown(context, problems);
+    too_often(context, problems);
+}
+
+/// What saving takes of the run, where a longer interval is expected to save most of it.
+fn too_often(context: &Context, problems: &mut Problems) {
+    let Some(checkpoint) = &context.plan.job.checkpoint else { return };
+    let (Some(written), Some(steps)) = (checkpoint.every.get(), &context.plan.run.steps) else { return };
+    if matches!(written, Every::Optimal) {
+        return;
+    }
+    let Some((layout, run)) = predicted_cost::predicted(context) else { return };
+    let (Some(one), saving) = (run.checkpoint, run.parts.checkpoints) else { return };
+    if saving < LEAST_SECONDS || saving < MUCH * run.seconds {
+        return;
+    }
+    let with = |every| predicted_cost::with_checkpoints(context, &layout, every);
+    let Some(best) = with(Every::Optimal) else { return };
+    if best.parts.checkpoints > saving / 2.0 {
+        return;
+    }
+    // A short run fails too seldom to ask for any; a few are wanted all the same, where they cost little.
+    let few = FEW.min(MUCH / 2.0 * best.seconds / one.seconds).max(1.0);
+    let saves = (best.parts.checkpoints / one.seconds).max(few);
+    let every = two_digits(steps.value as f64 / saves);
+    let Some(better) = with(Every::Steps(every)) else { return };
+    let mut diagnostic = Diagnostic::new(
+        &T0273,
+        checkpoint.every.span().unwrap_or(checkpoint.span),
+        format!("{} of the run's {} go into checkpoints", text::about(saving), text::about(run.seconds)),
+    )
+    .help(format!("write `every=\"{every} steps\"`"))
+    .note(format!(
+        "predicted: {} each, {} s of waiting; a script that saves in the background waits less",
+        text::bytes(predicted_cost::whole(one.bytes)),
+        text::short(one.seconds)
+    ))
+    .fact("seconds", one.seconds)
+    .fact("share", saving / run.seconds);
+    if let Some(bill) = instead::told(&run, &better) {
+        diagnostic = diagnostic.note(bill);
+    }
+    problems.push(diagnostic);
+}
+
+/// The first two digits of a count, at least one.
+fn two_digits(count: f64) -> u64 {
+    let grain = 10_f64.powf((count.max(1.0).log10().floor() - 1.0).max(0.0));
+    predicted_cost::whole(((count / grain).floor() * grain).max(1.0))
+}
+
+/// Without an interval nothing can be said of what an interruption loses.
+fn unknown(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let (Some(cluster), Some(checkpoint)) = (&job.cluster, &job.checkpoint) else { return };
+    let Some(spot) = &cluster.spot else { return };
+    if checkpoint.every.is_absent() {
+        problems.push(
+            Diagnostic::new(
+                &T0463,
+                checkpoint.span,
+                "the manifest does not say how often a checkpoint is written",
+            )
+            .label(spot.span, "an interruption loses what was done since the last one")
+            .help("add `every=\"200 steps\"`, or `every=\"optimal\"`, and give it to the script")
+            .note("the plan can then tell what an interruption costs"),
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! Credentials in the file: by their form, by the name that they go under, or by looking random.
+
+use crate::Context;
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_catalog::credentials::{self, Named};
+use trainc_diag::declare_code;
+use trainc_diag::source::{SourceId, Span};
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Pair, Plan, Raw, Scalar};
+
+declare_code!(T0252, "credential-in-manifest", Error, "what looks like a credential");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0252];
+
+/// Every value that reaches the container, the request or a registry of code.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let mut judge = Judge { context, problems };
+    judge.pairs(&job.tags);
+    if let Some(parallel) = &job.parallel {
+        judge.variables(&parallel.mpi_env);
+        judge.field(&parallel.mpi_options, "mpi-options", parallel.span);
+    }
+    if let Some(program) = &job.program {
+        judge.variables(&program.environment);
+        for h in &program.hyperparameters {
+            if let Some(val) = h.value.val()
+                && let Scalar::Text(text) = &val.value
+            {
+                judge.variable(&h.name, text, val.span_or(h.name_span));
+            }
+        }
+        for field in [&program.git, &program.branch, &program.dir, &program.s3, &program.upload] {
+            judge.field(field, "git", program.span);
+        }
+        for word in program.entrypoint.iter().chain(&program.arguments) {
+            judge.value("arguments", &word.value, word.span_or(program.span));
+        }
+        for metric in &program.metrics {
+            judge.field(&metric.regex, "metric", metric.name_span);
+        }
+    }
+    for member in &job.request {
+        judge.raw(&member.name, &member.value);
+    }
+    if let Some(debugger) = &job.debugger {
+        judge.pairs(&debugger.parameters);
+    }
+    elsewhere(context, problems);
+}
+
+/// What a form gives away wherever it stands: in a comment, in a node that is commented out, in an address.
+fn elsewhere(context: &Context, problems: &mut Problems) {
+    for source in sources(context.plan) {
+        let Some(text) = context.sources.get(source).map(|source| &source.text) else { continue };
+        if credentials::find(text).is_none() {
+            continue;
+        }
+        for (start, end, what) in credentials::places(text) {
+            let span = Span::new(source, start, end);
+            let is_said = problems.iter().any(|problem| {
+                problem.code == &T0252
+                    && problem.span.source == source
+                    && problem.span.start <= span.start
+                    && span.end <= problem.span.end
+            });
+            if !is_said {
+                problems.push(
+                    Diagnostic::new(
+                        &T0252,
+                        span,
+                        format!("what stands here looks like a credential: {what}"),
+                    )
+                    .secret()
+                    .help("take it out: in comments and names, too, everybody reads it who reads the file")
+                    .note("whoever reads the file has it; it counts as leaked, so make a new one"),
+                );
+            }
+        }
+    }
+}
+
+/// The texts that the job's nodes stand in: its manifest, and the layers that give a node.
+fn sources(plan: &Plan) -> BTreeSet<SourceId> {
+    let job = &plan.job;
+    let mut spans: Vec<Span> = vec![job.span];
+    spans.extend(job.region.span());
+    spans.extend(job.model.as_ref().map(|node| node.span));
+    spans.extend(job.cluster.as_ref().map(|node| node.span));
+    spans.extend(job.parallel.as_ref().map(|node| node.span));
+    spans.extend(job.train.span);
+    spans.extend(job.program.as_ref().map(|node| node.span));
+    spans.extend(job.image.as_ref().map(|node| node.span));
+    spans.extend(job.role.as_ref().map(|node| node.span));
+    spans.extend(job.overrides.iter().flat_map(|change| [change.from, change.by]));
+    spans.extend(super::s3_uris::all(plan).into_iter().map(|(_, span, _)| span));
+    spans.into_iter().map(|span| span.source).collect()
+}
+
+struct Judge<'a, 'b> {
+    context: &'a Context<'b>,
+    problems: &'a mut Problems,
+}
+
+impl Judge<'_, '_> {
+    fn pairs(&mut self, pairs: &[Pair]) {
+        for pair in pairs {
+            if let Some(val) = pair.value.val() {
+                self.value(&pair.key, &val.value, val.span_or(pair.key_span));
+            }
+        }
+    }
+
+    /// Variables of the container, each of which has a name of its own.
+    fn variables(&mut self, pairs: &[Pair]) {
+        for pair in pairs {
+            if let Some(val) = pair.value.val() {
+                self.variable(&pair.key, &val.value, val.span_or(pair.key_span));
+            }
+        }
+    }
+
+    fn variable(&mut self, name: &str, text: &str, span: Span) {
+        self.judge(name, text, span, || is_hexadecimal(name, text).then_some(HEXADECIMAL));
+    }
+
+    fn field(&mut self, field: &trainc_ir::Field<String>, name: &str, fallback: Span) {
+        if let Some(val) = field.val() {
+            self.value(name, &val.value, val.span_or(fallback));
+        }
+    }
+
+    fn raw(&mut self, name: &str, value: &Raw) {
+        match value {
+            Raw::Scalar(one) => {
+                if let Scalar::Text(text) = &one.value {
+                    self.value(name, text, one.span);
+                }
+            }
+            Raw::List(items) => items.iter().for_each(|item| self.raw(name, item)),
+            Raw::Object(members) => members.iter().for_each(|member| self.raw(&member.name, &member.value)),
+        }
+    }
+
+    fn value(&mut self, name: &str, text: &str, span: Span) {
+        self.judge(name, text, span, || None);
+    }
+
+    /// Judges a value by its form, its name and its looks, and by what more is asked of its place.
+    fn judge(&mut self, name: &str, text: &str, span: Span, more: impl FnOnce() -> Option<&'static str>) {
+        // What a placeholder gave is the plan's, not a secret: a digest looks random too.
+        if self.context.sources.slice(span).contains("{{") && credentials::find(text).is_none() {
+            return;
+        }
+        let Some(what) = credentials::find(text)
+            .or_else(|| by_name(name, text))
+            .or_else(|| looks_random(text).then_some("a random string, as keys are"))
+            .or_else(more)
+        else {
+            return;
+        };
+        let url = text.contains("://");
+        let region = self.context.plan.region.as_ref().map_or("REGION", |region| region.name.as_str());
+        let variable: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect();
+        let is_tag =
+            self.context.plan.job.tags.iter().any(|tag| tag.key == name && tag.value.span() == Some(span));
+        let help = if is_tag {
+            "remove it: a tag is read by everyone who may list resources, and the container never sees it"
+                .to_owned()
+        } else if url {
+            "take it out of the URL; git finds credentials in its own helper, and a program in a variable from `secret`".to_owned()
+        } else {
+            format!(
+                "store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME-xxxxxx\"`"
+            )
+        };
+        // The value itself stands in no message: messages end up in logs.
+        let diagnostic =
+            Diagnostic::new(&T0252, span, format!("the value of `{name}` looks like a credential: {what}"))
+                .secret()
+                .help(help)
+                .note("whoever reads the file, the request (DescribeTrainingJob) or the log reads it; it counts as leaked, so make a new one");
+        self.problems.push(if what == HEXADECIMAL {
+            diagnostic.note(format!(
+                "if it is a digest or an id, a name that says so passes: `{name}_SHA`, `{name}_ID`"
+            ))
+        } else {
+            diagnostic
+        });
+    }
+}
+
+/// A value under a name that says what it is.
+fn by_name(name: &str, text: &str) -> Option<&'static str> {
+    let kind = credentials::named(name).filter(|kind| *kind != Named::Digest)?;
+    let harmless = text.is_empty()
+        || text.starts_with(['/', '.', '<', '$', '~'])
+        || text.contains("://")
+        || text.starts_with("arn:")
+        || text.contains(' ')
+        || matches!(text.to_lowercase().as_str(), "true" | "false" | "none" | "null" | "0" | "1");
+    if harmless {
+        return None;
+    }
+    if kind == Named::Password {
+        return Some("a password");
+    }
+    let long = text.len() >= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=_-.~".contains(&b));
+    let mixed = text.bytes().any(|b| b.is_ascii_digit()) && text.bytes().any(|b| b.is_ascii_alphabetic());
+    (long && mixed && entropy(text) > 3.0).then_some("a key or token, by its name")
+}
+
+/// A run of at least 24 letters and digits, mixed as no word is: what a generator makes.
+///
+/// Random letters and digits change their class (case, digit) at 62 of 100 places, words in camel case at fewer than
+/// 40; hexadecimal digests have one case only and pass. Generators also make signs, and people cut keys into groups:
+/// the same is asked of what is left without them, of which at least half must change, as names of models and runs are
+/// cut into short parts as well (35 of 100 in the worst that we have seen).
+fn looks_random(text: &str) -> bool {
+    if text.contains("://") || text.starts_with(['/', '.']) || text.starts_with("arn:") {
+        return false;
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
+    let joins = |c: char| c.is_ascii_alphanumeric() || "-_.~@!#$%^&*+/?".contains(c);
+    text.split(|c| !is_plain(c)).any(|run| is_mixed(run, 0.4))
+        || text.split(|c| !joins(c)).any(|run| {
+            let left: String = run.chars().filter(char::is_ascii_alphanumeric).collect();
+            is_mixed(&left, 0.5)
+        })
+}
+
+/// Whether a run is long, of both cases and digits, and changes between them at so large a part of its places.
+fn is_mixed(run: &str, least_changes: f64) -> bool {
+    let class = |b: u8| (b.is_ascii_lowercase(), b.is_ascii_uppercase(), b.is_ascii_digit());
+    let bytes = run.as_bytes();
+    let changes = bytes.windows(2).filter(|pair| matches!(pair, [a, b] if class(*a) != class(*b))).count();
+    bytes.len() >= 24
+        && bytes.iter().any(u8::is_ascii_lowercase)
+        && bytes.iter().any(u8::is_ascii_uppercase)
+        && bytes.iter().any(u8::is_ascii_digit)
+        && changes as f64 >= bytes.len() as f64 * least_changes
+        && entropy(run) >= 3.8
+}
+
+const HEXADECIMAL: &str = "random hexadecimal digits, as keys are";
+
+/// A value of nothing but hexadecimal digits, as long as a key (32, 40 or 64 of them, and what is between), under a name
+/// that does not say that it is a digest or an id: a commit looks the same.
+fn is_hexadecimal(name: &str, text: &str) -> bool {
+    (32..=64).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_hexdigit())
+        && text.bytes().any(|b| b.is_ascii_digit())
+        && text.bytes().any(|b| b.is_ascii_alphabetic())
+        && entropy(text) >= 3.0
+        && credentials::named(name) != Some(Named::Digest)
+}
+
+/// Shannon entropy of the characters, in bits per character.
+fn entropy(text: &str) -> f64 {
+    let mut counts: BTreeMap<char, u32> = BTreeMap::new();
+    for c in text.chars() {
+        *counts.entry(c).or_default() += 1;
+    }
+    let n = text.chars().count() as f64;
+    counts.values().map(|count| f64::from(*count) / n).map(|p| -p * p.log2()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_strings_and_ordinary_ones() {
+        for random in ["wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "Zm9vYmFyQmF6UXV4MTIzNDU2Nzg5MEFCQ0RFRg"] {
+            assert!(looks_random(random), "{random}");
+        }
+        for fine in [
+            "togethercomputer/GPT-NeoXT-Chat-Base-20B",
+            "s3://bucket/AbCd1234EfGh5678IjKl9012/",
+            "/opt/ml/input/data/train/checkpointdir-job2",
+            "0123456789abcdef0123456789abcdef01234567",
+            "bert-large-uncased-whole-word-masking",
+            "GPTNeoXLayer,GPTNeoXForCausalLMHead2Layer3",
+            "query_key_value,dense,dense_h_to_4h,dense_4h_to_h",
+            "arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf",
+            "6F9619FF-8B86-D011-B42D-00CF4FC964FF",
+            "meta-llama/Llama-3.1-8B-Instruct",
+            "openai/clip-ViT-L-14-336px-RN50x64-B32",
+            "run-2026-01-05T12-30-45Z-a100x8-BF16",
+            "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04",
+            "loss=([0-9.eE+-]+) lr=([0-9.eE+-]+) step=([0-9]+)",
+            "q4_K_M-8B-Qwen2.5-1M-GGUF-IQ3_XXS-v0.3",
+            "NCCL_ALGO=Ring,NCCL_PROTO=LL128,FI_EFA_USE_DEVICE_RDMA=1",
+        ] {
+            assert!(!looks_random(fine), "{fine}");
+        }
+        for random in ["Xk9vQ2mZ7pLw@4RtY8uBn3CsD6fGh1JaE", "Xk9v-Q2mZ-7pLw-4RtY-8uBn-3CsD-6fGh"] {
+            assert!(looks_random(random), "{random}");
+        }
+    }
+
+    #[test]
+    fn hexadecimal_digits_by_the_name() {
+        let (md5, sha1) = ("9e107d9d372bb6826bd81d3542a419d6", "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12");
+        for name in ["FOO", "WANDB", "datadog", "secret_value"] {
+            assert!(is_hexadecimal(name, md5) && is_hexadecimal(name, sha1), "{name}");
+        }
+        for name in
+            ["COMMIT", "GIT_SHA", "WANDB_RUN_ID", "model-revision", "data.md5", "RUN_UUID", "DATA_SHA256"]
+        {
+            assert!(!is_hexadecimal(name, md5) && !is_hexadecimal(name, sha1), "{name}");
+        }
+        for fine in ["9e107d9d", "20261122173600000000000000000000", "6f9619ff-8b86-d011-b42d-00cf4fc964ff"] {
+            assert!(!is_hexadecimal("FOO", fine), "{fine}");
+        }
+    }
+
+    #[test]
+    fn names_tell() {
+        assert!(by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some());
+        for short in ["hunter2", "a", "12", "x=y"] {
+            assert!(by_name("db-password", short).is_some(), "{short}");
+            assert!(by_name("passphrase", short).is_some(), "{short}");
+        }
+        for (name, fine) in [
+            ("pad_token", "<pad>"),
+            ("max_tokens", "20000000000000000"),
+            ("token_file", "tokens12345678901"),
+            ("key", "short"),
+            ("use_auth_token", "true"),
+            ("label_key", "label"),
+            ("hf_token", "/run/secrets/token12345"),
+        ] {
+            assert!(by_name(name, fine).is_none(), "{name}");
+        }
+    }
+}

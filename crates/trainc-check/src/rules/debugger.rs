@@ -1,0 +1,111 @@
+//! Debugger and profiler: where they do not work, and how often they may look.
+
+use crate::Context;
+use trainc_catalog::shapes;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_emit::takes_debugger;
+use trainc_ir::{Engine, Raw};
+
+declare_code!(T0434, "debugger-left-out", Warning, "a debugger that the engine does not work with");
+declare_code!(
+    T0435,
+    "debugger-with-checkpoints",
+    Warning,
+    "a debugger beside local checkpoints on several ranks"
+);
+declare_code!(T0309, "debugger-costs", Note, "rules of a debugger or a profiler are paid for beside the job");
+declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the service does not take");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0434, &T0435, &T0449, &T0309];
+
+/// `debugger` and `profiler`.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    costs(context, problems);
+    if let Some(debugger) = &job.debugger {
+        let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+        let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1)
+            && engine != Some(Engine::None);
+        let several =
+            job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).is_some_and(|nodes| nodes > 1);
+        if !takes_debugger(context.plan) {
+            problems.push(
+                Diagnostic::new(&T0434, debugger.span, "the request leaves `debugger` out: it does not work with model parallelism")
+                    .help("remove `debugger`")
+                    .note("its hook breaks partitioned modules (https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-considerations.html)"),
+            );
+        } else if let Some(checkpoint) = job
+            .checkpoint
+            .as_ref()
+            .filter(|c| !c.s3.is_absent() && !c.local.is_absent() && (distributed || several))
+        {
+            problems.push(
+                Diagnostic::new(&T0435, debugger.span, "a debugger beside checkpoints with a `local` path, on several ranks")
+                    .label(checkpoint.local.span().unwrap_or(checkpoint.span), "the local path")
+                    .help("remove `debugger`, or `local=`")
+                    .note("the SageMaker SDK turns the hook off in this case (PyPI sagemaker 2.257.7, `estimator.py`)"),
+            );
+        }
+    }
+    let Some(interval) = job.profiler.as_ref().and_then(|profiler| profiler.interval_milliseconds.val())
+    else {
+        return;
+    };
+    let known = shapes::enum_values("ProfilingIntervalInMilliseconds");
+    if known.is_empty() || known.contains(&interval.value.to_string()) {
+        return;
+    }
+    let Some(span) = interval.origin.span() else { return };
+    let near = known
+        .iter()
+        .filter_map(|word| word.parse::<u64>().ok())
+        .min_by_key(|n| n.abs_diff(interval.value))
+        .unwrap_or(500);
+    problems.push(
+        Diagnostic::new(
+            &T0449,
+            span,
+            format!(
+                "an interval of {} ms; the profiler takes {} ms",
+                interval.value,
+                text::list(known, "or")
+            ),
+        )
+        .help(format!("write `interval=\"{near}ms\"`"))
+        .fix(span, format!("\"{near}ms\""))
+        .note("`ProfilingIntervalInMilliseconds`, botocore's model of ProfilerConfig"),
+    );
+}
+
+/// Rules run as processing jobs beside the training job. What debugger and profiler write themselves is little.
+fn costs(context: &Context, problems: &mut Problems) {
+    if !context.plan.deployable {
+        return;
+    }
+    for raw in &context.plan.job.request {
+        let Raw::List(rules) = &raw.value else { continue };
+        let count = rules.len() as u64;
+        if count == 0
+            || !matches!(raw.name.as_str(), "DebugRuleConfigurations" | "ProfilerRuleConfigurations")
+        {
+            continue;
+        }
+        problems.push(
+            Diagnostic::new(
+                &T0309,
+                raw.span,
+                format!(
+                    "`{}` starts {} beside the job, paid for on instances of {}",
+                    raw.name,
+                    text::count(count, "rule job"),
+                    if count == 1 { "its own" } else { "their own" }
+                ),
+            )
+            .note("a rule runs in a container of its own as long as the training job does (AWS developer guide, train-debugger)")
+            .fact("rules", count),
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! Degrees by themselves: powers of two, models too small to split, tensor groups across nodes.
+
+use super::{instead, torchrun};
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
+use trainc_predict::{Layout, Order, Sharding, System};
+
+declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is no power of two");
+declare_code!(T0389, "small-model-split", Warning, "a model under 1 billion parameters sharded or split");
+declare_code!(T0390, "tensor-across-nodes", Warning, "a tensor group across nodes");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0386, &T0389, &T0390];
+
+/// Below this a model's states fit one GPU, and copies are faster than shards (AWS blog on sharded data parallelism,
+/// 2022, best practices).
+const SMALL_PARAMETERS: u64 = 1_000_000_000;
+/// Bytes of weight, gradient and AdamW state per parameter in the usual mixed precision (ZeRO paper, 2+2+12).
+const STATE_BYTES: u64 = 16;
+
+/// Looks at engines with degrees of their own.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
+    if !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) || torchrun::refuses_engine(plan) {
+        return;
+    }
+    powers(plan, parallel, mesh, problems);
+    small(context, parallel, mesh, problems);
+    across(context, parallel, mesh, problems);
+}
+
+fn named(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
+    [
+        ("shard-degree", &mesh.shard_degree),
+        ("tensor-degree", &mesh.tensor_degree),
+        ("pipeline-degree", &mesh.pipeline_degree),
+        ("context-degree", &mesh.context_degree),
+        ("expert-degree", &mesh.expert_degree),
+    ]
+}
+
+fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    for (name, degree) in named(mesh) {
+        if degree.value.is_power_of_two() || degree.value == 0 {
+            continue;
+        }
+        // A group that ends inside a node is the worse mistake: T0388.
+        if name == "shard-degree" && super::shard_group::is_misaligned(mesh) {
+            continue;
+        }
+        let sharded = name == "shard-degree";
+        let least = if sharded { super::shard_group::least_nodes(plan, mesh) } else { 0 };
+        let others = if sharded { mesh.tensor_degree.value * mesh.pipeline_degree.value } else { 1 };
+        // So is a group that is too small: T0385, whose help is a power of two.
+        if degree.value * others < least * mesh.gpus_per_node {
+            continue;
+        }
+        let below = 1_u64 << degree.value.ilog2();
+        let mut diagnostic = Diagnostic::new(
+            &T0386,
+            degree.span_or(parallel.span),
+            format!("`{name}` {} is no power of two", degree.value),
+        )
+        .note("layers, heads and buffers are powers of two times a small number, and hierarchical collectives halve groups (judgement of the trade)")
+        .fact("degree", degree.value);
+        let above = below.saturating_mul(2);
+        let fits: Vec<String> = [below, above]
+            .into_iter()
+            .filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n))
+            // No degree that the rule of nodes per parameter would call too small next.
+            .filter(|n| n * others >= least * mesh.gpus_per_node)
+            .map(|n| format!("`{name} {n}`"))
+            .collect();
+        diagnostic = match degree.origin.span() {
+            Some(_) if !fits.is_empty() => diagnostic.help(format!("write {}", text::list(&fits, "or"))),
+            Some(_) if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
+                diagnostic.help(format!("write `nodes={}` and `{name} {above}`", next_nodes(mesh.nodes)))
+            }
+            Some(_) => diagnostic.help(format!(
+                "{below} and {above} do not divide the world size {}; take a power of two of nodes",
+                mesh.world_size
+            )),
+            None if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
+                diagnostic.help(format!("write `nodes={}`", next_nodes(mesh.nodes)))
+            }
+            None => diagnostic.help("take a power of two of nodes, or write the degree"),
+        };
+        diagnostic = match degree.origin.span() {
+            Some(_) => diagnostic,
+            None => diagnostic.note(format!(
+                "`{name}` was not written: it is {}",
+                trainc_plan::plan::origin_words(&degree.origin)
+            )),
+        };
+        problems.push(diagnostic);
+    }
+}
+
+/// The next power of two, or where the language takes no such number of nodes the one below.
+fn next_nodes(nodes: u64) -> u64 {
+    /// The most that `cluster nodes=` takes.
+    const MOST: u64 = 1_000_000;
+    let next = nodes.checked_next_power_of_two().unwrap_or(u64::MAX);
+    if next <= MOST { next } else { 1 << nodes.clamp(1, MOST).ilog2() }
+}
+
+fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(model) = &plan.model else { return };
+    let parameters = model.parameters.value;
+    let split: Vec<(&str, &Val<u64>)> =
+        named(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
+    let Some((name, first)) = split.first() else { return };
+    // Ranks without GPUs are processes of one machine: there is no card on which a copy would fit.
+    let has_gpus = plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_some());
+    if parameters >= SMALL_PARAMETERS || !has_gpus {
+        return;
+    }
+    // A card that the states alone fill half is reason enough to shard.
+    let states = parameters.saturating_mul(STATE_BYTES);
+    if plan
+        .machine
+        .as_ref()
+        .and_then(|machine| machine.gpu_memory_bytes)
+        .is_some_and(|card| states > card / 2)
+    {
+        return;
+    }
+    // Of tensor and pipeline ranks a copy would read other data: that is another batch.
+    let sharded_alone = mesh.tensor_degree.value == 1 && mesh.pipeline_degree.value == 1;
+    let judged = sharded_alone.then(|| instead::judged(context, copies));
+    let in_vain = judged.as_ref().and_then(|judged| judged.in_vain);
+    let gain = if in_vain.is_some() { "" } else { ": copies would be faster" };
+    let diagnostic =
+        Diagnostic::new(
+            &T0389,
+            first.span_or(parallel.span),
+            format!("`{}` has {} parameters, and `{name}` {} splits it{gain}", model.name, text::group(parameters), first.value),
+        )
+        .help(if parallel.engine.get() == Some(Engine::Worker) {
+            "write `shard-degree 1`".to_owned()
+        } else {
+            let without = not_of_ddp(parallel);
+            let without = if without.is_empty() {
+                String::new()
+            } else {
+                format!(", without {}", text::ticked(&without, "and"))
+            };
+            format!("write `parallel engine=\"ddp\" launcher=\"torchrun\"`{without}")
+        })
+        .note(format!(
+            "under 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and a split only adds traffic",
+            text::group(parameters),
+            text::bytes(states)
+        ))
+        .fact("parameters", parameters);
+    let said = match in_vain {
+        Some(why) => Some(why.words().to_owned()),
+        None => judged.and_then(|judged| judged.bill),
+    };
+    problems.push(said.into_iter().fold(diagnostic, Diagnostic::note));
+}
+
+/// The layout with a copy of the model on each rank of its shard groups.
+fn copies(layout: &mut Layout) {
+    if layout.system != System::Worker {
+        layout.system = System::Ddp;
+        layout.sharding = Sharding::None;
+    }
+    layout.degrees.replicas *= layout.degrees.shard;
+    layout.degrees.shard = 1.0;
+}
+
+/// Children of `parallel` as written that engine `ddp` under torchrun does not take, by their names.
+fn not_of_ddp(parallel: &Parallel) -> Vec<&'static str> {
+    let own = [
+        ("strategy", !parallel.strategy.is_absent()),
+        ("shard-degree", !parallel.shard_degree.is_absent()),
+        ("tensor-degree", !parallel.tensor_degree.is_absent()),
+        ("pipeline-degree", !parallel.pipeline_degree.is_absent()),
+        ("context-degree", !parallel.context_degree.is_absent()),
+        ("expert-degree", !parallel.expert_degree.is_absent()),
+        ("wrap", !parallel.wrap.is_absent()),
+        ("placement", !parallel.placement.is_absent()),
+        (
+            "offload-activations",
+            !parallel.offload_activations.is_absent() || !parallel.offload_horizon.is_absent(),
+        ),
+        ("prescaled-batch", !parallel.prescaled_batch.is_absent()),
+        ("shard-optimizer-state", !parallel.shard_optimizer_state.is_absent()),
+        ("processes", !parallel.processes.is_absent()),
+        ("mpi-env", !parallel.mpi_env.is_empty()),
+        ("mpi-options", !parallel.mpi_options.is_absent()),
+    ];
+    // What passes through is of one engine each, and `ddp` has none.
+    let options = parallel.options.iter().map(|option| option.name);
+    own.into_iter().filter(|(_, written)| *written).map(|(name, _)| name).chain(options).collect()
+}
+
+fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    let nodes = mesh.nodes_of_group(Axis::Tensor);
+    if nodes <= 1 {
+        return;
+    }
+    let degree = &mesh.tensor_degree;
+    // Ranks lie on the GPUs that have a process.
+    let per_node = mesh.ranks_per_node();
+    let inside = trainc_plan::plan::divisors::divisors(per_node)
+        .into_iter()
+        .filter(|d| *d <= degree.value)
+        .max()
+        .unwrap_or(1);
+    let mut diagnostic = Diagnostic::new(
+        &T0390,
+        degree.span_or(parallel.span),
+        format!("each tensor group of {} lies on {}", text::count(degree.value, "GPU"), text::count(nodes, "node")),
+    )
+    .note("every layer exchanges its activations four times per pass: NVLink carries that, the network does not (Megatron-LM, SC21)")
+    .fact("nodes", nodes)
+    .fact("gpus_per_node", mesh.gpus_per_node);
+    let must_change = super::divisibility::tensor_must_change(context.plan, mesh);
+    diagnostic = if let Some(common) = must_change {
+        // The model wants another degree (T0391): the two say the same.
+        let best =
+            trainc_plan::plan::divisors::divisors(common).into_iter().filter(|d| *d <= degree.value).max();
+        match best.filter(|best| *best > 1) {
+            Some(best) => diagnostic.help(format!(
+                "write `tensor-degree {best}`, and a `pipeline-degree` or `shard-degree` for the rest"
+            )),
+            None => diagnostic.help(super::divisibility::NO_TENSOR_DEGREE),
+        }
+    } else if per_node < mesh.gpus_per_node
+        && mesh.gpus_per_node.is_multiple_of(degree.value)
+        && !parallel.processes.is_absent()
+    {
+        diagnostic
+            .help(format!("remove `processes`, or write `tensor-degree {inside}`"))
+            .fact("ranks_per_node", per_node)
+    } else if per_node.is_multiple_of(degree.value) {
+        let bill = instead::compared(context, |layout| layout.order = Order::CLUSTER);
+        let diagnostic =
+            diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node");
+        bill.into_iter().fold(diagnostic, Diagnostic::note)
+    } else {
+        diagnostic.help(format!(
+            "write `tensor-degree {inside}`, and a `pipeline-degree` or `shard-degree` for the rest"
+        ))
+    };
+    if let Some(span) = parallel.placement.span() {
+        diagnostic = diagnostic.label(span, "the placement");
+    }
+    if let Some(waits) = instead::waits(context, |speed| speed.communication.tensor) {
+        diagnostic = diagnostic.note(format!("predicted: the exchange takes {waits}"));
+    }
+    problems.push(diagnostic);
+}

@@ -1,0 +1,233 @@
+//! How long the service lets a job run, wait and keep its instances.
+
+use crate::Context;
+use trainc_catalog::quotas::Usage;
+use trainc_catalog::{instances, limits, quotas, shapes};
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Cluster, Val};
+
+declare_code!(T0421, "duration-limit", Error, "a duration that the service does not take");
+declare_code!(T0422, "run-time-quota", Note, "a longest run above the default quota");
+declare_code!(
+    T0423,
+    "max-pending-without-accelerator",
+    Error,
+    "`max-pending` on an instance type without accelerators"
+);
+declare_code!(T0307, "retries-in-max-run", Note, "`max-run` covers all attempts of a job that is retried");
+declare_code!(
+    T0308,
+    "warm-pool-match",
+    Note,
+    "what a job must have in common with the warm pool that it takes"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];
+
+/// Where `max-run` is sent.
+const MAX_RUN: &str = "StoppingCondition.MaxRuntimeInSeconds";
+/// Where `warm-pool` is sent.
+pub(super) const WARM_POOL: &str = "ResourceConfig.KeepAlivePeriodInSeconds";
+
+/// An `integer` without a bound of its own has 32 bits (Smithy 2.0, "Simple types").
+const MOST_OF_INTEGER: f64 = i32::MAX as f64;
+
+/// Whether the service takes a number in a member of its request. What it does not take has been said, and nothing
+/// follows from it.
+pub(super) fn takes(member: &str, value: u64) -> bool {
+    let value = value as f64;
+    let shape = shapes::member("CreateTrainingJob", member);
+    let within = shape.is_none_or(|shape| {
+        shape.min.is_none_or(|min| value >= min) && shape.max.is_none_or(|max| value <= max)
+    });
+    within && value <= MOST_OF_INTEGER
+}
+
+/// Whether the service lets a job run so long.
+fn runs_so_long(seconds: u64) -> bool {
+    let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
+    takes(MAX_RUN, seconds) && longest.is_none_or(|longest| seconds as f64 <= longest)
+}
+
+/// `max-run`, where the service takes it: what it does not take has been said, and nothing follows from it.
+pub(super) fn longest_run(cluster: &Cluster) -> Option<&Val<u64>> {
+    cluster.max_run_seconds.val().filter(|run| runs_so_long(run.value))
+}
+
+/// The durations of `cluster`.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(cluster) = &plan.job.cluster else { return };
+    if !plan.deployable {
+        return;
+    }
+    let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
+    let wait = cluster.spot.as_ref().map(|spot| &spot.max_wait_seconds);
+    let fields = [
+        ("max-run", Some(&cluster.max_run_seconds), MAX_RUN, longest),
+        ("max-wait", wait, "StoppingCondition.MaxWaitTimeInSeconds", None),
+        (
+            "max-pending",
+            Some(&cluster.max_pending_seconds),
+            "StoppingCondition.MaxPendingTimeInSeconds",
+            None,
+        ),
+        ("warm-pool", Some(&cluster.warm_pool_seconds), WARM_POOL, None),
+    ];
+    for (name, field, member, documented) in fields {
+        let Some(val) = field.and_then(|field| field.val()) else { continue };
+        let Some(shape) = shapes::member("CreateTrainingJob", member) else { continue };
+        let (min, max) = (shape.min.unwrap_or(0.0), shape.max.or(documented));
+        let seconds = val.value as f64;
+        if seconds >= min && seconds <= max.unwrap_or(MOST_OF_INTEGER) {
+            continue;
+        }
+        // That it is less than `max-run` says more.
+        if name == "max-wait" && longest_run(cluster).is_some_and(|run| val.value < run.value) {
+            continue;
+        }
+        let near = if seconds < min { min } else { max.unwrap_or(MOST_OF_INTEGER) };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "bounds of the service are small and positive"
+        )]
+        let words = |seconds: f64| text::duration(seconds as u64);
+        let bounds = match max {
+            Some(max) => format!("{} to {}", words(min), words(max)),
+            None if seconds < min => format!("{} or more", words(min)),
+            None => "at most 2,147,483,647 s".to_owned(),
+        };
+        let literal = words(near);
+        let span = val.span_or(cluster.span);
+        let diagnostic = Diagnostic::new(
+            &T0421,
+            span,
+            format!("`{name}` is {}; SageMaker takes {bounds}", text::duration(val.value)),
+        )
+        .note(format!("`{member}`, botocore's model of CreateTrainingJob"))
+        .fact("seconds", val.value);
+        problems.push(if literal.contains(' ') {
+            diagnostic
+        } else {
+            diagnostic
+                .help(format!("write `{name}{}\"{literal}\"`", if name == "max-wait" { "=" } else { " " }))
+                .fix(span, format!("\"{literal}\""))
+        });
+    }
+    if let (Some(run), Some(quota)) = (longest_run(cluster), quotas::general("longest-run-time"))
+        && let Some(default) = quota.default.filter(|default| run.value > *default)
+    {
+        problems.push(
+            Diagnostic::new(
+                &T0422,
+                run.span_or(cluster.span),
+                format!(
+                    "`max-run` is {}; a new account runs a job for {} at most",
+                    text::duration(run.value),
+                    text::duration(default)
+                ),
+            )
+            .note(format!(
+                "quota {} `{}` can be raised; only the account knows its value",
+                quota.code.as_deref().unwrap_or("without code"),
+                quota.name
+            ))
+            .note(in_all())
+            .fact("quota", quota.code.unwrap_or_default()),
+        );
+    }
+    retried(context, cluster, problems);
+    kept(context, cluster, problems);
+    if let (Some(pending), Some(instance)) = (cluster.max_pending_seconds.val(), cluster.instance.value())
+        && instances::get(instance).is_none()
+        && instances::instance_exists(instance)
+    {
+        problems.push(
+            Diagnostic::new(
+                &T0423,
+                pending.span_or(cluster.span),
+                format!("`max-pending` is for types with accelerators; `{instance}` has none"),
+            )
+            .help("remove `max-pending`")
+            .note("`StoppingCondition.MaxPendingTimeInSeconds`, botocore's model of CreateTrainingJob"),
+        );
+    }
+}
+
+/// The limit over a job's whole life, with its source.
+fn in_all() -> String {
+    limits::get("job.total-days").map_or_else(String::new, |limit| {
+        format!(
+            "a job has {} {} in all, {} ({})",
+            limit.value, limit.unit, limit.statement, limit.provenance.source
+        )
+    })
+}
+
+/// Retries take from the time of the run.
+fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
+    let taken = |retries: u64| retries > 0 && takes("RetryStrategy.MaximumRetryAttempts", retries);
+    let Some(retry) = cluster.retry.val().filter(|retry| taken(retry.value)) else { return };
+    let Some(run) = longest_run(cluster) else { return };
+    let mut diagnostic = Diagnostic::new(
+        &T0307,
+        retry.span_or(cluster.span),
+        format!(
+            "`max-run` of {} is for the run and its {} together",
+            text::duration(run.value),
+            if retry.value == 1 {
+                "retry".to_owned()
+            } else {
+                format!("{} retries", text::group(retry.value))
+            }
+        ),
+    );
+    if let Some(span) = run.origin.span() {
+        diagnostic = diagnostic.label(span, "the time of all attempts");
+    }
+    if let Some((_, predicted)) = super::predicted_cost::predicted(context) {
+        diagnostic =
+            diagnostic.note(format!("one run is predicted to take {}", text::about(predicted.seconds)));
+    }
+    problems.push(diagnostic.note(in_all()).fact("max_run_seconds", run.value));
+}
+
+/// A pool that no job can take is paid for nothing.
+fn kept(context: &Context, cluster: &Cluster, problems: &mut Problems) {
+    let taken = |seconds: u64| seconds > 0 && takes(WARM_POOL, seconds);
+    let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value)) else { return };
+    let mut diagnostic = Diagnostic::new(
+        &T0308,
+        pool.span_or(cluster.span),
+        "only a job with the same role, instances, volume and network settings takes the warm pool",
+    )
+    .note("compared are RoleArn, InstanceType, InstanceCount, VolumeSizeInGB, VolumeKmsKeyId, VpcConfig, EnableNetworkIsolation and EnableInterContainerTrafficEncryption (AWS developer guide, train-warm-pools)");
+    if let Some(per_hour) = context.plan.usd_per_hour() {
+        let usd = per_hour * pool.value as f64 / 3600.0;
+        diagnostic = diagnostic
+            .note(format!("{} if no job takes it in {}", text::dollars(usd), text::duration(pool.value)))
+            .fact("usd", usd);
+    }
+    if let Some(limit) = limits::get("job.warm-pool-life") {
+        diagnostic = diagnostic.note(format!(
+            "it lives {} {} at most, however often it is taken ({})",
+            limit.value, limit.unit, limit.provenance.source
+        ));
+    }
+    let quota = cluster.instance.value().and_then(|name| quotas::instance(name, Usage::WarmPool));
+    if let Some(quota) = quota {
+        let default = quota
+            .default
+            .map_or_else(|| "the default is not known".to_owned(), |default| format!("{default} by default"));
+        diagnostic = diagnostic.note(format!(
+            "quota {} `{}`: {default}",
+            quota.code.as_deref().unwrap_or("without code"),
+            quota.name
+        ));
+    }
+    problems.push(diagnostic);
+}

@@ -1,0 +1,135 @@
+//! The network between nodes: whether it is EFA, and whether the container turns it on.
+
+use super::{durations, instead, smddp, smp_image};
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_emit::{self as emit, Launcher};
+use trainc_ir::hardware::Instance;
+use trainc_ir::{Engine, Parallel, Plan};
+use trainc_predict::bills::at_most;
+
+declare_code!(T0397, "nodes-without-efa", Warning, "several nodes without EFA");
+declare_code!(T0398, "efa-environment", Warning, "EFA that the container does not turn on");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0397, &T0398];
+
+/// Ranks from which on jobs without the environment were seen to hang (aws/sagemaker-training-toolkit#240).
+const HANGING_RANKS: u64 = 256;
+
+/// Ranks on several nodes talk over the network in every step.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(instance), Some(mesh), Some(parallel)) = (&plan.instance, &plan.mesh, &plan.job.parallel)
+    else {
+        return;
+    };
+    // A type that the engine does not run on was refused: the network is no matter.
+    let refused = smddp::refuses_instance(plan) || smp_image::refuses_instance(plan);
+    if mesh.nodes <= 1 || mesh.engine == Engine::None || refused {
+        return;
+    }
+    let kind = plan.job.rank_instance();
+    let span = kind.and_then(|kind| kind.origin.span()).unwrap_or(parallel.span);
+    match instance.efa {
+        Some(false) => without(context, instance, mesh.nodes, span, problems),
+        Some(true) => environment(context, instance, parallel, span, problems),
+        None => {}
+    }
+}
+
+fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
+    let mut diagnostic = Diagnostic::new(
+        &T0397,
+        span,
+        format!(
+            "{} of `{}` without EFA: they exchange gradients over TCP{}",
+            text::count(nodes, "node"),
+            instance.name,
+            instance
+                .network_gbps
+                .map_or_else(String::new, |gbps| format!(" at {} Gbps each", text::short(gbps)))
+        ),
+    )
+    .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")
+    .note(format!(
+        "`trainc catalog -v instances {}` has where the figure is from, of {}",
+        instance.name, instance.provenance.date
+    ));
+    if let Some(gbps) = instance.network_gbps {
+        diagnostic = diagnostic.fact("network_gbps", gbps);
+        // What one all-reduce of the trained parameters moves in and out of a node at least: 2 × 2 B × N (n-1)/n.
+        if let Some(trained) = context.plan.model.as_ref().and_then(|model| model.trainable.as_ref()) {
+            let bytes = 4.0 * trained.value as f64 * (nodes - 1) as f64 / nodes as f64;
+            let seconds = bytes * 8.0 / (gbps * 1e9);
+            diagnostic = diagnostic
+                .note(format!(
+                    "one reduction of {} gradients in 16 bits takes {} s at that rate at best{}",
+                    text::group(trained.value),
+                    text::short(seconds),
+                    instead::of_steps(context, seconds).map_or_else(String::new, |usd| {
+                        format!(": {} of the run, where nothing hides it", text::dollars(usd))
+                    })
+                ))
+                .fact("reduction_seconds", seconds);
+        }
+    }
+    problems.push(diagnostic);
+}
+
+fn environment(
+    context: &Context,
+    instance: &Instance,
+    parallel: &Parallel,
+    span: Span,
+    problems: &mut Problems,
+) {
+    let plan = context.plan;
+    // The worker sets its own environment, and the toolkit's runner of SMDDP turns EFA on whatever the type.
+    let turned_on = matches!(emit::launcher(plan), Launcher::Smddp | Launcher::PytorchDdp);
+    if instance.toolkit_sets_nccl_efa_env || turned_on || parallel.engine.get() == Some(Engine::Worker) {
+        return;
+    }
+    let program = plan.job.program.as_ref();
+    let pairs = parallel.mpi_env.iter().chain(program.iter().flat_map(|program| &program.environment));
+    let set = pairs.map(|pair| pair.key.as_str()).any(|key| key == "FI_PROVIDER");
+    let by_options = parallel.mpi_options.value().is_some_and(|options| options.contains("FI_PROVIDER"));
+    if set || by_options {
+        return;
+    }
+    // Remote DMA between GPUs is a matter of the p family (EC2 user guide, EFA; from p4d on).
+    let rdma =
+        if instance.family().starts_with('p') { " FI_EFA_USE_DEVICE_RDMA=1 RDMAV_FORK_SAFE=1" } else { "" };
+    let diagnostic =
+        Diagnostic::new(
+            &T0398,
+            span,
+            format!("`{}` has EFA, and the training toolkit does not turn it on there: NCCL may fall back to TCP without a word", instance.name),
+        )
+        .help(format!("add `environment FI_PROVIDER=\"efa\"{rdma}` to `program`"))
+        .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)");
+    let notes = [at_stake(context), hanging(plan)];
+    problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));
+}
+
+/// What the network costs even at EFA's rate; how much slower TCP is was not measured.
+fn at_stake(context: &Context) -> Option<String> {
+    let waits = instead::waits(context, |speed| speed.parts.exposed_communication)?;
+    Some(format!("predicted at the rate of EFA: the GPUs wait {waits}; over TCP for longer"))
+}
+
+/// Of so many ranks that the run may hang: what it costs until the service stops it.
+fn hanging(plan: &Plan) -> Option<String> {
+    let ranks = plan.mesh.as_ref()?.ranks();
+    let limit = durations::longest_run(plan.job.cluster.as_ref()?)?.value;
+    let usd = at_most(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
+    Some(format!(
+        "a run of {} that hangs is paid for until `max-run` stops it: {} for {}",
+        text::count(ranks, "rank"),
+        text::dollars(usd),
+        text::duration(limit)
+    ))
+}

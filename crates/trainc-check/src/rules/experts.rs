@@ -1,0 +1,58 @@
+//! Expert parallelism: which models have experts, and how many.
+
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_plan::plan::divisors::near_divisors;
+
+declare_code!(
+    T0377,
+    "expert-degree-against-model",
+    Error,
+    "an expert degree that the model's experts do not allow"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0377];
+
+/// Each group of ranks holds as many experts of each layer as the next.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(parallel), Some(model)) = (&plan.job.parallel, &plan.model) else { return };
+    let (Some(degree), Some(architecture)) = (parallel.expert_degree.val(), &model.architecture) else {
+        return;
+    };
+    let experts = architecture.experts;
+    if degree.value <= 1 || (experts > 0 && experts.is_multiple_of(degree.value)) {
+        return;
+    }
+    let span = degree.span_or(parallel.span);
+    if experts == 0 {
+        problems.push(
+            Diagnostic::new(
+                &T0377,
+                span,
+                format!("`expert-degree` {} on `{}`, which has no experts", degree.value, model.name),
+            )
+            .help("remove `expert-degree`")
+            .note("SMP v2: expert parallelism is for mixture-of-experts models only"),
+        );
+        return;
+    }
+    let (below, above) = near_divisors(experts, degree.value);
+    let near: Vec<String> = [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
+    problems.push(
+        Diagnostic::new(
+            &T0377,
+            span,
+            format!(
+                "`expert-degree` {} does not divide the {} of each layer",
+                degree.value,
+                text::count(experts, "expert")
+            ),
+        )
+        .help(format!("write `expert-degree` {}", text::list(&near, "or")))
+        .fact("experts", experts),
+    );
+}

@@ -1,0 +1,138 @@
+//! Hyperparameters on their way to the script: the toolkit turns each into `--name value` and runs the line in a shell.
+
+use super::limits::spelling;
+use crate::Context;
+use std::collections::BTreeMap;
+use trainc_catalog::reserved::{self, Kind};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_emit::is_plain;
+use trainc_ir::{Engine, Hyperparameter, Scalar};
+
+declare_code!(T0404, "value-not-carried", Error, "a value that does not survive the way to the script");
+declare_code!(T0405, "hyperparameter-name", Error, "a name that the container's shell would break");
+declare_code!(T0406, "reserved-hyperparameter", Error, "a hyperparameter that something else sets");
+declare_code!(T0266, "look-alike-hyperparameters", Warning, "two names that differ only by `-` and `_`");
+declare_code!(T0267, "null-hyperparameter", Warning, "a null that the script receives as a word");
+declare_code!(T0268, "one-letter-hyperparameter", Note, "a one-letter name, which gets a single dash");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T0268];
+
+/// Names and values, where the training toolkit hands them over; a container with its own entry point reads a file.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(program) = &plan.job.program else { return };
+    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let toolkit = program.entrypoint.is_empty() && plan.deployable && engine != Some(Engine::Worker);
+    for pair in &program.environment {
+        let null = pair.value.val().filter(|val| {
+            val.value.is_empty()
+                && val.origin.span().is_some_and(|span| context.sources.slice(span) == "#null")
+        });
+        if let Some(value) = null {
+            problems.push(
+                Diagnostic::new(
+                    &T0267,
+                    value.span_or(pair.key_span),
+                    format!("variable `{}` is there and empty: `#null` has no text", pair.key),
+                )
+                .help("leave the variable out, or write `\"\"`"),
+            );
+        }
+        if let Some(value) = pair.value.val().filter(|val| val.value.contains('\0')) {
+            problems.push(not_carried(
+                value.span_or(pair.key_span),
+                &format!("environment variable `{}`", pair.key),
+                "a NUL character",
+            ));
+        }
+    }
+    let mut seen: BTreeMap<String, &Hyperparameter> = BTreeMap::new();
+    for h in &program.hyperparameters {
+        value(h, problems);
+        if !toolkit {
+            continue;
+        }
+        name(h, problems);
+        if let Some(first) = seen.insert(h.name.replace('-', "_"), h) {
+            problems.push(
+                Diagnostic::new(&T0266, h.name_span, format!("`{}` and `{}` differ only by `-` and `_`", first.name, h.name))
+                    .label(first.name_span, "the other")
+                    .help("remove the one that the script does not read")
+                    .note("argparse reads both into one variable: the last on the line wins, and the toolkit sorts by name"),
+            );
+        }
+    }
+}
+
+fn value(h: &Hyperparameter, problems: &mut Problems) {
+    let Some(val) = h.value.val() else { return };
+    let span = val.span_or(h.name_span);
+    match &val.value {
+        Scalar::Text(text) => {
+            let what = if text.contains('\0') {
+                "a NUL character"
+            } else if text.contains(['\n', '\r']) {
+                "a line break"
+            } else {
+                return;
+            };
+            problems.push(not_carried(span, &format!("hyperparameter `{}`", h.name), what));
+        }
+        Scalar::Null => problems.push(
+            Diagnostic::new(&T0267, span, format!("the script receives `--{} None`, a word", h.name))
+                .help("leave the hyperparameter out")
+                .note("the toolkit decodes the value and prints it with `str()` (sagemaker-training-toolkit, `mapping.py`)"),
+        ),
+        Scalar::Int(_) | Scalar::Float(_) | Scalar::Bool(_) => {}
+    }
+}
+
+fn not_carried(span: Span, whose: &str, what: &str) -> Diagnostic {
+    Diagnostic::new(&T0404, span, format!("the value of {whose} has {what}"))
+        .help("put it into a file of the program's directory, and pass the file's path")
+        .note("values of CreateTrainingJob match `.*`, which no line break does; a process takes no NUL in an argument or a variable")
+}
+
+fn name(h: &Hyperparameter, problems: &mut Problems) {
+    if let Some(row) = reserved::get(Kind::Hyperparameter, &h.name) {
+        let diagnostic = Diagnostic::new(
+            &T0406,
+            h.name_span,
+            format!("hyperparameter `{}` is set by {}", h.name, row.set_by),
+        )
+        .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source));
+        problems.push(if h.name == "mp_parameters" {
+            diagnostic.help("write the parameters as children of `parallel engine=\"smp\"`")
+        } else {
+            diagnostic.help("remove it; nodes say what it would say")
+        });
+        return;
+    }
+    let fine = |c: char| is_plain(c) && c != '=';
+    if h.name.is_empty() || h.name.starts_with('-') || !h.name.chars().all(fine) {
+        let odd: String = h.name.chars().find(|c| !fine(*c)).map_or_else(
+            || if h.name.is_empty() { "no letter" } else { "a leading dash" }.to_owned(),
+            |c| if c == ' ' { "a blank".to_owned() } else { format!("`{c}`") },
+        );
+        let diagnostic = Diagnostic::new(
+            &T0405,
+            h.name_span,
+            format!("`{}` cannot be an option of the script: it has {odd}", h.name),
+        )
+        .note("the toolkit writes `--name value` on a line that a shell reads; names are not quoted");
+        let near = spelling(&h.name, '_');
+        problems.push(if near.is_empty() {
+            diagnostic
+        } else {
+            diagnostic.help(format!("write `\"{near}\"`")).fix(h.name_span, format!("\"{near}\""))
+        });
+    } else if h.name.chars().count() == 1 {
+        problems.push(
+            Diagnostic::new(&T0268, h.name_span, format!("the script receives `-{}`, with one dash", h.name))
+                .note("so the toolkit writes names of one letter (sagemaker-training-toolkit, `mapping.py`)"),
+        );
+    }
+}

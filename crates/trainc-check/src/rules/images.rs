@@ -1,0 +1,116 @@
+//! The container: a path that SageMaker can pull, from this region, and still patched.
+
+use crate::Context;
+use trainc_catalog::images::{self, ImageFamily};
+use trainc_catalog::shapes;
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::{ImageAsk, RequestMember};
+
+declare_code!(T0440, "image-uri", Error, "an image path that SageMaker cannot pull");
+declare_code!(T0441, "image-region", Warning, "an image in another region than the job");
+declare_code!(T0442, "image-out-of-patch", Warning, "a container that gets no patches any more");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0440, &T0441, &T0442];
+
+/// The image as written, and the one found in the catalogue.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(ask) = &plan.job.image else { return };
+    out_of_patch(context, ask, problems);
+    let Some(uri) = ask.uri.val() else { return };
+    let span = uri.span_or(ask.span);
+    let longest = shapes::member("CreateTrainingJob", "AlgorithmSpecification.TrainingImage")
+        .and_then(|shape| shape.max)
+        .unwrap_or(f64::MAX);
+    let length = uri.value.chars().count();
+    if length as f64 > longest {
+        problems.push(
+            Diagnostic::new(
+                &T0440,
+                span,
+                format!("the path has {length} characters; SageMaker takes at most {longest}"),
+            )
+            .note("`TrainingImage`, botocore's shape of CreateTrainingJob"),
+        );
+        return;
+    }
+    if !plan.deployable {
+        return;
+    }
+    match images::parse_uri(&uri.value) {
+        Some(parsed) => {
+            if let Some(region) = plan.job.region.val().filter(|region| region.value != parsed.region) {
+                problems.push(
+                    Diagnostic::new(&T0441, span, format!("the image is in `{}`; the job is in `{}`", parsed.region, region.value))
+                        .label(region.span_or(plan.job.span), "the job's region")
+                        .note("SageMaker pulls images from its own region; an image elsewhere has to be replicated there"),
+                );
+            }
+        }
+        None if uri.value.starts_with("public.ecr.aws/")
+            || !plan.job.request.iter().any(has_repository_config) =>
+        {
+            problems.push(
+                Diagnostic::new(&T0440, span, format!("`{}` is no path of a private ECR repository", uri.value))
+                    .help(format!(
+                        "push the image to ECR, and write `image uri=\"{}.dkr.ecr.{}.amazonaws.com/REPOSITORY:TAG\"`",
+                        plan.job.account.value().map_or("ACCOUNT", String::as_str),
+                        plan.region.as_ref().map_or("REGION", |region| region.name.as_str())
+                    ))
+                    .note("another registry of your VPC needs `request { AlgorithmSpecification { TrainingImageConfig { TrainingRepositoryAccessMode \"Vpc\" } } }`"),
+            );
+        }
+        None => {}
+    }
+}
+
+/// A warning where a patched container could be written instead; else a note, for there is nothing to mend.
+fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
+    let Some(image) = &context.plan.image else { return };
+    let Some((from, until)) = image.patch_window.as_ref().filter(|window| window.1.as_str() < context.today)
+    else {
+        return;
+    };
+    let family = match image.family.as_str() {
+        "huggingface" => ImageFamily::HuggingFace,
+        "smp" => ImageFamily::SmpV2,
+        _ => ImageFamily::PyTorch,
+    };
+    // The request speaks the toolkit's keys, as SDK v2 does: an image of v3 alone may not read them.
+    let images = images::of(family);
+    let patched = images
+        .iter()
+        .filter(|row| row.sdk.iter().any(|sdk| sdk == "v2"))
+        .filter(|row| {
+            row.patch_window.as_ref().is_some_and(|window| {
+                window.0.as_str() <= context.today && window.1.as_str() >= context.today
+            })
+        })
+        .max_by_key(|row| images::version_key(&row.pytorch));
+    let version = image.pytorch.as_deref().unwrap_or("");
+    let span = ask.version.span().or_else(|| ask.pytorch.span()).unwrap_or(ask.span);
+    let diagnostic = Diagnostic::new(
+        &T0442,
+        span,
+        format!("containers with PyTorch {version} got their last patch on {until}"),
+    )
+    .note(format!("supported from {from} to {until} (Deep Learning Containers support policy)"))
+    .fact("end_of_patch", until.as_str());
+    problems.push(match patched {
+        Some(row) => diagnostic.help(match &row.transformers {
+            Some(transformers) => {
+                format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", row.pytorch)
+            }
+            None => format!("write `version=\"{}\"`", row.pytorch),
+        }),
+        None => diagnostic
+            .severity(Severity::Note)
+            .note("no container of this family that the training toolkit starts is patched any more"),
+    });
+}
+
+fn has_repository_config(member: &RequestMember) -> bool {
+    member.name == "AlgorithmSpecification" && member.value.member("TrainingImageConfig").is_some()
+}

@@ -1,0 +1,61 @@
+//! Instance groups of a heterogeneous cluster, and the channels that name them.
+
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0431, "instance-groups", Error, "instance groups that the service does not take");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0431];
+
+/// CTJ-43 and 57; the number and names of groups are held against the shape with all other limits.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let Some(cluster) = &job.cluster else { return };
+    let names: Vec<&str> =
+        cluster.groups.iter().filter_map(|group| group.name.value()).map(String::as_str).collect();
+    let Some(first) = cluster.groups.first() else {
+        for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {
+            let Some(groups) = channel.groups.val() else { continue };
+            problems.push(
+                Diagnostic::new(
+                    &T0431,
+                    groups.span_or(channel.span),
+                    "the channel names instance groups, and the cluster has none",
+                )
+                .help("remove `groups=`, or write the cluster as `group` nodes")
+                .note("the service takes `InstanceGroupNames` of the job's own `InstanceGroups` only"),
+            );
+        }
+        return;
+    };
+    if let Some(span) = cluster.instance.span().or_else(|| cluster.nodes.span()) {
+        problems.push(
+            Diagnostic::new(&T0431, span, "a cluster of groups has no instance type or number of its own")
+                .label(first.span, "the first group")
+                .help("write them on each `group`, and `cluster { … }` alone")
+                .note("`InstanceGroups` excludes `InstanceType` and `InstanceCount` (botocore's model of ResourceConfig)"),
+        );
+    }
+    let with = job.channels.iter().filter(|channel| !channel.groups.is_absent()).count();
+    for channel in &job.channels {
+        if with > 0 && channel.groups.is_absent() {
+            problems.push(
+                Diagnostic::new(&T0431, channel.span, "either every channel names groups, or none does")
+                    .help(format!("add `groups=\"{}\"`", names.join(",")))
+                    .note("developer guide, \"Train using a heterogeneous cluster\""),
+            );
+        }
+        let Some(groups) = channel.groups.val() else { continue };
+        for group in groups.value.iter().filter(|group| !names.contains(&group.as_str())) {
+            let span = groups.span_or(channel.span);
+            let diagnostic = Diagnostic::new(&T0431, span, format!("the cluster has no group `{group}`"));
+            problems.push(match text::nearest(group, names.iter().copied()) {
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                None => diagnostic.note(format!("it has {}", text::ticked(&names, "and"))),
+            });
+        }
+    }
+}

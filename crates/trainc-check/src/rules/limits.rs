@@ -1,0 +1,286 @@
+//! Lengths, counts, ranges and patterns: the request as it would be sent, against the service's own shapes.
+//!
+//! The facts are botocore's (`catalog::shapes`); this file only finds the node to blame and says it in words.
+//! Job name, durations, S3 URIs and raw members have files of their own.
+
+use super::{places, request_members};
+use crate::Context;
+use serde_json::Value;
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
+use trainc_catalog::shapes::{self, Violation, ViolationKind};
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_emit as emit;
+use trainc_ir::{Plan, Scalar};
+
+declare_code!(T0402, "too-many-hyperparameters", Error, "more hyperparameters than a training job takes");
+declare_code!(T0403, "hyperparameter-too-long", Error, "a hyperparameter longer than a training job takes");
+declare_code!(T0410, "environment-limit", Error, "an environment variable that a training job does not take");
+declare_code!(T0412, "metric-limit", Error, "a metric definition that a training job does not take");
+declare_code!(T0415, "tag-limit", Error, "a tag that a training job does not take");
+declare_code!(T0418, "channel-limit", Error, "a channel that a training job does not take");
+declare_code!(T0420, "network-limit", Error, "subnets or security groups that a training job does not take");
+declare_code!(T0444, "service-limit", Error, "a value outside the service's shape");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0402, &T0403, &T0410, &T0412, &T0415, &T0418, &T0420, &T0444];
+
+/// How values are written whose pattern says little to people.
+const FORMS: &[(&str, &str)] = &[
+    ("OutputDataConfig.KmsKeyId", "arn:aws:kms:REGION:ACCOUNT:key/ID"),
+    ("ResourceConfig.TrainingPlanArn", "arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME"),
+    ("ResourceConfig.VolumeKmsKeyId", "arn:aws:kms:REGION:ACCOUNT:key/ID"),
+    ("RoleArn", "arn:aws:iam::ACCOUNT:role/NAME"),
+];
+
+/// Stands for the job's digest: no limit asks which digits they are, and the real one costs a second request.
+const ANY_DIGEST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// Validates the emitted request and blames the nodes.
+///
+/// The request is made with what is known, so members of fields already reported are junk: only paths whose node
+/// has a value have a place, and the rest is passed over.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    if !plan.deployable {
+        return;
+    }
+    let request = emit::training_job(plan, &emit::Identity::of(plan, ANY_DIGEST));
+    let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
+    request_members::judge(context, &violations, problems);
+    // Most manifests have none: their places are named for nobody.
+    let places = LazyCell::new(|| places::of(plan));
+    for violation in &violations {
+        if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
+            || emit::stands_open(&violation.path, &violation.found)
+            || request_members::says(plan, &violation.path)
+        {
+            continue;
+        }
+        // A text too short or too long breaks the pattern as well; one of the two is said, the one that tells more.
+        let beside = |kind: ViolationKind| {
+            violations.iter().any(|other| other.path == violation.path && other.kind == kind)
+        };
+        let empty = violation.found.is_empty() || violation.expected == "at least 1 characters";
+        let repeats_pattern =
+            violation.kind == ViolationKind::TooShort && !empty && beside(ViolationKind::Pattern);
+        let is_short = empty && beside(ViolationKind::TooShort);
+        let repeats_length =
+            violation.kind == ViolationKind::Pattern && (is_short || beside(ViolationKind::TooLong));
+        if repeats_pattern || repeats_length {
+            continue;
+        }
+        let Some(place) = places.iter().find(|place| place.path == violation.path) else { continue };
+        // A list that is written and names nothing was said to lack its names.
+        if place.code == &T0420 && violation.kind == ViolationKind::TooShort && is_written(plan, &place.path)
+        {
+            continue;
+        }
+        let mut diagnostic = Diagnostic::new(place.code, place.span, message(place, violation))
+            .note(format!("{}, botocore's shape of CreateTrainingJob", member(&violation.path)))
+            .fact("member", violation.path.as_str());
+        if violation.kind == ViolationKind::Pattern {
+            diagnostic = diagnostic.note(format!("it has to match `{}`", violation.expected));
+        }
+        problems.push(help(context, &request, place, violation, diagnostic));
+    }
+}
+
+/// `Environment["K"]` as AWS's documentation calls it: `Environment`.
+fn member(path: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for c in path.chars() {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    format!("`{out}`")
+}
+
+fn message(place: &places::Place, violation: &Violation) -> String {
+    let what = match &place.key {
+        None => place.what.clone(),
+        Some(key) if is_of_key(key, violation) => format!("the name of {}", place.what),
+        Some(_) => format!("the value of {}", place.what),
+    };
+    if place.code == &T0402 {
+        let count = violation.found.trim_end_matches(" entries");
+        return format!(
+            "the job has {count} hyperparameters; SageMaker takes {}",
+            violation.expected.trim_end_matches(" entries")
+        );
+    }
+    match violation.kind {
+        ViolationKind::TooLong | ViolationKind::TooShort => {
+            format!(
+                "{what} has {}; SageMaker takes {}",
+                figure(&violation.found),
+                figure(&violation.expected)
+            )
+        }
+        ViolationKind::OutOfRange => {
+            format!("{what} is {}; SageMaker takes {}", violation.found, violation.expected)
+        }
+        ViolationKind::Enum => {
+            format!("{what} is `{}`; SageMaker takes {}", violation.found, violation.expected)
+        }
+        ViolationKind::Pattern if place.key.as_ref().is_some_and(|key| is_of_key(key, violation)) => {
+            format!("{}: SageMaker takes no such name", place.what)
+        }
+        ViolationKind::Pattern | ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type => {
+            format!("{what} is `{}`, which SageMaker does not take", short(&violation.found))
+        }
+    }
+}
+
+/// A map's key and value are judged under one path; the figures tell which it was.
+fn is_of_key(key: &str, violation: &Violation) -> bool {
+    if violation.kind == ViolationKind::Pattern {
+        return violation.found == key;
+    }
+    violation.found == format!("{} characters", key.chars().count())
+}
+
+/// `1 entries` reads badly.
+pub(super) fn figure(words: &str) -> String {
+    for (many, one) in [("1 entries", "1 entry"), ("1 characters", "1 character")] {
+        if let Some(before) =
+            words.strip_suffix(many).filter(|before| !before.ends_with(|c: char| c.is_ascii_digit()))
+        {
+            return format!("{before}{one}");
+        }
+    }
+    words.to_owned()
+}
+
+pub(super) fn short(found: &str) -> String {
+    let cut: String = found.chars().take(60).collect();
+    if cut.len() < found.len() { format!("{cut}…") } else { cut }
+}
+
+fn help(
+    context: &Context,
+    request: &Value,
+    place: &places::Place,
+    violation: &Violation,
+    diagnostic: Diagnostic,
+) -> Diagnostic {
+    if place.code == &T0402 {
+        return generated(context, request, diagnostic);
+    }
+    if place.code == &T0403 {
+        return match place.key.as_deref() {
+            Some("mp_parameters") => diagnostic.help("leave out parameters that have their default value"),
+            Some(key) if is_of_key(key, violation) => diagnostic.help("write a shorter name"),
+            key => diagnostic
+                .help("put it into a file of the program's directory, and pass the file's path")
+                .note(format!(
+                    "the length counts the value as it is sent: encoded as JSON{}, and quoted for the container's shell",
+                    key.and_then(|key| written(context, key))
+                        .map(|written| format!(" ({written} without)"))
+                        .unwrap_or_default()
+                )),
+        };
+    }
+    if place.code == &T0420 && violation.kind == ViolationKind::TooShort {
+        let missing = if violation.path.ends_with("Subnets") {
+            "subnets \"subnet-…\""
+        } else {
+            "security-groups \"sg-…\""
+        };
+        return diagnostic
+            .help(format!("add `{missing}`: a VPC job names both"))
+            .note("without `network` the job runs outside your VPC");
+    }
+    // `subnets "subnet-a, subnet-b"`: several in one text.
+    let written = context.sources.slice(place.span);
+    let parts: Vec<&str> = written.split([',', ' ', '"']).filter(|part| !part.is_empty()).collect();
+    let is_one_text = written.starts_with('"') && written.matches('"').count() == 2;
+    if place.code == &T0420 && is_one_text && parts.len() > 1 {
+        let quoted: Vec<String> = parts.iter().map(|part| format!("\"{part}\"")).collect();
+        return diagnostic.help(format!("quote each by itself: `{}`", quoted.join(" ")));
+    }
+    if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_of_key(key, violation)) {
+        return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");
+    }
+    if let Some(form) = FORMS.iter().find(|(path, _)| *path == place.path).map(|(_, form)| *form) {
+        return diagnostic.help(format!("write it as `{form}`"));
+    }
+    if let (Some(joint), ViolationKind::Pattern) = (place.joint, violation.kind) {
+        let legal = spelling(&violation.found, joint);
+        if !legal.is_empty() {
+            let text = if joint == '_' { legal.clone() } else { format!("\"{legal}\"") };
+            return diagnostic.help(format!("write `{text}`")).fix(place.span, text);
+        }
+    }
+    diagnostic
+}
+
+/// Whether a list of `network` has a node of its own.
+fn is_written(plan: &Plan, path: &str) -> bool {
+    plan.job.network.as_ref().is_some_and(|network| {
+        let span =
+            if path.ends_with("Subnets") { network.subnets_span } else { network.security_groups_span };
+        span.is_some()
+    })
+}
+
+/// The characters of a hyperparameter's text as the manifest has it.
+fn written(context: &Context, key: &str) -> Option<String> {
+    let program = context.plan.job.program.as_ref()?;
+    match program.hyperparameters.iter().find(|h| h.name == key)?.value.value()? {
+        Scalar::Text(value) => Some(text::count(value.chars().count() as u64, "character")),
+        _ => None,
+    }
+}
+
+/// Says which of the hyperparameters nobody wrote.
+fn generated(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diagnostic {
+    let Some(program) = &context.plan.job.program else { return diagnostic };
+    let Some(Value::Object(sent)) = request.get("HyperParameters") else { return diagnostic };
+    let named: BTreeSet<&str> = program.hyperparameters.iter().map(|h| h.name.as_str()).collect();
+    let made: Vec<&str> = sent.keys().map(String::as_str).filter(|key| !named.contains(key)).collect();
+    let written = text::count((sent.len() - made.len()) as u64, "hyperparameter");
+    diagnostic
+        .note(format!("{written} written, and {} made by trainc: {}", made.len(), made.join(", ")))
+        .help("put several of them into a file of the program's directory, and pass the file's path")
+}
+
+/// The nearest spelling of letters, digits and one joint.
+pub(super) fn spelling(written: &str, joint: char) -> String {
+    let mut out = String::new();
+    for c in written.chars() {
+        if c.is_ascii_alphanumeric() {
+            out.push(c);
+        } else if !out.ends_with(joint) {
+            out.push(joint);
+        }
+    }
+    let out = out.trim_matches(joint).to_owned();
+    if joint == '_' && out.starts_with(|c: char| c.is_ascii_digit()) { format!("_{out}") } else { out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings() {
+        assert_eq!(spelling("my_job v2", '-'), "my-job-v2");
+        assert_eq!(spelling("--a..b--", '-'), "a-b");
+        assert_eq!(spelling("8BIT-X", '_'), "_8BIT_X");
+        assert_eq!(spelling("___", '-'), "");
+    }
+
+    #[test]
+    fn members_lose_their_indices() {
+        assert_eq!(member("Environment[\"K\"]"), "`Environment`");
+        assert_eq!(member("InputDataConfig[3].ChannelName"), "`InputDataConfig.ChannelName`");
+    }
+}

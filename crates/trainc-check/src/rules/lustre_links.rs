@@ -1,0 +1,155 @@
+//! S3 links of a new Lustre file system: how many, and that neither paths nor prefixes overlap.
+
+use crate::file_system::{self, Association};
+use crate::{Context, s3};
+use trainc_catalog::{limits, shapes};
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Storage;
+use trainc_ir::plan::DIGEST_MARK;
+
+declare_code!(T0474, "too-many-links", Error, "more S3 links than a file system takes");
+declare_code!(T0475, "link-paths-overlap", Error, "two S3 links whose paths in the file system overlap");
+declare_code!(T0476, "link-prefixes-overlap", Error, "two S3 links whose S3 prefixes overlap");
+declare_code!(T0477, "link-path", Error, "a path of an S3 link that is none");
+declare_code!(T0478, "link-with-digest", Error, "an S3 link whose prefix changes with every edit of the job");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0474, &T0475, &T0476, &T0477, &T0478];
+
+/// Judges the links of each file system that trainc makes.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
+        if file_system::legal(storage).is_some_and(|legal| !legal.associations) {
+            // Reported: this deployment has no links at all.
+            continue;
+        }
+        digests(storage, problems);
+        let paths_stand = paths(storage, problems);
+        let associations = file_system::associations(storage);
+        too_many(&associations, problems);
+        if paths_stand {
+            overlaps(&associations, problems);
+        }
+    }
+}
+
+fn paths(storage: &Storage, problems: &mut Problems) -> bool {
+    let before = problems.errors();
+    let shape = shapes::member("CreateDataRepositoryAssociation", "FileSystemPath");
+    for link in storage.imports.iter().chain(&storage.exports) {
+        let Some(path) = link.path.val() else { continue };
+        let span = path.span_or(link.span);
+        if path.value.split('/').any(|part| part == "..") {
+            problems.push(
+                Diagnostic::new(&T0477, span, format!("`{}` leaves its directory with `..`", path.value))
+                    .note("FileSystemPath maps one directory of the file system to one prefix (botocore, CreateDataRepositoryAssociation)"),
+            );
+        } else if !path.value.starts_with('/') {
+            let fixed = format!("\"/{}\"", path.value);
+            problems.push(
+                Diagnostic::new(&T0477, span, format!("`{}` does not start with `/`", path.value))
+                    .help(format!("write `path={fixed}`"))
+                    .fix(span, fixed)
+                    .note("the leading slash of FileSystemPath is required (botocore, CreateDataRepositoryAssociation)"),
+            );
+        } else if let Some(fixed) = file_system::without_empty_parts(&path.value) {
+            let fixed = format!("\"{fixed}\"");
+            problems.push(
+                Diagnostic::new(&T0477, span, format!("`{}` has a part without a name", path.value))
+                    .help(format!("write `path={fixed}`"))
+                    .fix(span, fixed)
+                    .note("Lustre takes it for the path without that part, and trainc holds paths against each other letter by letter"),
+            );
+        } else if shape.as_ref().is_some_and(|shape| !shape.takes_text(&path.value)) {
+            problems.push(
+                Diagnostic::new(&T0477, span, "this path has a line break or is too long")
+                    .note("FileSystemPath has at most 4,096 characters and no line break (botocore, CreateDataRepositoryAssociation)"),
+            );
+        }
+    }
+    problems.errors() == before
+}
+
+fn digests(storage: &Storage, problems: &mut Problems) {
+    for link in storage.imports.iter().chain(&storage.exports) {
+        let Some(uri) = link.s3.val().filter(|uri| uri.value.contains(DIGEST_MARK)) else { continue };
+        problems.push(
+            Diagnostic::new(
+                &T0478,
+                uri.span_or(link.span),
+                "the prefix of a link cannot change with the job's digest",
+            )
+            .help("name a prefix that all runs share, or write below it from the script")
+            .note("the file system outlives an edit of the job, and a path of it is linked to one prefix"),
+        );
+    }
+}
+
+fn too_many(associations: &[Association], problems: &mut Problems) {
+    let Some(limit) = limits::get("fsx.associations") else { return };
+    let most = usize::try_from(limit.value).unwrap_or(usize::MAX);
+    if let Some(first_over) = associations.get(most) {
+        problems.push(
+            Diagnostic::new(
+                &T0474,
+                first_over.span,
+                format!("{} S3 links, where a file system takes {most}", associations.len()),
+            )
+            .help("link a common parent prefix, and give channels a `path` below it")
+            .note(format!("at most {} {} ({})", limit.value, limit.statement, limit.provenance.source))
+            .fact("most", limit.value),
+        );
+    }
+}
+
+fn overlaps(associations: &[Association], problems: &mut Problems) {
+    for (at, later) in associations.iter().enumerate() {
+        let earlier = associations.iter().take(at);
+        if let Some(other) = earlier.clone().find(|other| nested(&other.path, &later.path)) {
+            let shown = file_system::without_slash;
+            let diagnostic = Diagnostic::new(
+                &T0475,
+                later.span,
+                if other.path == later.path {
+                    format!("two S3 prefixes at `{}`", shown(&later.path))
+                } else {
+                    format!("`{}` and `{}` overlap", shown(&later.path), shown(&other.path))
+                },
+            )
+            .label(other.span, format!("this one is at `{}`", shown(&other.path)))
+            .note("paths of data repository associations must not overlap, and `/` goes only with a single one (botocore, CreateDataRepositoryAssociation)");
+            problems.push(match last_part(&later.s3).filter(|_| !later.path_written) {
+                Some(part) => {
+                    diagnostic.help(format!("give each link a path of its own, as `path=\"/{part}\"` here"))
+                }
+                None => diagnostic.help("give each link a path of its own"),
+            });
+        } else if let Some(other) = earlier.clone().find(|other| nested(&other.s3, &later.s3)) {
+            problems.push(
+                Diagnostic::new(
+                    &T0476,
+                    later.s3_span,
+                    if other.s3 == later.s3 {
+                        format!("`{}` is linked twice", s3::shown(&later.s3))
+                    } else {
+                        format!("`{}` and `{}` overlap", s3::shown(&later.s3), s3::shown(&other.s3))
+                    },
+                )
+                .label(other.s3_span, "the other link")
+                .help("link the common parent once; import and export of one prefix take the same path")
+                .note("S3 prefixes of a file system's data repository associations must not overlap (botocore, CreateDataRepositoryAssociation)"),
+            );
+        }
+    }
+}
+
+/// Whether one lies in the other; both end with `/`.
+fn nested(a: &str, b: &str) -> bool {
+    a.starts_with(b) || b.starts_with(a)
+}
+
+fn last_part(s3: &str) -> Option<&str> {
+    let key = s3::parse(s3)?.key.trim_end_matches('/');
+    key.rsplit('/').next().filter(|part| !part.is_empty())
+}

@@ -1,0 +1,103 @@
+//! The throughput of a Lustre file system against the rate at which the job is predicted to read its data.
+
+use super::predicted_cost::{predicted, whole};
+use crate::{Context, file_system};
+use trainc_catalog::fsx::{Legal, Presence};
+use trainc_catalog::prices;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Plan, Storage};
+use trainc_predict::{Input, input, speed};
+
+declare_code!(T0325, "lustre-too-slow", Warning, "a Lustre file system that cannot keep up with the job");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0325];
+
+/// Bytes of a megabyte, in which the service counts throughput.
+const MB: f64 = 1e6;
+/// GiB of a TiB, for which the service states throughput.
+const GIB_OF_TIB: f64 = 1024.0;
+
+/// What the job reads as fast as it works, against what the disks give. Silent where one of them is not known.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(storage), Ok(input)) = (input::file_system(plan), Input::of_plan(plan)) else { return };
+    let Some((layout, _)) = predicted(context) else { return };
+    let Ok(speed) = speed::speed(&layout, context.constants) else { return };
+    let Some(legal) = file_system::legal(storage) else { return };
+    let (Some(capacity), tier) = (storage.capacity_gib(), storage.tier()) else { return };
+    let Some(rate) = input::disk_mb_s_per_tib(&legal, tier) else { return };
+    let Some(waits) = speed.parts.input.filter(|seconds| *seconds > 0.0) else { return };
+    // Sequences per second where data never make a step wait.
+    let pace = layout.work.global_sequences / (speed.step_seconds - waits);
+    let (needed, given) = (pace * input.sequence_bytes / MB, input.bytes_per_second / MB);
+    let name = file_system::name(storage);
+    let at = storage.throughput_mb_s_tib.span().or_else(|| storage.capacity_bytes.span());
+    let mut diagnostic = Diagnostic::new(
+        &T0325,
+        at.unwrap_or(storage.span),
+        format!(
+            "the job is predicted to need {} MB/s, and the disks of `{name}` give {}",
+            figure(needed),
+            figure(given)
+        ),
+    )
+    .note(format!(
+        "{} sequences/s × {} a sequence; {} MB/s per TiB × {} GiB",
+        text::short(pace),
+        text::bytes(whole(input.sequence_bytes)),
+        text::short(rate),
+        text::group(capacity)
+    ))
+    .note(format!(
+        "a step takes {} s, of which the accelerators wait {} s for data and are paid for; what the servers hold in memory comes faster",
+        text::short(speed.step_seconds),
+        text::short(waits)
+    ))
+    .fact("needed_mb_per_s", needed)
+    .fact("given_mb_per_s", given)
+    .fact("waits_seconds", waits);
+    if let Some(enough) = enough(plan, storage, &legal, capacity, needed) {
+        diagnostic = diagnostic.help(enough);
+    }
+    problems.push(diagnostic);
+}
+
+/// The cheapest tier and capacity, no smaller than the one written, that give what is needed; where a price is not
+/// known, the least capacity with the lowest tier.
+fn enough(plan: &Plan, storage: &Storage, legal: &Legal, capacity: u64, needed: f64) -> Option<String> {
+    let tiers: Vec<Option<u32>> = match legal.throughput {
+        Presence::Required => legal.throughputs.iter().copied().map(Some).collect(),
+        Presence::Forbidden => vec![None],
+    };
+    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let mut ways: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
+    for tier in tiers {
+        let Some(rate) = input::disk_mb_s_per_tib(legal, tier) else { continue };
+        let least = whole((needed * GIB_OF_TIB / rate).ceil()).max(capacity);
+        let Some(gib) = legal.round_up_gib(least, tier) else { continue };
+        let price =
+            plan.job.region.value().and_then(|region| prices::lustre(region, &deployment, &kind, tier));
+        ways.push((price.map(|price| price.usd_per_gb_month * gib as f64), gib, tier));
+    }
+    let priced = ways.iter().all(|(usd, ..)| usd.is_some());
+    let (usd, gib, tier) = ways.into_iter().min_by(|(a, one, low), (b, other, high)| {
+        let by_price = if priced { a.partial_cmp(b) } else { None };
+        by_price.unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)).then(low.cmp(high))
+    })?;
+    let mut edits = Vec::new();
+    if let Some(tier) = tier.filter(|tier| storage.tier() != Some(*tier)) {
+        edits.push(format!("throughput={tier}"));
+    }
+    if gib != capacity {
+        edits.push(format!("capacity=\"{gib}GiB\""));
+    }
+    let cost = usd.map_or_else(String::new, |usd| format!(", {} a month", text::dollars(usd)));
+    (!edits.is_empty()).then(|| format!("write `{}`{cost}", edits.join(" ")))
+}
+
+fn figure(mb_per_second: f64) -> String {
+    if mb_per_second < 100.0 { text::short(mb_per_second) } else { text::group(whole(mb_per_second)) }
+}

@@ -1,0 +1,341 @@
+//! A new Lustre file system: which deployment, storage, capacity, throughput and settings go together.
+
+use crate::{Context, file_system};
+use trainc_catalog::fsx::{self, Legal, Presence};
+use trainc_catalog::limits;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Storage;
+
+declare_code!(T0454, "lustre-combination", Error, "a deployment and a storage type that do not go together");
+declare_code!(T0455, "lustre-throughput", Error, "a throughput that the deployment does not have");
+declare_code!(T0456, "lustre-capacity", Error, "a capacity that the deployment does not have");
+declare_code!(T0457, "lustre-setting", Error, "a setting that the deployment does not have");
+declare_code!(
+    T0458,
+    "lustre-version",
+    Error,
+    "a Lustre version that the deployment or its settings do not have"
+);
+declare_code!(T0459, "metadata-iops", Error, "a number of metadata operations that cannot be provisioned");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0454, &T0455, &T0456, &T0457, &T0458, &T0459];
+
+/// Judges each file system that trainc makes.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
+        let (Some(deployment), Some(storage_type)) =
+            (storage.deployment.value(), storage.storage_type_word())
+        else {
+            continue;
+        };
+        let Some(legal) = file_system::legal(storage) else {
+            combination(storage, deployment, &storage_type, problems);
+            continue;
+        };
+        let throughput_fits = throughput(storage, deployment, &legal, problems);
+        if throughput_fits || legal.step_gib(None).is_some() {
+            capacity(storage, deployment, &legal, problems);
+        }
+        settings(storage, deployment, &legal, problems);
+        version(storage, deployment, &legal, problems);
+        metadata(storage, &legal, problems);
+    }
+}
+
+fn combination(storage: &Storage, deployment: &str, storage_type: &str, problems: &mut Problems) {
+    let of = |word: &str| word.to_lowercase().replace('_', "-");
+    let with_efa = fsx::legal(&storage.deployment_word().unwrap_or_default(), storage_type).is_some();
+    let (span, what, legal) = if with_efa {
+        let legal: Vec<String> = fsx::pairs()
+            .filter(|(deployment, storage)| fsx::legal_with_efa(deployment, storage).is_some())
+            .map(|(deployment, storage)| format!("{} {}", of(deployment), of(storage)))
+            .collect();
+        (storage.efa.span(), format!("a `{deployment}` file system has no EFA"), legal)
+    } else {
+        let legal: Vec<String> = fsx::pairs()
+            .filter(|(_, storage)| *storage == storage_type)
+            .map(|(deployment, _)| of(deployment))
+            .collect();
+        (
+            storage.storage_type.span(),
+            format!("a `{deployment}` file system has no {storage_type} storage"),
+            legal,
+        )
+    };
+    let diagnostic = Diagnostic::new(&T0454, span.unwrap_or(storage.span), what);
+    let at = storage.deployment.span();
+    let diagnostic = match at {
+        Some(at) => diagnostic.label(at, "the deployment type"),
+        None => diagnostic,
+    };
+    problems.push(if with_efa {
+        diagnostic.note(format!(
+            "only {} has it (docs.aws.amazon.com, FSx for Lustre)",
+            text::ticked(&legal, "and")
+        ))
+    } else {
+        diagnostic.note(format!("only {} has it (botocore, CreateFileSystem)", text::ticked(&legal, "and")))
+    });
+}
+
+/// Whether the throughput is one that the deployment has, so that the capacity can be judged by it.
+fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) -> bool {
+    let tiers: Vec<String> = legal.throughputs.iter().map(u32::to_string).collect();
+    let Some(written) = storage.throughput_mb_s_tib.val() else {
+        if legal.throughput == Presence::Required && storage.throughput_mb_s_tib.is_absent() {
+            problems.push(
+                Diagnostic::new(
+                    &T0455,
+                    storage.deployment.span().unwrap_or(storage.span),
+                    format!("a `{deployment}` file system needs a throughput"),
+                )
+                .help(format!(
+                    "add `throughput={}`; the values are {} MB/s per TiB",
+                    tiers.first().map_or("", String::as_str),
+                    text::list(&tiers, "and")
+                ))
+                .note("PerUnitStorageThroughput is required (botocore, CreateFileSystem)"),
+            );
+        }
+        return legal.throughput == Presence::Forbidden;
+    };
+    let span = written.span_or(storage.span);
+    if legal.throughput == Presence::Forbidden {
+        let mut diagnostic = Diagnostic::new(
+            &T0455,
+            span,
+            format!("the throughput of a `{deployment}` file system cannot be chosen"),
+        )
+        .help("remove `throughput`, or choose `deployment=\"persistent-2\"`");
+        if let Some(fixed) = legal.fixed_throughput_mb_s_per_tib {
+            diagnostic = diagnostic.note(format!("it is {fixed} MB/s per TiB ({})", legal.provenance.source));
+        }
+        problems.push(diagnostic);
+        return true;
+    }
+    if legal.throughputs.iter().any(|tier| u64::from(*tier) == written.value) {
+        return true;
+    }
+    let nearest =
+        legal.throughputs.iter().min_by_key(|tier| (u64::from(**tier).abs_diff(written.value), **tier));
+    let diagnostic = Diagnostic::new(
+        &T0455,
+        span,
+        format!(
+            "a `{deployment}` file system has no throughput of {} MB/s per TiB",
+            text::group(written.value)
+        ),
+    )
+    .note(format!("the values are {} MB/s per TiB ({})", text::list(&tiers, "and"), legal.provenance.source))
+    .fact("legal_mb_s_per_tib", legal.throughputs.clone());
+    problems.push(match nearest {
+        Some(tier) => {
+            let other = elsewhere(storage, written.value)
+                .map(|change| format!(", or `{change}`, which has {}", text::group(written.value)));
+            diagnostic
+                .help(format!("write `throughput={tier}`{}", other.unwrap_or_default()))
+                .fix(span, tier.to_string())
+        }
+        None => diagnostic,
+    });
+    false
+}
+
+/// What else to write so that the throughput is one that the file system has: a storage type of the same deployment
+/// before another deployment. Nothing with EFA, which only one pair has.
+fn elsewhere(storage: &Storage, throughput: u64) -> Option<String> {
+    if storage.efa.get() == Some(true) {
+        return None;
+    }
+    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let has = |pair: &(&str, &str)| {
+        fsx::legal(pair.0, pair.1)
+            .is_some_and(|legal| legal.throughputs.iter().any(|tier| u64::from(*tier) == throughput))
+    };
+    let (other, other_kind) =
+        fsx::pairs().filter(has).min_by_key(|pair| (pair.0 != deployment, pair.1 != kind))?;
+    let word = |of: &str| of.to_lowercase().replace('_', "-");
+    let change = [("deployment", other, deployment.as_str()), ("type", other_kind, kind.as_str())];
+    let change = change.iter().filter(|(_, new, old)| new != old);
+    Some(change.map(|(name, new, _)| format!("{name}=\"{}\"", word(new))).collect::<Vec<_>>().join(" "))
+}
+
+fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+    let Some(written) = storage.capacity_bytes.val() else { return };
+    // A throughput that is not legal was reported; the step does not depend on it here.
+    let tier = storage.tier().filter(|tier| legal.throughputs.contains(tier));
+    let whole = storage.capacity_gib();
+    if whole.is_some_and(|gib| legal.takes_gib(gib, tier)) {
+        return;
+    }
+    let floor = written.value >> 30;
+    let below = legal.round_down_gib(floor, tier);
+    let above = legal.round_up_gib(floor + u64::from(whole.is_none()), tier);
+    let near: Vec<u64> = below.into_iter().chain(above).collect();
+    let words: Vec<String> = near.iter().map(|gib| format!("capacity=\"{gib}GiB\"")).collect();
+    let span = written.span_or(storage.span);
+    let mut diagnostic = Diagnostic::new(
+        &T0456,
+        span,
+        format!("a `{deployment}` file system cannot have {}", file_system::gib(written.value)),
+    )
+    .help(format!("write {}", text::ticked(&words, "or")))
+    .fact("nearest_gib", near.clone());
+    if let Some(step) = legal.step_gib(tier) {
+        let first: Vec<String> = legal.first_gib.iter().map(|gib| format!("{gib}GiB")).collect();
+        let efa = if storage.efa.get() == Some(true) { " with EFA" } else { "" };
+        let at = match tier {
+            Some(tier) if legal.steps_gib.iter().any(|(of, _)| *of == tier) => {
+                format!(" at {tier} MB/s per TiB")
+            }
+            _ => String::new(),
+        };
+        let multiples = format!("multiples of {step}GiB");
+        let legal_sizes =
+            if first.is_empty() { multiples } else { format!("{} and {multiples}", first.join(", ")) };
+        diagnostic =
+            diagnostic.note(format!("the sizes{efa}{at} are {legal_sizes} ({})", legal.provenance.source));
+    }
+    if whole.is_none() {
+        diagnostic = diagnostic.note(format!(
+            "StorageCapacity counts GiB; {} bytes are no whole GiB",
+            text::group(written.value)
+        ));
+    }
+    // The larger one holds what was meant to fit.
+    problems.push(match above {
+        Some(above) => diagnostic.fix(span, format!("\"{above}GiB\"")),
+        None => diagnostic,
+    });
+}
+
+fn settings(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+    let mut refuse = |span: Option<trainc_diag::source::Span>, what: &str, help: &str, why: &str| {
+        problems.push(
+            Diagnostic::new(
+                &T0457,
+                span.unwrap_or(storage.span),
+                format!("a `{deployment}` file system has no {what}"),
+            )
+            .help(help)
+            .note(why),
+        );
+    };
+    if !legal.kms_key && !storage.kms.is_absent() {
+        refuse(
+            storage.kms.span(),
+            "key of one's own",
+            "remove `kms`, or choose a persistent deployment",
+            "KmsKeyId holds for persistent deployments; a scratch one is encrypted with a key of the service (botocore, CreateFileSystem)",
+        );
+    }
+    if legal.drive_cache == Presence::Forbidden && !storage.drive_cache.is_absent() {
+        refuse(
+            storage.drive_cache.span(),
+            "drive cache on SSD storage",
+            "remove `drive-cache`",
+            "DriveCacheType holds for HDD storage (botocore, CreateFileSystem)",
+        );
+    }
+    if !legal.metadata && !storage.metadata_iops.is_absent() {
+        refuse(
+            storage.metadata_iops.span(),
+            "metadata configuration",
+            "remove `metadata-iops`, or choose `deployment=\"persistent-2\"`",
+            "MetadataConfiguration holds for PERSISTENT_2 (botocore, CreateFileSystem)",
+        );
+    }
+    if !legal.associations {
+        for link in storage.imports.iter().chain(&storage.exports) {
+            refuse(
+                Some(link.span),
+                "S3 links",
+                "choose `deployment=\"scratch-2\"`, or copy the data yourself",
+                "data repository associations are for all deployments but SCRATCH_1 and Intelligent-Tiering (botocore, CreateDataRepositoryAssociation)",
+            );
+        }
+    }
+}
+
+fn version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+    let Some(version) = storage.version.val() else { return };
+    let span = version.span_or(storage.span);
+    let linked = legal.associations && !(storage.imports.is_empty() && storage.exports.is_empty());
+    let configured = legal.metadata && (legal.metadata_required || !storage.metadata_iops.is_absent());
+    let efa = storage.efa.get() == Some(true);
+    let (allowed, what, why) = if !legal.versions.contains(&version.value) {
+        let what = if efa {
+            format!("a `{deployment}` file system with EFA")
+        } else {
+            format!("a `{deployment}` file system")
+        };
+        (
+            &legal.versions,
+            what,
+            "the service refuses the version with this deployment type (botocore, FileSystemTypeVersion)",
+        )
+    } else if linked && !legal.association_versions.contains(&version.value) {
+        (
+            &legal.association_versions,
+            "a file system with S3 links".to_owned(),
+            "data repository associations are for 2.12 and newer (botocore, CreateDataRepositoryAssociation)",
+        )
+    } else if configured && !legal.metadata_versions.contains(&version.value) {
+        (
+            &legal.metadata_versions,
+            "a file system with a metadata configuration".to_owned(),
+            "2.12 is not for a PERSISTENT_2 file system with a metadata configuration (botocore, FileSystemTypeVersion)",
+        )
+    } else {
+        return;
+    };
+    let diagnostic = Diagnostic::new(
+        &T0458,
+        span,
+        format!("{what} cannot be of version {}, only {}", version.value, text::list(allowed, "or")),
+    )
+    .note(why);
+    problems.push(match allowed.last() {
+        Some(newest) => diagnostic
+            .help(format!("write `version=\"{newest}\"`, or leave it out"))
+            .fix(span, format!("\"{newest}\"")),
+        None => diagnostic,
+    });
+}
+
+fn metadata(storage: &Storage, legal: &Legal, problems: &mut Problems) {
+    let (Some(written), Some(limit)) = (storage.metadata_iops.val(), limits::get("fsx.metadata-iops")) else {
+        return;
+    };
+    let Some(step) = legal.metadata_step_iops.filter(|_| legal.metadata) else { return };
+    if legal.takes_metadata_iops(written.value, limit.value) {
+        return;
+    }
+    let near = legal
+        .metadata_iops
+        .iter()
+        .copied()
+        .chain((1..=limit.value / step).map(|n| n * step))
+        .min_by_key(|iops| (iops.abs_diff(written.value), *iops));
+    let span = written.span_or(storage.span);
+    let first: Vec<String> = legal.metadata_iops.iter().map(|iops| text::group(*iops)).collect();
+    let diagnostic = Diagnostic::new(
+        &T0459,
+        span,
+        format!("{} metadata operations per second cannot be provisioned", text::group(written.value)),
+    )
+    .note(format!(
+        "the values are {} and multiples of {} up to {} ({})",
+        first.join(", "),
+        text::group(step),
+        text::group(limit.value),
+        limit.provenance.source
+    ));
+    problems.push(match near {
+        Some(near) => diagnostic.help(format!("write `metadata-iops={near}`")).fix(span, near.to_string()),
+        None => diagnostic,
+    });
+}

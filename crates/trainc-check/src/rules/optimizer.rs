@@ -1,0 +1,57 @@
+//! Optimizers against FSDP: those that run on the GPU only, and those whose states FSDP widens.
+
+use crate::Context;
+use crate::freedom::steps_on_gpu;
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::{Engine, Scalar};
+
+declare_code!(T0375, "optimizer-under-fsdp", Error, "an optimizer that FSDP does not carry as written");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0375];
+
+/// Offloaded parameters are stepped on the host; kernels of apex and bitsandbytes exist for the GPU.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let Some(parallel) = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
+    else {
+        return;
+    };
+    let Some(optimizer) = &job.train.optimizer else { return };
+    let Some(name) = optimizer.name.val() else { return };
+    let span = name.span_or(optimizer.span);
+    let offload = parallel
+        .options
+        .iter()
+        .find(|option| option.name == "offload" && option.value.value() == Some(&Scalar::Bool(true)));
+    if let Some(offload) = offload.filter(|_| steps_on_gpu(&name.value)) {
+        problems.push(
+            Diagnostic::new(
+                &T0375,
+                span,
+                format!(
+                    "`{}` steps parameters on the GPU, and `offload` keeps them in host memory",
+                    name.value
+                ),
+            )
+            .label(offload.span, "the offload")
+            .help("write `optimizer \"adamw\"`, or remove `offload`")
+            .note("the kernels of apex and bitsandbytes exist for CUDA tensors only; the first step fails"),
+        );
+        return;
+    }
+    let sharded = parallel.strategy.value().map(String::as_str) != Some("no-shard");
+    if sharded && matches!(name.value.as_str(), "adamw-8bit" | "paged-adamw-8bit") {
+        problems.push(
+            Diagnostic::new(
+                &T0375,
+                span,
+                format!("under FSDP the states of `{}` may come back in 32 bits", name.value),
+            )
+            .severity(Severity::Warning)
+            .help("count on 8 bytes per parameter, or write `optimizer \"adamw\"`")
+            .note("huggingface/accelerate#1902: gathering the optimizer's state widens it silently"),
+        );
+    }
+}

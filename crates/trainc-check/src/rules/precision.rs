@@ -1,0 +1,209 @@
+//! Precision, recomputation and attention against what the GPU, the container and the engine can do.
+
+use super::torchrun::is_trainium;
+use crate::Context;
+use trainc_catalog::images::version_key;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::job::Recompute;
+use trainc_ir::{Engine, Plan, Smp};
+use trainc_predict::{Attention, Layout, System};
+
+declare_code!(T0381, "bf16-without-hardware", Error, "bf16 on a GPU without it");
+declare_code!(T0382, "fp16-where-bf16-serves", Warning, "fp16 where bf16 serves");
+declare_code!(
+    T0383,
+    "selective-checkpointing",
+    Error,
+    "selective activation checkpointing on an engine without it"
+);
+declare_code!(
+    T0290,
+    "selective-beside-flash",
+    Note,
+    "selective recomputation beside flash attention, which recomputes nothing"
+);
+declare_code!(
+    T0384,
+    "flash-attention-unsupported",
+    Error,
+    "flash attention where GPU or container have none"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0290, &T0381, &T0382, &T0383, &T0384];
+
+/// PyTorch from which on CUDA autocast takes bf16 (PyTorch 1.10 release notes).
+const BF16_AUTOCAST: &str = "1.10";
+/// PyTorch from which on `scaled_dot_product_attention` exists (PyTorch 2.0 release notes).
+const SDPA: &str = "2.0";
+/// Compute capability below which FlashAttention has no kernel: Ampere (Dao-AILab/flash-attention, README).
+const FLASH_CAPABILITY: (u8, u8) = (8, 0);
+
+/// Reports each at the word that asks for it.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    bf16(plan, problems);
+    fp16(plan, problems);
+    selective(plan, problems);
+    beside_flash(plan, problems);
+    flash(plan, problems);
+}
+
+fn gpu(plan: &Plan) -> &str {
+    plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref()).unwrap_or("this GPU")
+}
+
+fn labelled(plan: &Plan, diagnostic: Diagnostic) -> Diagnostic {
+    match plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
+        Some(span) => diagnostic.label(span, gpu(plan).to_owned()),
+        None => diagnostic,
+    }
+}
+
+fn bf16(plan: &Plan, problems: &mut Problems) {
+    if plan.machine.as_ref().and_then(|machine| machine.bf16) != Some(false) {
+        return;
+    }
+    let train = &plan.job.train;
+    let mut asks: Vec<(Span, &str)> = Vec::new();
+    if let (Some(precision), Some(span)) =
+        (train.precision.val().filter(|val| val.value == "bf16"), train.span)
+    {
+        asks.push((precision.span_or(span), "precision \"fp16\""));
+    }
+    if let Some(quantize) = &plan.job.quantize
+        && let Some(compute) = quantize.compute.val().filter(|val| val.value == "bf16")
+    {
+        asks.push((compute.span_or(quantize.span), "compute=\"fp16\""));
+    }
+    for (span, instead) in asks {
+        problems.push(labelled(
+            plan,
+            Diagnostic::new(&T0381, span, format!("{} has no bf16: it begins with Ampere", gpu(plan)))
+                .help(format!("write `{instead}`, or take a type with it: `ml.g5` or `ml.p4d`"))
+                .note("transformers stops with \"Your setup doesn't support bf16/gpu\" (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
+        ));
+    }
+}
+
+fn fp16(plan: &Plan, problems: &mut Problems) {
+    let train = &plan.job.train;
+    let (Some(precision), Some(train_span)) =
+        (train.precision.val().filter(|val| val.value == "fp16"), train.span)
+    else {
+        return;
+    };
+    let Some(parallel) = &plan.job.parallel else { return };
+    if plan.machine.as_ref().and_then(|machine| machine.bf16) != Some(true) || is_trainium(plan) {
+        return;
+    }
+    // SMP v1 has bf16 under sharded data parallelism only.
+    let serves = match parallel.engine.get() {
+        Some(Engine::Smp) => match &plan.smp {
+            Some(Smp::V2) => true,
+            Some(Smp::V1(_)) => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
+            None => false,
+        },
+        Some(Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None) => true,
+        // The worker has no fp16 at all, which is said where its settings are read.
+        Some(Engine::Worker) | None => false,
+    };
+    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
+    if !serves || pytorch.is_some_and(|version| version_key(version) < version_key(BF16_AUTOCAST)) {
+        return;
+    }
+    problems.push(labelled(
+        plan,
+        Diagnostic::new(&T0382, precision.span_or(train_span), format!("fp16 on {}, which has bf16 at the same rate", gpu(plan)))
+            .help("write `precision \"bf16\"`")
+            .note("bf16 has the range of fp32: no loss scaling and no steps skipped on overflow (judgement of the trade)"),
+    ));
+}
+
+fn selective(plan: &Plan, problems: &mut Problems) {
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))
+    else {
+        return;
+    };
+    let Some(what) =
+        plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective)
+    else {
+        return;
+    };
+    problems.push(
+        Diagnostic::new(&T0383, what.span_or(parallel.span), "engine `worker` recomputes whole layers or nothing, not selectively")
+            .help("write `activation-checkpointing #true`")
+            .note("schemas/worker.v1.json: `memory.recompute` is `none` or `block`; its attention keeps no s × s matrix anyway"),
+    );
+}
+
+/// Flash attention keeps nothing of what selective recomputation drops.
+fn beside_flash(plan: &Plan, problems: &mut Problems) {
+    let Some(what) =
+        plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective)
+    else {
+        return;
+    };
+    let (Some(train_span), Ok(layout)) = (plan.job.train.span, Layout::of_plan(plan)) else { return };
+    // The worker refuses the word.
+    if layout.attention != Attention::Flash || layout.system == System::Worker {
+        return;
+    }
+    let flash = &plan.job.train.flash_attention;
+    let mut diagnostic = Diagnostic::new(
+        &T0290,
+        what.span_or(train_span),
+        "`selective` recomputes nothing here: flash attention keeps none of what it drops",
+    )
+    .help("write `activation-checkpointing #true` to keep less, or `#false`, which is the same as this")
+    .note("selective recomputation is of the matrices of sequence by sequence (Korthikanti et al. 2022, section 5)");
+    match flash.span() {
+        Some(span) => diagnostic = diagnostic.label(span, "flash attention"),
+        None => diagnostic = diagnostic.note("flash attention is what the model's code runs by itself here"),
+    }
+    problems.push(diagnostic);
+}
+
+fn flash(plan: &Plan, problems: &mut Problems) {
+    let Some(flash) = plan.job.train.flash_attention.val().filter(|val| val.value) else { return };
+    let Some(train_span) = plan.job.train.span else { return };
+    let span = flash.span_or(train_span);
+    let capability = plan.instance.as_ref().and_then(|row| row.accelerator.compute_capability);
+    if let Some((major, minor)) = capability.filter(|capability| *capability < FLASH_CAPABILITY) {
+        problems.push(labelled(
+            plan,
+            Diagnostic::new(&T0384, span, format!("{} has no flash attention: compute capability {major}.{minor}, and its kernels begin at 8.0", gpu(plan)))
+                .help("remove `flash-attention`, or take a type from Ampere on: `ml.g5`, `ml.p4d`")
+                .note("Dao-AILab/flash-attention: \"only supports Ampere GPUs or newer\"; PyTorch falls back to the s × s matrix"),
+        ));
+        return;
+    }
+    let Some(pytorch) = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()) else { return };
+    if version_key(pytorch) >= version_key(SDPA)
+        || plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker)
+    {
+        return;
+    }
+    let brings_it = |tree: &trainc_ir::SourceTree| {
+        tree.get("requirements.txt").is_some_and(|file| {
+            let text = String::from_utf8_lossy(&file.bytes);
+            ["flash-attn", "flash_attn", "xformers"].iter().any(|name| text.contains(name))
+        })
+    };
+    if plan.source.as_ref().is_some_and(brings_it) {
+        return;
+    }
+    problems.push(
+        Diagnostic::new(
+            &T0384,
+            span,
+            format!("PyTorch {pytorch} has no flash attention of its own; it begins with {SDPA}"),
+        )
+        .severity(Severity::Warning)
+        .help("take an image with PyTorch 2.0 or newer, or add `flash-attn` to requirements.txt")
+        .note("without it attention keeps the s × s matrix, and memory is not what the plan says"),
+    );
+}

@@ -1,0 +1,211 @@
+//! `max-run` against the time that the run is predicted to take.
+
+use super::durations;
+use super::predicted_cost::{predicted, shorter, whole, with_checkpoints};
+use crate::Context;
+use trainc_catalog::limits;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::{Cluster, Every, Plan};
+use trainc_predict::Run;
+use trainc_predict::bills::at_most;
+
+declare_code!(T0338, "predicted-over-max-run", Warning, "the run is predicted to be stopped by `max-run`");
+
+declare_code!(
+    T0496,
+    "interrupted-over-max-run",
+    Warning,
+    "with interruptions the run is expected to be stopped"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0338, &T0496];
+
+/// An error where even the low end is above `max-run`, a warning where the high end is.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(cluster) = &plan.job.cluster else { return };
+    let Some(limit) = durations::longest_run(cluster) else { return };
+    let Some((layout, run)) = predicted(context) else { return };
+    let most = limit.value as f64;
+    let best = || with_checkpoints(context, &layout, Every::Optimal);
+    let interrupted = interrupted((plan, cluster), &run, &best, limit.value);
+    // An error outweighs the warning that the work alone may give.
+    let is_surer = run.interval.low <= most
+        && interrupted.as_ref().is_some_and(|found| found.severity == Severity::Error);
+    if let Some(found) = interrupted.filter(|_| run.seconds <= most || is_surer) {
+        problems.push(found);
+    }
+    if run.seconds > most && is_surer {
+        return;
+    }
+    if run.interval.high <= most {
+        return;
+    }
+    let severity = if run.interval.low > most { Severity::Error } else { Severity::Warning };
+    let figures = [run.seconds, run.interval.low, run.interval.high].map(text::about);
+    let [about, low, high] = &figures;
+    let limit_words = text::duration(limit.value);
+    let message = if run.seconds > most {
+        format!("the run is predicted to take {about}, between {low} and {high}; `max-run` is {limit_words}")
+    } else {
+        format!(
+            "the run may take longer than `max-run`, {limit_words}: {about} is predicted, between {low} and {high}"
+        )
+    };
+    let mut diagnostic = Diagnostic::new(&T0338, limit.span_or(cluster.span), message)
+        .severity(severity)
+        .fact("seconds", run.seconds.round())
+        .fact("low_seconds", run.interval.low.round())
+        .fact("high_seconds", run.interval.high.round())
+        .fact("max_run_seconds", limit.value);
+    if let Some(span) = plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
+        diagnostic = diagnostic.label(span, format!("about {about}"));
+    }
+    let (seconds, longer) = enough(run.interval.high);
+    let fewer = steps_within(plan, &run, most);
+    if pays(plan, seconds) {
+        diagnostic = diagnostic.help(format!("write `max-run \"{longer}\"`"));
+        // Only a written value stands where another can take its place.
+        if limit.origin.span().is_some() {
+            diagnostic = diagnostic.fix(limit.span_or(cluster.span), format!("\"{longer}\""));
+        }
+        if let Some(fewer) = fewer {
+            diagnostic = diagnostic.note(format!("or {fewer}"));
+        }
+    } else if let Some(fewer) = fewer {
+        diagnostic = diagnostic.help(format!("write {fewer}"));
+    }
+    problems.push(diagnostic.note("SageMaker ends the job then, whether it is done or not"));
+}
+
+/// The time that is expected with interruptions, against `max-run` and `max-wait`: an error where even the low end is
+/// above, or there is no end.
+fn interrupted(
+    (plan, cluster): (&Plan, &Cluster),
+    run: &Run,
+    best: &dyn Fn() -> Option<Run>,
+    max_run: u64,
+) -> Option<Diagnostic> {
+    cluster.losses_per_hour()?;
+    let spot = cluster.spot.as_ref();
+    let rate = spot.and_then(|spot| Some((spot.interruptions_per_hour.val()?, spot.span)));
+    let failures = cluster.node_mtbf_seconds.val();
+    let span = match (rate, failures) {
+        (Some((rate, spot)), _) => rate.span_or(spot),
+        (None, failures) => failures.map_or(cluster.span, |failures| failures.span_or(cluster.span)),
+    };
+    // What stops a run, in words, and what is left where nothing that is written of checkpoints or limits is enough.
+    let (losses, last_help) =
+        if rate.is_some() { ("interruptions", WITHOUT_SPOT) } else { ("failures of nodes", FEWER) };
+    // `max-wait` is no less, or that has been said.
+    let most = max_run;
+    let written = text::duration(most);
+    let Some(expected) = run.spot else {
+        let message = match (rate, failures) {
+            (None, Some(failures)) => {
+                format!("where a node fails every {} the run never ends", text::duration(failures.value))
+            }
+            (rate, _) => {
+                let rate = rate.map_or(0.0, |(rate, _)| rate.value);
+                format!("at {rate} interruptions of an instance an hour the run never ends")
+            }
+        };
+        let diagnostic = Diagnostic::new(&T0496, span, message)
+            .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
+            .note("more than a year is expected: hardly a stretch between two checkpoints ends undisturbed");
+        let help = in_time(plan, best, most, false).unwrap_or_else(|| last_help.to_owned());
+        return Some(diagnostic.help(help));
+    };
+    let high = expected.interval.map_or(f64::INFINITY, |interval| interval.high);
+    let is_over = expected.expected_seconds > most as f64;
+    // Where the work alone may take longer, that is said of it.
+    if !is_over && (high <= most as f64 || run.interval.high > most as f64) {
+        return None;
+    }
+    let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
+    let about = text::about(expected.expected_seconds);
+    let message = if is_over {
+        format!("with {losses} as given the run is expected to take {about}; `max-run` is {written}")
+    } else {
+        let high = if high.is_finite() { text::about(high) } else { "more than a year".to_owned() };
+        format!(
+            "with {losses} as given the run may take longer than `max-run`, {written}: {about} is expected, up to {high}"
+        )
+    };
+    let mut diagnostic = Diagnostic::new(&T0496, span, message)
+        .severity(severity)
+        .fact("expected_seconds", expected.expected_seconds.round())
+        .fact("low_seconds", expected.low_seconds.round())
+        .fact("p90_seconds", expected.p90_seconds.round())
+        .fact("limit_seconds", most)
+        .note("SageMaker ends the job then, work that is done again included");
+    let (enough_for, which) = if is_over || !high.is_finite() {
+        (expected.p90_seconds, "nine in ten end")
+    } else {
+        (high, "it is expected to end at the slow end of the prediction too")
+    };
+    let (seconds, longer) = enough(enough_for);
+    let longer = pays(plan, seconds).then(|| {
+        let short = spot.filter(|spot| spot.max_wait_seconds.get().is_none_or(|wait| wait < seconds));
+        let wait = short.map_or_else(String::new, |_| format!(" and `max-wait=\"{longer}\"`"));
+        format!("`max-run \"{longer}\"`{wait}, in which {which}")
+    });
+    diagnostic = match (in_time(plan, best, most, !is_over), longer) {
+        (Some(more_often), longer) => {
+            let diagnostic = diagnostic.help(more_often);
+            longer.into_iter().fold(diagnostic, |diagnostic, longer| diagnostic.note(format!("or {longer}")))
+        }
+        (None, Some(longer)) => diagnostic.help(format!("write {longer}")),
+        (None, None) => diagnostic.help(last_help),
+    };
+    Some(diagnostic)
+}
+
+/// What is left where nothing that is written about checkpoints or limits is enough.
+const WITHOUT_SPOT: &str = "remove `spot`: no interval of checkpoints keeps this run within its time";
+
+/// The same where nodes fail.
+const FEWER: &str = "write fewer `steps`, in several jobs that continue each other: no interval of checkpoints keeps this run within its time";
+
+/// The interval that loses least of the work, where the run ends in time with it, as it is expected or `surely` at the slow end
+/// too, and it is not written.
+fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool) -> Option<String> {
+    let checkpoint = plan.job.checkpoint.as_ref();
+    let every = checkpoint.and_then(|checkpoint| checkpoint.every.get());
+    let spot = best().filter(|_| every != Some(Every::Optimal))?.spot?;
+    let expected = spot.expected_seconds;
+    let high = if surely { spot.interval.map_or(f64::INFINITY, |interval| interval.high) } else { expected };
+    (high <= most as f64).then(|| {
+        let expected = text::about(expected);
+        let write = match checkpoint {
+            Some(_) => "write `every=\"optimal\"` at `checkpoint`",
+            None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and let the program go on from it",
+        };
+        format!("{write}: then {expected} is expected")
+    })
+}
+
+/// A limit that suffices, seconds and as it is written: whole hours, of a run below one whole minutes.
+fn enough(high: f64) -> (u64, String) {
+    let (unit, letter) = if high > 3_600.0 { (3_600, 'h') } else { (60, 'm') };
+    let count = whole(high.ceil()).div_ceil(unit);
+    (count.saturating_mul(unit), format!("{count}{letter}"))
+}
+
+/// Whether the service takes such a limit and the budget, where there is one, pays for it.
+fn pays(plan: &Plan, seconds: u64) -> bool {
+    let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
+    let most = at_most(plan, seconds as f64).least_usd();
+    limits::get("job.max-runtime").is_none_or(|longest| seconds <= longest.value)
+        && budget.zip(most).is_none_or(|(budget, most)| most <= budget.value)
+}
+
+/// A run whose high end lies within `limit` seconds: its start takes up to twice as long as predicted.
+fn steps_within(plan: &Plan, run: &Run, limit: f64) -> Option<String> {
+    let start = 2.0 * run.parts.start();
+    let each = (run.interval.high - start) / plan.run.steps.as_ref()?.value as f64;
+    shorter(plan, (limit - start) / each)
+}

@@ -1,0 +1,79 @@
+//! Preferred instance types: what they exclude, and where their counts stand.
+
+use super::unused::T0251;
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(
+    T0483,
+    "instance-preferences",
+    Error,
+    "preferred instance types that the service does not take"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0483];
+
+/// CTJ-18; their number and names are the shape's.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let job = &context.plan.job;
+    let (Some((member, preferences)), Some(cluster)) = (job.preferences(), &job.cluster) else { return };
+    if let Some(span) = cluster.instance.span().or_else(|| cluster.groups.first().map(|group| group.span)) {
+        problems.push(
+            Diagnostic::new(
+                &T0251,
+                member.span,
+                "`InstancePreferences` excludes the instance type and groups of `cluster`",
+            )
+            .label(span, "of `cluster`")
+            .help("write `cluster { … }` without a type, or remove `InstancePreferences`")
+            .note("botocore's model of ResourceConfig"),
+        );
+    }
+    let mut refuse = |message: &str, other: Option<(Span, &str)>, help: &str| {
+        let diagnostic = Diagnostic::new(&T0483, member.span, message.to_owned())
+            .help(help.to_owned())
+            .note("InstancePreferences of ResourceConfig, botocore's model of CreateTrainingJob");
+        problems.push(match other {
+            Some((span, what)) => diagnostic.label(span, what),
+            None => diagnostic,
+        });
+    };
+    if let Some(spot) = &cluster.spot {
+        refuse(
+            "`InstancePreferences` excludes spot instances",
+            Some((spot.span, "spot")),
+            "remove `spot`, or name one type on `cluster`",
+        );
+    }
+    if let Some(placement) = &cluster.placement {
+        refuse(
+            "`InstancePreferences` excludes a placement on UltraServers",
+            Some((placement.span, "the placement")),
+            "remove `placement`, or name one type on `cluster`",
+        );
+    }
+    let counted = preferences.iter().filter(|preference| preference.count.is_some()).count();
+    if counted > 0 && counted < preferences.len() {
+        refuse(
+            "some of the preferred types say how many, and some do not",
+            None,
+            "write `InstanceCount` on every one, or on none and `cluster nodes=…`",
+        );
+    } else if let Some(span) = cluster.nodes.span().filter(|_| counted > 0) {
+        refuse(
+            "the preferred types say how many, and so does `cluster`",
+            Some((span, "here as well")),
+            "remove `nodes=`, or `InstanceCount` from every one",
+        );
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for instance in preferences.iter().filter_map(|preference| preference.instance) {
+        if seen.contains(&instance) {
+            refuse(&format!("`{instance}` is preferred twice"), None, "name each type once");
+        }
+        seen.push(instance);
+    }
+}

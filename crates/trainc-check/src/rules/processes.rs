@@ -1,0 +1,218 @@
+//! Processes and GPUs: a GPU without a process, a process without a GPU, and settings of a launcher that is not there.
+
+use super::torchrun;
+use crate::Context;
+use trainc_catalog::instances;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::job::InstanceGroup;
+use trainc_ir::{Engine, Parallel, Plan, Price};
+
+declare_code!(T0360, "idle-gpus", Warning, "GPUs that no process uses");
+declare_code!(T0361, "hosts-without-launcher", Warning, "several hosts that run one script each on its own");
+declare_code!(T0362, "too-many-processes", Error, "more processes on a host than it has GPUs");
+declare_code!(T0363, "mpi-without-mpi", Error, "a setting of MPI where another launcher starts the ranks");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0360, &T0361, &T0362, &T0363];
+
+/// One process drives one GPU, unless the script does otherwise.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(parallel), Some(machine)) = (&plan.job.parallel, &plan.machine) else { return };
+    let Some(engine) = parallel.engine.val() else { return };
+    let gpus = machine.gpus_per_node;
+    let noun = plan.chip_noun();
+    let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
+    if engine.value == Engine::None && !groups.is_empty() {
+        for (group, price) in groups.iter().zip(&plan.group_prices) {
+            if let Some(diagnostic) = idle_group(group, price.as_ref()) {
+                problems.push(diagnostic);
+            }
+        }
+    } else if engine.value == Engine::None && plan.instance.is_some() && gpus > 1 {
+        let diagnostic = Diagnostic::new(
+            &T0360,
+            engine.span_or(parallel.span),
+            format!(
+                "engine `none` starts one process on each host, and each host has {}",
+                text::count(gpus, noun)
+            ),
+        )
+        .help(format!(
+            "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or take an instance type with one {noun}"
+        ));
+        problems.push(idle(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
+    }
+    if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None) {
+        let diagnostic = Diagnostic::new(
+            &T0361,
+            engine.span_or(parallel.span),
+            format!(
+                "engine `none` on {}: each host runs the whole script and knows nothing of the others",
+                text::count(mesh.nodes, "node")
+            ),
+        );
+        problems.push(
+            surplus_hosts(diagnostic, plan, mesh.nodes)
+            .help(alone(plan))
+            .note(format!("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS{}", if groups.is_empty() { "" } else { ", and tells its group by SM_CURRENT_INSTANCE_GROUP" })),
+        );
+    }
+    processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
+    stray(plan, parallel, problems);
+}
+
+/// What the hosts beside the first cost, which do its work again; of groups of several types that is not one figure.
+fn surplus_hosts(diagnostic: Diagnostic, plan: &Plan, nodes: u64) -> Diagnostic {
+    let of_one_type = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.groups.is_empty());
+    let Some(price) = plan.price.as_ref().filter(|_| of_one_type) else { return diagnostic };
+    let (all, surplus) = (price.usd_per_hour * nodes as f64, price.usd_per_hour * (nodes - 1) as f64);
+    diagnostic
+        .note(format!(
+            "if the script does not join them, {} of {} per hour goes into the same work again",
+            text::dollars(surplus),
+            text::dollars(all)
+        ))
+        .fact("wasted_usd_per_hour", surplus)
+}
+
+/// What to write where each host should not do all the work by itself.
+fn alone(plan: &Plan) -> String {
+    let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
+    let with_gpus = groups.iter().find(|group| gpus_of(group).is_some());
+    if let Some(group) = with_gpus.and_then(|group| group.name.value()) {
+        return format!("write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{group}\"`");
+    }
+    if groups.is_empty() && plan.instance.is_some() {
+        return "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or `nodes=1`".to_owned();
+    }
+    let one = if groups.is_empty() { "write `nodes=1`" } else { "keep one `group` with `nodes=1`" };
+    format!("{one}, or give each host its part of the data, as `shard=\"by-key\"` of a channel does")
+}
+
+/// Accelerators of a host of the group, and what people call one; none of a type without.
+fn gpus_of(group: &InstanceGroup) -> Option<(u64, &'static str)> {
+    let row = instances::get(group.instance.value()?)?;
+    Some((u64::from(row.accelerators), row.accelerator.kind.noun()))
+}
+
+/// A plain script on a group whose hosts have several accelerators.
+fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic> {
+    let (gpus, noun) = gpus_of(group).filter(|(gpus, _)| *gpus > 1)?;
+    let name = group.name.value()?;
+    let diagnostic = Diagnostic::new(
+        &T0360,
+        group.instance.span().unwrap_or(group.span),
+        format!(
+            "engine `none` starts one process on each host, and each host of group `{name}` has {}",
+            text::count(gpus, noun)
+        ),
+    )
+    .help(format!(
+        "write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{name}\"`, or take an instance type with one {noun}"
+    ));
+    Some(idle(diagnostic, price, group.nodes.get()?, noun, (gpus, 1)))
+}
+
+/// `gpus`: ranks that a host has room for, a NeuronCore each where the accelerator has several.
+fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
+    let Some(processes) = parallel.processes.val() else { return };
+    if torchrun::starts(plan) || gpus == 0 {
+        return;
+    }
+    let span = processes.span_or(parallel.span);
+    let noun = plan.rank_noun();
+    if processes.value > gpus {
+        problems.push(
+            Diagnostic::new(
+                &T0362,
+                span,
+                format!(
+                    "`processes` {} on hosts with {}: two processes would share a {noun}",
+                    processes.value,
+                    text::count(gpus, noun)
+                ),
+            )
+            .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"))
+            .note(if noun == "GPU" {
+                "the SDK lets it pass; NCCL refuses two ranks on one device"
+            } else {
+                "the SDK lets it pass"
+            })
+            .fact("gpus_per_node", gpus),
+        );
+    } else if processes.value < gpus {
+        let diagnostic = Diagnostic::new(
+            &T0360,
+            span,
+            format!(
+                "`processes` {} leaves {} of each host without a process",
+                processes.value,
+                text::count(gpus - processes.value, noun)
+            ),
+        )
+        .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"));
+        problems.push(idle(diagnostic, plan.rank_price(), nodes(plan), noun, (gpus, processes.value)));
+    }
+}
+
+fn nodes(plan: &Plan) -> u64 {
+    plan.mesh.as_ref().map_or(1, |mesh| mesh.nodes)
+}
+
+/// What the idle GPUs cost, of so many nodes with their GPUs and those that are used.
+fn idle(
+    diagnostic: Diagnostic,
+    price: Option<&Price>,
+    nodes: u64,
+    noun: &str,
+    (gpus, used): (u64, u64),
+) -> Diagnostic {
+    let diagnostic = diagnostic.fact("gpus_per_node", gpus).fact("gpus_used_per_node", used);
+    let Some(price) = price else { return diagnostic };
+    let wasted = price.usd_per_hour * nodes as f64 * (gpus - used) as f64 / gpus as f64;
+    diagnostic
+        .note(format!(
+            "the idle {noun}s cost {} of {} per hour",
+            text::dollars(wasted),
+            text::dollars(price.usd_per_hour * nodes as f64)
+        ))
+        .fact("wasted_usd_per_hour", wasted)
+}
+
+/// Under torchrun and SMDDP's own start the MPI settings reach nobody.
+fn stray(plan: &Plan, parallel: &Parallel, problems: &mut Problems) {
+    let Some(engine) = parallel.engine.get() else { return };
+    let launcher = parallel.launcher.value().map(String::as_str);
+    let starter = if torchrun::starts(plan) {
+        "torchrun"
+    } else if engine == Engine::Ddp && launcher == Some("pytorchddp") {
+        "pytorchddp"
+    } else {
+        return;
+    };
+    let mut written: Vec<(&str, trainc_diag::source::Span)> = Vec::new();
+    if let Some(span) = parallel.processes.span() {
+        written.push(("processes", span));
+    }
+    if let Some(first) = parallel.mpi_env.first() {
+        written.push(("mpi-env", first.key_span));
+    }
+    if let Some(span) = parallel.mpi_options.span() {
+        written.push(("mpi-options", span));
+    }
+    for (name, span) in written {
+        let diagnostic = Diagnostic::new(
+            &T0363,
+            span,
+            format!("`{name}` is for MPI, and {starter} starts the ranks of engine `{}` here", engine.name()),
+        );
+        problems.push(match (name, engine) {
+            ("mpi-env", _) => diagnostic.help("move the variables to `program { environment … }`"),
+            (_, Engine::Ddp) => diagnostic.help(format!("remove `{name}`, or write `launcher=\"mpi\"`")),
+            _ => diagnostic.help(format!("remove `{name}`")),
+        });
+    }
+}

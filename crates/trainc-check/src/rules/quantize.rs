@@ -1,0 +1,140 @@
+//! Quantised base weights: what can train on them, under which engine, in which precision.
+
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Engine, Plan, Quantize};
+
+declare_code!(T0378, "quantized-without-adapter", Error, "quantised weights and nothing to train");
+declare_code!(
+    T0379,
+    "quantized-under-engine",
+    Error,
+    "quantised weights under an engine that does not carry them"
+);
+declare_code!(
+    T0380,
+    "quantize-compute",
+    Warning,
+    "quantised weights computed in another precision than the rest"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0378, &T0379, &T0380];
+
+/// Quantised weights have no gradient; FSDP and the model-parallel libraries move weights as floats.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let job = &plan.job;
+    let Some(quantize) = &job.quantize else { return };
+    let Some(kind) = quantize.kind.val() else { return };
+    let span = kind.span_or(quantize.span);
+    if job.adapter.is_none() {
+        problems.push(
+            Diagnostic::new(
+                &T0378,
+                span,
+                format!("{} weights cannot be trained, and there is no adapter", kind.value),
+            )
+            .help("add `adapter \"lora\" rank=16 alpha=16 targets=\"all-linear\"`, or remove `quantize`")
+            .note("quantised weights are whole numbers without a gradient (QLoRA trains adapters over them)"),
+        );
+    }
+    if !engine(plan, quantize, &kind.value, problems) {
+        compute(plan, quantize, &kind.value, problems);
+    }
+}
+
+/// Whether the engine had something to say of the precision already.
+fn engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems) -> bool {
+    let Some(parallel) = &plan.job.parallel else { return false };
+    let Some(engine) = parallel.engine.val() else { return false };
+    let at = engine.span_or(parallel.span);
+    let span = quantize.kind.span().unwrap_or(quantize.span);
+    match engine.value {
+        Engine::Smp | Engine::Worker => {
+            problems.push(
+                Diagnostic::new(&T0379, span, format!("engine `{}` does not carry {kind} weights", engine.value.name()))
+                    .label(at, "the engine")
+                    .help("write `parallel engine=\"device-map\"` for one node, or `fsdp` with nf4")
+                    .note(if engine.value == Engine::Smp {
+                        "the library splits and gathers floating-point parameters (judgement of the trade; no source shows otherwise)"
+                    } else {
+                        "the worker keeps the base weights in its own precision"
+                    }),
+            );
+            true
+        }
+        Engine::Fsdp if kind == "int8" => {
+            problems.push(
+                Diagnostic::new(&T0379, span, "FSDP flattens parameters of one floating-point type, and int8 is none")
+                    .label(at, "the engine")
+                    .help("write `quantize \"nf4\"`, or `parallel engine=\"ddp\"`")
+                    .note("\"Cannot flatten integer dtype tensors\": huggingface/peft#1432, hiyouga/LlamaFactory#3853"),
+            );
+            true
+        }
+        Engine::Fsdp => storage(plan, quantize, problems),
+        Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
+    }
+}
+
+/// Under FSDP the storage type of nf4, the adapter and the mixed precision are one type.
+fn storage(plan: &Plan, quantize: &Quantize, problems: &mut Problems) -> bool {
+    let Some(precision) = plan.job.train.precision.val() else { return false };
+    let compute = quantize.compute.value().map_or("fp32", String::as_str);
+    if quantize.compute.is_bad() || compute == precision.value {
+        return false;
+    }
+    let span = quantize.compute.span().unwrap_or(quantize.span);
+    problems.push(
+        Diagnostic::new(
+            &T0379,
+            span,
+            format!("under FSDP nf4 storage, adapter and precision are one type: compute is {compute}, precision {}", precision.value),
+        )
+        .label(precision.span_or(quantize.span), "the precision")
+        .help(format!("write `compute=\"{}\"`, and set `bnb_4bit_quant_storage` to it in the script", precision.value))
+        .note("\"Must flatten tensors with uniform dtype\": axolotl-ai-cloud/axolotl#1482, huggingface/peft#1432"),
+    );
+    true
+}
+
+fn compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems) {
+    let Some(precision) = plan.job.train.precision.val() else { return };
+    // int8 has one arithmetic of its own.
+    if kind != "nf4" || quantize.compute.is_bad() {
+        return;
+    }
+    let (compute, written) = match quantize.compute.value() {
+        Some(compute) => (compute.as_str(), true),
+        None => ("fp32", false),
+    };
+    // Without the hardware for it: T0381.
+    let refused = compute == "bf16" && plan.machine.as_ref().and_then(|machine| machine.bf16) == Some(false);
+    if compute == precision.value || refused {
+        return;
+    }
+    let span = quantize.compute.span().unwrap_or(quantize.span);
+    let diagnostic = Diagnostic::new(
+        &T0380,
+        span,
+        if written {
+            format!("nf4 weights are computed in {compute}, the rest in {}", precision.value)
+        } else {
+            format!(
+                "nf4 weights are computed in fp32 unless `compute` says otherwise; the precision is {}",
+                precision.value
+            )
+        },
+    )
+    .label(precision.span_or(quantize.span), "the precision")
+    .help(format!("write `compute=\"{}\"`", precision.value));
+    problems.push(if written {
+        diagnostic.note("every matrix is converted on its way in and out")
+    } else {
+        diagnostic.note(
+            "`bnb_4bit_compute_dtype` is float32 by default (bitsandbytes), a fraction of the 16-bit rate",
+        )
+    });
+}

@@ -1,0 +1,103 @@
+//! The combinations of `tests/refused` that an engine, a version or an instance type makes impossible, and what no
+//! fixture can show: a source with more than one file.
+
+use crate::compile;
+use trainc_diag::Severity;
+use trainc_diag::source::SourceMap;
+use trainc_ir::{SourceFile, SourceTree};
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+
+/// A world in which every directory holds these empty files.
+struct Files(&'static [&'static str]);
+
+impl Loader for Files {
+    fn layer(&mut self, _: &str, path: &str) -> Result<Loaded, LayerFault> {
+        let text = match path {
+            "base.kdl" => include_str!("../../../../tests/fixtures/base.kdl"),
+            _ => return Err(LayerFault::NotFound),
+        };
+        Ok(Loaded { name: path.to_owned(), identity: path.to_owned(), text: text.to_owned() })
+    }
+
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Files {
+    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+        let file = |path: &&str| SourceFile::new(*path, Vec::new(), false);
+        Ok(SourceTree { dir: path.to_owned(), files: self.0.iter().map(file).collect() })
+    }
+
+    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+}
+
+/// Every problem as code, severity and message.
+fn problems(text: &str, files: &'static [&'static str]) -> Vec<(&'static str, Severity, String)> {
+    let mut sources = SourceMap::default();
+    let source = sources.add("job.kdl", text);
+    let options = Options { today: "2026-06-01".to_owned(), ..Options::default() };
+    let compiled = compile(source, text, &options, &mut Files(files), &mut sources);
+    compiled.problems.iter().map(|d| (d.code.id, d.severity, d.message.clone())).collect()
+}
+
+fn over_base(nodes: &str) -> String {
+    format!("extends \"base.kdl\"\njob \"example\" {{\n{nodes}\n}}\n")
+}
+
+#[track_caller]
+fn gives(text: &str, code: &str) {
+    let found = problems(text, &["train.py"]);
+    assert!(
+        found.iter().any(|(id, severity, _)| *id == code && *severity == Severity::Error),
+        "{code}: {found:?}"
+    );
+}
+
+#[test]
+fn refused_combinations_are_errors() {
+    for (text, code) in [
+        (include_str!("../../../../tests/refused/trn1-mpi.kdl"), "T0354"),
+        (include_str!("../../../../tests/refused/smddp-g5.kdl"), "T0356"),
+        (include_str!("../../../../tests/refused/smddp-p5en.kdl"), "T0356"),
+        (include_str!("../../../../tests/refused/smddp-pt-2.0-alias.kdl"), "T0351"),
+        (include_str!("../../../../tests/refused/torchrun-hf-short-version-1.13.kdl"), "T0351"),
+        (include_str!("../../../../tests/refused/smp1-manual-without-default.kdl"), "T0371"),
+        (include_str!("../../../../tests/refused/smp1-sharded-with-pipeline.kdl"), "T0370"),
+        (include_str!("../../../../tests/refused/smp1-sharded-with-tensor.kdl"), "T0370"),
+        (include_str!("../../../../tests/refused/smp2-on-hf.kdl"), "T0376"),
+    ] {
+        gives(text, code);
+    }
+}
+
+#[test]
+fn setup_py_makes_a_package() {
+    let text = over_base("");
+    let found = problems(&text, &["setup.py", "train.py"]);
+    assert!(found.iter().any(|(id, ..)| *id == "T0352"), "{found:?}");
+    assert!(problems(&text, &["train.py"]).iter().all(|(id, ..)| *id != "T0352"));
+}
+
+#[test]
+fn the_bubble_is_counted() {
+    let job = include_str!("../../../../examples/gptj-6b-pipeline/trainc.kdl");
+    let found = problems(job, &["train_gptj_smp_script.py"]);
+    // Eight stages, four micro-batches: 7 / 11.
+    assert!(found.iter().any(|(id, _, message)| *id == "T0395" && message.contains("64 %")), "{found:?}");
+    assert!(found.iter().all(|(_, severity, _)| *severity < Severity::Error), "{found:?}");
+}
+
+#[test]
+fn the_shard_group_of_the_30b_run_is_neither_too_small_nor_too_wide() {
+    let job = include_str!("../../../../examples/gpt2-30b-sharded/trainc.kdl");
+    let found = problems(job, &["train_gpt_simple.py"]);
+    let codes: Vec<&str> = found.iter().map(|(id, ..)| *id).collect();
+    assert!(!codes.contains(&"T0385") && !codes.contains(&"T0387"), "{found:?}");
+    assert!(codes.contains(&"T0374"), "{found:?}");
+}

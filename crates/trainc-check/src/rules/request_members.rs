@@ -1,0 +1,249 @@
+//! `request { … }`: members by their AWS names, held against the service's shapes, and refused where a node says them.
+
+use super::limits::figure;
+use crate::Context;
+use serde_json::Value;
+use trainc_catalog::shapes::{self, Violation, ViolationKind};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_emit::raw_member as json;
+use trainc_ir::preferences::OF_MACHINES;
+use trainc_ir::{Plan, Raw, RequestMember};
+
+declare_code!(T0445, "request-member", Error, "a raw member that CreateTrainingJob does not take");
+declare_code!(T0446, "request-member-of-node", Error, "a raw member that a node says");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0445, &T0446];
+
+/// Which node says a member. Everything below a member is the node's as well.
+const NODES: &[(&str, &str)] = &[
+    ("AlgorithmSpecification.ContainerArguments", "program { arguments … }"),
+    ("AlgorithmSpecification.ContainerEntrypoint", "program { entrypoint … }"),
+    ("AlgorithmSpecification.MetricDefinitions", "program { metric \"name\" regex=\"…\" }"),
+    ("AlgorithmSpecification.TrainingImage", "image uri=\"…\""),
+    ("AlgorithmSpecification.TrainingInputMode", "channel \"name\" input=\"…\""),
+    ("CheckpointConfig", "checkpoint s3=\"…\" local=\"…\""),
+    ("DebugHookConfig", "debugger"),
+    ("EnableInterContainerTrafficEncryption", "network { encrypt-traffic }"),
+    ("EnableManagedSpotTraining", "cluster { spot max-wait=\"…\" }"),
+    ("EnableNetworkIsolation", "network { isolation }"),
+    ("Environment", "program { environment NAME=\"…\" }"),
+    ("ExperimentConfig", "experiment name=\"…\""),
+    ("HyperParameters", "program { hyperparameter \"name\" … }"),
+    ("InfraCheckConfig", "health-check"),
+    ("InputDataConfig", "channel \"name\" s3=\"…\""),
+    ("OutputDataConfig.CompressionType", "output compress=#false"),
+    ("OutputDataConfig.KmsKeyId", "output kms=\"…\""),
+    ("OutputDataConfig.S3OutputPath", "output s3=\"…\""),
+    ("ProfilerConfig", "profiler"),
+    ("RemoteDebugConfig", "remote-debug"),
+    ("ResourceConfig.InstanceCount", "cluster nodes=…"),
+    ("ResourceConfig.InstanceGroups", "cluster { group \"name\" instance=\"…\" nodes=… }"),
+    ("ResourceConfig.InstancePlacementConfig", "cluster { placement { ultra-server \"…\" instances=… } }"),
+    ("ResourceConfig.InstanceType", "cluster \"ml.…\""),
+    ("ResourceConfig.KeepAlivePeriodInSeconds", "cluster { warm-pool \"30m\" }"),
+    ("ResourceConfig.TrainingPlanArn", "cluster { training-plan \"arn:…\" }"),
+    ("ResourceConfig.VolumeKmsKeyId", "cluster { volume \"…\" kms=\"…\" }"),
+    ("ResourceConfig.VolumeSizeInGB", "cluster { volume \"500GiB\" }"),
+    ("RetryStrategy", "cluster { retry … }"),
+    ("RoleArn", "role arn=\"…\""),
+    ("SessionChainingConfig", "session-chaining"),
+    ("StoppingCondition.MaxPendingTimeInSeconds", "cluster { max-pending \"…\" }"),
+    ("StoppingCondition.MaxRuntimeInSeconds", "cluster { max-run \"…\" }"),
+    ("StoppingCondition.MaxWaitTimeInSeconds", "cluster { spot max-wait=\"…\" }"),
+    ("Tags", "tags key=\"…\""),
+    ("TensorBoardOutputConfig", "tensorboard s3=\"…\""),
+    ("TrainingJobName", "job \"name\""),
+    ("VpcConfig", "network { subnets …; security-groups … }"),
+];
+
+/// What a job runs in place of an image, by the service's name of the algorithm.
+const ALGORITHM: &str = "AlgorithmSpecification.AlgorithmName";
+
+/// Whether a raw member stands at the path or below it.
+pub(super) fn says(plan: &Plan, path: &str) -> bool {
+    plan.job.request.iter().any(|member| at(&member.name, &json(&member.value), path).is_some())
+}
+
+/// What stands at a path of a request of that one member.
+fn at(name: &str, value: &Value, path: &str) -> Option<Value> {
+    let rest = path.strip_prefix(name)?;
+    if rest.is_empty() {
+        return Some(value.clone());
+    }
+    if !rest.starts_with(['.', '[']) {
+        return None;
+    }
+    let pointer = rest.replace("[\"", "/").replace("\"]", "").replace(['.', '['], "/").replace(']', "");
+    value.pointer(&pointer).cloned()
+}
+
+/// Judges the raw members, given what the whole request breaks.
+pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut Problems) {
+    for member in &context.plan.job.request {
+        let value = json(&member.value);
+        let mut leaves = Vec::new();
+        leaves_of(&member.name, &value, &mut leaves);
+        let mut refused: Vec<&str> = Vec::new();
+        let free = context.plan.job.serverless().is_some() && OF_MACHINES.contains(&member.name.as_str());
+        for leaf in leaves.iter().filter(|_| !free) {
+            let node = NODES.iter().find(|(path, _)| {
+                leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}["))
+            });
+            let Some((path, node)) = node.filter(|(path, _)| !refused.contains(path)) else { continue };
+            refused.push(path);
+            problems.push(
+                Diagnostic::new(&T0446, place(member, path).name, format!("`{path}` has a node of its own"))
+                    .help(format!("write `{node}`"))
+                    .note("`request` is for members that no node says; so a value stands once, and the rules see it"),
+            );
+        }
+        if context.plan.job.image.is_some() && leaves.iter().any(|leaf| leaf == ALGORITHM) {
+            refused.push(ALGORITHM);
+            problems.push(
+                Diagnostic::new(
+                    &T0446,
+                    place(member, ALGORITHM).name,
+                    "`AlgorithmName` beside `image`: a job has one of the two",
+                )
+                .help("remove the node `image` and its `program`, or `AlgorithmName`")
+                .note(
+                    "CreateTrainingJob: AlgorithmSpecification takes either AlgorithmName or TrainingImage",
+                ),
+            );
+        }
+        for violation in violations {
+            // A placeholder that could not be replaced is reported.
+            if violation.found.contains("{{") || refused.iter().any(|path| violation.path.starts_with(path)) {
+                continue;
+            }
+            let parent = violation.path.rsplit_once('.').map_or("", |(parent, _)| parent);
+            let missing =
+                violation.kind == ViolationKind::Missing && at(&member.name, &value, parent).is_some();
+            if at(&member.name, &value, &violation.path).is_some() || missing {
+                problems.push(describe(&place(member, &violation.path), violation, parent));
+            }
+        }
+    }
+}
+
+/// Where a path of the request was written.
+struct Place {
+    /// The name of the innermost member on the path that was written.
+    name: Span,
+    /// The value at the path; none where several or nothing stand there.
+    value: Option<Span>,
+}
+
+fn place(member: &RequestMember, path: &str) -> Place {
+    let mut found = Place { name: member.span, value: None };
+    let mut raw = &member.value;
+    let rest = path.strip_prefix(member.name.as_str()).unwrap_or("");
+    for step in rest.split(['.', '[']).filter(|step| !step.is_empty()) {
+        let step = step.trim_end_matches(']').trim_matches('"');
+        let inner = match raw {
+            Raw::List(items) => step.parse::<usize>().ok().and_then(|at| items.get(at)),
+            Raw::Object(_) | Raw::Scalar(_) => raw.member(step).map(|inner| {
+                found.name = inner.span;
+                &inner.value
+            }),
+        };
+        let Some(inner) = inner else { return found };
+        raw = inner;
+    }
+    if let Raw::Scalar(one) = raw {
+        found.value = Some(one.span);
+    }
+    found
+}
+
+fn leaves_of(path: &str, value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (name, inner) in members {
+                leaves_of(&format!("{path}.{name}"), inner, out);
+            }
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => out.push(path.to_owned()),
+    }
+}
+
+fn describe(place: &Place, violation: &Violation, parent: &str) -> Diagnostic {
+    let path = &violation.path;
+    let found = &violation.found;
+    let expected = &violation.expected;
+    let span = match violation.kind {
+        ViolationKind::Unknown | ViolationKind::Missing => place.name,
+        _ => place.value.unwrap_or(place.name),
+    };
+    let diagnostic = |message: String| Diagnostic::new(&T0445, span, message).fact("member", path.as_str());
+    match violation.kind {
+        ViolationKind::Unknown => {
+            let last = path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last);
+            let known: Vec<String> = if parent.is_empty() {
+                shapes::operation("CreateTrainingJob")
+                    .map(|operation| operation.input.members.keys().cloned().collect())
+                    .unwrap_or_default()
+            } else {
+                shapes::member("CreateTrainingJob", parent)
+                    .map(|shape| shape.members.keys().cloned().collect())
+                    .unwrap_or_default()
+            };
+            let diagnostic = diagnostic(format!("CreateTrainingJob has no member `{path}`"));
+            match text::nearest(last, known.iter().map(String::as_str)) {
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")).fix(span, near),
+                None => diagnostic.note(format!("it has {}", known.join(", "))),
+            }
+        }
+        ViolationKind::Missing => diagnostic(format!(
+            "`{parent}` lacks `{}`",
+            path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last)
+        )),
+        ViolationKind::TooShort | ViolationKind::TooLong => {
+            diagnostic(format!("`{path}` has {}; the service takes {}", figure(found), figure(expected)))
+        }
+        ViolationKind::Type | ViolationKind::OutOfRange => {
+            diagnostic(format!("`{path}` is {found}; the service takes {expected}"))
+        }
+        ViolationKind::Pattern => {
+            diagnostic(format!("`{path}` is `{found}`, which the service does not take"))
+                .note(format!("it has to match `{expected}`"))
+        }
+        ViolationKind::Enum => {
+            let words: Vec<&str> = expected.split(", ").collect();
+            let diagnostic = diagnostic(format!("`{path}` is `{found}`, which the service does not take"));
+            match text::nearest(found, words.iter().copied()) {
+                Some(near) => diagnostic.help(format!("write `\"{near}\"`")).fix(span, format!("\"{near}\"")),
+                None => diagnostic.note(format!("it takes {expected}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_looked_up_in_one_member() {
+        let value = serde_json::json!({"A": [{"B": 1}], "K": {"x": 2}});
+        assert_eq!(at("M", &value, "M.A[0].B"), Some(Value::from(1)));
+        assert_eq!(at("M", &value, "M.K[\"x\"]"), Some(Value::from(2)));
+        assert_eq!(at("M", &value, "M2"), None);
+    }
+
+    #[test]
+    fn every_member_of_a_node_is_one_of_the_service() {
+        for (path, _) in NODES {
+            assert!(shapes::member("CreateTrainingJob", path).is_some(), "{path}");
+        }
+    }
+}

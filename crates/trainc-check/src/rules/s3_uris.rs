@@ -1,0 +1,260 @@
+//! S3 URIs: scheme, bucket name, length.
+
+use crate::Context;
+use std::borrow::Cow;
+use trainc_catalog::{limits, shapes};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::plan::DIGEST_MARK;
+use trainc_ir::s3::{self, Uri};
+use trainc_ir::{ACCOUNT_MARK, Field, Plan};
+
+declare_code!(T0439, "s3-uri", Error, "no S3 URI");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0439];
+
+/// Every S3 URI of the job with its name in the language.
+pub(super) fn all(plan: &Plan) -> Vec<(&Field<String>, Span, String)> {
+    let job = &plan.job;
+    let mut out: Vec<(&Field<String>, Span, String)> = Vec::new();
+    if let Some(program) = &job.program {
+        out.push((&program.s3, program.span, "program s3=".to_owned()));
+        out.push((&program.upload, program.span, "program upload=".to_owned()));
+    }
+    for storage in &job.storage {
+        out.extend(storage.imports.iter().map(|link| (&link.s3, link.span, "import".to_owned())));
+        out.extend(storage.exports.iter().map(|link| (&link.s3, link.span, "export".to_owned())));
+    }
+    for channel in &job.channels {
+        out.push((&channel.s3, channel.span, "channel s3=".to_owned()));
+        out.push((&channel.manifest, channel.span, "channel manifest=".to_owned()));
+        out.push((&channel.converse, channel.span, "channel converse=".to_owned()));
+        out.push((&channel.augmented_manifest, channel.span, "channel augmented-manifest=".to_owned()));
+    }
+    if let Some(node) = &job.checkpoint {
+        out.push((&node.s3, node.span, "checkpoint s3=".to_owned()));
+    }
+    if let Some(node) = &job.output {
+        out.push((&node.s3, node.span, "output s3=".to_owned()));
+    }
+    if let Some(node) = &job.debugger {
+        out.push((&node.s3, node.span, "debugger s3=".to_owned()));
+    }
+    if let Some(node) = &job.profiler {
+        out.push((&node.s3, node.span, "profiler s3=".to_owned()));
+    }
+    if let Some(node) = &job.tensorboard {
+        out.push((&node.s3, node.span, "tensorboard s3=".to_owned()));
+    }
+    for read in job.role.iter().flat_map(|role| &role.reads) {
+        out.push((&read.s3, read.span, READ.to_owned()));
+    }
+    out
+}
+
+/// The name of what a role may read, which is no place that the job writes.
+pub(super) const READ: &str = "role read";
+
+/// Judges each.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let longest = shapes::member("CreateTrainingJob", "OutputDataConfig.S3OutputPath")
+        .and_then(|shape| shape.max)
+        .unwrap_or(f64::MAX);
+    for (field, fallback, what) in all(context.plan) {
+        let Some(uri) = field.val() else { continue };
+        let span = uri.span_or(fallback);
+        let length = uri.value.chars().count();
+        if length as f64 > longest {
+            problems.push(
+                Diagnostic::new(
+                    &T0439,
+                    span,
+                    format!("`{what}` has {length} characters; SageMaker takes at most {longest}"),
+                )
+                .note("`S3Uri` and `S3OutputPath`, botocore's shapes of CreateTrainingJob"),
+            );
+        }
+        // A policy's own stars are added behind the prefix; one in it would be taken as a character of a key.
+        if what == READ && uri.value.contains(['*', '?']) {
+            let prefix = uri.value.split(['*', '?']).next().unwrap_or_default();
+            let prefix = prefix.rsplit_once('/').map_or(prefix, |(head, _)| head);
+            problems.push(
+                Diagnostic::new(
+                    &T0439,
+                    span,
+                    format!("`{what}`: `{}` has a wildcard, and grants what begins with it", uri.value),
+                )
+                .help(format!("write `\"{prefix}/\"`: all below it may be read")),
+            );
+            continue;
+        }
+        // Of CreateTrainingJob's addresses only these are sent as they stand; trainc writes below the others.
+        let takes_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
+        let judged = if takes_web { in_s3_form(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
+        // The digest is not known yet, and what stands for it is nobody's text.
+        let shown = uri.value.replace(DIGEST_MARK, "{{ job.digest }}");
+        if let Some(fault) = fault(&judged) {
+            let diagnostic = Diagnostic::new(&T0439, span, format!("`{what}`: `{shown}` {}", fault.why));
+            let diagnostic = match fault.note {
+                Some(note) => diagnostic.note(note),
+                None => diagnostic,
+            };
+            // A placeholder would be lost by writing the bound text.
+            let bound = context.sources.slice(span).contains("{{");
+            problems.push(match fault.instead.filter(|_| !bound) {
+                Some(instead) => {
+                    diagnostic.help(format!("write `\"{instead}\"`")).fix(span, format!("\"{instead}\""))
+                }
+                None => diagnostic,
+            });
+        }
+    }
+}
+
+struct Fault {
+    why: String,
+    instead: Option<String>,
+    note: Option<String>,
+}
+
+/// What is wrong, with a URI to write instead only where that one passes.
+fn fault(uri: &str) -> Option<Fault> {
+    let mut found = first_fault(uri)?;
+    if let Some(instead) = found.instead.take() {
+        found.instead = match first_fault(&instead) {
+            None => Some(instead),
+            // One slash too few, and capitals: both are mended, or nothing is.
+            Some(second) => second.instead.filter(|instead| first_fault(instead).is_none()),
+        };
+    }
+    Some(found)
+}
+
+fn first_fault(uri: &str) -> Option<Fault> {
+    let plain = |why: &str, instead: Option<String>| Some(Fault { why: why.to_owned(), instead, note: None });
+    let Some(rest) = uri.strip_prefix("s3://") else {
+        let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
+        if matches!(scheme.to_ascii_lowercase().as_str(), "s3" | "s3a" | "s3n") {
+            return plain("has another scheme than `s3://`", Some(format!("s3://{rest}")));
+        }
+        if scheme.eq_ignore_ascii_case("https") {
+            let instead = s3::parse(&format!("https://{rest}")).map(|parts| written(&parts));
+            return plain("is a web address; an S3 URI begins with `s3://`", instead);
+        }
+        if scheme.is_empty() && rest.starts_with("s3:/") {
+            return plain("has one slash too few", Some(format!("s3://{}", rest.trim_start_matches("s3:/"))));
+        }
+        return plain("is no S3 URI: it does not begin with `s3://`", None);
+    };
+    let (bucket, key) = rest.split_once('/').map_or((rest, None), |(bucket, key)| (bucket, Some(key)));
+    if bucket.starts_with("arn:") {
+        return None;
+    }
+    // Where the account is not known yet, any stands for it.
+    let judged = bucket.replace(ACCOUNT_MARK, "000000000000");
+    let why = bad_bucket(&judged)?;
+    let lower = bucket.to_ascii_lowercase().replace('_', "-");
+    let instead = (lower == bucket.to_ascii_lowercase() && lower != bucket && bad_bucket(&lower).is_none())
+        .then(|| key.map_or_else(|| format!("s3://{lower}"), |key| format!("s3://{lower}/{key}")));
+    Some(Fault {
+        why: format!("names bucket `{bucket}`, {why}"),
+        instead,
+        note: limits::get("s3.bucket-name").map(|limit| limit.provenance.source),
+    })
+}
+
+/// A web address of S3 as `s3://bucket/key`; any other as it stands.
+fn in_s3_form(uri: &str) -> Cow<'_, str> {
+    match s3::parse(uri).filter(|_| !uri.starts_with("s3://")) {
+        Some(parts) => Cow::Owned(written(&parts)),
+        None => Cow::Borrowed(uri),
+    }
+}
+
+fn written(parts: &Uri<'_>) -> String {
+    format!("s3://{}/{}", parts.bucket, parts.key)
+}
+
+/// What makes the name illegal (Amazon S3 user guide, bucket naming rules).
+fn bad_bucket(bucket: &str) -> Option<String> {
+    let (min, max) = (limits::get("s3.bucket-name-min")?.value, limits::get("s3.bucket-name")?.value);
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    if bucket.is_empty() {
+        return Some("which is empty".to_owned());
+    }
+    if let Some(odd) =
+        bucket.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.')))
+    {
+        return Some(if odd.is_ascii_uppercase() {
+            "which has capitals".to_owned()
+        } else {
+            format!("which has `{odd}`")
+        });
+    }
+    let length = bucket.len() as u64;
+    if length < min || length > max {
+        return Some(format!("which has {}, not {min} to {max}", text::count(length, "character")));
+    }
+    if !ends(bucket.chars().next()) || !ends(bucket.chars().last()) {
+        return Some("which does not begin and end with a letter or digit".to_owned());
+    }
+    if bucket.contains("..") {
+        return Some("which has two dots in a row".to_owned());
+    }
+    let parts: Vec<&str> = bucket.split('.').collect();
+    if parts.len() == 4
+        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    {
+        return Some("which has the form of an address".to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn web_addresses_are_judged_by_their_bucket() {
+        assert_eq!(in_s3_form("https://bucket.s3.us-west-2.amazonaws.com/x/y"), "s3://bucket/x/y");
+        assert_eq!(in_s3_form("https://s3.us-west-2.amazonaws.com/a/x"), "s3://a/x");
+        assert_eq!(in_s3_form("https://example.com/x"), "https://example.com/x");
+    }
+
+    #[test]
+    fn good_and_bad() {
+        for good in [
+            "s3://example-runs/a/b/",
+            "s3://a.b-c9",
+            "s3://sagemaker-us-east-1-${account}/x",
+            "s3://arn:aws:s3:us-west-2:111122223333:accesspoint/x/y",
+        ] {
+            assert!(fault(good).is_none(), "{good}");
+        }
+        for (bad, instead) in [
+            ("S3://bucket/x", Some("s3://bucket/x")),
+            ("s3a://bucket/x", Some("s3://bucket/x")),
+            ("s3:/bucket/x", Some("s3://bucket/x")),
+            ("s3://Bucket/x", Some("s3://bucket/x")),
+            ("s3:/Bucket/x", Some("s3://bucket/x")),
+            ("s3:/your_Bucket/x", None),
+            ("s3a://my_bucket/x", None),
+            ("https://s3.us-west-2.amazonaws.com/a/x", None),
+            ("https://bucket.s3.us-west-2.amazonaws.com/x/y", Some("s3://bucket/x/y")),
+            ("https://s3.us-west-2.amazonaws.com/bucket/x", Some("s3://bucket/x")),
+            ("https://bucket.s3.us-west-2.amazonaws.com/x?X-Amz-Signature=1", None),
+            ("https://example.com/bucket/x", None),
+            ("/data/train", None),
+            ("s3://my_bucket/x", None),
+            ("s3://runs-${role_arn}/x", None),
+            ("s3://ab/x", None),
+            ("s3://192.168.5.4/x", None),
+            ("s3:///x", None),
+        ] {
+            assert_eq!(fault(bad).expect(bad).instead.as_deref(), instead, "{bad}");
+        }
+    }
+}

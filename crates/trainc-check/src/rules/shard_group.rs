@@ -1,0 +1,327 @@
+//! The shard group: how many nodes it has, against how many the model asks for.
+
+use super::instead::{self, InVain};
+use super::too_large::is_too_large;
+use super::torchrun;
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::{Engine, Mesh, ModelFacts, Parallel, Plan};
+use trainc_plan::plan::divisors::divisors;
+use trainc_plan::plan::minimum_nodes::PARAMETERS_PER_NODE;
+use trainc_predict::{Layout, Sharding};
+
+declare_code!(T0357, "hybrid-shard-without-replicas", Warning, "hybrid sharding with one replica");
+declare_code!(
+    T0385,
+    "shard-group-too-small",
+    Warning,
+    "a shard group below one node per 3 billion parameters"
+);
+declare_code!(T0387, "shard-group-too-wide", Warning, "a shard group that crosses nodes when it need not");
+declare_code!(T0388, "shard-group-misaligned", Warning, "a shard group that is no whole number of nodes");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0357, &T0385, &T0387, &T0388];
+
+/// Bytes of weight, gradient and AdamW state per parameter in the usual mixed precision (ZeRO paper, 2+2+12).
+const STATE_BYTES: u64 = 16;
+
+struct Group<'a> {
+    plan: &'a Plan,
+    parallel: &'a Parallel,
+    mesh: &'a Mesh,
+    model: Option<&'a ModelFacts>,
+    /// GPUs that hold one copy of the model's states.
+    gpus: u64,
+    span: Span,
+}
+
+/// Looks at engines that shard; where the plan has no minimum, nothing is sharded.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
+    let shards = matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker);
+    if mesh.gpus_per_node == 0 || !shards || torchrun::refuses_engine(plan) {
+        return;
+    }
+    let group = Group {
+        plan,
+        parallel,
+        mesh,
+        model: plan.model.as_ref(),
+        gpus: group_gpus(mesh),
+        span: mesh.shard_degree.span_or(parallel.strategy.span().unwrap_or(parallel.span)),
+    };
+    group.hybrid(problems);
+    group.aligned(problems);
+    group.small(context, problems);
+    group.wide(context, problems);
+}
+
+/// GPUs that hold one copy of the model's states.
+fn group_gpus(mesh: &Mesh) -> u64 {
+    mesh.shard_degree.value * mesh.tensor_degree.value * mesh.pipeline_degree.value
+}
+
+/// Nodes that the shard group should have: one per 3 billion parameters, where the rule speaks of the job. It counts 16 B
+/// per parameter, and under an adapter the frozen weights have no gradients and no states.
+pub(super) fn least_nodes(plan: &Plan, mesh: &Mesh) -> u64 {
+    mesh.minimum_nodes.as_ref().filter(|_| plan.job.adapter.is_none()).map_or(0, |minimum| minimum.value)
+}
+
+/// Whether some shard groups share a node with another.
+pub(super) fn is_misaligned(mesh: &Mesh) -> bool {
+    let (gpus, per_node) = (group_gpus(mesh), mesh.gpus_per_node);
+    per_node > 0
+        && mesh.shard_degree.value > 1
+        && !gpus.is_multiple_of(per_node)
+        && !per_node.is_multiple_of(gpus)
+}
+
+impl Group<'_> {
+    fn nodes(&self) -> u64 {
+        self.gpus.div_ceil(self.mesh.gpus_per_node)
+    }
+
+    /// The shard degree whose group has that many nodes, or the next power of two that divides the world.
+    fn degree_of(&self, nodes: u64) -> Option<u64> {
+        let others = self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value;
+        let least = (nodes * self.mesh.gpus_per_node).div_ceil(others.max(1));
+        divisors(self.mesh.world_size / others.max(1))
+            .into_iter()
+            .find(|degree| *degree >= least && degree.is_power_of_two())
+    }
+
+    /// What to write for a shard group of at least the minimum of nodes in this world, where it has as many, and the
+    /// degree that this is: one with replicas beside it, or everything in one group.
+    fn wide_enough(&self, recommended: u64, minimum: u64) -> Option<(String, u64)> {
+        if self.mesh.nodes < minimum {
+            return None;
+        }
+        let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
+        let whole = self.mesh.world_size / others;
+        Some(match self.degree_of(recommended).or_else(|| self.degree_of(minimum)) {
+            Some(degree) if degree < whole || !self.is_fsdp() => (format!("`shard-degree {degree}`"), degree),
+            _ if self.is_fsdp() => {
+                ("`strategy \"full-shard\"`: the group is then the whole world".to_owned(), whole)
+            }
+            _ => (format!("`shard-degree {whole}`"), whole),
+        })
+    }
+
+    /// What else to write for a shard group of so many nodes, all of the world: the degree that stands there would stay.
+    fn beside(&self, nodes: u64) -> String {
+        if self.parallel.shard_degree.span().is_none() {
+            return String::new();
+        }
+        if self.is_fsdp() {
+            return " and `strategy \"full-shard\"` without `shard-degree`".to_owned();
+        }
+        let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
+        format!(" and `shard-degree {}`", nodes.saturating_mul(self.mesh.gpus_per_node) / others)
+    }
+
+    /// Another shard degree in the same world, with the states sharded whole.
+    fn put(&self, layout: &mut Layout, degree: u64) {
+        layout.degrees.replicas *= self.mesh.shard_degree.value as f64 / degree as f64;
+        layout.degrees.shard = degree as f64;
+        if layout.sharding == Sharding::None {
+            layout.sharding = Sharding::Full;
+        }
+    }
+
+    fn is_fsdp(&self) -> bool {
+        self.mesh.engine == Engine::Fsdp
+    }
+
+    fn hybrid(&self, problems: &mut Problems) {
+        let Some(strategy) = self.parallel.strategy.val().filter(|strategy| strategy.value == "hybrid-shard")
+        else {
+            return;
+        };
+        if self.mesh.replicas.value != 1 {
+            return;
+        }
+        let per_node = self.mesh.gpus_per_node;
+        let help = if self.mesh.nodes > 1 && least_nodes(self.plan, self.mesh) <= 1 {
+            format!(
+                "write `shard-degree {per_node}` for one replica on each node, or `strategy \"full-shard\"`"
+            )
+        } else {
+            format!(
+                "write `strategy \"full-shard\"`, or `nodes={}` for two replicas",
+                self.mesh.nodes.saturating_mul(2)
+            )
+        };
+        problems.push(
+            Diagnostic::new(
+                &T0357,
+                strategy.span_or(self.parallel.span),
+                format!("`hybrid-shard` with one replica: the shard group of {} is the whole world", text::count(self.mesh.shard_degree.value, "GPU")),
+            )
+            .help(help)
+            .note("hybrid sharding shards inside a group and copies between groups; with one group the copies cost process groups and buy nothing"),
+        );
+    }
+
+    fn aligned(&self, problems: &mut Problems) {
+        let (gpus, per_node) = (self.gpus, self.mesh.gpus_per_node);
+        if !is_misaligned(self.mesh) {
+            return;
+        }
+        let aligned = divisors(self.mesh.world_size)
+            .into_iter()
+            .filter(|d| d.is_multiple_of(per_node) || per_node.is_multiple_of(*d));
+        let others = (gpus / self.mesh.shard_degree.value).max(1);
+        let mut legal: Vec<u64> = aligned.filter(|d| d.is_multiple_of(others)).map(|d| d / others).collect();
+        // A power of two first: any other degree that is whole nodes would be T0386 next.
+        if legal.iter().any(|d| *d > 1 && d.is_power_of_two()) {
+            legal.retain(|d| d.is_power_of_two());
+        }
+        let wanted = self.mesh.shard_degree.value;
+        let below = legal.iter().copied().filter(|d| *d < wanted).max();
+        let above = legal.iter().copied().filter(|d| *d > wanted).min();
+        let near: Vec<String> = [below, above].into_iter().flatten().map(|d| d.to_string()).collect();
+        let mut diagnostic = Diagnostic::new(
+            &T0388,
+            self.span,
+            format!("a shard group of {} on nodes of {per_node}: some groups share a node with another", text::count(gpus, "GPU")),
+        )
+        .note("groups that end inside a node cross the network where others do not, and the slowest group sets the step (judgement of the trade)")
+        .fact("group_gpus", gpus)
+        .fact("legal", legal.clone());
+        if !near.is_empty() {
+            diagnostic = diagnostic.help(format!("write `shard-degree` {}", text::list(&near, "or")));
+        }
+        problems.push(diagnostic);
+    }
+
+    fn small(&self, context: &Context, problems: &mut Problems) {
+        let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
+        let nodes = self.nodes();
+        // Of states that these nodes cannot hold the rule on memory speaks, with the nodes that can.
+        if nodes >= least_nodes(self.plan, self.mesh) || is_too_large(self.plan) {
+            return;
+        }
+        let parameters = model.parameters.value;
+        let mut diagnostic = Diagnostic::new(
+            &T0385,
+            self.span,
+            format!(
+                "the shard group has {}; {} parameters ask for {}: one per 3 billion",
+                text::count(nodes, "node"),
+                text::group(parameters),
+                minimum.value
+            ),
+        )
+        .note(format!(
+            "ceil({} / {}) = {} (AWS blog on sharded data parallelism, 2022)",
+            text::group(parameters),
+            text::group(PARAMETERS_PER_NODE),
+            minimum.value
+        ))
+        .fact("nodes", nodes)
+        .fact("minimum_nodes", minimum.value)
+        .fact("parameters", parameters);
+        if let Some(recommended) = &self.mesh.recommended_nodes {
+            diagnostic = match self.wide_enough(recommended.value, minimum.value) {
+                Some((write, degree)) => {
+                    let bill = instead::beside(context, |layout| self.put(layout, degree));
+                    bill.into_iter().fold(diagnostic.help(format!("write {write}")), Diagnostic::note)
+                }
+                // On other nodes the batch is another: the two runs would not be the same training.
+                None => diagnostic.help(format!(
+                    "write `nodes={}`{}, or take larger GPUs",
+                    recommended.value,
+                    self.beside(recommended.value)
+                )),
+            };
+        }
+        for note in [self.states(), super::memory::verdict(context)].into_iter().flatten() {
+            diagnostic = diagnostic.note(note);
+        }
+        problems.push(diagnostic);
+    }
+
+    /// What the states alone take of a card.
+    fn states(&self) -> Option<String> {
+        let model = self.model?;
+        let card = self.plan.machine.as_ref()?.gpu_memory_bytes?;
+        let name = self.plan.job.train.optimizer.as_ref()?.name.value()?;
+        if !matches!(
+            name.as_str(),
+            "adamw" | "adam" | "adamw-fused" | "adamw-apex-fused" | "paged-adamw-32bit" | "lamb"
+        ) {
+            return None;
+        }
+        let each = model.parameters.value.checked_mul(STATE_BYTES)? / self.gpus.max(1);
+        Some(format!(
+            "weights, gradients and AdamW states alone take {STATE_BYTES} B × {} / {} = {} of each GPU's {}",
+            text::group(model.parameters.value),
+            text::count(self.gpus, "GPU"),
+            text::bytes(each),
+            text::bytes(card)
+        ))
+    }
+
+    fn wide(&self, context: &Context, problems: &mut Problems) {
+        let Some(recommended) = &self.mesh.recommended_nodes else { return };
+        let nodes = self.nodes();
+        let chosen = self.mesh.shard_degree.origin.span().is_some() || !self.parallel.strategy.is_absent();
+        // What nobody chose is left alone up to twice the width: one replica more would hardly pay.
+        let limit = if chosen { recommended.value } else { recommended.value.saturating_mul(2) };
+        // Hybrid sharding with one replica was reported, and its help says the same.
+        let hybrid = self.parallel.strategy.value().is_some_and(|strategy| strategy == "hybrid-shard");
+        if hybrid && self.mesh.replicas.value == 1 {
+            return;
+        }
+        if nodes <= limit || nodes <= 1 || self.mesh.shard_degree.value <= 1 {
+            return;
+        }
+        let Some(degree) =
+            self.degree_of(recommended.value).filter(|degree| *degree < self.mesh.shard_degree.value)
+        else {
+            return;
+        };
+        let parameters = self.model.map_or(0, |model| model.parameters.value);
+        let write = if self.is_fsdp() {
+            format!("`strategy \"hybrid-shard\"` with `shard-degree {degree}`")
+        } else {
+            format!("`shard-degree {degree}`")
+        };
+        let judged = instead::judged(context, |layout| self.put(layout, degree));
+        let condition = if judged.fits { "" } else { ", if it fits" };
+        let diagnostic =
+            Diagnostic::new(
+                &T0387,
+                self.span,
+                format!(
+                    "the shard group spans {}; {} parameters need {}",
+                    text::count(nodes, "node"),
+                    text::group(parameters),
+                    recommended.value
+                ),
+            )
+            .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered over the whole group")
+            .fact("nodes", nodes)
+            .fact("recommended_nodes", recommended.value)
+            .fact("shard_degree", degree);
+        problems.push(match judged.in_vain {
+            // The group has to cross nodes, whatever the rule of thumb says.
+            Some(why @ InVain::DoesNotFit) => {
+                diagnostic.severity(Severity::Note).note(format!("{write}: {}", why.words()))
+            }
+            // Gathers may hide behind the compute.
+            Some(why @ InVain::NoQuicker) => diagnostic
+                .help(format!("write {write}, or keep it with `allow \"{}\" reason=\"…\"`", T0387.id))
+                .note(format!("{write}: {}", why.words())),
+            None => {
+                let diagnostic = diagnostic.help(format!("write {write}{condition}"));
+                judged.bill.into_iter().fold(diagnostic, Diagnostic::note)
+            }
+        });
+    }
+}

@@ -1,0 +1,56 @@
+//! Checkpoints of the Rust worker where a shard group lies on several hosts: their files belong into one directory.
+
+use crate::{Context, file_system};
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::parts::{LOCAL, apart};
+
+declare_code!(
+    T0487,
+    "checkpoint-on-one-host",
+    Warning,
+    "checkpoints whose parts lie on hosts that share no directory"
+);
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0487];
+
+/// Looks at engine `worker`: each rank of the first shard group writes one file of a checkpoint, and the first rank
+/// names it once all are there.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let (Some(parallel), Some(mesh), Some(apart)) = (&plan.job.parallel, &plan.mesh, apart(plan)) else {
+        return;
+    };
+    let (ranks, here) = (apart.ranks, apart.here);
+    let checkpoint = plan.job.checkpoint.as_ref();
+    let local = checkpoint.and_then(|checkpoint| checkpoint.local.value()).map_or(LOCAL, String::as_str);
+    let span =
+        checkpoint.map_or(parallel.span, |checkpoint| checkpoint.local.span().unwrap_or(checkpoint.span));
+    let hosts = text::count(apart.hosts(), "host");
+    let mut diagnostic = Diagnostic::new(
+        &T0487,
+        span,
+        format!("the parts of a checkpoint lie on {hosts}, and `{local}` is a directory of each host alone"),
+    );
+    if let Some(degree) = mesh.shard_degree.origin.span().filter(|_| checkpoint.is_some()) {
+        diagnostic = diagnostic.label(degree, format!("{ranks} ranks, {here} on each host"));
+    }
+    let made = plan.job.storage.first().map(file_system::name);
+    let help = match made {
+        Some(name) => format!(
+            "add `channel \"runs\" from=\"{name}\" path=\"/\" mode=\"rw\"`, and let `checkpoint` say `local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`"
+        ),
+        None => format!(
+            "add a `storage \"lustre\"`, a `channel \"runs\"` from it with `mode=\"rw\"`, and `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`; or keep a shard group on one host: `shard-degree {here}`"
+        ),
+    };
+    problems.push(
+        diagnostic
+            .help(help)
+            .note("the worker ends such a run with code 11 before its first step, and `apply` starts none")
+            .note("each rank of a shard group writes one file, and a checkpoint is all of them in one directory; what SageMaker copies to S3 from each host is not put together either")
+            .fact("hosts", apart.hosts()),
+    );
+}

@@ -1,0 +1,136 @@
+//! SageMaker model parallel: which container and which instance types have it.
+
+use super::torchrun;
+use crate::Context;
+use trainc_catalog::images::version_key;
+use trainc_catalog::support;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::{Engine, Plan, Smp};
+
+declare_code!(T0364, "smp-version", Error, "a PyTorch version without SageMaker model parallel");
+declare_code!(T0365, "smp-archived", Warning, "SageMaker model parallel v1 is archived");
+declare_code!(
+    T0366,
+    "smp-instance",
+    Error,
+    "an instance type that SageMaker model parallel v1 does not run on"
+);
+declare_code!(T0376, "smp-v2-huggingface", Error, "SageMaker model parallel v2 on a Hugging Face image");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0364, &T0365, &T0366, &T0376];
+
+/// Whether the job would have SMP v2, but names a Hugging Face image, which has none.
+pub(super) fn is_v2_on_huggingface(plan: &Plan) -> bool {
+    let Some(first) = support::smp_v2().and_then(|row| row.pytorch_versions.first().cloned()) else {
+        return false;
+    };
+    let huggingface = plan
+        .job
+        .image
+        .as_ref()
+        .is_some_and(|ask| ask.family.value().is_some_and(|family| family == "huggingface"));
+    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
+    huggingface && pytorch.is_some_and(|version| version_key(version) >= version_key(&first))
+}
+
+/// The SDK looks for an image and no further; the container fails where the library is not in it.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Smp))
+    else {
+        return;
+    };
+    let Some(ask) = &plan.job.image else { return };
+    let at = parallel.engine.span().unwrap_or(parallel.span);
+    let span =
+        torchrun::version(plan).map_or_else(|| ask.uri.span().unwrap_or(ask.span), |version| version.span);
+    if is_v2_on_huggingface(plan) {
+        let newest =
+            support::smp_v2().and_then(|row| row.pytorch_versions.last().cloned()).unwrap_or_default();
+        problems.push(
+            Diagnostic::new(&T0376, span, "SMP v2 has images for PyTorch only, not for Hugging Face")
+                .label(at, "from PyTorch 2.0.1 on this is SMP v2")
+                .help(format!(
+                    "write `image \"pytorch\" version=\"{newest}\"`, with transformers in requirements.txt"
+                ))
+                .note("the SDK's HuggingFace estimator finds no image for it"),
+        );
+        return;
+    }
+    let Some(Smp::V1(library)) = &plan.smp else { return };
+    match library {
+        None => version(plan, span, problems),
+        Some(library) => archived(library, span, problems),
+    }
+    instance(plan, at, problems);
+}
+
+fn version(plan: &Plan, span: Span, problems: &mut Problems) {
+    let Some(pytorch) = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()) else { return };
+    let known = support::engine(support::Engine::SmpV1).map(|row| row.pytorch_versions).unwrap_or_default();
+    let early =
+        support::smp_v1_early().filter(|row| row.pytorch_versions.iter().any(|version| version == pytorch));
+    let diagnostic = Diagnostic::new(
+        &T0364,
+        span,
+        match &early {
+            Some(_) => format!(
+                "PyTorch {pytorch} has an early SMP v1, which the table of supported frameworks leaves out"
+            ),
+            None => format!("PyTorch {pytorch} has no SageMaker model parallel"),
+        },
+    )
+    .fact("known", known.clone());
+    problems.push(match early {
+        Some(row) => diagnostic
+            .severity(Severity::Warning)
+            .help(format!("take a newer one: {}", text::list(&known, "or")))
+            .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+        None => diagnostic
+            .help(format!("take one of {}; from 2.0.1 on SMP v2", text::list(&known, "and")))
+            .note("the container fails when the script imports smdistributed.modelparallel"),
+    });
+}
+
+fn archived(library: &str, span: Span, problems: &mut Problems) {
+    let Some(row) = support::engine(support::Engine::SmpV1) else { return };
+    let Some(since) = &row.archived else { return };
+    let newest = support::smp_v2().and_then(|row| row.pytorch_versions.last().cloned()).unwrap_or_default();
+    problems.push(
+        Diagnostic::new(&T0365, span, format!("SMP {library} is archived since {since}: no container later than PyTorch 2.0 gets it"))
+            .help(format!("`image \"pytorch\" version=\"{newest}\"` has SMP v2, and engine `fsdp` needs no library; both need changes in the script"))
+            .note("SMP v2 has sharding, tensor, context and expert degrees, but no pipeline"),
+    );
+}
+
+/// Whether SMP v1 is to start on a type that it does not run on.
+pub(super) fn refuses_instance(plan: &Plan) -> bool {
+    let smp = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Smp);
+    smp && matches!(plan.smp, Some(Smp::V1(_))) && plan.instance.as_ref().is_some_and(|row| !row.smp_v1)
+}
+
+fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
+    let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
+    let Some(list) = support::engine(support::Engine::SmpV1) else { return };
+    let span = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()).unwrap_or(at);
+    problems.push(
+        Diagnostic::new(
+            &T0366,
+            span,
+            format!(
+                "SMP v1 does not run on `{}`; it runs on {}",
+                row.name,
+                text::ticked(&list.instances, "and")
+            ),
+        )
+        .label(at, "the engine")
+        .help("take one of these, or engine `fsdp`")
+        .note(format!("{} ({})", list.provenance.source, list.provenance.date))
+        .fact("instances", list.instances.clone()),
+    );
+}

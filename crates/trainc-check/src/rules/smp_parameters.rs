@@ -1,0 +1,391 @@
+//! Parameters of SageMaker model parallel: which generation has them, since which version, in which range, and
+//! which go together. Driven by the rows of the catalogue; the SDK looks at few of these, and the library at the rest
+//! only after the nodes have started.
+
+use super::smp_image;
+use super::smp_written::{Written, parameters};
+use crate::Context;
+use trainc_catalog::images::version_key;
+use trainc_catalog::smp::{Parameter, SmpVersion, parameter};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_ir::job::Recompute;
+use trainc_ir::{Engine, Field, Parallel, Plan, Scalar, Smp};
+
+declare_code!(
+    T0367,
+    "smp-generation",
+    Error,
+    "a parameter that this image's SageMaker model parallel does not have"
+);
+declare_code!(
+    T0368,
+    "smp-parameter-range",
+    Error,
+    "a parameter of SageMaker model parallel out of its range"
+);
+declare_code!(
+    T0369,
+    "smp-parameter-since",
+    Error,
+    "a parameter newer than the image's SageMaker model parallel"
+);
+declare_code!(
+    T0370,
+    "smp-parameters-exclude",
+    Error,
+    "two parameters of SageMaker model parallel that exclude each other"
+);
+declare_code!(
+    T0371,
+    "smp-parameter-needs",
+    Error,
+    "a parameter of SageMaker model parallel without another that it needs"
+);
+declare_code!(T0372, "smp-placement", Warning, "a placement that the SDK does not take");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0367, &T0368, &T0369, &T0370, &T0371, &T0372];
+
+struct Smp1<'a> {
+    plan: &'a Plan,
+    parallel: &'a Parallel,
+    written: &'a [Written],
+    library: Option<&'a str>,
+}
+
+/// Runs over what is written; a parameter that the generation lacks is reported once and left out of the rest.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Smp))
+    else {
+        return;
+    };
+    if smp_image::is_v2_on_huggingface(plan) {
+        return;
+    }
+    let Some(smp) = &plan.smp else { return };
+    let mut written = parameters(parallel);
+    written.retain(|one| generation(plan, parallel, smp, one, problems));
+    if let Smp::V1(library) = smp {
+        let smp1 = Smp1 { plan, parallel, written: &written, library: library.as_deref() };
+        for one in &written {
+            if let Some(row) = parameter(SmpVersion::V1, one.v1) {
+                smp1.since(one.name, one.span, row, problems);
+                smp1.range(one, row, problems);
+                smp1.excludes(one, row, problems);
+                smp1.needs(one, row, problems);
+            }
+        }
+        smp1.precision(problems);
+    }
+}
+
+/// Whether the parameter exists in the image's generation; reports it if not.
+fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &Written, problems: &mut Problems) -> bool {
+    let (row, other, mine, theirs) = match smp {
+        Smp::V1(_) => (parameter(SmpVersion::V1, one.v1), parameter(SmpVersion::V2, one.v2), "v1", "v2"),
+        Smp::V2 => (parameter(SmpVersion::V2, one.v2), parameter(SmpVersion::V1, one.v1), "v2", "v1"),
+    };
+    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()).unwrap_or("of this image");
+    let image = plan
+        .job
+        .image
+        .as_ref()
+        .map_or(parallel.span, |ask| ask.version.span().or(ask.pytorch.span()).unwrap_or(ask.span));
+    match row {
+        Some(row) if row.framework.as_deref() == Some("tensorflow") => {
+            problems.push(
+                Diagnostic::new(
+                    &T0367,
+                    one.span,
+                    format!(
+                        "`{}` is a parameter of SMP v1 for TensorFlow; under PyTorch nothing reads it",
+                        one.name
+                    ),
+                )
+                .help(format!("remove `{}`", one.name))
+                .note(row.provenance.source.as_str()),
+            );
+            false
+        }
+        Some(_) => true,
+        None => {
+            let diagnostic = Diagnostic::new(&T0367, one.span, format!("SMP {mine} has no `{}`", one.name))
+                .label(image, format!("PyTorch {pytorch} has SMP {mine}"))
+                .fact("generation", mine);
+            problems.push(match other {
+                Some(_) => diagnostic
+                    .help(format!(
+                        "remove `{}`, or take an image with SMP {theirs}: PyTorch {}",
+                        one.name,
+                        if theirs == "v1" { "2.0.0 or older" } else { "2.0.1 or newer" }
+                    ))
+                    .note(format!("`{}` belongs to SMP {theirs}; the image's version decides", one.name)),
+                None => diagnostic.help(format!("remove `{}`", one.name)),
+            });
+            false
+        }
+    }
+}
+
+impl Smp1<'_> {
+    fn find(&self, v1: &str) -> Option<&Written> {
+        self.written.iter().find(|one| one.v1 == v1)
+    }
+
+    fn int(&self, v1: &str) -> Option<i128> {
+        match self.find(v1).map(|one| &one.value) {
+            Some(Scalar::Int(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    fn since(&self, name: &str, span: Span, row: &Parameter, problems: &mut Problems) {
+        let (Some(library), Some(since)) = (self.library, &row.since) else { return };
+        if version_key(library) >= version_key(since) {
+            return;
+        }
+        let pytorch = self.plan.image.as_ref().and_then(|image| image.pytorch.as_deref()).unwrap_or("?");
+        problems.push(
+            Diagnostic::new(
+                &T0369,
+                span,
+                format!("`{name}` came with SMP {since}; PyTorch {pytorch} has SMP {library}"),
+            )
+            .help("take a newer image: PyTorch 1.13.1 has SMP 1.15")
+            .note(format!("{} ({})", row.provenance.source, row.provenance.date))
+            .fact("since", since.as_str())
+            .fact("library", library),
+        );
+    }
+
+    fn range(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
+        if let Scalar::Text(word) = &one.value {
+            if !row.sdk_words.is_empty() && !row.sdk_words.contains(word) {
+                placement(one, word, row, problems);
+            }
+            return;
+        }
+        let number = match &one.value {
+            Scalar::Int(n) => *n as f64,
+            Scalar::Float(x) => *x,
+            Scalar::Text(_) | Scalar::Bool(_) | Scalar::Null => return,
+        };
+        let partitions = self.int("partitions").unwrap_or(1);
+        let most = match row.max_words.as_deref() {
+            Some("partitions - 1") => Some((
+                (partitions - 1) as f64,
+                format!(
+                    "{}: there are {}",
+                    partitions - 1,
+                    text::count(u64::try_from(partitions).unwrap_or(1), "stage")
+                ),
+            )),
+            _ => row.max.map(|max| (max, text::short(max))),
+        };
+        let least = row.min.filter(|min| number < *min);
+        let most = most.filter(|(max, _)| number > *max);
+        if let Some(min) = least {
+            problems.push(
+                Diagnostic::new(
+                    &T0368,
+                    one.span,
+                    format!("`{}` {} is below {}", one.name, text::short(number), text::short(min)),
+                )
+                .help(format!("write `{} {}` or more", one.name, text::short(min))),
+            );
+        } else if let Some((max, shown)) = most {
+            problems.push(
+                Diagnostic::new(
+                    &T0368,
+                    one.span,
+                    format!("`{}` {} is beyond {shown}", one.name, text::short(number)),
+                )
+                .help(format!("write at most `{} {}`", one.name, text::short(max)))
+                .note("the SDK refuses it when the job is made")
+                .fact("max", max),
+            );
+        }
+        let microbatches = self.int("microbatches").unwrap_or(1);
+        if one.v1 == "active_microbatches" && number > microbatches as f64 {
+            problems.push(
+                Diagnostic::new(
+                    &T0368,
+                    one.span,
+                    format!(
+                        "`active-microbatches` {} of {microbatches}: no more can be in flight than there are",
+                        text::short(number)
+                    ),
+                )
+                .severity(Severity::Warning)
+                .help(format!("write `active-microbatches={microbatches}`, or more `microbatches`")),
+            );
+        }
+    }
+
+    fn excludes(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
+        if !one.in_use() {
+            return;
+        }
+        let older =
+            |version: &str| self.library.is_none_or(|library| version_key(library) < version_key(version));
+        let before = row.excludes_before.iter().filter(|(_, version)| older(version));
+        let all = row
+            .excludes
+            .iter()
+            .map(|name| (name, None))
+            .chain(before.map(|(name, version)| (name, Some(version))));
+        for (name, until) in all {
+            let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
+            // Where both rows name each other, the first that is written speaks.
+            let mutual = parameter(SmpVersion::V1, name)
+                .is_some_and(|row| row.excludes.iter().any(|back| back == one.v1));
+            if mutual && other.span < one.span {
+                continue;
+            }
+            let diagnostic = Diagnostic::new(
+                &T0370,
+                one.span,
+                match until {
+                    None => format!("`{}` excludes `{}`", one.name, other.name),
+                    Some(version) => format!(
+                        "`{}` excludes `{}` before SMP {version}{}",
+                        one.name,
+                        other.name,
+                        self.library_words()
+                    ),
+                },
+            )
+            .label(other.span, "the other")
+            .note(format!("{} ({})", row.provenance.source, row.provenance.date));
+            problems.push(match until {
+                None => diagnostic.help(format!("remove `{}` or `{}`", one.name, other.name)),
+                Some(_) => {
+                    diagnostic.help("take an image with PyTorch 1.13.1 (SMP 1.15), or remove one of them")
+                }
+            });
+        }
+    }
+
+    fn library_words(&self) -> String {
+        self.library.map_or_else(String::new, |library| format!("; this image has SMP {library}"))
+    }
+
+    /// Whether the request says `ddp`: as written, else where the mesh asks for it.
+    fn ddp(&self) -> bool {
+        match self.find("ddp") {
+            Some(one) => one.in_use(),
+            None => self.data_parallel() || self.find("shard_optimizer_state").is_some_and(Written::in_use),
+        }
+    }
+
+    fn data_parallel(&self) -> bool {
+        self.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > mesh.pipeline_degree.value)
+    }
+
+    fn needs(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
+        if row.needs.iter().any(|name| name == "ddp") && !self.ddp() {
+            problems.push(
+                Diagnostic::new(&T0371, one.span, format!("`{}` needs `ddp #true`", one.name))
+                    .help("write `ddp #true`")
+                    .note("the SDK refuses it otherwise when the job is made"),
+            );
+        }
+        match (one.v1, &one.value) {
+            ("ddp", Scalar::Bool(false)) if self.data_parallel() => {
+                let tensor = self.find("tensor_parallel_degree").filter(|other| other.in_use());
+                let diagnostic = Diagnostic::new(
+                    &T0371,
+                    one.span,
+                    match tensor {
+                        Some(_) => "`tensor-degree` above 1 needs `ddp #true`".to_owned(),
+                        None => "data parallelism needs `ddp #true`: the world is larger than the pipeline".to_owned(),
+                    },
+                )
+                .help("remove `ddp #false`: it follows from the mesh");
+                problems.push(match tensor {
+                    Some(other) => diagnostic.label(other.span, "the tensor degree"),
+                    None => diagnostic,
+                });
+            }
+            ("auto_partition", Scalar::Bool(false)) if self.find("default_partition").is_none() => problems.push(
+                Diagnostic::new(&T0371, one.span, "`auto-partition #false` needs `default-partition`")
+                    .help("add `default-partition 0`")
+                    .note("the SDK refuses it when the job is made; modules that the script assigns to no stage go there"),
+            ),
+            ("offload_activations", Scalar::Bool(true)) => match &self.plan.job.train.activation_checkpointing {
+                Field::Bad => {}
+                field if field.get().is_some_and(|what| what != Recompute::None) => {}
+                Field::Absent | Field::Is(_) => problems.push(
+                    Diagnostic::new(&T0371, one.span, "`offload-activations` needs `activation-checkpointing`: it moves checkpointed activations only")
+                        .help("add `activation-checkpointing #true` to `train`")
+                        .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+                ),
+            },
+            _ => {}
+        }
+    }
+
+    /// `precision` becomes a parameter of the library.
+    fn precision(&self, problems: &mut Problems) {
+        let Some(precision) = self.plan.job.train.precision.val() else { return };
+        let Some(row) = parameter(SmpVersion::V1, &precision.value) else { return };
+        let span = precision.span_or(self.parallel.span);
+        self.since(&precision.value, span, row, problems);
+        for name in &row.excludes {
+            let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
+            problems.push(
+                Diagnostic::new(
+                    &T0370,
+                    other.span,
+                    format!("`{}` excludes `precision \"{}\"`", other.name, precision.value),
+                )
+                .label(span, "the precision")
+                .help(format!("remove `{}`, or write `precision \"fp16\"`", other.name))
+                .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+            );
+        }
+        let needs_sharding = row.needs.iter().any(|name| name == "sharded_data_parallel_degree");
+        if needs_sharding
+            && !self.find("sharded_data_parallel_degree").is_some_and(Written::in_use)
+            && !self.parallel.shard_degree.is_bad()
+        {
+            problems.push(
+                Diagnostic::new(
+                    &T0371,
+                    span,
+                    format!("SMP v1 has {} under sharded data parallelism only", precision.value),
+                )
+                .help("write `precision \"fp16\"`, or a `shard-degree` above 1")
+                .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
+            );
+        }
+    }
+}
+
+fn placement(one: &Written, word: &str, row: &Parameter, problems: &mut Problems) {
+    // cluster = DPT and spread = TPD (SDK documentation of placement_strategy).
+    let same = match word {
+        "DPT" => Some("cluster"),
+        "TPD" => Some("spread"),
+        _ => None,
+    };
+    let diagnostic = Diagnostic::new(
+        &T0372,
+        one.span,
+        format!("the SageMaker SDK takes placement {} only, not `{word}`", text::ticked(&row.sdk_words, "and")),
+    )
+    .note("the library takes every permutation, and the request that trainc sends carries it; `estimator.py` would be refused");
+    problems.push(match same {
+        Some(same) => diagnostic
+            .help(format!("write `placement \"{same}\"`, which is the same"))
+            .fix(one.span, format!("\"{same}\"")),
+        None => diagnostic.help(
+            "write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job is to run from the SDK too",
+        ),
+    });
+}

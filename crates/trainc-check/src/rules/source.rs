@@ -1,0 +1,141 @@
+//! The program's files: the directory is there, and the entry point is in it.
+
+use super::git_names;
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems, Severity};
+use trainc_emit as emit;
+use trainc_ir::{Program, SourceTree, Unread, UnreadFault};
+
+declare_code!(T0501, "source-missing", Warning, "the program's directory cannot be read");
+declare_code!(T0503, "source-not-fetched", Error, "a program's repository that git cannot give");
+declare_code!(T0510, "file-of-trainc", Error, "a file of the program where trainc puts its own");
+declare_code!(T0502, "entry-missing", Error, "the entry point is not in the program's directory");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];
+
+/// Without the directory there is nothing to emit; without the entry point the container fails after its start.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let Some(program) = &context.plan.job.program else { return };
+    own_file(context, program, problems);
+    if let Some(entry) = program.entry.val().filter(|entry| entry.value.is_empty()) {
+        problems.push(
+            Diagnostic::new(&T0502, entry.span_or(program.span), "`program` names no file to start")
+                .help("write its path below the source, as `\"train.py\"`"),
+        );
+    }
+    for (at, why) in &context.plan.missing_dependencies {
+        let Some(dir) = program.dependencies.get(*at) else { continue };
+        problems.push(
+            Diagnostic::new(
+                &T0501,
+                dir.span_or(program.span),
+                format!("the directory `{}` cannot be read: {}", dir.value, why.why),
+            )
+            .severity(severity(context, why))
+            .note(place_note(why)),
+        );
+    }
+    if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
+        problems.push(
+            Diagnostic::new(
+                &T0501,
+                dir.span_or(program.span),
+                format!("the source directory `{}` cannot be read: {}", dir.value, why.why),
+            )
+            .severity(severity(context, why))
+            .note(place_note(why)),
+        );
+        return;
+    }
+    if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
+        // That git has nothing of such a name has been said.
+        if git_names::is_refused(program) {
+            return;
+        }
+        problems.push(
+            Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` was not fetched: {}", git.value, why.why))
+                .note("`plan` with an account and `apply` read the program from its repository, with git's own credentials")
+                .note("`plan --offline` and `emit` do without: url and ref stand for its content"),
+        );
+        return;
+    }
+    let (Some(tree), Some(entry)) = (&context.plan.source, program.entry.val()) else { return };
+    // A path that leads elsewhere is no entry point at all: T0263.
+    if entry.value.is_empty()
+        || tree.get(&entry.value).is_some()
+        || super::program_source::is_elsewhere(&entry.value)
+    {
+        return;
+    }
+    let names: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
+    let span = entry.span_or(program.span);
+    let diagnostic = Diagnostic::new(&T0502, span, format!("`{}` is not in `{}`", entry.value, tree.dir));
+    problems.push(if let Some(near) = text::nearest(&entry.value, names.iter().copied()) {
+        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+    } else {
+        let shown: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| name.ends_with(".py") || name.ends_with(".sh"))
+            .take(6)
+            .collect();
+        if shown.is_empty() {
+            diagnostic
+        } else {
+            diagnostic.note(format!("its scripts: {}", shown.join(", ")))
+        }
+    });
+}
+
+/// Secrets are fetched by a file that trainc puts into the archive: another one of its name would be started instead.
+fn own_file(context: &Context, program: &Program, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(secret) = program.secrets.first().filter(|_| program.entrypoint.is_empty()) else { return };
+    let named = |tree: &SourceTree| tree.get(emit::SECRETS_SHIM).is_some();
+    // The directory itself, where its own name stands in the archive.
+    let beside = plan.dependency_trees().find(|(_, tree)| match emit::dependency_name(&tree.dir) {
+        Some(name) => name == emit::SECRETS_SHIM,
+        None => named(tree),
+    });
+    let entry = program.entry.val().filter(|entry| entry.value == emit::SECRETS_SHIM);
+    let source = program.source.val().or(program.git.val());
+    let source = source.filter(|_| plan.source.as_ref().is_some_and(named));
+    let Some(place) = entry.or(source).or(beside.map(|(dir, _)| dir)) else { return };
+    let (what, help) = match beside.filter(|(dir, tree)| *dir == place && !named(tree)) {
+        Some((dir, _)) => {
+            (format!("`{}` stands in the archive as", dir.value), "give the directory another name")
+        }
+        None => ("the program has a file".to_owned(), "give the file another name"),
+    };
+    problems.push(
+        Diagnostic::new(
+            &T0510,
+            place.span_or(program.span),
+            format!("{what} `{}`, and trainc puts its own there", emit::SECRETS_SHIM),
+        )
+        .label(secret.name_span, "it fetches this")
+        .help(help)
+        .note("the container starts that file, which fetches the secrets and then starts the entry point"),
+    );
+}
+
+/// What to know of the path, by why it could not be read.
+fn place_note(why: &Unread) -> &'static str {
+    match why.fault {
+        UnreadFault::Outside => {
+            "the root is the nearest directory upward with `.git`, else the manifest's own: what lies outside is not sent"
+        }
+        UnreadFault::NotThere => "the path is relative to the file that says it; `emit` and `apply` need it",
+        UnreadFault::Content => {
+            "all files of the directory are sent, and what a link leads to: it must be there, inside the repository"
+        }
+    }
+}
+
+/// A directory that is not there may be made before `emit`; one that is there, or outside, stays as it is.
+fn severity(context: &Context, why: &Unread) -> Severity {
+    if context.complete || why.fault != UnreadFault::NotThere { Severity::Error } else { Severity::Warning }
+}

@@ -1,0 +1,131 @@
+//! Spot capacity: how long to wait, where to go on from, and what it excludes.
+
+use super::durations;
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::parts::file_system_of;
+use trainc_ir::{Cluster, Plan, Spot};
+
+declare_code!(T0424, "warm-pool-conflict", Error, "a warm pool where the service has none");
+declare_code!(T0425, "spot-wait-below-run", Error, "`spot max-wait` below `max-run`");
+declare_code!(T0426, "spot-without-checkpoint", Error, "a spot job that starts over after each interruption");
+declare_code!(T0436, "training-plan-with-spot", Error, "spot capacity and reserved capacity at once");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0424, &T0425, &T0426, &T0436];
+
+/// What spot and warm pools exclude.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let Some(cluster) = &context.plan.job.cluster else { return };
+    if !context.plan.deployable {
+        return;
+    }
+    if let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| pool.value > 0) {
+        let other = if let Some(spot) = &cluster.spot {
+            Some((spot.span, "spot capacity"))
+        } else {
+            cluster.groups.first().map(|group| (group.span, "a cluster of instance groups"))
+        };
+        if let Some((span, words)) = other {
+            problems.push(
+                Diagnostic::new(&T0424, pool.span_or(cluster.span), format!("{words} has no warm pool"))
+                    .label(span, words)
+                    .help("remove `warm-pool`")
+                    .note("developer guide, \"Train using SageMaker managed warm pools\""),
+            );
+        }
+    }
+    let Some(spot) = &cluster.spot else { return };
+    if let (Some(wait), Some(run)) = (spot.max_wait_seconds.val(), durations::longest_run(cluster))
+        && wait.value < run.value
+    {
+        let span = wait.span_or(spot.span);
+        let literal = text::duration(run.value);
+        let diagnostic = Diagnostic::new(&T0425, span, format!("`max-wait` is {}, less than `max-run`, {literal}", text::duration(wait.value)))
+            .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::origin_words(&run.origin)))
+            .note("`max-wait` counts the run and the waiting together: `MaxWaitTimeInSeconds`, botocore's model of CreateTrainingJob")
+            .fact("max_wait_seconds", wait.value)
+            .fact("max_run_seconds", run.value);
+        problems.push(if literal.contains(' ') {
+            diagnostic
+                .help(format!("write `max-wait=\"{}s\"` or more", run.value))
+                .fix(span, format!("\"{}s\"", run.value))
+        } else {
+            diagnostic
+                .help(format!("write `max-wait=\"{literal}\"` or more"))
+                .fix(span, format!("\"{literal}\""))
+        });
+    }
+    if let Some(arn) = cluster.training_plan.val() {
+        problems.push(
+            Diagnostic::new(
+                &T0436,
+                arn.span_or(cluster.span),
+                "a training plan is reserved capacity, which is not spot",
+            )
+            .label(spot.span, "spot capacity")
+            .help("remove one of the two")
+            .note("developer guide, \"Reserve training plans for your training jobs\""),
+        );
+    }
+    if !goes_on(context.plan) {
+        problems.push(starts_over(context.plan, cluster, spot));
+    }
+}
+
+/// Whether checkpoints outlive an instance: in S3, or on a file system that the job writes to.
+fn goes_on(plan: &Plan) -> bool {
+    let Some(checkpoint) = &plan.job.checkpoint else { return false };
+    if !checkpoint.s3.is_absent() {
+        return true;
+    }
+    checkpoint.local.is_bad() || file_system_of(plan).is_some()
+}
+
+fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
+    let message = "a spot job without checkpoints in S3 starts over after each interruption";
+    let mut diagnostic = Diagnostic::new(&T0426, spot.span, message);
+    if let Some(checkpoint) = &plan.job.checkpoint {
+        diagnostic = diagnostic.label(checkpoint.span, "without `s3=`, these go with the instance");
+    }
+    diagnostic = diagnostic
+        .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and let the program load from `/opt/ml/checkpoints`");
+    let (Some(rate), Some(run), Some(nodes)) =
+        (spot.interruptions_per_hour.get(), durations::longest_run(cluster), cluster.nodes.get())
+    else {
+        return diagnostic
+            .note("with `interruptions-per-hour=` on `spot` this says how many hours would be billed");
+    };
+    // A run of T hours with interruptions at rate r in all, restarted from nothing, takes (e^(rT) - 1) / r on
+    // average (mean of a geometric number of exponentially cut attempts).
+    let hours = run.value as f64 / 3600.0;
+    let all = rate * nodes as f64;
+    if all <= 0.0 {
+        return diagnostic;
+    }
+    let expected = (all * hours).exp_m1() / all;
+    let billed = expected * nodes as f64;
+    let words = if billed < 1e7 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "rounded, positive, below 10^7"
+        )]
+        let whole = billed.round() as u64;
+        format!("{} instance hours", text::group(whole))
+    } else {
+        "more than ten million instance hours: it would not end".to_owned()
+    };
+    diagnostic = diagnostic
+        .note(format!(
+            "a run of {} on {} with {} interruptions per hour of each would be billed {words} on average, instead of {}",
+            text::duration(run.value),
+            text::count(nodes, "instance"),
+            text::short(rate),
+            text::short(hours * nodes as f64),
+        ))
+        .note("expected hours with a start from nothing each time: (e^(rate × hours) - 1) / rate, for the whole cluster's rate");
+    if billed.is_finite() { diagnostic.fact("expected_instance_hours", billed) } else { diagnostic }
+}

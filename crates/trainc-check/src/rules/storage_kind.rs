@@ -1,0 +1,229 @@
+//! A storage is one that exists (`id`, and `mount` for Lustre), or a Lustre file system to make: never both.
+
+use crate::{Context, file_system};
+use trainc_catalog::{limits, shapes};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Field, Storage};
+
+declare_code!(T0450, "storage-contradiction", Error, "a storage that exists and one to make at once");
+declare_code!(
+    T0451,
+    "storage-incomplete",
+    Error,
+    "a storage that does not say which file system, or what to make"
+);
+declare_code!(T0452, "mount-name", Error, "an existing Lustre file system without its mount name");
+declare_code!(T0453, "file-system-id", Error, "a file system id that is none");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0450, &T0451, &T0452, &T0453];
+
+/// Judges each storage.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    for storage in &context.plan.job.storage {
+        if storage.kind.value().is_none() {
+            continue;
+        }
+        contradiction(storage, problems);
+        if storage.id.is_absent() {
+            incomplete(storage, problems);
+        } else {
+            id(storage, problems);
+            let region = context.plan.region.as_ref().map_or("REGION", |region| region.name.as_str());
+            mount(storage, region, problems);
+        }
+    }
+}
+
+/// What is written that only a new file system has, with its place.
+fn made_settings(storage: &Storage) -> Vec<(&'static str, Span)> {
+    fn at<T>(field: &Field<T>, fallback: Span) -> Option<Span> {
+        (!field.is_absent()).then(|| field.span().unwrap_or(fallback))
+    }
+    let here = storage.span;
+    let mut out: Vec<(&'static str, Span)> = [
+        ("capacity", at(&storage.capacity_bytes, here)),
+        ("deployment", at(&storage.deployment, here)),
+        ("throughput", at(&storage.throughput_mb_s_tib, here)),
+        ("type", at(&storage.storage_type, here)),
+        ("compression", at(&storage.compression, here)),
+        ("drive-cache", at(&storage.drive_cache, here)),
+        ("kms", at(&storage.kms, here)),
+        ("metadata-iops", at(&storage.metadata_iops, here)),
+        ("maintenance", at(&storage.maintenance, here)),
+        ("version", at(&storage.version, here)),
+        ("delete-after-job", at(&storage.delete_after_job, here)),
+        ("efa", at(&storage.efa, here)),
+    ]
+    .into_iter()
+    .filter_map(|(name, span)| Some((name, span?)))
+    .collect();
+    out.extend(storage.imports.iter().map(|link| ("import", link.span)));
+    out.extend(storage.exports.iter().map(|link| ("export", link.span)));
+    out
+}
+
+fn contradiction(storage: &Storage, problems: &mut Problems) {
+    let name = file_system::name(storage);
+    let made = made_settings(storage);
+    let mut names: Vec<&str> = made.iter().map(|(name, _)| *name).collect();
+    names.dedup();
+    let Some((_, first)) = made.first() else {
+        if storage.id.is_absent() || !file_system::is_efs(storage) || storage.mount.is_absent() {
+            return;
+        }
+        problems.push(
+            Diagnostic::new(
+                &T0450,
+                storage.mount.span().unwrap_or(storage.span),
+                format!("`{name}` is EFS, which has no mount name"),
+            )
+            .help("remove `mount`; a channel's `path` starts at the root of the file system"),
+        );
+        return;
+    };
+    if file_system::is_efs(storage) {
+        problems.push(
+            Diagnostic::new(&T0450, *first, format!("`{name}` is EFS, which trainc does not make: {} has no meaning here", text::ticked(&names, "and")))
+                .help("name an existing file system, as `storage \"efs\" name=\"…\" id=\"fs-…\"`, or make a `\"lustre\"` one")
+                .note("settings of a new file system are those of FSx for Lustre"),
+        );
+        return;
+    }
+    let names = text::ticked(&names, "and");
+    let (written, span, why, help) = match (storage.id.is_absent(), storage.mount.is_absent()) {
+        (true, true) => return,
+        (false, _) => (
+            "id",
+            storage.id.span(),
+            "names a file system that exists",
+            format!("remove {names}, or remove `id` and `mount` to make a new one"),
+        ),
+        (true, false) => (
+            "mount",
+            storage.mount.span(),
+            "FSx chooses the mount name of a new file system",
+            format!("remove `mount` to make a new one, or add `id=\"fs-…\"` and remove {names}"),
+        ),
+    };
+    problems.push(
+        Diagnostic::new(
+            &T0450,
+            *first,
+            format!("`{name}` has `{written}`, so that {names} cannot be chosen"),
+        )
+        .label(span.unwrap_or(storage.span), why)
+        .help(help)
+        .note("an existing file system is used as it is: trainc changes nothing that it did not make"),
+    );
+}
+
+fn incomplete(storage: &Storage, problems: &mut Problems) {
+    let name = file_system::name(storage);
+    if file_system::is_efs(storage) {
+        problems.push(
+            Diagnostic::new(&T0451, storage.span, format!("`{name}` does not say which EFS file system"))
+                .help("add `id=\"fs-…\"`")
+                .note("trainc makes file systems of FSx for Lustre only"),
+        );
+        return;
+    }
+    if !file_system::is_made(storage) {
+        let diagnostic = Diagnostic::new(
+            &T0451,
+            storage.span,
+            format!("`{name}` says neither which file system nor what to make"),
+        );
+        problems.push(
+            diagnostic
+                .help("add `id=\"fs-…\" mount=\"…\"` for one that exists, or `capacity=\"4800GiB\" deployment=\"persistent-2\" throughput=250` for a new one"),
+        );
+        return;
+    }
+    if storage.capacity_bytes.is_absent() && !storage.storage_type.is_bad() {
+        problems.push(
+            Diagnostic::new(&T0451, storage.span, format!("`{name}` does not say its capacity"))
+                .help("add `capacity=\"4800GiB\"`")
+                .note("CreateFileSystem requires StorageCapacity for this kind of file system"),
+        );
+    }
+    if storage.deployment.is_absent() {
+        problems.push(
+            Diagnostic::new(&T0451, storage.span, format!("`{name}` does not say its deployment type"))
+                .help("add `deployment=\"persistent-2\"`, or `deployment=\"scratch-2\"` for data that S3 holds anyway")
+                .note("the API would take SCRATCH_1, which has no S3 links and no replication; its type cannot be changed later"),
+        );
+    }
+    if let Some(legal) = file_system::legal(storage)
+        && legal.drive_cache == trainc_catalog::fsx::Presence::Required
+        && storage.drive_cache.is_absent()
+    {
+        let words: Vec<String> = legal
+            .drive_caches
+            .iter()
+            .map(|word| format!("drive-cache=\"{}\"", word.to_lowercase()))
+            .collect();
+        problems.push(
+            Diagnostic::new(
+                &T0451,
+                storage.storage_type.span().unwrap_or(storage.span),
+                format!("`{name}` has hard disks and does not say their cache"),
+            )
+            .help(format!("add {}", text::ticked(&words, "or")))
+            .note("CreateFileSystem requires DriveCacheType with HDD storage"),
+        );
+    }
+}
+
+fn id(storage: &Storage, problems: &mut Problems) {
+    let Some(id) = storage.id.val() else { return };
+    let path = "InputDataConfig[].DataSource.FileSystemDataSource.FileSystemId";
+    let Some(shape) = shapes::member("CreateTrainingJob", path) else { return };
+    if shape.takes_text(&id.value) {
+        return;
+    }
+    let mut diagnostic = Diagnostic::new(&T0453, id.span_or(storage.span), format!("`{}` is no file system id", id.value))
+        .note("FileSystemId is `fs-` and 8 digits or more of 0-9 and a-f, 21 characters at most (botocore, CreateTrainingJob)");
+    if id.value.contains(".fsx.") || id.value.contains(".efs.") {
+        diagnostic = diagnostic.help("write the id alone, `fs-…`, without the DNS name");
+    }
+    problems.push(diagnostic);
+}
+
+fn mount(storage: &Storage, region: &str, problems: &mut Problems) {
+    if file_system::is_efs(storage) {
+        return;
+    }
+    let name = file_system::name(storage);
+    let Some(mount) = storage.mount.val() else {
+        if storage.mount.is_absent() && made_settings(storage).is_empty() {
+            let id = storage.id.value().map_or("", String::as_str);
+            problems.push(
+                Diagnostic::new(&T0452, storage.id.span().unwrap_or(storage.span), format!("`{name}` has no mount name"))
+                    .help(format!("add `mount=\"…\"`; `aws fsx describe-file-systems --region {region} --file-system-ids {id} --query 'FileSystems[].LustreConfiguration.MountName'` shows it"))
+                    .note("DirectoryPath of a channel starts with `/` and the mount name, which FSx chose"),
+            );
+        }
+        return;
+    };
+    let Some(limit) = limits::get("fsx.mount-name") else { return };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if (1..=limit.value).contains(&(mount.value.chars().count() as u64)) && mount.value.chars().all(plain) {
+        return;
+    }
+    let span = mount.span_or(storage.span);
+    let diagnostic =
+        Diagnostic::new(&T0452, span, format!("`{}` is no mount name", mount.value)).note(format!(
+            "a mount name is 1 to {} letters, digits, hyphens and underscores ({})",
+            limit.value, limit.provenance.source
+        ));
+    let bare = mount.value.trim_matches('/');
+    problems.push(if bare != mount.value && !bare.is_empty() && bare.chars().all(plain) {
+        diagnostic.help(format!("write `mount=\"{bare}\"`")).fix(span, format!("\"{bare}\""))
+    } else {
+        diagnostic
+    });
+}

@@ -1,0 +1,78 @@
+//! Storages and the channels that take from them: each names the other.
+
+use crate::{Context, file_system};
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Channel, Plan};
+
+declare_code!(T0484, "unknown-storage", Error, "a channel from a storage that does not exist");
+declare_code!(T0485, "unused-storage", Warning, "a storage that no channel uses");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0484, &T0485];
+
+/// Judges each channel, then what no channel uses.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    for channel in &plan.job.channels {
+        unknown(plan, channel, problems);
+    }
+    unused(plan, problems);
+}
+
+fn unknown(plan: &Plan, channel: &Channel, problems: &mut Problems) {
+    let Some(from) = channel.from.val() else { return };
+    if file_system::of(plan, &from.value).is_some()
+        // One whose name was reported may be the one that is meant.
+        || plan.job.storage.iter().any(|storage| storage.name.value().is_none_or(String::is_empty))
+    {
+        return;
+    }
+    let span = from.span_or(channel.span);
+    let names: Vec<&str> = plan.job.storage.iter().map(file_system::name).collect();
+    let diagnostic = Diagnostic::new(&T0484, span, format!("there is no storage `{}`", from.value));
+    problems.push(match text::nearest(&from.value, names.iter().copied()) {
+        Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
+        None if names.is_empty() => diagnostic
+            .help(format!("add `storage \"lustre\" name=\"{}\" id=\"fs-…\" mount=\"…\"`", from.value))
+            .note("the job has no `storage`"),
+        None => diagnostic.note(format!("there is {}", text::ticked(&names, "and"))),
+    });
+}
+
+fn unused(plan: &Plan, problems: &mut Problems) {
+    let names: Vec<&str> = plan.job.storage.iter().map(file_system::name).collect();
+    // A channel whose `from` is unusable or misspelt may mean any of them.
+    let unclear = plan.job.channels.iter().any(|channel| {
+        channel.from.is_bad() || channel.from.value().is_some_and(|from| !names.contains(&from.as_str()))
+    });
+    if unclear {
+        return;
+    }
+    for storage in &plan.job.storage {
+        // One without a name was reported, and no channel could take from it.
+        let name = storage.name.value().filter(|name| !name.is_empty());
+        let (Some(name), Some(_)) = (name, storage.kind.value()) else { continue };
+        if plan.job.channels.iter().any(|channel| channel.from.value() == Some(name)) {
+            continue;
+        }
+        let diagnostic = Diagnostic::new(&T0485, storage.span, format!("no channel takes from `{name}`"))
+            .help(format!("add `channel \"train\" from=\"{name}\"`, or remove the storage"));
+        let costs =
+            if file_system::is_made(storage) { file_system::monthly_usd(plan, storage) } else { None };
+        problems.push(match costs {
+            Some((usd, price)) => diagnostic
+                .note(format!(
+                    "it would be made, and cost {} a month ({})",
+                    text::dollars(usd),
+                    price.row().unwrap_or_else(|| price.source.clone())
+                ))
+                .fact("usd_per_month", usd),
+            None if file_system::is_made(storage) => {
+                diagnostic.note("it would be made and paid for, and the job would not see it")
+            }
+            None => diagnostic.note("the job would not see it"),
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! Tags: prefixes that are taken, and keys that AWS holds for one.
+
+use crate::Context;
+use std::collections::BTreeMap;
+use trainc_catalog::reserved::{self, Kind};
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0416, "reserved-tag", Error, "a tag key with a prefix that is taken");
+declare_code!(T0417, "duplicate-tag", Error, "two tag keys that differ only by case");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0416, &T0417];
+
+/// All tags of the job.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let mut seen: BTreeMap<String, (&str, trainc_diag::source::Span)> = BTreeMap::new();
+    for tag in &context.plan.job.tags {
+        if let Some(row) = reserved::get(Kind::Tag, &tag.key) {
+            problems.push(
+                Diagnostic::new(
+                    &T0416,
+                    tag.key_span,
+                    format!(
+                        "tag keys that begin with `{}` belong to {}",
+                        row.name.trim_end_matches('*'),
+                        row.set_by
+                    ),
+                )
+                .help("use another prefix")
+                .note(format!("{} ({})", row.statement, row.provenance.source)),
+            );
+        }
+        if let Some((first, span)) = seen.insert(tag.key.to_lowercase(), (&tag.key, tag.key_span)) {
+            problems.push(
+                Diagnostic::new(&T0417, tag.key_span, format!("tags `{first}` and `{}` differ only by case", tag.key))
+                    .label(span, "the other")
+                    .help("keep one of them")
+                    .note("the job's role carries the same tags, and IAM compares keys without case (botocore, iam CreateRole)"),
+            );
+        }
+    }
+}

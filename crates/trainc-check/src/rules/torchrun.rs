@@ -1,0 +1,250 @@
+//! Engines that torchrun starts: the PyTorch version, its spelling, and the entry point; and what Trainium takes.
+
+use crate::Context;
+use trainc_catalog::{images, support};
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::hardware::AcceleratorKind;
+use trainc_ir::{Engine, Plan, Smp};
+
+declare_code!(
+    T0350,
+    "torchrun-version",
+    Error,
+    "a PyTorch version that the SDK does not start under torchrun"
+);
+declare_code!(T0351, "short-version", Error, "a short version where the SDK takes the full one only");
+declare_code!(T0352, "torchrun-entry", Error, "an entry point that torchrun cannot start");
+declare_code!(T0354, "trainium-engine", Error, "an engine that Trainium does not run");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0350, &T0351, &T0352, &T0354];
+
+/// The PyTorch version of a container that the catalogue resolved.
+pub(super) struct Version<'a> {
+    /// As written: `2.0`.
+    pub(super) written: &'a str,
+    /// In full: `2.0.1`.
+    pub(super) full: &'a str,
+    /// Where it is written.
+    pub(super) span: Span,
+}
+
+/// The version as written and in full; `None` where the container is unknown or named by its path.
+pub(super) fn version(plan: &Plan) -> Option<Version<'_>> {
+    let ask = plan.job.image.as_ref()?;
+    let image = plan.image.as_ref()?;
+    if !ask.uri.is_absent() {
+        return None;
+    }
+    let field = if ask.version.is_absent() { &ask.pytorch } else { &ask.version };
+    let written = field.val()?;
+    Some(Version {
+        written: &written.value,
+        full: image.pytorch.as_deref()?,
+        span: written.span_or(ask.span),
+    })
+}
+
+/// Whether torchrun starts the ranks.
+pub(super) fn starts(plan: &Plan) -> bool {
+    let Some(parallel) = &plan.job.parallel else { return false };
+    match parallel.engine.get() {
+        Some(Engine::Fsdp) => true,
+        Some(Engine::Ddp) => {
+            !parallel.launcher.is_bad()
+                && matches!(parallel.launcher.value().map(String::as_str), None | Some("torchrun"))
+        }
+        Some(Engine::Smp) => plan.smp == Some(Smp::V2),
+        Some(Engine::Smddp | Engine::DeviceMap | Engine::Worker | Engine::None) | None => false,
+    }
+}
+
+/// Whether the nodes are Trainium instances.
+pub(super) fn is_trainium(plan: &Plan) -> bool {
+    plan.instance.as_ref().is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium)
+}
+
+/// Whether the engine is one that Trainium does not run: of what is reported so, the layout is no matter.
+pub(super) fn refuses_engine(plan: &Plan) -> bool {
+    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    is_trainium(plan) && !matches!(engine, None | Some(Engine::None | Engine::Ddp))
+}
+
+/// The SDK looks at version and entry point before it sends anything; the container at the entry point again.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    trainium(plan, problems);
+    if !starts(plan) {
+        return;
+    }
+    versions(plan, problems);
+    entry(plan, problems);
+}
+
+fn versions(plan: &Plan, problems: &mut Problems) {
+    let Some(version) = version(plan) else { return };
+    let list = if is_trainium(plan) {
+        support::torch_distributed_trainium()
+    } else {
+        support::torch_distributed_accepted()
+    };
+    let Some(list) = list else { return };
+    if list.pytorch_versions.iter().any(|known| known == version.written) {
+        return;
+    }
+    if list.pytorch_versions.iter().any(|known| known == version.full) {
+        problems.push(short(plan, &version, "torchrun"));
+        return;
+    }
+    let usable = if is_trainium(plan) {
+        let served = of_trainium(plan, &list.pytorch_versions);
+        if served.is_empty() { list.pytorch_versions.clone() } else { served }
+    } else if plan.smp == Some(Smp::V2) {
+        support::smp_v2().map(|row| row.pytorch_versions).unwrap_or_default()
+    } else {
+        support::torch_distributed_usable().map(|row| row.pytorch_versions).unwrap_or_default()
+    };
+    let mut diagnostic = Diagnostic::new(
+        &T0350,
+        version.span,
+        format!(
+            "the SDK does not start PyTorch {} under torchrun; it takes {}",
+            version.full,
+            text::list(&usable, "and")
+        ),
+    )
+    .note(format!("{} ({})", list.provenance.source, list.provenance.date))
+    .fact("usable", usable.clone());
+    if let Some(near) = nearest(version.full, &usable).filter(|_| is_pytorch(plan)) {
+        diagnostic = diagnostic.help(match python(near) {
+            Some(python) => format!("write `version=\"{near}\" python=\"{python}\"`"),
+            None => format!("write `version=\"{near}\"`"),
+        });
+    }
+    problems.push(diagnostic);
+}
+
+fn is_pytorch(plan: &Plan) -> bool {
+    plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
+}
+
+/// Those of the versions that the container for the Trainium instance has, in full, and no other in its stead.
+fn of_trainium(plan: &Plan, versions: &[String]) -> Vec<String> {
+    let (Some(instance), Some(region)) = (&plan.instance, &plan.region) else { return Vec::new() };
+    let has = |version: &&String| {
+        images::resolve(&images::ImageQuery {
+            framework: images::Framework::PyTorch,
+            pytorch: version,
+            transformers: None,
+            python: None,
+            region: &region.name,
+            instance: &instance.name,
+            smdistributed: false,
+        })
+        .is_ok_and(|found| !found.version_substituted && found.pytorch_full_version == **version)
+    };
+    versions.iter().filter(has).cloned().collect()
+}
+
+/// The newest Python of the PyTorch image of that version.
+fn python(version: &str) -> Option<String> {
+    images::all()
+        .find(|image| image.family == images::ImageFamily::PyTorch && image.pytorch == version)?
+        .python
+        .pop()
+}
+
+/// The nearest newer version, else the newest.
+fn nearest<'a>(full: &str, usable: &'a [String]) -> Option<&'a String> {
+    let key = images::version_key(full);
+    usable.iter().find(|version| images::version_key(version) > key).or(usable.last())
+}
+
+/// A version that is right but spelled short.
+pub(super) fn short(plan: &Plan, version: &Version, what: &str) -> Diagnostic {
+    let diagnostic = Diagnostic::new(
+        &T0351,
+        version.span,
+        format!("{what} needs the full version {}, not the short {}", version.full, version.written),
+    )
+    .note("the SageMaker SDK compares the text as written with its list")
+    .fact("full", version.full);
+    let image = plan.image.as_ref();
+    if let Some(transformers) = image.and_then(|image| image.transformers.as_deref()) {
+        // Both at once: one short beside one full is refused as well.
+        return diagnostic
+            .help(format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", version.full));
+    }
+    diagnostic
+        .help(format!("write `version=\"{}\"`", version.full))
+        .fix(version.span, format!("\"{}\"", version.full))
+}
+
+fn entry(plan: &Plan, problems: &mut Problems) {
+    let Some(program) = &plan.job.program else { return };
+    // With an entry point of the container's own the toolkit is not asked.
+    if !program.entrypoint.is_empty() {
+        return;
+    }
+    let Some(entry) = program.entry.val() else { return };
+    let span = entry.span_or(program.span);
+    // The SDK compares the text, capitals and all. An empty one is said by itself.
+    if !entry.value.is_empty() && !entry.value.as_bytes().ends_with(b".py") {
+        problems.push(
+            Diagnostic::new(
+                &T0352,
+                span,
+                format!("torchrun starts a Python file, and `{}` does not end in .py", entry.value),
+            )
+            .help("name the `.py` file that the script starts, and drop its own `torchrun`")
+            .note("the SageMaker SDK refuses it when the estimator is made"),
+        );
+    }
+    if let Some(tree) = &plan.source
+        && tree.get("setup.py").is_some()
+    {
+        problems.push(
+            Diagnostic::new(&T0352, span, format!("`setup.py` at the root of `{}` makes the source a package, which torchrun does not start", tree.dir))
+                .help("move `setup.py` out of the source directory, or into a `dependency`")
+                .note("sagemaker-training-toolkit: a package runs as `python -m`, and its torchrun runner refuses that"),
+        );
+    }
+}
+
+fn trainium(plan: &Plan, problems: &mut Problems) {
+    let (Some(parallel), Some(instance)) = (&plan.job.parallel, &plan.instance) else { return };
+    let Some(engine) = parallel.engine.val() else { return };
+    if !is_trainium(plan)
+        || engine.value == Engine::None
+        || parallel.launcher.is_bad()
+        || (engine.value == Engine::Ddp && starts(plan))
+    {
+        return;
+    }
+    let (what, span) = match parallel.launcher.val() {
+        Some(launcher) if engine.value == Engine::Ddp => {
+            (format!("launcher `{}`", launcher.value), launcher.span_or(parallel.span))
+        }
+        _ => (format!("engine `{}`", engine.value.name()), engine.span_or(parallel.span)),
+    };
+    let cluster = plan.job.cluster.as_ref();
+    let at = cluster.and_then(|cluster| cluster.instance.span());
+    let mut diagnostic = Diagnostic::new(
+        &T0354,
+        span,
+        format!("`{}` takes `ddp` under torchrun only, not {what}", instance.name),
+    )
+    .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`")
+    .note(if engine.value == Engine::Fsdp {
+        "PyTorch's FSDP gathers over NCCL, which Trainium does not have; torch-neuronx starts under torchrun"
+    } else {
+        "the SageMaker SDK allows `torch_distributed` alone on Trainium"
+    });
+    if let Some(at) = at {
+        diagnostic = diagnostic.label(at, "Trainium chips");
+    }
+    problems.push(diagnostic);
+}

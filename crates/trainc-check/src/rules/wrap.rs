@@ -1,0 +1,79 @@
+//! FSDP's unit: the layer class by which parameters are gathered.
+
+use super::{instead, torchrun};
+use crate::Context;
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Engine;
+use trainc_predict as predict;
+
+declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the model's layer class as its unit");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0396];
+
+/// Without a unit the whole model is one: gathered at once, nothing is saved while it runs.
+pub(super) fn rule(context: &Context, problems: &mut Problems) {
+    let plan = context.plan;
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
+    else {
+        return;
+    };
+    if torchrun::refuses_engine(plan) {
+        return;
+    }
+    if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard")
+    {
+        return;
+    }
+    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
+    let right = architecture.map(|architecture| architecture.family.wrap_class());
+    if let Some(wrap) = parallel.wrap.val() {
+        let Some(right) = right else { return };
+        if wrap.value.split(',').any(|name| name.trim() == right) {
+            return;
+        }
+        let span = wrap.span_or(parallel.span);
+        let model = plan.model.as_ref().map_or("", |model| model.name.as_str());
+        let near = text::nearest(&wrap.value, [right]).is_some();
+        problems.push(
+            Diagnostic::new(&T0396, span, format!("`{model}` has no layer class `{}`; its layers are `{right}`", wrap.value))
+                .help(if near { format!("did you mean `\"{right}\"`?") } else { format!("write `wrap \"{right}\"`") })
+                .fix(span, format!("\"{right}\""))
+                .note("a class that matches nothing makes the whole model one unit, or the Trainer stops: \"Could not find the transformer layer class to wrap\"")
+                .fact("wrap", right),
+        );
+        return;
+    }
+    if !predict::one_unit(plan) {
+        return;
+    }
+    let at = parallel.engine.span().unwrap_or(parallel.span);
+    let mut diagnostic = Diagnostic::new(
+        &T0396,
+        at,
+        "FSDP without `wrap`: the whole model is one unit, gathered at once on every GPU",
+    );
+    if let Some(model) = &plan.model {
+        // Two bytes per parameter in 16 bits, four in 32.
+        let each =
+            if plan.job.train.precision.value().is_some_and(|precision| precision == "fp32") { 4 } else { 2 };
+        let gathered = model.parameters.value.saturating_mul(each);
+        diagnostic = diagnostic
+            .note(format!(
+                "{} parameters × {each} B = {} beside the shards (huggingface/accelerate#3474)",
+                text::group(model.parameters.value),
+                text::bytes(gathered)
+            ))
+            .fact("gathered_bytes", gathered);
+    }
+    if let Some(bill) = instead::compared(context, |layout| layout.one_unit = false) {
+        diagnostic = diagnostic.note(bill);
+    }
+    problems.push(match right {
+        Some(right) => diagnostic.help(format!("add `wrap \"{right}\"`")).fact("wrap", right),
+        None => diagnostic.help("add `wrap` with the class of one layer, as `wrap \"LlamaDecoderLayer\"`"),
+    });
+}

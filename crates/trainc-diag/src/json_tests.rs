@@ -1,0 +1,70 @@
+//! The JSON form against its picture and against its schema.
+
+use super::super::samples::{self, Sample, WORLD};
+use super::*;
+use serde_json::Value;
+use trainc_testing::json_schema;
+
+#[test]
+fn a_run_as_json() {
+    insta::assert_snapshot!(samples::usual().run(super::run));
+}
+
+#[test]
+fn odd_places_stay_inside_the_text() {
+    let mut sources = SourceMap::default();
+    let id = sources.add("a.kdl", "ä\n");
+    let at = |start, end| {
+        let Place { start, end, line, column, .. } = place(&sources, Span { source: id, start, end });
+        (start, end, line, column)
+    };
+    assert_eq!(at(1, 1), (0, 2, 1, 1));
+    assert_eq!(at(3, 3), (3, 3, 2, 1));
+    assert_eq!(at(70, 60), (3, 3, 2, 1));
+    let elsewhere = Span::whole(crate::source::SourceId(7));
+    assert_eq!(place(&sources, elsewhere).file, "");
+}
+
+fn against_schema(document: &Value) -> Vec<String> {
+    json_schema::violations(SCHEMA, document)
+}
+
+#[test]
+fn the_schema_describes_every_document() {
+    let mut bare = Sample::default();
+    bare.sources.add("x.kdl", "");
+    bare.manifest("x.kdl", vec![Diagnostic::new(&WORLD, Span::whole(crate::source::SourceId(0)), "empty")]);
+    for sample in [samples::usual(), Sample::default(), bare] {
+        let document = sample.run(|run| serde_json::to_value(document(run)).unwrap());
+        assert_eq!(against_schema(&document), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_schema_sees_what_is_wrong() {
+    let good = samples::usual().run(|run| serde_json::to_value(document(run)).unwrap());
+    let without_help = |document: &mut Value| {
+        document["manifests"][0]["problems"][0].as_object_mut().unwrap().remove("help");
+    };
+    let edits: [&dyn Fn(&mut Value); 5] = [
+        &without_help,
+        &|document| document["manifests"][0]["problems"][0]["line"] = 0.into(),
+        &|document| document["manifests"][0]["problems"][0]["code"] = "E301".into(),
+        &|document| document["manifests"][0]["problems"][0]["severity"] = "fatal".into(),
+        &|document| document["summary"]["hints"] = 1.into(),
+    ];
+    for edit in edits {
+        let mut bad = good.clone();
+        edit(&mut bad);
+        assert_eq!(against_schema(&bad).len(), 1, "{bad}");
+    }
+}
+
+/// Every member that the schema describes is written by some document, and the other way round.
+#[test]
+fn the_schema_describes_no_more_than_is_written() {
+    let mut written = std::collections::BTreeSet::default();
+    samples::usual()
+        .run(|run| json_schema::keys(&serde_json::to_value(document(run)).unwrap(), &mut written));
+    assert_eq!(written, json_schema::described(SCHEMA));
+}

@@ -1,0 +1,251 @@
+//! Problems as a comment for a pull request: a summary, a table, and the snippets folded away.
+
+use super::place::{self, Columns, Paths};
+use super::{Run, Severity, Shown, human, short};
+use crate::source::is_file;
+use crate::text;
+
+/// What GitHub takes in a comment.
+pub const COMMENT_LIMIT: usize = 65_536;
+
+/// The hidden first line, by which a bot finds its own comment again.
+pub const MARKER: &str = "<!-- trainc:check -->";
+
+/// Kept free for the lines that say what was left out, and for closing what is open.
+const RESERVE: usize = 160;
+
+/// All problems of a run, each once, the worst first, in at most `limit` characters (UTF-16 code units, the
+/// strictest count). What does not fit is left out whole, snippets before rows of the table.
+pub fn run(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
+    let shown = super::run::worst_first(run.shown());
+    let counts = run.counts(&shown);
+    let icon = match shown.first().map(|one| one.problem.severity) {
+        Some(Severity::Error) => "❌",
+        Some(Severity::Warning) => "⚠️",
+        Some(Severity::Note) | None => "✅",
+    };
+    let checked = text::count(run.manifests.len() as u64, "manifest");
+    let mut out = Limited { text: String::new(), left: limit };
+    out.force(&format!("{MARKER}\n{icon} **trainc check**: {}", counts.sentence(run.manifests.len())));
+    if shown.is_empty() {
+        out.force("\n");
+        return out.text;
+    }
+    out.force(&format!(" ({checked} checked)\n\n| | problem | where | what |\n| --- | --- | --- | --- |\n"));
+
+    out.left = out.left.saturating_sub(RESERVE);
+    let rows = out.fill(shown.iter().map(|one| row(run, one, paths)));
+    if rows < shown.len() {
+        out.force(&format!("\n… and {} more\n", shown.len() - rows));
+        return out.text;
+    }
+    out.force("\n");
+    let details = out.fill(shown.iter().map(|one| detail(run, one)));
+    if details < shown.len() {
+        out.force(&format!("\n… and {} more without details\n", shown.len() - details));
+    }
+    out.text
+}
+
+/// A text that must not become longer than so many UTF-16 code units.
+pub struct Limited {
+    text: String,
+    left: usize,
+}
+
+impl Limited {
+    /// An empty text with so much room.
+    pub fn new(limit: usize) -> Self {
+        Self { text: String::new(), left: limit }
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    /// Adds a line for which room was kept.
+    pub fn over(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Adds what must stand there.
+    pub fn force(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.left = self.left.saturating_sub(text.encode_utf16().count());
+    }
+
+    /// Takes whole parts as long as they fit and says how many.
+    pub fn fill(&mut self, parts: impl Iterator<Item = String>) -> usize {
+        let mut taken = 0;
+        for part in parts {
+            if part.encode_utf16().count() > self.left {
+                break;
+            }
+            self.force(&part);
+            taken += 1;
+        }
+        taken
+    }
+}
+
+fn location(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
+    let span = one.problem.span;
+    let Some(source) = run.sources.get(span.source) else {
+        return String::new();
+    };
+    let name = paths.relative(&source.name);
+    if place::is_whole(span) || !is_file(&name) {
+        return name;
+    }
+    format!("{name}:{}", place::position(source, span.start as usize, Columns::Characters).line)
+}
+
+fn row(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
+    let also = one.also().map(|also| format!("; {also}")).unwrap_or_default();
+    let what = cell(&format!("{}{also}", one.problem.message));
+    let place = location(run, one, paths);
+    let place = if place.is_empty() { place } else { code(&place) };
+    let problem = one.problem;
+    format!(
+        "| {} | `{}` {} | {place} | {what} |\n",
+        problem.severity.word(),
+        problem.code.id,
+        problem.code.name
+    )
+}
+
+fn detail(run: &Run<'_>, one: &Shown<'_>) -> String {
+    let options = human::Options::default();
+    let drawn = human::problem(run.sources, one.problem, one.also().as_deref(), options);
+    let fence = "`".repeat(longest_ticks(&drawn).max(2) + 1);
+    let title = escape(&short::one_line(&one.problem.message), "&<>");
+    format!(
+        "<details><summary><code>{}</code> {title}</summary>\n\n{fence}text\n{drawn}{fence}\n\n</details>\n",
+        one.problem.code.id
+    )
+}
+
+/// Text for a cell of a table: one line, and nothing in it is markup except code in backticks.
+pub fn cell(text: &str) -> String {
+    let line = short::one_line(text);
+    // Between backticks nothing but the bar of the table means anything.
+    let pieces: Vec<&str> = line.split('`').collect();
+    let paired = pieces.len() % 2 == 1;
+    let mut out = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        let inside = paired && at % 2 == 1;
+        match (at, paired) {
+            (0, _) => {}
+            (_, true) => out.push('`'),
+            (_, false) => out.push_str("\\`"),
+        }
+        out.push_str(&if inside { piece.replace('|', "\\|") } else { escape_markup(piece) });
+    }
+    out
+}
+
+/// A path as code in a cell.
+fn code(text: &str) -> String {
+    let text = short::one_line(text).replace('|', "\\|");
+    let ticks = "`".repeat(longest_ticks(&text) + 1);
+    if text.contains('`') { format!("{ticks} {text} {ticks}") } else { format!("{ticks}{text}{ticks}") }
+}
+
+fn escape_markup(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character {
+            '\\' | '|' | '*' | '_' | '[' | ']' | '~' | '#' | '$' => {
+                out.push('\\');
+                out.push(character);
+            }
+            // A name after an at sign would call somebody.
+            '@' => out.push_str("@\u{200b}"),
+            _ => out.push_str(&escape(character.encode_utf8(&mut [0; 4]), "&<>")),
+        }
+    }
+    out
+}
+
+fn escape(text: &str, which: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character {
+            '&' if which.contains('&') => out.push_str("&amp;"),
+            '<' if which.contains('<') => out.push_str("&lt;"),
+            '>' if which.contains('>') => out.push_str("&gt;"),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+fn longest_ticks(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Diagnostic;
+    use super::super::samples::{self, Sample, UNUSED, WORLD};
+    use super::*;
+    use crate::source::Span;
+
+    #[test]
+    fn a_comment() {
+        insta::assert_snapshot!(samples::usual().run(|run| super::run(run, Paths::default(), COMMENT_LIMIT)));
+    }
+
+    #[test]
+    fn no_problems_is_good_news() {
+        let mut sample = Sample::default();
+        sample.manifest("a.kdl", vec![]);
+        let text = sample.run(|run| super::run(run, Paths::default(), COMMENT_LIMIT));
+        assert_eq!(text, "<!-- trainc:check -->\n✅ **trainc check**: no problems in 1 file\n");
+    }
+
+    #[test]
+    fn cells_hold_no_markup() {
+        assert_eq!(
+            cell("a | b\nc <x> `d|<e>*` *f* @me"),
+            "a \\| b c &lt;x&gt; `d\\|<e>*` \\*f\\* @\u{200b}me"
+        );
+        assert_eq!(cell("one ` tick"), "one \\` tick");
+        assert_eq!(code("a`b|c"), "`` a`b\\|c ``");
+    }
+
+    #[test]
+    fn fences_hold_any_text() {
+        let mut sample = Sample::default();
+        let id = sample.sources.add("a.kdl", "x ````\n</details>\n");
+        sample.manifest("a.kdl", vec![Diagnostic::new(&WORLD, Span::new(id, 0, 1), "m </summary>")]);
+        let text = sample.run(|run| super::run(run, Paths::default(), COMMENT_LIMIT));
+        assert!(
+            text.contains("\n`````text\n") && text.contains("</code> m &lt;/summary&gt;</summary>"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_limit_is_kept_at_a_problem() {
+        let mut sample = Sample::default();
+        let id = sample.sources.add("a.kdl", "😀 line\n".repeat(400));
+        let problem = |n: usize| {
+            let code = if n.is_multiple_of(2) { &WORLD } else { &UNUSED };
+            Diagnostic::new(code, Span::new(id, n * 10, n * 10 + 4), format!("number {n} 😀")).help("do")
+        };
+        sample.manifest("a.kdl", (0..400).map(problem).collect());
+        let mut seen = (false, false, false);
+        for limit in [0, 300, 1_000, 5_000, 40_000, 65_536, 1_000_000] {
+            let text = sample.run(|run| super::run(run, Paths::default(), limit));
+            assert!(limit < 400 || text.encode_utf16().count() <= limit, "{limit}");
+            assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+            assert!(text.lines().filter(|line| line.starts_with("| ")).all(|line| line.ends_with(" |")));
+            seen.0 |= text.ends_with(" more\n");
+            seen.1 |= text.ends_with(" more without details\n");
+            seen.2 |= text.ends_with("</details>\n");
+        }
+        assert_eq!(seen, (true, true, true));
+    }
+}

@@ -1,0 +1,108 @@
+//! The channels of a request: the job's own, then those that carry code and the worker.
+
+use super::names;
+use super::request::{
+    Channel, DataSource, DatasetSource, FileSystemDataSource, HubAccessConfig, ModelAccessConfig,
+    S3DataSource, ShuffleConfig,
+};
+use trainc_ir::{Channel as IrChannel, Engine, Plan, Storage};
+
+fn text(field: &trainc_ir::Field<String>) -> Option<String> {
+    field.value().cloned()
+}
+
+/// All of them, in the order written.
+pub(super) fn all(plan: &Plan) -> Vec<Channel> {
+    let mut out: Vec<Channel> =
+        plan.job.channels.iter().filter_map(|channel| one_channel(plan, channel)).collect();
+    if names::code_in_channel(plan) {
+        out.push(s3_channel("code", &names::code_channel(plan)));
+    }
+    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+        out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::prefix(plan)));
+    }
+    out
+}
+
+fn s3_channel(name: &str, uri: &str) -> Channel {
+    Channel {
+        channel_name: name.to_owned(),
+        data_source: DataSource::S3DataSource(S3DataSource {
+            data_type: "S3Prefix".to_owned(),
+            uri: uri.to_owned(),
+            distribution: Some("FullyReplicated".to_owned()),
+            ..S3DataSource::default()
+        }),
+        ..Channel::default()
+    }
+}
+
+fn one_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
+    let word = |field: &trainc_ir::Field<String>, table: &[(&str, &str)]| {
+        let value = field.value()?;
+        table.iter().find(|(ours, _)| *ours == value).map(|(_, theirs)| (*theirs).to_owned())
+    };
+    let data_source = if let Some(arn) = channel.dataset.value() {
+        DataSource::DatasetSource(DatasetSource { dataset_arn: arn.clone() })
+    } else if let Some(storage) = channel.from.value() {
+        let storage = plan.job.storage.iter().find(|s| s.name.value() == Some(storage))?;
+        DataSource::FileSystemDataSource(file_system(plan, storage, channel))
+    } else {
+        let (data_type, uri) = if let Some(uri) = channel.s3.value() {
+            ("S3Prefix", uri)
+        } else if let Some(uri) = channel.manifest.value() {
+            ("ManifestFile", uri)
+        } else if let Some(uri) = channel.converse.value() {
+            ("Converse", uri)
+        } else {
+            ("AugmentedManifestFile", channel.augmented_manifest.value()?)
+        };
+        DataSource::S3DataSource(S3DataSource {
+            data_type: data_type.to_owned(),
+            uri: uri.clone(),
+            distribution: Some(
+                word(&channel.shard, &[("by-key", "ShardedByS3Key")])
+                    .unwrap_or_else(|| "FullyReplicated".to_owned()),
+            ),
+            attribute_names: channel.attributes.value().cloned().unwrap_or_default(),
+            instance_group_names: channel.groups.value().cloned().unwrap_or_default(),
+            model_access_config: channel
+                .accept_eula
+                .get()
+                .map(|accept_eula| ModelAccessConfig { accept_eula }),
+            hub_access_config: text(&channel.hub).map(|hub_content_arn| HubAccessConfig { hub_content_arn }),
+        })
+    };
+    Some(Channel {
+        channel_name: text(&channel.name)?,
+        data_source,
+        content_type: text(&channel.content_type),
+        compression_type: word(&channel.compression, &[("gzip", "Gzip"), ("none", "None")]),
+        record_wrapper_type: word(&channel.record_wrapper, &[("recordio", "RecordIO"), ("none", "None")]),
+        input_mode: word(&channel.input, &[("file", "File"), ("fast-file", "FastFile"), ("pipe", "Pipe")]),
+        shuffle_config: channel.shuffle_seed.get().map(|seed| ShuffleConfig { seed }),
+    })
+}
+
+fn file_system(plan: &Plan, storage: &Storage, channel: &IrChannel) -> FileSystemDataSource {
+    let name = storage.name.value().map_or("", String::as_str);
+    let efs = storage.kind.value().map(String::as_str) == Some("efs");
+    let path = channel.path.value().map(|path| path.trim_matches('/')).filter(|path| !path.is_empty());
+    let mount = match (text(&storage.mount), efs) {
+        (Some(mount), _) => format!("/{}", mount.trim_matches('/')),
+        // An EFS path starts at the root of the file system.
+        (None, true) => String::new(),
+        (None, false) => format!("/{}", names::storage_mount(plan, name)),
+    };
+    let directory_path = match path {
+        Some(path) => format!("{mount}/{path}"),
+        None if mount.is_empty() => "/".to_owned(),
+        None => mount,
+    };
+    FileSystemDataSource {
+        file_system_id: text(&storage.id).unwrap_or_else(|| names::storage_id(plan, name)),
+        file_system_access_mode: text(&channel.mode).unwrap_or_else(|| "ro".to_owned()),
+        file_system_type: if efs { "EFS" } else { "FSxLustre" }.to_owned(),
+        directory_path,
+    }
+}

@@ -1,0 +1,147 @@
+//! Python expressions, laid out for reading: on one line where they fit, else one item per line.
+
+use crate::python::text_literal;
+use serde_json::Value;
+use trainc_ir::digest::python_float;
+
+/// Columns of the script's lines.
+const WIDTH: usize = 110;
+
+/// A Python expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Code {
+    /// Text that is Python as it stands.
+    Plain(String),
+    /// `[…]`.
+    List(Vec<Code>),
+    /// `{"key": …}`, in the order given.
+    Dict(Vec<(String, Code)>),
+    /// `name(…)`: arguments without a name have an empty one.
+    Call(String, Vec<(String, Code)>),
+}
+
+impl Code {
+    /// A string literal.
+    pub(super) fn text(value: &str) -> Self {
+        Self::Plain(text_literal(value))
+    }
+
+    /// A JSON value as Python.
+    pub(super) fn json(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Plain("None".to_owned()),
+            Value::Bool(true) => Self::Plain("True".to_owned()),
+            Value::Bool(false) => Self::Plain("False".to_owned()),
+            Value::Number(number) => Self::Plain(match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (None, None, Some(float)) => python_float(float),
+                _ => number.to_string(),
+            }),
+            Value::String(text) => Self::text(text),
+            Value::Array(items) => Self::List(items.iter().map(Self::json).collect()),
+            Value::Object(members) => {
+                Self::Dict(members.iter().map(|(key, value)| (key.clone(), Self::json(value))).collect())
+            }
+        }
+    }
+
+    /// The expression as text, starting at a column of a line with that indentation.
+    pub(super) fn lay_out(&self, indent: usize, column: usize) -> String {
+        let flat = self.flat();
+        // What holds calls or many members is read line by line, even where it would fit.
+        if column + flat.chars().count() < WIDTH && !self.is_tall() {
+            return flat;
+        }
+        let (open, items, close): (String, Vec<(String, &Self)>, &str) = match self {
+            Self::Plain(text) => return text.clone(),
+            Self::List(items) => {
+                ("[".to_owned(), items.iter().map(|item| (String::new(), item)).collect(), "]")
+            }
+            Self::Dict(items) => (
+                "{".to_owned(),
+                items.iter().map(|(key, item)| (format!("{}: ", text_literal(key)), item)).collect(),
+                "}",
+            ),
+            Self::Call(name, items) => (
+                format!("{name}("),
+                items
+                    .iter()
+                    .map(|(key, item)| (if key.is_empty() { String::new() } else { format!("{key}=") }, item))
+                    .collect(),
+                ")",
+            ),
+        };
+        let inner = indent + 4;
+        let mut out = open;
+        for (lead, item) in items {
+            let start = format!("{}{lead}", " ".repeat(inner));
+            let column = start.chars().count();
+            out.push('\n');
+            out.push_str(&start);
+            out.push_str(&item.lay_out(inner, column));
+            out.push(',');
+        }
+        out.push('\n');
+        out.push_str(&" ".repeat(indent));
+        out.push_str(close);
+        out
+    }
+
+    fn is_tall(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::List(items) => {
+                items.iter().any(|item| matches!(item, Self::Dict(_) | Self::Call(..))) && items.len() > 1
+            }
+            Self::Dict(items) => items.len() > 4,
+            Self::Call(_, items) => items.len() > 5,
+        }
+    }
+
+    fn flat(&self) -> String {
+        match self {
+            Self::Plain(text) => text.clone(),
+            Self::List(items) => format!("[{}]", items.iter().map(Self::flat).collect::<Vec<_>>().join(", ")),
+            Self::Dict(items) => {
+                let items: Vec<String> = items
+                    .iter()
+                    .map(|(key, item)| format!("{}: {}", text_literal(key), item.flat()))
+                    .collect();
+                format!("{{{}}}", items.join(", "))
+            }
+            Self::Call(name, items) => {
+                let items: Vec<String> = items
+                    .iter()
+                    .map(
+                        |(key, item)| {
+                            if key.is_empty() { item.flat() } else { format!("{key}={}", item.flat()) }
+                        },
+                    )
+                    .collect();
+                format!("{name}({})", items.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_things_stay_on_one_line() {
+        let code = Code::json(&serde_json::json!({"a": [1, 2.5, true, null], "b": "x\"y"}));
+        assert_eq!(code.lay_out(0, 0), r#"{"a": [1, 2.5, True, None], "b": "x\"y"}"#);
+    }
+
+    #[test]
+    fn long_things_take_a_line_per_item() {
+        let code = Code::Call(
+            "f".to_owned(),
+            (0..6).map(|n| (format!("a{n}"), Code::Plain(n.to_string()))).collect(),
+        );
+        assert_eq!(
+            code.lay_out(0, 4),
+            "f(\n    a0=0,\n    a1=1,\n    a2=2,\n    a3=3,\n    a4=4,\n    a5=5,\n)"
+        );
+    }
+}

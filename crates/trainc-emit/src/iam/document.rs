@@ -1,0 +1,160 @@
+//! IAM's documents and CreateRole, member by member, by the API's own names (botocore 1.44.5, `iam` 2010-05-08;
+//! IAM user guide, "Grammar of the IAM JSON policy language").
+
+use super::statements::Statement;
+use crate::request::Tag;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io;
+
+/// The version of the policy language: the older one knows no policy variables.
+const LANGUAGE: &str = "2012-10-17";
+
+/// Operator to key to values.
+type Conditions = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// CreateRole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[expect(missing_docs, reason = "the API's own documentation says what each member is")]
+pub struct CreateRole {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    pub role_name: String,
+    pub assume_role_policy_document: String,
+    pub description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions_boundary: Option<String>,
+    pub tags: Vec<Tag>,
+}
+
+/// A policy document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct PolicyDocument {
+    version: &'static str,
+    statement: Vec<Allow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Allow {
+    sid: String,
+    effect: &'static str,
+    action: Vec<String>,
+    resource: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    condition: Conditions,
+}
+
+impl PolicyDocument {
+    /// The document of these statements.
+    pub fn of(statements: &[Statement]) -> Self {
+        let statement = statements
+            .iter()
+            .map(|statement| {
+                let mut condition = Conditions::new();
+                for one in &statement.conditions {
+                    condition
+                        .entry(one.operator.to_owned())
+                        .or_default()
+                        .insert(one.key.to_owned(), one.values.clone());
+                }
+                Allow {
+                    sid: statement.sid.clone(),
+                    effect: "Allow",
+                    action: statement.actions.iter().map(|action| (*action).to_owned()).collect(),
+                    resource: statement.resources.clone(),
+                    condition,
+                }
+            })
+            .collect();
+        Self { version: LANGUAGE, statement }
+    }
+
+    /// Its length as IAM counts it: characters, without white space.
+    pub fn characters(&self) -> usize {
+        let mut count = Characters(0);
+        serde_json::to_writer(&mut count, self).map_or(0, |()| count.0)
+    }
+}
+
+/// Counts the characters that are written, but for white space.
+struct Characters(usize);
+
+impl io::Write for Characters {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        // Every character of UTF-8 has one byte that continues none.
+        let counts = |byte: &u8| !byte.is_ascii_whitespace() && (byte & 0b1100_0000) != 0b1000_0000;
+        self.0 += text.iter().filter(|byte| counts(byte)).count();
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A trust policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct TrustPolicy {
+    version: &'static str,
+    statement: Vec<Trust>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Trust {
+    sid: &'static str,
+    effect: &'static str,
+    principal: Principal,
+    action: Words,
+    condition: BTreeMap<&'static str, BTreeMap<&'static str, Words>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Principal {
+    service: String,
+}
+
+/// One alone is no list, as IAM itself gives it back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Words {
+    fn of(words: &[String]) -> Self {
+        match words {
+            [one] => Self::One(one.clone()),
+            several => Self::Several(several.to_vec()),
+        }
+    }
+}
+
+impl TrustPolicy {
+    /// A service may assume the role on behalf of these sources (the guard against the confused deputy).
+    pub(super) fn of(principal: &str, account: &str, sources: &[String], session_tags: bool) -> Self {
+        let mut actions = vec!["sts:AssumeRole".to_owned()];
+        if session_tags {
+            actions.push("sts:TagSession".to_owned());
+        }
+        Self {
+            version: LANGUAGE,
+            statement: vec![Trust {
+                sid: "SageMakerTraining",
+                effect: "Allow",
+                principal: Principal { service: principal.to_owned() },
+                action: Words::of(&actions),
+                condition: BTreeMap::from([
+                    ("StringEquals", BTreeMap::from([("aws:SourceAccount", Words::One(account.to_owned()))])),
+                    ("ArnLike", BTreeMap::from([("aws:SourceArn", Words::of(sources))])),
+                ]),
+            }],
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the job may do with keys of KMS.
+
+use super::statements::{Condition, Scope, Statement};
+use trainc_diag::text;
+
+impl Scope<'_> {
+    /// One statement for each key of a bucket that the job reads from or copies its checkpoints to.
+    fn bucket_keys(&self, out: &mut Vec<Statement>) {
+        let job = &self.plan.job;
+        let mut readings: Vec<(&str, Vec<String>)> = Vec::new();
+        for channel in &job.channels {
+            let Some(key) = channel.kms.value() else { continue };
+            let name = format!("channel `{}`", channel.name.value().map_or("", String::as_str));
+            match readings.iter_mut().find(|(known, _)| known == key) {
+                Some((_, names)) => names.push(name),
+                None => readings.push((key, vec![name])),
+            }
+        }
+        for (at, (key, channels)) in readings.into_iter().enumerate() {
+            let (resource, alias) = self.key(key);
+            out.push(Statement {
+                sid: if at == 0 {
+                    "DecryptChannels".to_owned()
+                } else {
+                    format!("DecryptChannels{}", at + 1)
+                },
+                because: format!("`kms=` of {}, through S3", text::list(&channels, "and")),
+                actions: vec!["kms:Decrypt"],
+                resources: vec![resource],
+                conditions: alias.into_iter().chain(Some(self.via("s3"))).collect(),
+            });
+        }
+        if let Some(key) = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.kms.value()) {
+            let (resource, alias) = self.key(key);
+            out.push(Statement {
+                sid: "EncryptCheckpoints".to_owned(),
+                because: "`checkpoint kms=`, through S3".to_owned(),
+                actions: vec!["kms:Decrypt", "kms:GenerateDataKey"],
+                resources: vec![resource],
+                conditions: alias.into_iter().chain(Some(self.via("s3"))).collect(),
+            });
+        }
+    }
+
+    /// Keys of the output, the volume, and the buckets that the job reads.
+    pub(super) fn keys(&self, out: &mut Vec<Statement>) {
+        self.bucket_keys(out);
+        let job = &self.plan.job;
+        if let Some(key) = job.output.as_ref().and_then(|output| output.kms.value()) {
+            let (resource, alias) = self.key(key);
+            let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
+            // S3 encrypts with a data key, and reads parts back to join them; Encrypt is what SageMaker's own list
+            // names, and it says not through which service.
+            out.push(Statement {
+                sid: "EncryptOutput".to_owned(),
+                because: "`output kms=`, through S3".to_owned(),
+                actions: vec!["kms:Decrypt", "kms:GenerateDataKey"],
+                resources: vec![resource.clone()],
+                conditions: with(Some(self.via("s3"))),
+            });
+            out.push(Statement {
+                sid: "UseOutputKey".to_owned(),
+                because: "`output kms=`, which SageMaker checks".to_owned(),
+                actions: vec!["kms:DescribeKey", "kms:Encrypt"],
+                resources: vec![resource],
+                conditions: with(None),
+            });
+        }
+        if let Some(key) = job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.value()) {
+            let (resource, alias) = self.key(key);
+            let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
+            out.push(Statement {
+                sid: "GrantVolumeKey".to_owned(),
+                because: "`volume kms=`, for EBS".to_owned(),
+                actions: vec!["kms:CreateGrant"],
+                resources: vec![resource.clone()],
+                conditions: with(Some(Condition::one("Bool", "kms:GrantIsForAWSResource", "true"))),
+            });
+            out.push(Statement {
+                sid: "DescribeVolumeKey".to_owned(),
+                because: "`volume kms=`, which SageMaker checks".to_owned(),
+                actions: vec!["kms:DescribeKey"],
+                resources: vec![resource],
+                conditions: with(None),
+            });
+        }
+    }
+
+    /// The ARN of a key. An alias is no resource of a key's policy: it becomes a condition on every key.
+    fn key(&self, key: &str) -> (String, Option<Condition>) {
+        let aliased = |alias: &str| {
+            Some(Condition::one("ForAnyValue:StringEquals", "kms:ResourceAliases", format!("alias/{alias}")))
+        };
+        if let Some((arn, alias)) = key.split_once(":alias/") {
+            return (format!("{arn}:key/*"), aliased(alias));
+        }
+        if let Some(alias) = key.strip_prefix("alias/") {
+            return (self.arn("kms", "key/*"), aliased(alias));
+        }
+        if key.starts_with("arn:") {
+            (key.to_owned(), None)
+        } else {
+            (self.arn("kms", &format!("key/{key}")), None)
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! What the job may do: one statement per purpose, each with the nodes that ask for it.
+//!
+//! Actions and resources follow SageMaker's own list for execution roles (developer guide, "SageMaker Roles",
+//! CreateTrainingJob), each narrowed to what the service authorization reference lets one name.
+
+use std::collections::BTreeSet;
+
+use super::reach::{self, Reach};
+use super::{INLINE_POLICY_LIMIT, PolicyDocument};
+use crate::names;
+use trainc_diag::text;
+use trainc_ir::{Plan, Raw};
+
+/// The log group of training jobs, and the namespace of their metrics.
+const TRAINING_JOBS: &str = "/aws/sagemaker/TrainingJobs";
+
+/// More prefixes than this are widened to what they have in common; below, a policy fits unless its keys are long.
+const MOST_PREFIXES: usize = 60;
+
+/// One statement of a policy, with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Its name in the policy: letters and digits, unique there.
+    pub sid: String,
+    /// Which nodes of the manifest ask for it.
+    pub because: String,
+    /// What is allowed, sorted.
+    pub actions: Vec<&'static str>,
+    /// On what.
+    pub resources: Vec<String>,
+    /// Under which conditions, all of which hold.
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a statement: one of the values holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// IAM's operator.
+    pub operator: &'static str,
+    /// The key that it looks at.
+    pub key: &'static str,
+    /// The values that satisfy it.
+    pub values: Vec<String>,
+}
+
+impl Condition {
+    pub(super) fn new(operator: &'static str, key: &'static str, values: Vec<String>) -> Self {
+        Self { operator, key, values }
+    }
+
+    pub(super) fn one(operator: &'static str, key: &'static str, value: impl Into<String>) -> Self {
+        Self::new(operator, key, vec![value.into()])
+    }
+}
+
+/// The statements, and whether prefixes were widened to make them fit into a role: readings before writings, long
+/// keys before short ones, one directory at a time, never to a whole bucket.
+pub(super) fn fitting(plan: &Plan) -> (Vec<Statement>, bool) {
+    let mut reaches = reach::reaches(plan);
+    let mut widened = false;
+    loop {
+        let statements = all(plan, &reaches);
+        let prefixes: usize = statements
+            .iter()
+            .filter(|s| s.actions == ["s3:ListBucket"])
+            .flat_map(|s| &s.conditions)
+            .map(|c| c.values.len())
+            .sum();
+        if prefixes <= MOST_PREFIXES && PolicyDocument::of(&statements).characters() <= INLINE_POLICY_LIMIT {
+            return (statements, widened);
+        }
+        if !(widen(&mut reaches, false) || widen(&mut reaches, true)) {
+            return (statements, widened);
+        }
+        widened = true;
+    }
+}
+
+/// Widens the long ones among the readings, or among the writings, by one directory; false where none has one.
+fn widen(reaches: &mut [Reach], writings: bool) -> bool {
+    let mut candidates: Vec<&mut Reach> =
+        reaches.iter_mut().filter(|reach| reach.purpose.writes() == writings && reach.can_widen()).collect();
+    let longest = candidates.iter().map(|reach| reach.key_length()).max().unwrap_or_default();
+    candidates.retain(|reach| reach.key_length() > longest / 4 * 3);
+    for reach in &mut candidates {
+        reach.widen();
+    }
+    !candidates.is_empty()
+}
+
+fn all(plan: &Plan, reaches: &[Reach]) -> Vec<Statement> {
+    let mut out = reach::statements(names::partition(plan), reaches);
+    let scope = Scope { plan };
+    scope.keys(&mut out);
+    scope.logs(&mut out);
+    scope.image(&mut out);
+    scope.rules(&mut out);
+    scope.network(&mut out);
+    scope.rest(&mut out);
+    out
+}
+
+/// Where the job runs.
+pub(super) struct Scope<'a> {
+    pub(super) plan: &'a Plan,
+}
+
+impl Scope<'_> {
+    /// An ARN of this region and account.
+    pub(super) fn arn(&self, service: &str, resource: &str) -> String {
+        let plan = self.plan;
+        format!(
+            "arn:{}:{service}:{}:{}:{resource}",
+            names::partition(plan),
+            names::region(plan),
+            names::account(plan)
+        )
+    }
+
+    /// The condition that a service of this region makes the call, not the job itself.
+    pub(super) fn via(&self, service: &str) -> Condition {
+        let suffix = self.plan.region.as_ref().map_or("amazonaws.com", |region| region.dns_suffix.as_str());
+        Condition::one(
+            "StringEquals",
+            "kms:ViaService",
+            format!("{service}.{}.{suffix}", names::region(self.plan)),
+        )
+    }
+
+    fn logs(&self, out: &mut Vec<Statement>) {
+        let group = self.arn("logs", &format!("log-group:{TRAINING_JOBS}"));
+        out.push(Statement {
+            sid: "LogGroup".to_owned(),
+            because: "every training job logs".to_owned(),
+            actions: vec!["logs:CreateLogGroup", "logs:DescribeLogStreams"],
+            resources: vec![group.clone(), format!("{group}:*")],
+            conditions: Vec::new(),
+        });
+        out.push(Statement {
+            sid: "LogStreams".to_owned(),
+            because: "every training job logs, to streams that begin with its name".to_owned(),
+            actions: vec!["logs:CreateLogStream", "logs:PutLogEvents"],
+            resources: vec![format!("{group}:log-stream:{}/*", names::training_job_pattern(self.plan))],
+            conditions: Vec::new(),
+        });
+        out.push(Statement {
+            sid: "PutMetrics".to_owned(),
+            because: "SageMaker publishes what `metric` finds and what instances use".to_owned(),
+            actions: vec!["cloudwatch:PutMetricData"],
+            resources: vec!["*".to_owned()],
+            conditions: vec![Condition::one("StringEquals", "cloudwatch:namespace", TRAINING_JOBS)],
+        });
+    }
+
+    /// An image of another registry needs no permission of AWS; how one logs in there is in `rest`.
+    fn image(&self, out: &mut Vec<Statement>) {
+        let Some(repository) =
+            self.plan.image.as_ref().and_then(|image| repository(names::partition(self.plan), &image.uri))
+        else {
+            return;
+        };
+        out.push(Statement {
+            sid: "ImageToken".to_owned(),
+            because: "`image`, from Amazon ECR".to_owned(),
+            actions: vec!["ecr:GetAuthorizationToken"],
+            resources: vec!["*".to_owned()],
+            conditions: Vec::new(),
+        });
+        out.push(Statement {
+            sid: "ImagePull".to_owned(),
+            because: "`image`".to_owned(),
+            actions: vec![
+                "ecr:BatchCheckLayerAvailability",
+                "ecr:BatchGetImage",
+                "ecr:GetDownloadUrlForLayer",
+            ],
+            resources: vec![repository],
+            conditions: Vec::new(),
+        });
+    }
+
+    fn network(&self, out: &mut Vec<Statement>) {
+        let Some(network) = self
+            .plan
+            .job
+            .network
+            .as_ref()
+            .filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty())
+        else {
+            return;
+        };
+        let interfaces = self.arn("ec2", "network-interface/*");
+        let mut parts = vec![interfaces.clone()];
+        parts.extend(network.subnets.iter().map(|val| self.arn("ec2", &format!("subnet/{}", val.value))));
+        parts.extend(
+            network
+                .security_groups
+                .iter()
+                .map(|val| self.arn("ec2", &format!("security-group/{}", val.value))),
+        );
+        out.push(Statement {
+            sid: "NetworkRead".to_owned(),
+            because: "`network`".to_owned(),
+            actions: vec![
+                "ec2:DescribeDhcpOptions",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSubnets",
+                "ec2:DescribeVpcs",
+            ],
+            resources: vec!["*".to_owned()],
+            conditions: vec![Condition::one("StringEquals", "aws:RequestedRegion", names::region(self.plan))],
+        });
+        out.push(Statement {
+            sid: "NetworkCreate".to_owned(),
+            because: "`network`: an interface for each instance, in these subnets and groups".to_owned(),
+            actions: vec!["ec2:CreateNetworkInterface"],
+            resources: parts,
+            conditions: Vec::new(),
+        });
+        out.push(Statement {
+            sid: "NetworkUse".to_owned(),
+            because: "`network`: SageMaker attaches the interfaces and takes them away".to_owned(),
+            actions: vec![
+                "ec2:CreateNetworkInterfacePermission",
+                "ec2:DeleteNetworkInterface",
+                "ec2:DeleteNetworkInterfacePermission",
+            ],
+            resources: vec![interfaces],
+            conditions: Vec::new(),
+        });
+    }
+
+    fn rest(&self, out: &mut Vec<Statement>) {
+        let job = &self.plan.job;
+        let lustre: Vec<String> = job
+            .channels
+            .iter()
+            .filter(|channel| {
+                let storage = job.storage.iter().find(|storage| {
+                    channel.from.value().is_some() && storage.name.value() == channel.from.value()
+                });
+                storage.and_then(|storage| storage.kind.value()).is_some_and(|kind| kind == "lustre")
+            })
+            .map(|channel| format!("channel `{}`", channel.name.value().map_or("", String::as_str)))
+            .collect();
+        if !lustre.is_empty() {
+            out.push(Statement {
+                sid: "ReadStorage".to_owned(),
+                because: format!(
+                    "{} on FSx for Lustre; the mount itself asks the network only",
+                    text::list(&lustre, "and")
+                ),
+                actions: vec!["fsx:DescribeFileSystems"],
+                resources: vec!["*".to_owned()],
+                conditions: Vec::new(),
+            });
+        }
+        let secrets: Vec<&str> = job
+            .program
+            .iter()
+            .flat_map(|program| &program.secrets)
+            .filter_map(|secret| secret.from.value().map(String::as_str))
+            .collect();
+        if !secrets.is_empty() {
+            // A name alone has six characters after it that only the account knows.
+            let mut arns: Vec<String> = Vec::new();
+            for secret in secrets {
+                let arn = if secret.starts_with("arn:") {
+                    secret.to_owned()
+                } else {
+                    self.arn("secretsmanager", &format!("secret:{secret}-??????"))
+                };
+                if !arns.contains(&arn) {
+                    arns.push(arn);
+                }
+            }
+            out.push(Statement {
+                sid: "ReadSecrets".to_owned(),
+                because: "`secret`: the container fetches it at start".to_owned(),
+                actions: vec!["secretsmanager:GetSecretValue"],
+                resources: arns,
+                conditions: Vec::new(),
+            });
+        }
+        let contents: Vec<&String> = job
+            .channels
+            .iter()
+            .flat_map(|channel| [channel.hub.value(), channel.dataset.value()])
+            .flatten()
+            .collect();
+        if !contents.is_empty() {
+            let resources: BTreeSet<String> = contents.into_iter().flat_map(|arn| hub_content(arn)).collect();
+            out.push(Statement {
+                sid: "ReadHubContent".to_owned(),
+                because: "`hub=` and `dataset=`: what they name is looked up with the job's role".to_owned(),
+                actions: vec!["sagemaker:DescribeHubContent"],
+                resources: resources.into_iter().collect(),
+                conditions: Vec::new(),
+            });
+        }
+        if job.remote_debug.get() == Some(true) {
+            out.push(Statement {
+                sid: "RemoteDebug".to_owned(),
+                because: "`remote-debug`: Systems Manager opens the shell".to_owned(),
+                actions: vec![
+                    "ssmmessages:CreateControlChannel",
+                    "ssmmessages:CreateDataChannel",
+                    "ssmmessages:OpenControlChannel",
+                    "ssmmessages:OpenDataChannel",
+                ],
+                resources: vec!["*".to_owned()],
+                conditions: Vec::new(),
+            });
+        }
+        for (sid, action, member, because) in [
+            (
+                "RegistryLogin",
+                "lambda:InvokeFunction",
+                "TrainingRepositoryCredentialsProviderArn",
+                "the function that logs in to the image's registry",
+            ),
+            ("TrackRuns", "sagemaker-mlflow:*", "MlflowResourceArn", "the script logs its runs to MLflow"),
+        ] {
+            let arns: Vec<String> =
+                job.request.iter().flat_map(|raw| members(member, &raw.name, &raw.value)).collect();
+            if !arns.is_empty() {
+                out.push(Statement {
+                    sid: sid.to_owned(),
+                    because: format!("`request … {member}`: {because}"),
+                    actions: vec![action],
+                    resources: arns,
+                    conditions: Vec::new(),
+                });
+            }
+        }
+    }
+}
+
+/// What DescribeHubContent is judged by: the hub, its content without a version (both as the service authorization
+/// reference writes their ARNs), and the version named. `…:hub-content/<hub>/<type>/<name>[/<version>]`.
+fn hub_content(arn: &str) -> Vec<String> {
+    let Some((service, path)) = arn.split_once(":hub-content/") else { return vec![arn.to_owned()] };
+    let parts: Vec<&str> = path.split('/').collect();
+    let hub = parts.first().map(|hub| format!("{service}:hub/{hub}"));
+    let content = parts.get(..3).map(|parts| format!("{service}:hub-content/{}", parts.join("/")));
+    hub.into_iter().chain(content).chain([arn.to_owned()]).collect()
+}
+
+/// The texts of a member, wherever it stands in a raw value.
+pub(super) fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
+    match value {
+        Raw::Scalar(_) if name == wanted => value.text().map(str::to_owned).into_iter().collect(),
+        Raw::Scalar(_) => Vec::new(),
+        Raw::List(items) => items.iter().flat_map(|item| members(wanted, name, item)).collect(),
+        Raw::Object(inner) => {
+            inner.iter().flat_map(|member| members(wanted, &member.name, &member.value)).collect()
+        }
+    }
+}
+
+/// The ARN of the repository of an ECR path, `<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>`; the account
+/// is the registry's, which for AWS's own images is not the job's.
+pub(super) fn repository(partition: &str, uri: &str) -> Option<String> {
+    let (host, path) = uri.split_once('/')?;
+    let (account, rest) = host.split_once(".dkr.ecr.")?;
+    let (region, _) = rest.split_once('.')?;
+    let repository = path.split(['@', ':']).next()?;
+    Some(format!("arn:{partition}:ecr:{region}:{account}:repository/{repository}"))
+}

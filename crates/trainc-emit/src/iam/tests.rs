@@ -1,0 +1,335 @@
+use super::{INLINE_POLICY_LIMIT, Statement, create_role, files, fitted, policy, statements, trust_policy};
+use crate::{canonical, sample};
+use proptest::prelude::*;
+use serde_json::json;
+use std::collections::BTreeSet;
+use trainc_catalog::iam_actions;
+use trainc_ir::Plan;
+
+fn sids(plan: &Plan) -> Vec<String> {
+    statements(plan).into_iter().map(|statement| statement.sid).collect()
+}
+
+fn find(plan: &Plan, sid: &str) -> Statement {
+    statements(plan).into_iter().find(|statement| statement.sid == sid).unwrap()
+}
+
+/// What holds of every policy.
+#[track_caller]
+fn hold(plan: &Plan) {
+    let statements = statements(plan);
+    let names: BTreeSet<&str> = statements.iter().map(|statement| statement.sid.as_str()).collect();
+    assert_eq!(names.len(), statements.len(), "a Sid stands twice");
+    for statement in &statements {
+        let Statement { sid, because, actions, resources, .. } = statement;
+        assert!(!sid.is_empty() && sid.bytes().all(|b| b.is_ascii_alphanumeric()), "{sid}");
+        assert!(!because.is_empty() && !resources.is_empty() && actions.is_sorted(), "{sid}");
+        for name in actions {
+            let Some(action) = iam_actions::get(name) else {
+                // No source was read for these two; both stand on the one ARN that the manifest names.
+                assert!(
+                    matches!(*name, "lambda:InvokeFunction" | "sagemaker-mlflow:*")
+                        && !resources.contains(&"*".to_owned()),
+                    "{name}"
+                );
+                continue;
+            };
+            assert_eq!(action.star_only, *resources == ["*"], "{sid}: {name} on {resources:?}");
+            assert!(
+                action.star_only || resources.iter().any(|arn| action.takes(arn)),
+                "{sid}: {name} on {resources:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_small_job_gets_little() {
+    let plan = sample::small("small", "");
+    hold(&plan);
+    assert_eq!(
+        sids(&plan),
+        [
+            "ListBucket1",
+            "ReadCode",
+            "WriteOutput",
+            "LogGroup",
+            "LogStreams",
+            "PutMetrics",
+            "ImageToken",
+            "ImagePull"
+        ]
+    );
+    let output = find(&plan, "WriteOutput");
+    assert_eq!(output.resources, ["arn:aws:s3:::example-runs/output/*"]);
+    assert!(!output.actions.contains(&"s3:DeleteObject"));
+    assert_eq!(find(&plan, "ReadCode").because, "`program`, in any version");
+}
+
+#[test]
+fn a_job_with_everything_gets_each_and_no_more() {
+    let plan = sample::full("full", "");
+    hold(&plan);
+    let all = [
+        "ListBucket1",
+        "ListBucket2",
+        "ListBucket3",
+        "ListBucket4",
+        "ReadChannels",
+        "ReadCode",
+        "WriteOutput",
+        "SyncCheckpoints",
+        "EncryptOutput",
+        "UseOutputKey",
+        "GrantVolumeKey",
+        "DescribeVolumeKey",
+        "LogGroup",
+        "LogStreams",
+        "PutMetrics",
+        "ImageToken",
+        "ImagePull",
+        "NetworkRead",
+        "NetworkCreate",
+        "NetworkUse",
+        "ReadStorage",
+        "ReadSecrets",
+        "RemoteDebug",
+        "RegistryLogin",
+        "TrackRuns",
+    ];
+    assert_eq!(sids(&plan), all);
+    assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT && !fitted(&plan).1);
+    let reads = find(&plan, "ReadChannels").resources;
+    assert_eq!(
+        reads,
+        [
+            "arn:aws:s3:::example-in/dir/*",
+            // It may be one object, or a directory; `open2/` it is not.
+            "arn:aws:s3:::example-in/open",
+            "arn:aws:s3:::example-in/open/*",
+            "arn:aws:s3:::example-all/*",
+            "arn:aws:s3:::example-in/lists/a.manifest",
+        ]
+    );
+    assert_eq!(
+        find(&plan, "ListBucket1").conditions[0].values,
+        ["dir/*", "open", "open/*", "lists/a.manifest"]
+    );
+    assert_eq!(find(&plan, "ListBucket2").conditions, [], "the whole bucket is a channel");
+    assert_eq!(find(&plan, "ListBucket2").because, "channel `all`");
+    assert_eq!(find(&plan, "NetworkCreate").resources.len(), 4);
+    assert_eq!(find(&plan, "GrantVolumeKey").resources, ["arn:aws:kms:us-west-2:${account}:key/*"]);
+    assert_eq!(find(&plan, "GrantVolumeKey").conditions[0].values, ["alias/volumes"]);
+}
+
+#[test]
+fn content_of_a_hub_is_looked_up_in_its_hub() {
+    let content = "arn:aws:sagemaker:us-west-2:111122223333:hub-content/ours/ModelReference/llama/1.0.0";
+    let plan = sample::small(
+        "small",
+        &format!("channel \"weights\" s3=\"s3://example-in/weights/\" hub=\"{content}\" accept-eula=#true"),
+    );
+    hold(&plan);
+    let statement = find(&plan, "ReadHubContent");
+    assert_eq!(statement.actions, ["sagemaker:DescribeHubContent"]);
+    assert_eq!(
+        statement.resources,
+        [
+            "arn:aws:sagemaker:us-west-2:111122223333:hub-content/ours/ModelReference/llama",
+            content,
+            "arn:aws:sagemaker:us-west-2:111122223333:hub/ours",
+        ]
+    );
+}
+
+#[test]
+fn another_run_has_the_same_role() {
+    let one = sample::full("full", "");
+    let other = sample::full("full", "train { optimizer \"adamw\" lr=1e-4; }");
+    assert_ne!(crate::identity(&one).digest, crate::identity(&other).digest);
+    assert_eq!((policy(&one), trust_policy(&one)), (policy(&other), trust_policy(&other)));
+    let any = "?".repeat(64);
+    assert_eq!(
+        find(&one, "SyncCheckpoints").resources,
+        [format!("arn:aws:s3:::example-runs/{any}/checkpoints/*")]
+    );
+    assert_eq!(find(&one, "SyncCheckpoints").because, "`checkpoint` of any run");
+}
+
+#[test]
+fn partitions_differ_in_arns_and_hosts_but_not_in_the_principal() {
+    for (region, partition, suffix) in
+        [("cn-north-1", "aws-cn", "amazonaws.com.cn"), ("us-gov-west-1", "aws-us-gov", "amazonaws.com")]
+    {
+        let image =
+            format!("image uri=\"727897471807.dkr.ecr.{region}.{suffix}/pytorch-training:2.7.1-gpu\"");
+        let key = "output s3=\"s3://example-runs/output/\" kms=\"1234abcd-12ab-34cd-56ef-1234567890ab\"";
+        let plan = sample::small("far", &format!("region \"{region}\"\n{image}\n{key}"));
+        hold(&plan);
+        let text = canonical::compact(&serde_json::to_value(policy(&plan)).unwrap());
+        assert!(!text.contains("arn:aws:"), "{text}");
+        assert_eq!(
+            find(&plan, "EncryptOutput").resources,
+            [format!("arn:{partition}:kms:{region}:${{account}}:key/1234abcd-12ab-34cd-56ef-1234567890ab")]
+        );
+        assert_eq!(find(&plan, "EncryptOutput").conditions[0].values, [format!("s3.{region}.{suffix}")]);
+        assert_eq!(
+            find(&plan, "ImagePull").resources,
+            [format!("arn:{partition}:ecr:{region}:727897471807:repository/pytorch-training")]
+        );
+        let trust = serde_json::to_value(trust_policy(&plan)).unwrap();
+        assert_eq!(trust["Statement"][0]["Principal"], json!({"Service": "sagemaker.amazonaws.com"}));
+        let source = format!("arn:{partition}:sagemaker:{region}:${{account}}:training-job/far-*");
+        assert_eq!(trust["Statement"][0]["Condition"]["ArnLike"]["aws:SourceArn"], source);
+    }
+}
+
+#[test]
+fn rules_run_as_processing_jobs_under_the_same_role() {
+    let plan = sample::small(
+        "small",
+        r#"debugger
+        request { DebugRuleConfigurations { - {
+            RuleConfigurationName "LossNotDecreasing"
+            RuleEvaluatorImage "895741380848.dkr.ecr.us-west-2.amazonaws.com/sagemaker-debugger-rules:latest"
+        }; }; }"#,
+    );
+    hold(&plan);
+    let trust = serde_json::to_value(trust_policy(&plan)).unwrap();
+    let sources = trust["Statement"][0]["Condition"]["ArnLike"]["aws:SourceArn"].as_array().unwrap();
+    assert_eq!(sources.len(), 2);
+    assert_eq!(sources[1], "arn:aws:sagemaker:us-west-2:${account}:processing-job/*");
+    assert_eq!(
+        find(&plan, "RuleImages").resources,
+        ["arn:aws:ecr:us-west-2:895741380848:repository/sagemaker-debugger-rules"]
+    );
+    assert!(find(&plan, "RuleLogGroup").resources[0].ends_with(":log-group:/aws/sagemaker/ProcessingJobs"));
+    let without = sample::small("small", "debugger");
+    assert!(!sids(&without).iter().any(|sid| sid.starts_with("Rule")));
+    assert!(!serde_json::to_string(&trust_policy(&without)).unwrap().contains("processing-job"));
+}
+
+#[test]
+fn the_role_reads_what_it_is_granted() {
+    let plan = sample::small(
+        "small",
+        r#"channel "list" manifest="s3://example-in/lists/a.manifest"
+        role create=#true { read "s3://example-in/images/"; read "s3://example-more/{{ job.name }}/"; }"#,
+    );
+    hold(&plan);
+    let granted = find(&plan, "ReadGranted");
+    assert_eq!(granted.actions, ["s3:GetObject"]);
+    assert_eq!(granted.resources, ["arn:aws:s3:::example-in/images/*", "arn:aws:s3:::example-more/small/*"]);
+    assert_eq!(granted.because, "`role { read … }`");
+    assert!(find(&plan, "ListBucket1").conditions[0].values.contains(&"images/*".to_owned()));
+}
+
+#[test]
+fn web_addresses_are_the_bucket_and_key_that_they_name() {
+    let plan =
+        sample::small("small", r#"channel "train" s3="https://example-in.s3.us-west-2.amazonaws.com/dir/""#);
+    hold(&plan);
+    assert_eq!(find(&plan, "ReadChannels").resources, ["arn:aws:s3:::example-in/dir/*"]);
+}
+
+#[test]
+fn the_role_is_made_with_its_trust_policy() {
+    let plan = sample::full("full", "");
+    let role = create_role(&plan, "d1ge57").unwrap();
+    let trust: serde_json::Value = serde_json::from_str(&role.assume_role_policy_document).unwrap();
+    assert_eq!(trust, serde_json::to_value(trust_policy(&plan)).unwrap());
+    assert_eq!(
+        trust["Statement"][0]["Action"],
+        json!(["sts:AssumeRole", "sts:TagSession"]),
+        "session-chaining"
+    );
+    assert_eq!(role.path.as_deref(), Some("/trainc/"));
+    assert_eq!(role.permissions_boundary.as_deref(), Some("arn:aws:iam::111122223333:policy/edge"));
+    let tags: Vec<(&str, &str)> =
+        role.tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect();
+    let resource = format!("role/{}", role.role_name);
+    let made_of = role.tags.iter().find(|tag| tag.key == "trainc:digest").unwrap().value.clone();
+    assert_eq!(made_of.len(), 16);
+    // It says what the role was made from, not which run it was made for.
+    let later = create_role(&plan, "d1ge58").unwrap().tags;
+    assert!(later.iter().any(|tag| tag.value == "d1ge58") && later.iter().any(|tag| tag.value == made_of));
+    let other = create_role(&sample::full("other", ""), "d1ge57").unwrap().tags;
+    assert!(other.iter().all(|tag| tag.value != made_of));
+    assert_eq!(
+        tags,
+        [
+            ("team", "nlp"),
+            ("run", "d1ge57"),
+            ("trainc:job", "full"),
+            ("trainc:digest", &made_of),
+            ("trainc:resource", &resource),
+            ("trainc:version", env!("CARGO_PKG_VERSION"))
+        ]
+    );
+    assert_eq!(files(&plan, "d1ge57").len(), 3);
+}
+
+#[test]
+fn a_role_of_ones_own_and_a_cluster_of_ones_own_get_no_files() {
+    let plan = sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
+    assert_eq!(files(&plan, ""), []);
+    assert!(!statements(&plan).is_empty(), "what it needs can still be shown");
+}
+
+#[test]
+fn long_keys_are_widened_until_the_policy_fits() {
+    let channel = |n| {
+        format!(
+            "channel \"c{n}\" s3=\"s3://example-in/{}/{n}/{}{}/\"",
+            "a".repeat(20),
+            "b/".repeat(40),
+            "c".repeat(700)
+        )
+    };
+    let plan = sample::small("wide", &(0..20).map(channel).collect::<Vec<_>>().join("\n"));
+    hold(&plan);
+    assert!(fitted(&plan).1 && policy(&plan).characters() <= INLINE_POLICY_LIMIT);
+    let reads = find(&plan, "ReadChannels");
+    assert!(
+        reads.resources.iter().all(|arn| arn.starts_with("arn:aws:s3:::example-in/aaaa")),
+        "never the whole bucket: {reads:?}"
+    );
+    assert_eq!(
+        find(&plan, "WriteOutput").resources,
+        ["arn:aws:s3:::example-runs/output/*"],
+        "readings first"
+    );
+}
+
+#[test]
+fn wildcards_of_a_key_are_text() {
+    let plan = sample::small("odd", "channel \"c\" s3=\"s3://example-in/a*b?c$/\"");
+    assert_eq!(find(&plan, "ReadChannels").resources, ["arn:aws:s3:::example-in/a${*}b${?}c${$}/*"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn every_policy_holds(
+        job in "[a-z][a-z0-9-]{0,61}[a-z0-9]",
+        keys in prop::collection::vec("[a-c*?$/]{0,12}", 0..12),
+        checkpoint in "[a-z/]{0,9}",
+        everything in any::<bool>(),
+    ) {
+        let channel = |(n, key)| format!("channel \"c{n}\" s3=\"s3://bucket-{}/{key}\"", n % 3);
+        let channels = keys.iter().enumerate().map(channel).collect::<Vec<_>>().join("\n");
+        let more = format!("{channels}\ncheckpoint s3=\"s3://bucket-9/{checkpoint}\"\n");
+        let make = if everything { sample::full } else { sample::small };
+        let plan = make(&job, &more);
+        hold(&plan);
+        let text = canonical::file(&policy(&plan));
+        prop_assert_eq!(&text, &canonical::file(&policy(&plan)));
+        prop_assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT);
+        // Apply fills in the account; that must be the policy that a written account gives.
+        let known = make(&job, &format!("{more}\naccount \"444455556666\""));
+        let filled = String::from_utf8(text).unwrap().replace("${account}", "444455556666");
+        prop_assert_eq!(filled.into_bytes(), canonical::file(&policy(&known)));
+        let role = create_role(&plan, "").unwrap();
+        prop_assert!(role.role_name.len() <= 64 && role.assume_role_policy_document.len() <= 2048);
+    }
+}

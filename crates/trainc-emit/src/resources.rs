@@ -1,0 +1,220 @@
+//! What a plan needs in the account, each with its reason: for the report.
+
+use super::{fsx, iam, names};
+use trainc_ir::plan::DIGEST_MARK;
+use trainc_ir::{Engine, Plan, Storage};
+
+/// Whether trainc makes a resource or finds it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// trainc makes it.
+    Made,
+    /// It exists, and trainc changes nothing of it.
+    Existing,
+}
+
+impl Origin {
+    /// What happens to it, as far as can be said without asking the account.
+    pub fn offline_action(self) -> &'static str {
+        match self {
+            Self::Made => "create",
+            Self::Existing => "use",
+        }
+    }
+}
+
+/// One resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `worker`, `training-job`.
+    pub kind: &'static str,
+    /// Its name in the account, or in the manifest where AWS gives the name.
+    pub name: String,
+    /// Whether trainc makes it.
+    pub origin: Origin,
+    /// Why the job needs it.
+    pub because: String,
+}
+
+/// Everything that the plan needs in the account, in the order in which it is made; nothing for a cluster that is
+/// not SageMaker's.
+pub fn resources(plan: &Plan) -> Vec<Resource> {
+    if !plan.deployable {
+        return Vec::new();
+    }
+    let identity = super::identity(plan);
+    let mut out = Vec::new();
+    role(plan, &mut out);
+    for storage in &plan.job.storage {
+        file_system(plan, storage, &identity.digest, &mut out);
+    }
+    uploads(plan, &identity.digest, &mut out);
+    out.push(Resource {
+        kind: "training-job",
+        name: identity.training_job,
+        origin: Origin::Made,
+        because: match plan.job.instances().or(plan.mesh.as_ref().map(|mesh| mesh.nodes)) {
+            Some(instances) => {
+                format!("the job itself, on {}", trainc_diag::text::count(instances, "instance"))
+            }
+            None => "the job itself".to_owned(),
+        },
+    });
+    out
+}
+
+fn role(plan: &Plan, out: &mut Vec<Resource>) {
+    let Some(written) = &plan.job.role else { return };
+    if let Some(arn) = written.arn.value() {
+        out.push(Resource {
+            kind: "role",
+            name: arn.clone(),
+            origin: Origin::Existing,
+            because: "`role arn=`".to_owned(),
+        });
+        return;
+    }
+    let name = names::role(plan);
+    out.push(Resource {
+        kind: "role",
+        name: name.clone(),
+        origin: Origin::Made,
+        because: "`role create=#true`: SageMaker runs the job as this role".to_owned(),
+    });
+    let count = trainc_diag::text::count(iam::statements(plan).len() as u64, "statement");
+    out.push(Resource {
+        kind: "role-policy",
+        name: format!("{name}/{}", iam::POLICY_NAME),
+        origin: Origin::Made,
+        because: format!("what the job uses and nothing else: {count}"),
+    });
+}
+
+fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resource>) {
+    let Some(name) = storage.name.value() else { return };
+    let channels: Vec<String> = plan
+        .job
+        .channels
+        .iter()
+        .filter(|channel| channel.from.value() == Some(name))
+        .filter_map(|channel| channel.name.value().cloned())
+        .collect();
+    let because = match channels.as_slice() {
+        [] => "`storage`".to_owned(),
+        [one] => format!("channel `{one}` reads it"),
+        many => format!("channels {} read it", trainc_diag::text::ticked(many, "and")),
+    };
+    if let Some(id) = storage.id.value() {
+        out.push(Resource { kind: "file-system", name: id.clone(), origin: Origin::Existing, because });
+        return;
+    }
+    if !fsx::made(plan).any(|made| std::ptr::eq(made, storage)) {
+        return;
+    }
+    out.push(Resource { kind: "file-system", name: name.clone(), origin: Origin::Made, because });
+    for link in fsx::links(storage, digest) {
+        let way = match (link.import, link.export) {
+            (true, true) => "`import` and `export`",
+            (true, false) => "`import`",
+            (false, _) => "`export`",
+        };
+        out.push(Resource {
+            kind: "association",
+            name: fsx::association_name(name, &link),
+            origin: Origin::Made,
+            because: format!("{way} of {} at `{}`", link.s3, link.path),
+        });
+    }
+}
+
+fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
+    let bucket = names::default_bucket(plan);
+    let mut lists = Vec::new();
+    if let Some(program) = &plan.job.program {
+        match program.s3.value() {
+            Some(s3) => lists.push(Resource {
+                kind: "source",
+                name: s3.clone(),
+                origin: Origin::Existing,
+                because: "`program s3=`".to_owned(),
+            }),
+            None if names::has_archive(plan) => lists.push(Resource {
+                kind: "source",
+                name: format!("{}/sourcedir.tar.gz", names::source_prefix(plan)),
+                origin: Origin::Made,
+                because: "`program`: the container fetches its code there".to_owned(),
+            }),
+            None => {}
+        }
+    }
+    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+        let prefix = super::worker::prefix(plan).replace(DIGEST_MARK, digest);
+        lists.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
+            |(file, what)| Resource {
+                kind: "worker",
+                name: format!("{prefix}{file}"),
+                origin: Origin::Made,
+                because: format!("engine `worker`: {what}"),
+            },
+        ));
+    }
+    if lists.iter().any(|resource| {
+        resource.name.starts_with(&format!("s3://{bucket}/")) && resource.origin == Origin::Made
+    }) {
+        out.push(Resource {
+            kind: "bucket",
+            name: bucket,
+            origin: Origin::Existing,
+            because: "the SageMaker SDK's default bucket takes the job's files; it is made if it is missing"
+                .to_owned(),
+        });
+    }
+    out.append(&mut lists);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    fn lines(plan: &Plan) -> Vec<String> {
+        resources(plan)
+            .into_iter()
+            .map(|r| format!("{} {} {}: {}", r.origin.offline_action(), r.kind, r.name, r.because))
+            .collect()
+    }
+
+    #[test]
+    fn each_resource_says_why() {
+        let plan = sample::full("full", "");
+        let (job, source) = (crate::identity(&plan).training_job, names::source_prefix(&plan));
+        let role = names::role(&plan);
+        let lines = lines(&plan);
+        for line in [
+            format!("create role {role}: `role create=#true`: SageMaker runs the job as this role"),
+            format!("create role-policy {role}/trainc: what the job uses and nothing else: 25 statements"),
+            "create file-system corpus: channel `tokens` reads it".to_owned(),
+            "create file-system cold: `storage`".to_owned(),
+            "use file-system fs-0123456789abcdef0: `storage`".to_owned(),
+            format!(
+                "create source {source}/sourcedir.tar.gz: `program`: the container fetches its code there"
+            ),
+            format!("create training-job {job}: the job itself, on 2 instances"),
+        ] {
+            assert!(lines.contains(&line), "{line}\n{lines:#?}");
+        }
+        assert_eq!(lines.iter().filter(|line| line.starts_with("create association corpus/")).count(), 2);
+        assert_eq!(lines.len(), 10);
+    }
+
+    #[test]
+    fn what_exists_is_used() {
+        let plan =
+            sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
+        assert_eq!(
+            lines(&plan).first().map(String::as_str),
+            Some("use role arn:aws:iam::111122223333:role/training: `role arn=`")
+        );
+        assert_eq!(lines(&sample::small("here", "cluster \"local\" nodes=1")), Vec::<String>::new());
+    }
+}

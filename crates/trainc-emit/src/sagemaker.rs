@@ -1,0 +1,343 @@
+//! CreateTrainingJob, exactly as it is sent.
+
+use super::names;
+use super::request::{
+    AlgorithmSpecification, CheckpointConfig, CollectionConfiguration, CreateTrainingJob, DebugHookConfig,
+    ExperimentConfig, InfraCheckConfig, InstanceGroup, InstancePlacementConfig, MetricDefinition,
+    OutputDataConfig, PlacementSpecification, ProfilerConfig, RemoteDebugConfig, ResourceConfig,
+    RetryStrategy, SessionChainingConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
+};
+use super::{channels, launch, python, shell};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainc_ir::size::GIB;
+use trainc_ir::{Engine, Pair, Plan, Raw, Scalar, Val};
+
+/// The request of a plan, with the job's name and digest given.
+pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
+    let typed = typed(plan, job_name, digest);
+    let mut value = serde_json::to_value(&typed).unwrap_or(Value::Null);
+    if let Value::Object(members) = &mut value {
+        if plan.job.serverless().is_some() {
+            leave_to_the_service(plan, members);
+        }
+        for member in &plan.job.request {
+            let raw = raw(&member.value);
+            match members.get_mut(&member.name) {
+                Some(existing) => lay_over(existing, raw),
+                None => {
+                    members.insert(member.name.clone(), raw);
+                }
+            }
+        }
+        // An algorithm by its name stands in the image's place.
+        if let Some(Value::Object(algorithm)) = members.get_mut("AlgorithmSpecification")
+            && plan.image.is_none()
+            && algorithm.contains_key("AlgorithmName")
+        {
+            algorithm.remove("TrainingImage");
+        }
+    }
+    value
+}
+
+/// A serverless job brings no machines, no limit of them and no container; what a manifest writes all the same is sent.
+fn leave_to_the_service(plan: &Plan, members: &mut serde_json::Map<String, Value>) {
+    if plan.job.cluster.is_none() {
+        members.remove("ResourceConfig");
+        members.remove("StoppingCondition");
+    }
+    if plan.image.is_none() {
+        members.remove("AlgorithmSpecification");
+    }
+    if plan.job.profiler.is_none() {
+        members.remove("ProfilerConfig");
+    }
+}
+
+/// Raw members join what the nodes say; the checks refuse those that a node already says.
+fn lay_over(existing: &mut Value, raw: Value) {
+    match (existing, raw) {
+        (Value::Object(old), Value::Object(new)) => {
+            for (key, value) in new {
+                match old.get_mut(&key) {
+                    Some(slot) => lay_over(slot, value),
+                    None => {
+                        old.insert(key, value);
+                    }
+                }
+            }
+        }
+        (slot, value) => *slot = value,
+    }
+}
+
+/// A raw member as JSON.
+pub fn raw(value: &Raw) -> Value {
+    match value {
+        Raw::Scalar(one) => match &one.value {
+            Scalar::Text(text) => Value::from(text.as_str()),
+            Scalar::Int(n) => i64::try_from(*n).map_or_else(|_| Value::from(*n as f64), Value::from),
+            Scalar::Float(x) => Value::from(*x),
+            Scalar::Bool(on) => Value::from(*on),
+            Scalar::Null => Value::Null,
+        },
+        Raw::List(items) => Value::Array(items.iter().map(raw).collect()),
+        Raw::Object(members) => {
+            Value::Object(members.iter().map(|member| (member.name.clone(), raw(&member.value))).collect())
+        }
+    }
+}
+
+fn text(field: &trainc_ir::Field<String>) -> Option<String> {
+    field.value().cloned()
+}
+
+fn values(list: &[Val<String>]) -> Vec<String> {
+    list.iter().map(|val| val.value.clone()).collect()
+}
+
+fn map(pairs: &[Pair]) -> BTreeMap<String, String> {
+    pairs.iter().filter_map(|pair| Some((pair.key.clone(), text(&pair.value)?))).collect()
+}
+
+fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
+    let job = &plan.job;
+    let cluster = job.cluster.as_ref();
+    let network = job.network.as_ref();
+    let output = job.output.as_ref().and_then(|output| text(&output.s3)).unwrap_or_default();
+    CreateTrainingJob {
+        training_job_name: job_name.to_owned(),
+        hyper_parameters: hyperparameters(plan, job_name),
+        algorithm_specification: algorithm(plan),
+        role_arn: names::role_arn(plan),
+        input_data_config: channels::all(plan),
+        output_data_config: OutputDataConfig {
+            path: output.clone(),
+            kms_key_id: job.output.as_ref().and_then(|output| text(&output.kms)),
+            compression_type: job
+                .output
+                .as_ref()
+                .and_then(|output| output.compress.get())
+                .map(|on| if on { "GZIP" } else { "NONE" }.to_owned()),
+        },
+        resource_config: resources(plan),
+        vpc_config: network
+            .filter(|network| !network.subnets.is_empty() || !network.security_groups.is_empty())
+            .map(|network| VpcConfig {
+                security_group_ids: values(&network.security_groups),
+                subnets: values(&network.subnets),
+            }),
+        stopping_condition: StoppingCondition {
+            max_runtime_seconds: cluster
+                .and_then(|cluster| cluster.max_run_seconds.get())
+                .unwrap_or_default(),
+            max_wait_seconds: cluster.and_then(|cluster| cluster.spot.as_ref()?.max_wait_seconds.get()),
+            max_pending_seconds: cluster.and_then(|cluster| cluster.max_pending_seconds.get()),
+        },
+        tags: tags(plan, digest),
+        enable_network_isolation: network.and_then(|network| network.isolation.get()),
+        enable_inter_container_traffic_encryption: network.and_then(|network| network.encrypt_traffic.get()),
+        enable_managed_spot_training: cluster.and_then(|cluster| cluster.spot.as_ref()).map(|_| true),
+        checkpoint_config: job.checkpoint.as_ref().and_then(|checkpoint| {
+            Some(CheckpointConfig { uri: text(&checkpoint.s3)?, local_path: text(&checkpoint.local) })
+        }),
+        debug_hook_config: job.debugger.as_ref().filter(|_| takes_debugger(plan)).map(|debugger| {
+            DebugHookConfig {
+                path: text(&debugger.s3).unwrap_or_else(|| output.clone()),
+                local_path: text(&debugger.local),
+                hook_parameters: map(&debugger.parameters),
+                collections: debugger
+                    .collections
+                    .iter()
+                    .map(|collection| CollectionConfiguration {
+                        name: collection.name.value.clone(),
+                        parameters: map(&collection.parameters),
+                    })
+                    .collect(),
+            }
+        }),
+        tensor_board_output_config: job.tensorboard.as_ref().and_then(|tensorboard| {
+            Some(TensorBoardOutputConfig {
+                path: text(&tensorboard.s3)?,
+                local_path: text(&tensorboard.local),
+            })
+        }),
+        experiment_config: job.experiment.as_ref().map(|experiment| ExperimentConfig {
+            experiment_name: text(&experiment.name),
+            trial_name: text(&experiment.trial),
+            trial_component_display_name: text(&experiment.component),
+            run_name: text(&experiment.run),
+        }),
+        profiler_config: Some(match &job.profiler {
+            None => ProfilerConfig { disable: true, ..ProfilerConfig::default() },
+            Some(profiler) => ProfilerConfig {
+                disable: false,
+                path: Some(text(&profiler.s3).unwrap_or(output)),
+                interval_milliseconds: profiler.interval_milliseconds.get(),
+                parameters: map(&profiler.parameters),
+            },
+        }),
+        environment: environment(plan),
+        retry_strategy: cluster
+            .and_then(|cluster| cluster.retry.get())
+            .map(|maximum_retry_attempts| RetryStrategy { maximum_retry_attempts }),
+        remote_debug_config: job
+            .remote_debug
+            .get()
+            .map(|enable_remote_debug| RemoteDebugConfig { enable_remote_debug }),
+        infra_check_config: job
+            .health_check
+            .get()
+            .map(|enable_infra_check| InfraCheckConfig { enable_infra_check }),
+        session_chaining_config: job
+            .session_chaining
+            .get()
+            .map(|enable_session_tag_chaining| SessionChainingConfig { enable_session_tag_chaining }),
+    }
+}
+
+/// SageMaker Debugger does not work with SageMaker model parallel: its documentation asks for
+/// `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker Debugger with SageMaker
+/// Model Parallelism"). A rule says so to the user.
+pub fn takes_debugger(plan: &Plan) -> bool {
+    plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) != Some(Engine::Smp)
+}
+
+/// The script's arguments, then the toolkit's and the launcher's own keys.
+fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
+    let Some(program) = &plan.job.program else { return BTreeMap::new() };
+    if !names::is_script(plan) {
+        // No toolkit in between: the container reads hyperparameters itself, as plain strings.
+        return program
+            .hyperparameters
+            .iter()
+            .filter_map(|h| Some((h.name.clone(), launch::python_str(h.value.value()?))))
+            .collect();
+    }
+    let mut out: BTreeMap<String, String> = program
+        .hyperparameters
+        .iter()
+        .filter_map(|hyperparameter| {
+            let value = match hyperparameter.value.value()? {
+                Scalar::Text(text) => python::json_text(&shell::quoted(text)),
+                other => python::json(other),
+            };
+            Some((hyperparameter.name.clone(), value))
+        })
+        .collect();
+    let mut put = |key: &str, value: String| out.insert(key.to_owned(), value);
+    put("sagemaker_container_log_level", "20".to_owned());
+    put("sagemaker_job_name", python::json_text(job_name));
+    put("sagemaker_program", python::json_text(&names::program(plan)));
+    if let Some(region) = plan.job.region.value() {
+        put("sagemaker_region", python::json_text(region));
+    }
+    put("sagemaker_submit_directory", python::json_text(&names::submit_directory(plan)));
+    for (key, value) in launch::hyperparameters(plan) {
+        put(&key, value);
+    }
+    out
+}
+
+fn algorithm(plan: &Plan) -> AlgorithmSpecification {
+    let job = &plan.job;
+    let program = job.program.as_ref();
+    let is_worker = job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+    let metrics: Vec<MetricDefinition> = program
+        .map(|program| {
+            program
+                .metrics
+                .iter()
+                .filter_map(|metric| {
+                    Some(MetricDefinition { name: metric.name.clone(), regex: text(&metric.regex)? })
+                })
+                .collect()
+        })
+        .unwrap_or_default();
+    // PyTorch 1.3 and later and every HuggingFace image (SDK 2.257.7); an image of one's own says nothing.
+    let known = plan.image.as_ref().is_some_and(|image| image.family != "own");
+    let (container_entrypoint, container_arguments) = if is_worker {
+        (vec!["/bin/bash".to_owned()], vec!["-c".to_owned(), super::worker::start_line(plan)])
+    } else {
+        program.map(|program| (values(&program.entrypoint), values(&program.arguments))).unwrap_or_default()
+    };
+    AlgorithmSpecification {
+        training_image: plan.image.as_ref().map(|image| image.uri.clone()).unwrap_or_default(),
+        training_input_mode: "File".to_owned(),
+        metric_definitions: if is_worker { super::worker::metrics() } else { metrics },
+        enable_sage_maker_metrics_time_series: known.then_some(true),
+        container_entrypoint,
+        container_arguments,
+    }
+}
+
+fn resources(plan: &Plan) -> ResourceConfig {
+    let Some(cluster) = &plan.job.cluster else { return ResourceConfig::default() };
+    let groups: Vec<InstanceGroup> = cluster
+        .groups
+        .iter()
+        .filter_map(|group| {
+            Some(InstanceGroup {
+                instance_type: text(&group.instance)?,
+                instance_count: group.nodes.get()?,
+                instance_group_name: text(&group.name)?,
+            })
+        })
+        .collect();
+    let single = groups.is_empty();
+    // The counts stand on every preference, or on the job.
+    let counted = plan
+        .job
+        .preferences()
+        .is_some_and(|(_, list)| list.iter().any(|preference| preference.count.is_some()));
+    ResourceConfig {
+        instance_type: text(&cluster.instance).filter(|_| single),
+        instance_count: cluster.nodes.get().filter(|_| single && !counted),
+        volume_size_gb: cluster.volume_bytes.get().map_or(30, |bytes| bytes.div_ceil(GIB)),
+        volume_kms_key_id: text(&cluster.volume_kms),
+        keep_alive_period_seconds: cluster.warm_pool_seconds.get(),
+        instance_groups: groups,
+        instance_placement_config: cluster.placement.as_ref().map(|placement| InstancePlacementConfig {
+            enable_multiple_jobs: placement.multiple_jobs.get(),
+            placement_specifications: placement
+                .ultra_servers
+                .iter()
+                .filter_map(|(id, instances)| {
+                    Some(PlacementSpecification {
+                        ultra_server_id: id.value.clone(),
+                        instance_count: instances.get()?,
+                    })
+                })
+                .collect(),
+        }),
+        training_plan_arn: text(&cluster.training_plan),
+    }
+}
+
+fn environment(plan: &Plan) -> BTreeMap<String, String> {
+    let mut out = plan.job.program.as_ref().map(|program| map(&program.environment)).unwrap_or_default();
+    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+        for (key, value) in super::worker::environment(plan) {
+            out.entry(key).or_insert(value);
+        }
+    }
+    out
+}
+
+/// The user's tags, then those by which trainc knows its own.
+pub(super) fn tags(plan: &Plan, digest: &str) -> Vec<Tag> {
+    let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
+    let mut out: Vec<Tag> = plan
+        .job
+        .tags
+        .iter()
+        .filter_map(|pair| Some(Tag { key: pair.key.clone(), value: text(&pair.value)? }))
+        .collect();
+    let job = plan.job.name.value().map_or("", String::as_str);
+    out.push(tag("trainc:job", job));
+    out.push(tag("trainc:digest", digest.get(..16).unwrap_or(digest)));
+    out.push(tag("trainc:resource", &format!("training-job/{job}")));
+    out.push(tag("trainc:version", env!("CARGO_PKG_VERSION")));
+    out
+}

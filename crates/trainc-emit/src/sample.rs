@@ -1,0 +1,105 @@
+//! Plans for the tests of this stage.
+
+use trainc_diag::Problems;
+use trainc_diag::source::SourceMap;
+use trainc_ir::{Plan, SourceFile, SourceTree};
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{self, LayerFault, Loaded, Loader};
+
+/// A job with only what every job needs.
+const SMALL: &str = r#"
+    region "us-west-2"
+    model "gpt2-xl"
+    cluster "ml.p4d.24xlarge" nodes=2
+    parallel engine="fsdp" { wrap "GPT2Block"; }
+    train { precision "bf16"; sequence-length 1024; micro-batch 4; optimizer "adamw" lr=2e-4; steps 100; }
+    program "train.py" source="./scripts" { hyperparameter "lr" "{{ train.lr }}"; }
+    image uri="763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.7.1-gpu"
+    output s3="s3://example-runs/output/"
+    role create=#true
+"#;
+
+/// What else a job can ask of its role and its storage.
+const REST: &str = r#"
+    tags team="nlp" run="{{ job.digest }}"
+    cluster "ml.p4d.24xlarge" nodes=2 { volume "500GiB" kms="alias/volumes"; }
+    program "train.py" source="./scripts" { secret "KEY" from="arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf"; }
+    network { subnets "subnet-0123456789abcdef0" "subnet-0123456789abcdef1"; security-groups "sg-0123456789abcdef0"; }
+    storage "lustre" name="corpus" capacity="4800GiB" deployment="persistent-2" throughput=250 metadata-iops=6000 compression="lz4" maintenance="7:02:00" kms="1234abcd-12ab-34cd-56ef-1234567890ab" {
+        import "s3://example-corpus/tokens" path="/tokens/"
+        export "s3://example-corpus/tokens/" path="tokens"
+        export "s3://example-runs/{{ job.digest }}/spill/" path="/spill"
+    }
+    storage "lustre" name="cold" capacity="6000GiB" deployment="persistent-1" throughput=12 type="hdd" drive-cache="read"
+    storage "lustre" name="old" id="fs-0123456789abcdef0" mount="3x5lhbmv"
+    channel "tokens" from="corpus" path="/tokens"
+    channel "dir" s3="s3://example-in/dir/"
+    channel "open" s3="s3://example-in/open"
+    channel "all" s3="s3://example-all"
+    channel "list" manifest="s3://example-in/lists/a.manifest"
+    checkpoint s3="s3://example-runs/{{ job.digest }}/checkpoints/"
+    output s3="s3://example-runs/output/" kms="arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    role create=#true boundary="arn:aws:iam::111122223333:policy/edge"
+    debugger s3="s3://example-watch/debugger/"
+    profiler s3="s3://example-watch/profiler/"
+    tensorboard s3="s3://example-watch/tensorboard"
+    remote-debug #true
+    session-chaining #true
+    request {
+        MlflowConfig { MlflowResourceArn "arn:aws:sagemaker:us-west-2:111122223333:mlflow-app/app-1"; }
+        AlgorithmSpecification { TrainingImageConfig { TrainingRepositoryAuthConfig { TrainingRepositoryCredentialsProviderArn "arn:aws:lambda:us-west-2:111122223333:function:login"; }; }; }
+    }
+"#;
+
+/// The plan of a small job, with the nodes of `more` laid over it.
+pub(crate) fn small(name: &str, more: &str) -> Plan {
+    plan(&format!("extends \"small.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
+}
+
+/// The plan of a job that asks for everything, with the nodes of `more` laid over it.
+pub(crate) fn full(name: &str, more: &str) -> Plan {
+    plan(&format!("extends \"small.kdl\"\nextends \"rest.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
+}
+
+fn plan(text: &str) -> Plan {
+    let mut sources = SourceMap::default();
+    let id = sources.add("job.kdl", text);
+    let mut problems = Problems::default();
+    let file = trainc_syntax::parse(id, text, &mut problems).unwrap();
+    let options = Options::default();
+    let merged = resolve::lay(file, id, &options.choices, &mut Small, &mut sources, &mut problems).unwrap();
+    let compiled = trainc_plan::forecast(merged, problems, &options, &mut Small, &mut sources);
+    let unread: Vec<_> = compiled
+        .problems
+        .iter()
+        .filter(|p| p.code.id.starts_with("T01") || p.code.id.starts_with("T02"))
+        .collect();
+    assert!(unread.is_empty(), "{unread:#?}");
+    *compiled.plan.unwrap()
+}
+
+struct Small;
+
+impl Loader for Small {
+    fn layer(&mut self, _: &str, path: &str) -> Result<Loaded, LayerFault> {
+        Ok(Loaded {
+            name: path.to_owned(),
+            identity: path.to_owned(),
+            text: if path == "rest.kdl" { REST } else { SMALL }.to_owned(),
+        })
+    }
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Small {
+    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+        let file = SourceFile::new("train.py", *b"print()\n", false);
+        Ok(SourceTree { dir: path.to_owned(), files: vec![file] })
+    }
+    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+}

@@ -1,0 +1,340 @@
+//! `worker/worker.json`: what the worker reads. Its form is `schemas/worker.v1.json`: every field is written, null where
+//! nothing holds. Sizes are bytes, times seconds, counts integers.
+
+use super::GRACE_SECONDS;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use trainc_ir::architecture::RopeScaling;
+use trainc_ir::worker::{
+    TRAIN_CHANNEL, VALIDATION_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerActivation, WorkerFamily, WorkerNorm,
+};
+use trainc_ir::{Every, Plan};
+
+/// The form that is written.
+const SCHEMA: &str = "trainc.worker/v1";
+/// Seconds between checkpoints where the job does not say: an interruption then costs a quarter of an hour on average.
+const CHECKPOINT_SECONDS: u64 = 1800;
+/// TCP port of the first host; any that the container does not use.
+const RENDEZVOUS_PORT: u16 = 7777;
+/// Hosts of a large job may wait a quarter of an hour for each other's names.
+const JOIN_SECONDS: u64 = 1200;
+/// Seconds without a sign of life after which a rank counts as dead: with the ten that the last words of the others may
+/// take, all have ended within thirty.
+const PEER_DEAD_SECONDS: u64 = 20;
+/// Seconds that one collective may take.
+const COLLECTIVE_SECONDS: u64 = 600;
+/// Steps between the log lines of a job that is billed; on one's own machine every step is shown.
+const LOG_STEPS: u64 = 10;
+
+#[derive(Serialize)]
+pub(super) struct Config {
+    schema: &'static str,
+    job: String,
+    digest: String,
+    cluster: Cluster,
+    mesh: Mesh,
+    model: Model,
+    precision: Precision,
+    memory: Memory,
+    batch: Batch,
+    optimizer: Optimizer,
+    schedule: Schedule,
+    data: Data,
+    checkpoint: Checkpoint,
+    output: Output,
+    log: Log,
+    communication: Communication,
+    limits: Limits,
+}
+#[derive(Serialize)]
+struct Cluster {
+    instance: String,
+    nodes: u64,
+    gpus_per_node: u64,
+}
+#[derive(Serialize)]
+struct Mesh {
+    shard_degree: u64,
+    data_parallel_replicas: u64,
+}
+#[derive(Serialize)]
+struct Model {
+    family: WorkerFamily,
+    vocab_size: u64,
+    hidden_size: u64,
+    intermediate_size: u64,
+    layers: u64,
+    heads: u64,
+    kv_heads: u64,
+    head_dim: u64,
+    sequence_length: u64,
+    norm: Norm,
+    activation: WorkerActivation,
+    biases: &'static str,
+    positions: Positions,
+    parallel_residual: bool,
+    tied_embeddings: bool,
+    initializer_range: f64,
+    weights: Option<String>,
+    adapter: Option<Adapter>,
+}
+#[derive(Serialize)]
+struct Norm {
+    kind: WorkerNorm,
+    eps: f64,
+}
+#[derive(Serialize)]
+struct Positions {
+    kind: &'static str,
+    theta: Option<f64>,
+    fraction: Option<f64>,
+    scaling: Option<RopeScaling>,
+}
+#[derive(Serialize)]
+struct Adapter {
+    kind: String,
+    rank: u64,
+    alpha: f64,
+    dropout: f64,
+    targets: Vec<String>,
+}
+#[derive(Serialize)]
+struct Precision {
+    compute: &'static str,
+    reduce: &'static str,
+}
+#[derive(Serialize)]
+struct Memory {
+    recompute: &'static str,
+    prefetch: u64,
+    reshard_after_forward: bool,
+    offload: &'static str,
+}
+#[derive(Serialize)]
+struct Batch {
+    micro: u64,
+    accumulation: u64,
+    global_sequences: u64,
+}
+#[derive(Serialize)]
+struct Optimizer {
+    learning_rate: f64,
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    clip_norm: Option<f64>,
+}
+#[derive(Serialize)]
+struct Schedule {
+    kind: String,
+    warmup_steps: u64,
+    steps: u64,
+    minimum_learning_rate: f64,
+}
+#[derive(Serialize)]
+struct Data {
+    train: String,
+    validation: Option<String>,
+    seed: u64,
+    epochs: Option<u64>,
+    shuffle: bool,
+    document_mask: bool,
+}
+#[derive(Serialize)]
+struct Checkpoint {
+    directory: String,
+    every_seconds: Option<u64>,
+    every_steps: Option<u64>,
+    keep: u64,
+    grace_seconds: u64,
+    resume: &'static str,
+}
+#[derive(Serialize)]
+struct Output {
+    model: &'static str,
+    data: &'static str,
+    failure: &'static str,
+}
+#[derive(Serialize)]
+struct Log {
+    every_steps: u64,
+    evaluate_every_steps: Option<u64>,
+}
+#[derive(Serialize)]
+struct Communication {
+    backend: &'static str,
+    rendezvous_port: u16,
+    join_seconds: u64,
+    peer_dead_seconds: u64,
+    collective_seconds: u64,
+    environment: BTreeMap<String, String>,
+}
+#[derive(Serialize)]
+struct Limits {
+    max_seconds: Option<u64>,
+    max_loss: Option<f64>,
+}
+
+/// The config of a plan whose engine is the worker.
+pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
+    let worker = plan.worker.as_ref()?;
+    let (mesh, batch) = (plan.mesh.as_ref()?, plan.batch.as_ref()?);
+    let (every_seconds, every_steps) = interval(plan);
+    let validation = directory(plan, VALIDATION_CHANNEL);
+    let steps = plan.run.steps.as_ref()?.value;
+    let optimizer = &worker.optimizer;
+    Some(Config {
+        schema: SCHEMA,
+        job: plan.job.name.value().cloned().unwrap_or_default(),
+        digest: digest.to_owned(),
+        cluster: Cluster {
+            instance: plan.job.cluster.as_ref()?.instance.value()?.clone(),
+            nodes: mesh.nodes,
+            gpus_per_node: if has_gpus(plan) { mesh.gpus_per_node } else { 0 },
+        },
+        mesh: Mesh { shard_degree: mesh.shard_degree.value, data_parallel_replicas: mesh.replicas.value },
+        model: model(plan, worker)?,
+        precision: Precision { compute: format(worker.bf16.value), reduce: format(worker.reduce_bf16.value) },
+        memory: Memory {
+            recompute: if worker.recompute.value { "block" } else { "none" },
+            prefetch: worker.prefetch.value,
+            reshard_after_forward: worker.reshard_after_forward.value,
+            offload: if worker.offload.value { "cpu" } else { "none" },
+        },
+        batch: Batch {
+            micro: batch.micro.value,
+            accumulation: batch.accumulation.value,
+            global_sequences: batch.global_sequences.value,
+        },
+        optimizer: Optimizer {
+            learning_rate: optimizer.learning_rate.value,
+            beta1: optimizer.betas.value.0,
+            beta2: optimizer.betas.value.1,
+            eps: optimizer.eps.value,
+            weight_decay: optimizer.weight_decay.value,
+            clip_norm: optimizer.clip_norm.as_ref().map(|clip| clip.value),
+        },
+        schedule: Schedule {
+            kind: worker.schedule.kind.value.clone(),
+            warmup_steps: worker.schedule.warmup_steps.value,
+            steps,
+            minimum_learning_rate: worker.schedule.minimum_learning_rate.value,
+        },
+        log: Log {
+            every_steps: if plan.deployable { LOG_STEPS } else { 1 },
+            evaluate_every_steps: validation
+                .is_some()
+                .then(|| every_steps.unwrap_or(steps.div_ceil(10).max(1))),
+        },
+        data: Data {
+            train: directory(plan, TRAIN_CHANNEL)?,
+            validation,
+            seed: worker.seed.value,
+            // The plan turned epochs into steps.
+            epochs: None,
+            shuffle: true,
+            document_mask: worker.document_mask.value,
+        },
+        checkpoint: Checkpoint {
+            directory: checkpoints(plan),
+            every_seconds,
+            every_steps,
+            keep: worker.keep.value,
+            grace_seconds: GRACE_SECONDS,
+            resume: "auto",
+        },
+        output: if plan.deployable {
+            Output { model: "/opt/ml/model", data: "/opt/ml/output/data", failure: "/opt/ml/output/failure" }
+        } else {
+            Output { model: "model", data: "output", failure: "failure" }
+        },
+        communication: Communication {
+            backend: "auto",
+            rendezvous_port: RENDEZVOUS_PORT,
+            join_seconds: JOIN_SECONDS,
+            peer_dead_seconds: PEER_DEAD_SECONDS,
+            collective_seconds: COLLECTIVE_SECONDS,
+            environment: super::environment(plan).into_iter().collect(),
+        },
+        limits: Limits { max_seconds: longest(plan), max_loss: None },
+    })
+}
+
+fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
+    let a = plan.model.as_ref()?.architecture.as_ref()?;
+    let parts = &worker.model;
+    Some(Model {
+        family: parts.family,
+        vocab_size: a.vocab,
+        hidden_size: a.hidden,
+        intermediate_size: a.ffn,
+        layers: a.layers,
+        heads: a.heads,
+        kv_heads: a.kv_heads,
+        head_dim: a.head_dim,
+        sequence_length: plan.job.train.sequence_length.get()?,
+        norm: Norm { kind: parts.norm, eps: parts.norm_eps.value },
+        activation: parts.activation,
+        biases: if parts.biases { "all" } else { "none" },
+        positions: Positions {
+            kind: if parts.rotary.is_some() { "rotary" } else { "learned" },
+            theta: parts.rotary.as_ref().map(|rotary| rotary.theta),
+            fraction: parts.rotary.as_ref().map(|rotary| rotary.fraction.value),
+            scaling: parts.rotary.as_ref().and_then(|rotary| Some(rotary.scaling.as_ref()?.value.clone())),
+        },
+        parallel_residual: a.parallel,
+        tied_embeddings: a.tied,
+        initializer_range: parts.initializer_range.value,
+        weights: directory(plan, WEIGHTS_CHANNEL),
+        adapter: plan.job.adapter.as_ref().and_then(|adapter| {
+            Some(Adapter {
+                kind: adapter.kind.value()?.clone(),
+                rank: adapter.rank.get()?,
+                alpha: adapter.alpha.get().unwrap_or(adapter.rank.get()? as f64),
+                dropout: adapter.dropout.get().unwrap_or(0.0),
+                // As the count of what is trained takes it.
+                targets: adapter.targets.value().cloned().unwrap_or_else(|| vec!["all-linear".to_owned()]),
+            })
+        }),
+    })
+}
+
+fn format(bf16: bool) -> &'static str {
+    if bf16 { "bf16" } else { "f32" }
+}
+
+fn has_gpus(plan: &Plan) -> bool {
+    plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some())
+}
+
+/// Where a channel lies: in the container, or the directory that the manifest names.
+fn directory(plan: &Plan, name: &str) -> Option<String> {
+    let channel =
+        plan.job.channels.iter().find(|channel| channel.name.value().is_some_and(|other| other == name))?;
+    if plan.deployable {
+        return Some(format!("/opt/ml/input/data/{name}"));
+    }
+    Some(channel.path.value().cloned().unwrap_or_else(|| name.to_owned()))
+}
+
+fn checkpoints(plan: &Plan) -> String {
+    let written = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.local.value()).cloned();
+    written.unwrap_or_else(|| if plan.deployable { "/opt/ml/checkpoints" } else { "checkpoints" }.to_owned())
+}
+
+/// Seconds or steps between checkpoints. The best interval is a prediction, and predictions may not shape a job's
+/// digest: `every="optimal"` therefore gets the fixed interval.
+fn interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
+    match plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get()) {
+        Some(Every::Steps(steps)) => (None, Some(steps)),
+        Some(Every::Seconds(seconds)) => (Some(seconds), None),
+        Some(Every::Optimal) | None => (Some(CHECKPOINT_SECONDS), None),
+    }
+}
+
+/// The service ends the job at max-run: the worker saves and stops before.
+fn longest(plan: &Plan) -> Option<u64> {
+    let cluster = plan.job.cluster.as_ref().filter(|_| plan.deployable)?;
+    cluster.max_run_seconds.get()?.checked_sub(GRACE_SECONDS).filter(|left| *left > 0)
+}

@@ -1,0 +1,302 @@
+//! Counts against transformers and PEFT (testdata, made by `tests/python/verify_models.py --small`), against
+//! published figures, and refusals.
+
+use super::*;
+use serde_json::{Value, json};
+
+fn dimensions(hidden: u64, layers: u64, heads: u64) -> Dimensions {
+    Dimensions { hidden: Some(hidden), layers: Some(layers), heads: Some(heads), ..Dimensions::default() }
+}
+
+/// The model of the published SageMaker runs on GPT-2 with 30 billion parameters.
+fn gpt2_30b() -> Architecture {
+    let written = Dimensions { vocab: Some(50_257), positions: Some(2_048), ..dimensions(7_168, 48, 64) };
+    Architecture::from_dimensions(Family::Gpt2, &written).unwrap().0
+}
+
+fn llama_7b() -> Architecture {
+    Architecture::from_dimensions(Family::Llama, &dimensions(4_096, 32, 32)).unwrap().0
+}
+
+#[test]
+fn configs_classes_and_lora_as_transformers_and_peft_count_them() {
+    for line in include_str!("testdata/small.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let config = &case["config"];
+        let a =
+            Architecture::from_hf_config(config).unwrap_or_else(|problems| panic!("{config}: {problems:?}"));
+        assert_eq!(a.family.wrap_class(), case["layer"], "{config}");
+        let counts = case["counts"].as_object().unwrap();
+        for name in Class::NAMES {
+            let mut class = Class::from_name(name).unwrap();
+            if let Class::SequenceClassification { labels } = &mut class {
+                *labels = 3;
+            }
+            match a.parameters_as(class) {
+                Some(ours) => {
+                    assert_eq!(Some(ours.total), counts.get(name).and_then(Value::as_u64), "{name} {config}");
+                }
+                // Encoders have a decoder's head in transformers, which nobody trains here.
+                None => assert!(
+                    !counts.contains_key(name) || name == "causal-lm" && !a.family.causal(),
+                    "{name} {config}"
+                ),
+            }
+        }
+        let modules = a.linear_modules();
+        for (leaf, expected) in case["lora"].as_object().unwrap() {
+            if leaf == "all-linear" {
+                // For experts PEFT adapts transformers 5's fused tensors, which have other shapes.
+                let ours = a.lora_trainable(8, &[leaf]).ok();
+                assert!(a.experts > 0 || ours == expected.as_u64(), "{ours:?} {config}");
+                continue;
+            }
+            assert_eq!(a.lora_trainable(8, &[leaf]).ok(), expected.as_u64(), "{leaf} {config}");
+            assert!(modules.iter().any(|module| module.name == leaf), "{leaf}");
+        }
+        if a.experts == 0 {
+            // transformers 5 fuses experts into tensors that are no linear modules.
+            let known = case["lora"].as_object().unwrap();
+            assert!(modules.iter().all(|module| known.contains_key(module.name)), "{config}");
+        }
+    }
+}
+
+#[test]
+fn gpt2_30b_and_its_parts() {
+    let count = gpt2_30b().parameters();
+    assert_eq!(count.total, 29_974_418_432);
+    assert_eq!(count.embedding, (50_257 + 2_048) * 7_168);
+    assert_eq!(count.per_layer, 12 * 7_168 * 7_168 + 13 * 7_168);
+    assert_eq!((count.final_norm, count.head, count.expert), (2 * 7_168, 0, 0));
+    assert_eq!(count.active, count.total);
+    assert_eq!(count.linear, 48 * 12 * 7_168 * 7_168);
+}
+
+#[test]
+fn heads_of_tasks() {
+    let bert = Architecture::from_dimensions(Family::Bert, &dimensions(768, 12, 12)).unwrap().0;
+    let total = |a: &Architecture, class| a.parameters_as(class).map(|count| count.total);
+    assert_eq!(total(&bert, Class::Base), Some(109_482_240));
+    assert_eq!(total(&bert, Class::SequenceClassification { labels: 2 }), Some(109_483_778));
+    assert_eq!(total(&bert, Class::MaskedLm), Some(109_514_298));
+    assert_eq!(total(&bert, Class::CausalLm), None);
+    let roberta = Dimensions { vocab: Some(50_265), positions: Some(514), ..dimensions(1_024, 24, 16) };
+    let roberta = Architecture::from_dimensions(Family::Roberta, &roberta).unwrap().0;
+    assert_eq!(total(&roberta, Class::SequenceClassification { labels: 3 }), Some(355_362_819));
+    assert_eq!(roberta.sequence_limit(), Some(512));
+}
+
+#[test]
+fn defaults_are_said() {
+    let (llama, defaulted) =
+        Architecture::from_dimensions(Family::Llama, &dimensions(4_096, 32, 32)).unwrap();
+    assert_eq!((llama.ffn, llama.kv_heads, llama.head_dim, llama.vocab), (11_008, 32, 128, 32_000));
+    let fields: Vec<&str> = defaulted.iter().map(|default| default.field).collect();
+    assert_eq!(fields, ["kv-heads", "ffn", "vocab", "positions", "tied"]);
+    assert_eq!(llama.parameters().total, 6_738_415_616);
+    for (hidden, ffn) in [(5_120, 13_824), (6_656, 17_920), (8_192, 22_016)] {
+        let written = dimensions(hidden, 1, 64);
+        assert_eq!(Architecture::from_dimensions(Family::Llama, &written).map(|(a, _)| a.ffn), Ok(ffn));
+    }
+}
+
+#[test]
+fn experts_share() {
+    let written = Dimensions { kv_heads: Some(8), positions: Some(32_768), ..dimensions(4_096, 32, 32) };
+    let count = Architecture::from_dimensions(Family::Mixtral, &written).unwrap().0.parameters();
+    assert_eq!(count.total, 46_702_792_704);
+    assert_eq!(count.expert, 32 * 8 * 3 * 4_096 * 14_336);
+    assert_eq!(count.active, count.total - count.expert / 8 * 6);
+}
+
+#[test]
+fn lora_on_llama_and_unknown_targets() {
+    let llama = llama_7b();
+    // 8 x (4096 + 4096) x 2 matrices x 32 layers.
+    assert_eq!(llama.lora_trainable(8, &["q_proj", "v_proj"]), Ok(4_194_304));
+    assert_eq!(llama.lora_trainable(8, &["q_proj", "self_attn.q_proj"]), Ok(2_097_152));
+    let all = llama.lora_trainable(8, &["all-linear"]).unwrap();
+    assert_eq!(all, 8 * 32 * (4 * 8_192 + 3 * (4_096 + 11_008)));
+    let Err(LoraProblem::UnknownTargets { unknown, known }) =
+        llama.lora_trainable(8, &["query_key_value", "q_proj"])
+    else {
+        panic!("accepted");
+    };
+    assert_eq!(unknown, ["query_key_value"]);
+    assert_eq!(
+        known,
+        ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"]
+    );
+    assert_eq!(llama.lora_trainable(0, &["q_proj"]), Err(LoraProblem::ZeroRank));
+    // One name for two matrices of a layer, and a path that tells them apart.
+    let gpt2 = gpt2_30b();
+    let both = gpt2.lora_trainable(1, &["c_proj"]).unwrap();
+    assert_eq!(both, 48 * (2 * 7_168 + 5 * 7_168));
+    assert_eq!(gpt2.lora_trainable(1, &["mlp.c_proj"]), Ok(48 * 5 * 7_168));
+}
+
+/// Published: 181.05 and 73.52 samples/s on 128 and 256 GPUs; the figures are TFLOPS per GPU.
+#[test]
+fn conventions_on_the_published_runs() {
+    let model = gpt2_30b();
+    let check = |samples: f64, tokens: u64, gpus: f64, expected: [f64; 4]| {
+        let rate = samples * tokens as f64 / gpus;
+        let conventions =
+            [Convention::EightN, Convention::MegatronRecompute, Convention::SixN, Convention::Palm];
+        for (convention, tflops) in conventions.into_iter().zip(expected) {
+            let ours = rate * model.flops_per_token(convention, tokens) / 1e12;
+            assert!((ours - tflops).abs() < 0.000_51, "{}: {ours} {tflops}", convention.name());
+            assert_eq!(Convention::from_name(convention.name()), Some(convention));
+        }
+    };
+    check(181.05, 512, 128.0, [173.660, 175.068, 130.245, 131.776]);
+    check(73.52, 2_048, 256.0, [141.038, 147.155, 105.779, 110.752]);
+}
+
+#[test]
+fn counted_flops_agree_with_the_closed_form() {
+    let model = gpt2_30b();
+    let tokens = 2_048;
+    let forward = model.flops_forward_per_sequence(tokens);
+    let per_token = |flops: f64| flops / tokens as f64;
+    let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    // SC21's formula is the counted work of a GPT-2: without, with full, with selective recomputation.
+    let megatron = |convention| model.flops_per_token(convention, tokens);
+    assert!(close(per_token(forward.model()), megatron(Convention::Megatron)));
+    let selective = per_token(forward.hardware(Recompute::Selective));
+    assert!(close(selective, megatron(Convention::Selective)));
+    // With full recomputation it also counts the head's second forward pass as none: 96 Lh² (1 + s/6h + V/16Lh).
+    let full = per_token(forward.hardware(Recompute::Full));
+    assert!(close(full, megatron(Convention::MegatronRecompute)));
+    assert!(close(forward.hardware(Recompute::None), forward.model()));
+    let (palm, six) =
+        (model.flops_per_token(Convention::Palm, tokens), model.flops_per_token(Convention::SixN, tokens));
+    assert!(close(model.flops_per_token(Convention::Causal, tokens) - six, (palm - six) / 2.0));
+}
+
+#[test]
+fn flops_of_grouped_gated_and_mixed() {
+    let (h, f, s) = (4_096.0, 14_336.0, 4_096.0);
+    let written = Dimensions { kv_heads: Some(8), ffn: Some(14_336), ..dimensions(4_096, 32, 32) };
+    let llama =
+        Architecture::from_dimensions(Family::Llama, &written).unwrap().0.flops_forward_per_sequence(4_096);
+    let mixtral =
+        Architecture::from_dimensions(Family::Mixtral, &written).unwrap().0.flops_forward_per_sequence(4_096);
+    let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-12, "{a} {b}");
+    close(llama.projections, 32.0 * 2.0 * s * h * (2.0 * 4_096.0 + 2.0 * 1_024.0));
+    close(llama.attention_core, 32.0 * 4.0 * s * s * 4_096.0);
+    close(llama.feed_forward, 32.0 * 2.0 * s * h * f * 3.0);
+    close(llama.head, 2.0 * s * h * 32_000.0);
+    close(mixtral.feed_forward, 32.0 * (2.0 * 2.0 * s * h * f * 3.0 + 2.0 * s * h * 8.0));
+}
+
+#[test]
+fn names_of_families() {
+    for family in Family::ALL {
+        assert_eq!(Family::from_name(family.name()), Some(family));
+        assert_eq!(Family::from_name(family.model_type()), Some(family));
+        let class = family.default_class();
+        let name = family.class_name(class).unwrap();
+        assert_eq!(family.class_from_name(&name), Some(class));
+    }
+    assert_eq!(Family::from_name("gpt_neox"), Some(Family::GptNeoX));
+    assert_eq!(Family::from_name("gpt3"), None);
+    assert_eq!(trainc_diag::text::nearest("gpt-neoxx", Family::names()), Some("gpt-neox"));
+}
+
+#[track_caller]
+fn refused(config: &Value, expected: &[&str]) {
+    let problems = Architecture::from_hf_config(config).expect_err("accepted");
+    let keys: Vec<&str> = problems.iter().map(Problem::key).collect();
+    assert_eq!(keys, expected, "{problems:?}");
+}
+
+#[test]
+fn configs_that_cannot_be() {
+    refused(&json!([1, 2]), &["config.json"]);
+    refused(&json!({"hidden_size": 64}), &["model_type"]);
+    refused(&json!({"model_type": "whisper"}), &["model_type"]);
+    refused(&json!({"model_type": "llama"}), &["hidden_size", "num_hidden_layers", "num_attention_heads"]);
+    let config = |key: &str, value: Value| {
+        let mut config = json!({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4});
+        config[key] = value;
+        config
+    };
+    assert!(Architecture::from_hf_config(&config("intermediate_size", json!(null))).is_ok());
+    for value in [
+        json!(0),
+        json!(-1),
+        json!("two"),
+        json!(1.5),
+        json!(1_000_001),
+        json!(u64::MAX),
+        json!(1e300),
+        json!([2]),
+    ] {
+        refused(&config("num_hidden_layers", value), &["num_hidden_layers"]);
+    }
+    refused(&config("num_attention_heads", json!(7)), &["num_attention_heads"]);
+    refused(&config("num_key_value_heads", json!(3)), &["num_key_value_heads"]);
+    refused(&config("hidden_act", json!("tanhshrink")), &["hidden_act"]);
+    refused(&config("tie_word_embeddings", json!("yes")), &["tie_word_embeddings"]);
+    refused(&config("vocab_size", json!(1_u64 << 40)), &["vocab_size"]);
+    // Each figure could be, all together could not: no overflow, one problem.
+    let all = json!({"model_type": "llama", "hidden_size": 1_048_576, "num_hidden_layers": 1_000_000,
+        "num_attention_heads": 1_048_576, "intermediate_size": 16_777_216});
+    refused(&all, &["num_hidden_layers"]);
+    let phi = json!({"model_type": "phi", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "qk_layernorm": true});
+    refused(&phi, &["qk_layernorm"]);
+}
+
+#[test]
+fn classes_of_configs() {
+    let config = json!({"model_type": "bert", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "architectures": ["BertForSequenceClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}});
+    let bert = Architecture::from_hf_config(&config).unwrap();
+    assert_eq!(bert.class_of_hf_config(&config), Some(Class::SequenceClassification { labels: 3 }));
+    assert_eq!(bert.class_of_hf_config(&json!({"architectures": ["BertForPreTraining"]})), None);
+}
+
+#[test]
+fn dimensions_that_cannot_be() {
+    let written = Dimensions { kv_heads: Some(8), experts: Some(4), ..dimensions(64, 2, 16) };
+    let problems = Architecture::from_dimensions(Family::Gpt2, &written).unwrap_err();
+    assert_eq!(problems.iter().map(Problem::key).collect::<Vec<_>>(), ["kv-heads", "experts"]);
+    assert_eq!(problems[0].to_string(), "`kv-heads` is 8; expected 16, which is fixed for `gpt2`");
+    let problems = Architecture::from_dimensions(Family::Qwen2, &Dimensions::default()).unwrap_err();
+    assert_eq!(problems.iter().map(Problem::key).collect::<Vec<_>>(), ["hidden", "layers", "heads", "ffn"]);
+}
+
+#[test]
+fn a_struct_filled_by_hand_saturates() {
+    let absurd = Architecture { hidden: u64::MAX, ffn: u64::MAX, layers: u64::MAX, ..llama_7b() };
+    assert_eq!(absurd.parameters().total, u64::MAX);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_numbers_give_figures_or_problems(
+        family in proptest::sample::select(Family::ALL.to_vec()),
+        numbers in proptest::collection::vec(proptest::option::of(proptest::prelude::any::<u64>()), 11),
+        small in proptest::prelude::any::<bool>(),
+    ) {
+        let at = |n: usize| numbers[n].map(|value| if small { value % 300 } else { value });
+        let written = Dimensions {
+            hidden: at(0), layers: at(1), heads: at(2), kv_heads: at(3), head_dim: at(4), ffn: at(5),
+            vocab: at(6), positions: at(7), experts: at(8), active_experts: at(9), layer_norms: at(10),
+            ..Dimensions::default()
+        };
+        if let Ok((a, _)) = Architecture::from_dimensions(family, &written) {
+            let count = a.parameters();
+            proptest::prop_assert!(count.active <= count.total && count.total <= 1_000_000_000_000_000_000);
+            proptest::prop_assert!(a.flops_forward_per_sequence(4_096).total().is_finite());
+            let _ = a.lora_trainable(64, &["all-linear"]);
+        }
+        let config = serde_json::json!({
+            "model_type": family.model_type(), "hidden_size": at(0), "num_hidden_layers": at(1),
+            "num_attention_heads": at(2), "n_embd": at(0), "n_layer": at(1), "n_head": at(2), "d_model": at(0),
+        });
+        let _ = Architecture::from_hf_config(&config);
+    }
+}

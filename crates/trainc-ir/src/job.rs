@@ -1,0 +1,819 @@
+//! The job: everything that one manifest says, with layers merged, names bound and units converted.
+//!
+//! Plain data. A node that was not written is `None`; a field is a [`Field`] so that later stages can tell
+//! "absent" from "already reported".
+
+use super::origin::{Field, Val};
+use super::scalar::{RequestMember, Scalar};
+use trainc_diag::source::Span;
+
+/// The member of CreateTrainingJob that makes a job serverless.
+pub const SERVERLESS: &str = "ServerlessJobConfig";
+
+/// One job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The name after `job`, and the span of the node's name (blame for the job as a whole).
+    pub name: Field<String>,
+    /// The `job` word: the place of blame for the job as a whole.
+    pub span: Span,
+    /// The AWS region.
+    pub region: Field<String>,
+    /// The AWS account, twelve digits.
+    pub account: Field<String>,
+    /// Tags in the order written.
+    pub tags: Vec<Pair>,
+    /// What is trained.
+    pub model: Option<Model>,
+    /// The trainable part, if not the whole model.
+    pub adapter: Option<Adapter>,
+    /// Quantised base weights.
+    pub quantize: Option<Quantize>,
+    /// Where it runs.
+    pub cluster: Option<Cluster>,
+    /// How the work is divided.
+    pub parallel: Option<Parallel>,
+    /// Whether the engine, as written or as probably meant, runs the user's program in an image.
+    pub needs_program: bool,
+    /// How it is trained.
+    pub train: Train,
+    /// What runs.
+    pub program: Option<Program>,
+    /// In which container.
+    pub image: Option<ImageAsk>,
+    /// VPC settings.
+    pub network: Option<Network>,
+    /// File systems, by the order written.
+    pub storage: Vec<Storage>,
+    /// Input channels, in the order written.
+    pub channels: Vec<Channel>,
+    /// Checkpoints.
+    pub checkpoint: Option<Checkpoint>,
+    /// Where the model goes.
+    pub output: Option<Output>,
+    /// Which role the job has.
+    pub role: Option<Role>,
+    /// SageMaker Debugger.
+    pub debugger: Option<Debugger>,
+    /// SageMaker Profiler.
+    pub profiler: Option<Profiler>,
+    /// TensorBoard output.
+    pub tensorboard: Option<Tensorboard>,
+    /// Experiment association.
+    pub experiment: Option<Experiment>,
+    /// Remote debugging, on or off.
+    pub remote_debug: Field<bool>,
+    /// Infrastructure health check before the job, on or off.
+    pub health_check: Field<bool>,
+    /// Session chaining of the job's tags, on or off.
+    pub session_chaining: Field<bool>,
+    /// What it may cost.
+    pub budget: Option<Budget>,
+    /// Members of the request that no node says.
+    pub request: Vec<RequestMember>,
+    /// Values that make several jobs of this one.
+    pub sweep: Vec<Vary>,
+    /// The name that the manifest gives, where this is one job of its sweep, whose own name has the values behind it.
+    pub swept_from: Option<String>,
+    /// Silenced warnings.
+    pub allows: Vec<Allow>,
+    /// Whether everything that was written could be read: else what seems missing may stand in a part that could not.
+    pub is_whole: bool,
+    /// What a later layer changed, for the plan to show.
+    pub overrides: Vec<Override>,
+}
+
+/// A name and a text, both with their places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// The name.
+    pub key: String,
+    /// Its place.
+    pub key_span: Span,
+    /// The text; a placeholder inside is replaced by bind.
+    pub value: Field<String>,
+}
+
+/// `model`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// The word `model`.
+    pub span: Span,
+    /// Catalogue name or architecture as written.
+    pub name: Field<String>,
+    /// A Hugging Face config file, as written, relative to the file that says it.
+    pub config: Field<String>,
+    /// Dimensions as written: `hidden`, `layers`, `heads`, `kv-heads`, `ffn`, `vocab`, `positions`, `experts`, `active-experts`.
+    pub dimensions: Vec<(&'static str, Val<u64>)>,
+    /// Dimensions that were written but cannot be used: already reported.
+    pub unusable: Vec<&'static str>,
+    /// Whether the head shares the embedding's weights.
+    pub tied: Field<bool>,
+    /// The size alone, where nothing else is known.
+    pub parameters: Field<u64>,
+}
+
+/// `adapter`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adapter {
+    /// The word `adapter`.
+    pub span: Span,
+    /// `lora`.
+    pub kind: Field<String>,
+    /// Rank of the update.
+    pub rank: Field<u64>,
+    /// Scale of the update.
+    pub alpha: Field<f64>,
+    /// Dropout on the adapter's input, a fraction.
+    pub dropout: Field<f64>,
+    /// Names of the matrices it sits on.
+    pub targets: Field<Vec<String>>,
+}
+
+/// `quantize`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantize {
+    /// The word `quantize`.
+    pub span: Span,
+    /// `nf4` or `int8`.
+    pub kind: Field<String>,
+    /// Whether the scales are quantised too.
+    pub double: Field<bool>,
+    /// Precision of the arithmetic.
+    pub compute: Field<String>,
+}
+
+/// `cluster`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// The word `cluster`.
+    pub span: Span,
+    /// The instance type, `custom` or `local`.
+    pub instance: Field<String>,
+    /// How many instances.
+    pub nodes: Field<u64>,
+    /// EBS volume of each instance, bytes.
+    pub volume_bytes: Field<u64>,
+    /// Key that encrypts the volume.
+    pub volume_kms: Field<String>,
+    /// Longest run, seconds.
+    pub max_run_seconds: Field<u64>,
+    /// Longest wait for capacity, seconds.
+    pub max_pending_seconds: Field<u64>,
+    /// Spot instances.
+    pub spot: Option<Spot>,
+    /// How long instances are kept after the job, seconds.
+    pub warm_pool_seconds: Field<u64>,
+    /// Retries after internal server errors.
+    pub retry: Field<u64>,
+    /// A training plan's ARN.
+    pub training_plan: Field<String>,
+    /// On which UltraServers the instances run.
+    pub placement: Option<Placement>,
+    /// Instance groups of a heterogeneous cluster.
+    pub groups: Vec<InstanceGroup>,
+    /// The accelerator of a custom cluster.
+    pub gpu: Option<CustomGpu>,
+    /// Bytes per second between GPUs of a custom cluster's node.
+    pub intra_bytes_per_second: Field<u64>,
+    /// Bytes per second between nodes of a custom cluster.
+    pub inter_bytes_per_second: Field<u64>,
+    /// Processes of a local cluster, one rank each.
+    pub ranks: Field<u64>,
+    /// Mean time between failures of one node, seconds.
+    pub node_mtbf_seconds: Field<u64>,
+}
+
+/// `spot`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spot {
+    /// The word `spot`.
+    pub span: Span,
+    /// Longest run and waiting together, seconds.
+    pub max_wait_seconds: Field<u64>,
+    /// Expected interruptions of one instance, per hour.
+    pub interruptions_per_hour: Field<f64>,
+}
+
+/// `placement` of a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// The word `placement`.
+    pub span: Span,
+    /// Whether other jobs may run on the same UltraServers.
+    pub multiple_jobs: Field<bool>,
+    /// UltraServers, each with how many of the job's instances run there.
+    pub ultra_servers: Vec<(Val<String>, Field<u64>)>,
+}
+
+/// `group` of a heterogeneous cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceGroup {
+    /// The word `group`.
+    pub span: Span,
+    /// Its name.
+    pub name: Field<String>,
+    /// Instance type.
+    pub instance: Field<String>,
+    /// How many instances.
+    pub nodes: Field<u64>,
+}
+
+/// `gpu` of a custom cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomGpu {
+    /// The word `gpu`.
+    pub span: Span,
+    /// The catalogue's name of the accelerator.
+    pub name: Field<String>,
+    /// How many in each node.
+    pub per_node: Field<u64>,
+}
+
+/// The engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Engine {
+    /// PyTorch FSDP under torchrun.
+    Fsdp,
+    /// SageMaker model parallel, v1 or v2 by image version.
+    Smp,
+    /// SageMaker distributed data parallel.
+    Smddp,
+    /// PyTorch DDP.
+    Ddp,
+    /// One process lays layers over the GPUs of one node.
+    DeviceMap,
+    /// The Rust FSDP worker.
+    Worker,
+    /// A plain script.
+    None,
+}
+
+impl Engine {
+    /// All engines with their names in the language.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("fsdp", Self::Fsdp),
+        ("smp", Self::Smp),
+        ("smddp", Self::Smddp),
+        ("ddp", Self::Ddp),
+        ("device-map", Self::DeviceMap),
+        ("worker", Self::Worker),
+        ("none", Self::None),
+    ];
+
+    /// Its name in the language.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("none", |(name, _)| name)
+    }
+}
+
+/// `parallel`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parallel {
+    /// The word `parallel`.
+    pub span: Span,
+    /// The engine.
+    pub engine: Field<Engine>,
+    /// `ddp`: which launcher.
+    pub launcher: Field<String>,
+    /// The instance group on which the ranks run.
+    pub group: Field<String>,
+    /// `fsdp`: sharding strategy.
+    pub strategy: Field<String>,
+    /// GPUs over which one replica's states are sharded.
+    pub shard_degree: Field<u64>,
+    /// GPUs over which each layer is split.
+    pub tensor_degree: Field<u64>,
+    /// Stages of the pipeline.
+    pub pipeline_degree: Field<u64>,
+    /// Pipeline schedule.
+    pub schedule: Field<String>,
+    /// Micro-batches in one pass through the pipeline.
+    pub microbatches: Field<u64>,
+    /// Micro-batches in flight.
+    pub active_microbatches: Field<u64>,
+    /// GPUs over which the sequence is split.
+    pub context_degree: Field<u64>,
+    /// GPUs over which experts are spread.
+    pub expert_degree: Field<u64>,
+    /// SMP v1 placement strategy.
+    pub placement: Field<String>,
+    /// Activation offload.
+    pub offload_activations: Field<bool>,
+    /// Layers or tasks loaded ahead when activations are offloaded.
+    pub offload_horizon: Field<u64>,
+    /// `fsdp`: decoder layer class that makes a unit.
+    pub wrap: Field<String>,
+    /// SMP v1: whether all tensor ranks read one batch.
+    pub prescaled_batch: Field<bool>,
+    /// SMP v1: whether optimizer states are sharded (ZeRO-1).
+    pub shard_optimizer_state: Field<bool>,
+    /// `ddp` with MPI: processes per host.
+    pub processes: Field<u64>,
+    /// Everything else the engine takes, by its name in the language, in the order written.
+    pub options: Vec<EngineOption>,
+    /// Environment for MPI ranks, in the order written.
+    pub mpi_env: Vec<Pair>,
+    /// Options for mpirun, as written.
+    pub mpi_options: Field<String>,
+}
+
+/// A parameter of an engine that only passes through.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineOption {
+    /// Its name in the language, with dashes.
+    pub name: &'static str,
+    /// The span of the name.
+    pub span: Span,
+    /// The value.
+    pub value: Field<Scalar>,
+}
+
+/// `train`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Train {
+    /// The word `train`, where it was written.
+    pub span: Option<Span>,
+    /// `fp32`, `fp16` or `bf16`.
+    pub precision: Field<String>,
+    /// Tokens in one sequence.
+    pub sequence_length: Field<u64>,
+    /// Sequences through one model replica at a time.
+    pub micro_batch: Field<u64>,
+    /// Passes per optimizer step.
+    pub accumulation: Field<u64>,
+    /// Sequences per optimizer step over all replicas.
+    pub global_batch: Field<u64>,
+    /// `none`, `selective` or `full`.
+    pub activation_checkpointing: Field<Recompute>,
+    /// Whether attention runs without the s × s matrix.
+    pub flash_attention: Field<bool>,
+    /// The optimizer.
+    pub optimizer: Option<Optimizer>,
+    /// Optimizer steps.
+    pub steps: Field<u64>,
+    /// Tokens.
+    pub tokens: Field<u64>,
+    /// Passes over the data.
+    pub epochs: Field<f64>,
+    /// Size of the data.
+    pub dataset: Option<Dataset>,
+    /// Seed of all random numbers.
+    pub seed: Field<u64>,
+}
+
+/// What is recomputed in the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// The attention core.
+    Selective,
+    /// Every layer.
+    Full,
+}
+
+impl Recompute {
+    /// Its word in the plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Selective => "selective",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// `optimizer`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Optimizer {
+    /// The word `optimizer`.
+    pub span: Span,
+    /// Its name.
+    pub name: Field<String>,
+    /// Peak learning rate.
+    pub lr: Field<f64>,
+    /// First and second moment decay.
+    pub betas: Field<(f64, f64)>,
+    /// Stabiliser.
+    pub eps: Field<f64>,
+    /// Weight decay.
+    pub weight_decay: Field<f64>,
+    /// Global gradient norm limit.
+    pub clip: Field<f64>,
+    /// Warm-up.
+    pub warmup: Field<Warmup>,
+    /// `constant`, `linear`, `cosine`.
+    pub schedule: Field<String>,
+    /// Final learning rate.
+    pub min_lr: Field<f64>,
+}
+
+/// Length of the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Warmup {
+    /// A fraction of the steps, below 1.
+    Fraction(f64),
+    /// Optimizer steps.
+    Steps(u64),
+}
+
+/// `dataset`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// The word `dataset`.
+    pub span: Span,
+    /// Sequences in one epoch.
+    pub sequences: Field<u64>,
+    /// Tokens in one epoch.
+    pub tokens: Field<u64>,
+    /// Bytes that one epoch reads.
+    pub size_bytes: Field<u64>,
+}
+
+/// `program`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The word `program`.
+    pub span: Span,
+    /// Entry point, relative to the source.
+    pub entry: Field<String>,
+    /// Local source directory, relative to the file that says it.
+    pub source: Field<String>,
+    /// Git repository.
+    pub git: Field<String>,
+    /// Branch or tag.
+    pub branch: Field<String>,
+    /// Commit.
+    pub commit: Field<String>,
+    /// Directory inside the repository.
+    pub dir: Field<String>,
+    /// A source archive in S3.
+    pub s3: Field<String>,
+    /// Where the archive is uploaded.
+    pub upload: Field<String>,
+    /// Arguments of the script, in the order written.
+    pub hyperparameters: Vec<Hyperparameter>,
+    /// Environment of the container, in the order written.
+    pub environment: Vec<Pair>,
+    /// Environment variables whose values are fetched at start.
+    pub secrets: Vec<Secret>,
+    /// Metrics read from the log.
+    pub metrics: Vec<Metric>,
+    /// Local directories added beside the source.
+    pub dependencies: Vec<Val<String>>,
+    /// Container entry point, for images without the training toolkit.
+    pub entrypoint: Vec<Val<String>>,
+    /// Container arguments.
+    pub arguments: Vec<Val<String>>,
+}
+
+/// `hyperparameter`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hyperparameter {
+    /// Its name.
+    pub name: String,
+    /// The span of the name.
+    pub name_span: Span,
+    /// Its value; a placeholder inside is replaced by bind.
+    pub value: Field<Scalar>,
+}
+
+/// `secret`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Secret {
+    /// The variable.
+    pub name: String,
+    /// The span of the variable.
+    pub name_span: Span,
+    /// ARN of the secret.
+    pub from: Field<String>,
+}
+
+/// `metric`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Its name.
+    pub name: String,
+    /// The span of the name.
+    pub name_span: Span,
+    /// The expression that finds it.
+    pub regex: Field<String>,
+}
+
+/// `image`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageAsk {
+    /// The word `image`.
+    pub span: Span,
+    /// `pytorch` or `huggingface`.
+    pub family: Field<String>,
+    /// PyTorch version (family `pytorch`).
+    pub version: Field<String>,
+    /// Transformers version (family `huggingface`).
+    pub transformers: Field<String>,
+    /// PyTorch version (family `huggingface`).
+    pub pytorch: Field<String>,
+    /// Python, as `py310`.
+    pub python: Field<String>,
+    /// A registry path that is used as it stands.
+    pub uri: Field<String>,
+}
+
+/// `network`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// The word `network`.
+    pub span: Span,
+    /// Subnets.
+    pub subnets: Vec<Val<String>>,
+    /// Security groups.
+    pub security_groups: Vec<Val<String>>,
+    /// The span of `subnets`, where it was written.
+    pub subnets_span: Option<Span>,
+    /// The span of `security-groups`, where it was written.
+    pub security_groups_span: Option<Span>,
+    /// No outbound calls from the container.
+    pub isolation: Field<bool>,
+    /// Encryption between containers.
+    pub encrypt_traffic: Field<bool>,
+}
+
+/// `storage`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Storage {
+    /// The word `storage`.
+    pub span: Span,
+    /// `lustre` or `efs`.
+    pub kind: Field<String>,
+    /// Its name in this manifest.
+    pub name: Field<String>,
+    /// An existing file system.
+    pub id: Field<String>,
+    /// Its mount name.
+    pub mount: Field<String>,
+    /// Size, bytes.
+    pub capacity_bytes: Field<u64>,
+    /// Deployment type, `persistent-2`.
+    pub deployment: Field<String>,
+    /// Megabytes per second and TiB.
+    pub throughput_mb_s_tib: Field<u64>,
+    /// `ssd` or `hdd`.
+    pub storage_type: Field<String>,
+    /// `none` or `lz4`.
+    pub compression: Field<String>,
+    /// Drive cache of HDD storage, `none` or `read`.
+    pub drive_cache: Field<String>,
+    /// Key that encrypts it.
+    pub kms: Field<String>,
+    /// Provisioned metadata operations per second.
+    pub metadata_iops: Field<u64>,
+    /// Weekly maintenance, `d:HH:MM` in UTC.
+    pub maintenance: Field<String>,
+    /// Lustre version.
+    pub version: Field<String>,
+    /// S3 prefixes linked for import.
+    pub imports: Vec<StorageLink>,
+    /// S3 prefixes linked for export.
+    pub exports: Vec<StorageLink>,
+    /// Whether it goes when the job is done.
+    pub delete_after_job: Field<bool>,
+    /// EFA for the file system.
+    pub efa: Field<bool>,
+}
+
+/// `import` or `export` of a file system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StorageLink {
+    /// The word.
+    pub span: Span,
+    /// The S3 prefix.
+    pub s3: Field<String>,
+    /// The path in the file system.
+    pub path: Field<String>,
+}
+
+/// `channel`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Channel {
+    /// The word `channel`.
+    pub span: Span,
+    /// Its name.
+    pub name: Field<String>,
+    /// An S3 prefix.
+    pub s3: Field<String>,
+    /// A manifest file in S3.
+    pub manifest: Field<String>,
+    /// An augmented manifest file in S3.
+    pub augmented_manifest: Field<String>,
+    /// An S3 place with conversations in Converse format.
+    pub converse: Field<String>,
+    /// ARN of a data set of a SageMaker hub.
+    pub dataset: Field<String>,
+    /// Attributes of an augmented manifest.
+    pub attributes: Field<Vec<String>>,
+    /// The name of a `storage`.
+    pub from: Field<String>,
+    /// The span of `from`, for blame.
+    pub path: Field<String>,
+    /// `ro` or `rw`.
+    pub mode: Field<String>,
+    /// `file`, `fast-file` or `pipe`.
+    pub input: Field<String>,
+    /// `by-key` or `replicated`.
+    pub shard: Field<String>,
+    /// `gzip` or `none`.
+    pub compression: Field<String>,
+    /// `recordio` or `none`.
+    pub record_wrapper: Field<String>,
+    /// MIME type.
+    pub content_type: Field<String>,
+    /// Seed with which keys are shuffled.
+    pub shuffle_seed: Field<u64>,
+    /// Instance groups that get it.
+    pub groups: Field<Vec<String>>,
+    /// ARN of a private hub's reference to a model.
+    pub hub: Field<String>,
+    /// Whether the model's licence is accepted.
+    pub accept_eula: Field<bool>,
+    /// Key that its objects are encrypted with.
+    pub kms: Field<String>,
+}
+
+/// `checkpoint`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// The word `checkpoint`.
+    pub span: Span,
+    /// S3 prefix that the local path is synchronised with.
+    pub s3: Field<String>,
+    /// Path in the container.
+    pub local: Field<String>,
+    /// How often.
+    pub every: Field<Every>,
+    /// How many are kept.
+    pub keep: Field<u64>,
+    /// Key that the bucket encrypts with.
+    pub kms: Field<String>,
+}
+
+/// How often a checkpoint is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Every {
+    /// Optimizer steps.
+    Steps(u64),
+    /// Seconds.
+    Seconds(u64),
+    /// The interval with the least expected loss (Young/Daly).
+    Optimal,
+}
+
+/// `output`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// The word `output`.
+    pub span: Span,
+    /// S3 prefix.
+    pub s3: Field<String>,
+    /// Key that encrypts it.
+    pub kms: Field<String>,
+    /// Whether the model is packed into `model.tar.gz`.
+    pub compress: Field<bool>,
+}
+
+/// `role`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Role {
+    /// The word `role`.
+    pub span: Span,
+    /// Whether trainc makes it.
+    pub create: Field<bool>,
+    /// An existing role.
+    pub arn: Field<String>,
+    /// Permissions boundary of a created role.
+    pub boundary: Field<String>,
+    /// Path of a created role.
+    pub path: Field<String>,
+    /// What a created role may read beside what the job's nodes name.
+    pub reads: Vec<RoleRead>,
+}
+
+/// `read` of a role.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoleRead {
+    /// The word `read`.
+    pub span: Span,
+    /// The S3 prefix.
+    pub s3: Field<String>,
+}
+
+/// `debugger`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Debugger {
+    /// The word `debugger`.
+    pub span: Span,
+    /// Where its tensors go; the output path if not written.
+    pub s3: Field<String>,
+    /// Path in the container.
+    pub local: Field<String>,
+    /// Hook parameters.
+    pub parameters: Vec<Pair>,
+    /// Collections of tensors.
+    pub collections: Vec<Collection>,
+}
+
+/// `collection` of the debugger.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collection {
+    /// Its name.
+    pub name: Val<String>,
+    /// Its parameters.
+    pub parameters: Vec<Pair>,
+}
+
+/// `profiler`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profiler {
+    /// The word `profiler`.
+    pub span: Span,
+    /// Where its data goes; the output path if not written.
+    pub s3: Field<String>,
+    /// Interval of system metrics, seconds × 1000.
+    pub interval_milliseconds: Field<u64>,
+    /// Profiling parameters.
+    pub parameters: Vec<Pair>,
+}
+
+/// `tensorboard`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensorboard {
+    /// The word `tensorboard`.
+    pub span: Span,
+    /// Where event files go.
+    pub s3: Field<String>,
+    /// Path in the container.
+    pub local: Field<String>,
+}
+
+/// `experiment`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// The word `experiment`.
+    pub span: Span,
+    /// Experiment name.
+    pub name: Field<String>,
+    /// Trial name.
+    pub trial: Field<String>,
+    /// Display name of the trial component.
+    pub component: Field<String>,
+    /// Run name.
+    pub run: Field<String>,
+}
+
+/// `budget`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// The word `budget`.
+    pub span: Span,
+    /// US dollars.
+    pub usd: Field<f64>,
+    /// Whether going over is an error.
+    pub hard: Field<bool>,
+}
+
+/// `vary` of a sweep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vary {
+    /// A path as in `--set`.
+    pub path: Val<String>,
+    /// Its values, one job each.
+    pub values: Vec<Val<Scalar>>,
+}
+
+/// `allow "code" reason="…" until="2026-12-31"`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allow {
+    /// The word `allow`.
+    pub span: Span,
+    /// The node that it stands in, in every layer.
+    pub scopes: Vec<Span>,
+    /// Code or name as written.
+    pub code: Field<String>,
+    /// Why.
+    pub reason: Field<String>,
+    /// Last day, ISO date.
+    pub until: Field<String>,
+}
+
+/// A value that a later layer changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    /// What was changed, as `cluster.nodes`.
+    pub path: String,
+    /// Where the earlier value stands.
+    pub from: Span,
+    /// Where the later value stands.
+    pub by: Span,
+    /// What took its place, as `role.create`, where that is not another value of the same.
+    pub replaced_by: Option<String>,
+}

@@ -1,0 +1,249 @@
+//! The mesh: how the ranks of a job are divided over the axes, and where each rank lies.
+
+use super::job::Engine;
+use super::origin::Val;
+
+/// An axis of the mesh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Axis {
+    /// Whole copies of the model's states.
+    Replica,
+    /// Ranks over which one copy is sharded.
+    Shard,
+    /// Ranks over which each layer is split.
+    Tensor,
+    /// Stages.
+    Pipeline,
+    /// Ranks over which the sequence is split: a part of the shard axis.
+    Context,
+    /// Ranks over which experts are spread: a part of the shard axis.
+    Expert,
+}
+
+impl Axis {
+    /// Its word in plan.json.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Replica => "replica",
+            Self::Shard => "shard",
+            Self::Tensor => "tensor",
+            Self::Pipeline => "pipeline",
+            Self::Context => "context",
+            Self::Expert => "expert",
+        }
+    }
+}
+
+/// Replicas × shard degree × tensor degree × pipeline degree = world size.
+///
+/// Context and expert degrees divide the shard degree: they are parts of its axis (SMP v2 reference,
+/// `context_parallel_degree` at most `hybrid_shard_degree`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mesh {
+    /// The engine.
+    pub engine: Engine,
+    /// Instances.
+    pub nodes: u64,
+    /// GPUs of each instance.
+    pub gpus_per_node: u64,
+    /// Processes of each instance; for `device-map` one process has all GPUs.
+    pub processes_per_node: u64,
+    /// Ranks in all: one per GPU, fewer where `processes` says so, one per NeuronCore on Trainium. For `device-map` and
+    /// plain scripts the GPUs.
+    pub world_size: u64,
+    /// Whole copies of the model's states.
+    pub replicas: Val<u64>,
+    /// Ranks over which one copy is sharded.
+    pub shard_degree: Val<u64>,
+    /// Ranks over which each layer is split.
+    pub tensor_degree: Val<u64>,
+    /// Stages.
+    pub pipeline_degree: Val<u64>,
+    /// Parts of the sequence.
+    pub context_degree: Val<u64>,
+    /// Parts of the experts.
+    pub expert_degree: Val<u64>,
+    /// Ranks that read data of their own.
+    pub data_ranks: Val<u64>,
+    /// What the 3-billion rule asks of the shard group, nodes; none where the rule does not apply.
+    pub minimum_nodes: Option<Val<u64>>,
+    /// The next power of two of it.
+    pub recommended_nodes: Option<Val<u64>>,
+    /// Axes from the slowest to the fastest over ascending ranks, with their degrees.
+    pub order: Vec<(Axis, u64)>,
+}
+
+/// The most ranks for which groups are listed one by one.
+pub const LISTED_RANKS: u64 = 65_536;
+
+impl Mesh {
+    /// A mesh of `(nodes, GPUs per node)` with one process a GPU and these axes, outermost first. The other degrees are
+    /// 1, and `rule` is the origin of all of them.
+    pub fn new(
+        engine: Engine,
+        (nodes, gpus_per_node): (u64, u64),
+        order: &[(Axis, u64)],
+        rule: &'static str,
+    ) -> Self {
+        let degree = |axis| {
+            let found = order.iter().find(|(other, _)| *other == axis);
+            Val::default(found.map_or(1, |(_, degree)| *degree), rule)
+        };
+        Self {
+            engine,
+            nodes,
+            gpus_per_node,
+            processes_per_node: gpus_per_node,
+            world_size: nodes * gpus_per_node,
+            replicas: degree(Axis::Replica),
+            shard_degree: degree(Axis::Shard),
+            tensor_degree: degree(Axis::Tensor),
+            pipeline_degree: degree(Axis::Pipeline),
+            context_degree: Val::default(1, rule),
+            expert_degree: Val::default(1, rule),
+            data_ranks: Val::default(1, rule),
+            minimum_nodes: None,
+            recommended_nodes: None,
+            order: order.to_vec(),
+        }
+    }
+
+    /// The degree of an axis.
+    pub fn degree(&self, axis: Axis) -> u64 {
+        match axis {
+            Axis::Replica => self.replicas.value,
+            Axis::Shard => self.shard_degree.value,
+            Axis::Tensor => self.tensor_degree.value,
+            Axis::Pipeline => self.pipeline_degree.value,
+            Axis::Context => self.context_degree.value,
+            Axis::Expert => self.expert_degree.value,
+        }
+    }
+
+    /// GPUs in all.
+    pub fn gpus(&self) -> u64 {
+        self.nodes.saturating_mul(self.gpus_per_node)
+    }
+
+    /// Ranks in all: one per GPU, but for a plain script (one per host) and fewer processes than GPUs.
+    pub fn ranks(&self) -> u64 {
+        self.order.iter().map(|(_, degree)| degree).product()
+    }
+
+    /// Ranks of each node.
+    pub fn ranks_per_node(&self) -> u64 {
+        self.ranks().checked_div(self.nodes).unwrap_or(0).max(1)
+    }
+
+    /// Places of a node in a picture: its accelerators, or its ranks where an accelerator has several.
+    pub fn places_per_node(&self) -> u64 {
+        self.gpus_per_node.max(self.ranks_per_node())
+    }
+
+    /// The node of a rank. Ranks are numbered node by node.
+    pub fn node_of(&self, rank: u64) -> u64 {
+        rank / self.ranks_per_node()
+    }
+
+    /// The distance between neighbours of an axis: the product of the degrees of all faster axes.
+    fn stride(&self, axis: Axis) -> u64 {
+        match axis {
+            // Parts of the shard axis: its fastest ranks first.
+            Axis::Context | Axis::Expert => self.stride(Axis::Shard),
+            _ => self
+                .order
+                .iter()
+                .rev()
+                .take_while(|(other, _)| *other != axis)
+                .map(|(_, degree)| degree)
+                .product(),
+        }
+    }
+
+    /// The rank groups of an axis, each in ascending order, sorted by their first rank; none for degree 1.
+    ///
+    /// Empty as well beyond [`LISTED_RANKS`].
+    pub fn groups(&self, axis: Axis) -> Vec<Vec<u64>> {
+        let degree = self.degree(axis);
+        if degree <= 1 || self.ranks() > LISTED_RANKS {
+            return Vec::new();
+        }
+        let stride = self.stride(axis);
+        let block = stride.saturating_mul(degree);
+        (0..self.ranks())
+            .filter(|rank| block > 0 && rank % block < stride)
+            .map(|first| (0..degree).map(|i| first + i * stride).collect())
+            .collect()
+    }
+
+    /// Nodes that one group of an axis touches, at most; closed form, so that it holds for any world size.
+    pub fn nodes_of_group(&self, axis: Axis) -> u64 {
+        let degree = self.degree(axis);
+        if degree <= 1 {
+            return 1;
+        }
+        let stride = self.stride(axis);
+        let block = stride.saturating_mul(degree);
+        // Groups repeat with the block; the first ranks of a block stand for all when blocks align with nodes.
+        let period = block.max(self.ranks_per_node()).min(self.ranks().max(1));
+        (0..period.min(4096))
+            .filter(|rank| rank % block < stride)
+            .map(|first| {
+                if stride >= self.ranks_per_node() {
+                    degree
+                } else {
+                    self.node_of(first + (degree - 1) * stride) - self.node_of(first) + 1
+                }
+            })
+            .max()
+            .unwrap_or(1)
+    }
+
+    /// Where a rank stands on an axis.
+    pub fn coordinate(&self, axis: Axis, rank: u64) -> u64 {
+        let stride = self.stride(axis);
+        rank.checked_div(stride).unwrap_or(0) % self.degree(axis).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mesh(nodes: u64, gpus_per_node: u64, order: &[(Axis, u64)]) -> Mesh {
+        Mesh::new(Engine::Smp, (nodes, gpus_per_node), order, "test")
+    }
+
+    #[test]
+    fn smp_cluster_of_eight() {
+        // SageMaker developer guide, placement strategy "cluster" = DPT, T2 P2 D2.
+        let m = mesh(1, 8, &[(Axis::Replica, 2), (Axis::Pipeline, 2), (Axis::Tensor, 2)]);
+        assert_eq!(m.groups(Axis::Tensor), [[0, 1], [2, 3], [4, 5], [6, 7]]);
+        assert_eq!(m.groups(Axis::Pipeline), [[0, 2], [1, 3], [4, 6], [5, 7]]);
+        assert_eq!(m.groups(Axis::Replica), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+    }
+
+    #[test]
+    fn smp_spread_puts_stages_across_nodes() {
+        // AWS blog on RoBERTa: two ml.p3.16xlarge, four partitions, spread.
+        let m = mesh(2, 8, &[(Axis::Tensor, 1), (Axis::Pipeline, 4), (Axis::Replica, 4)]);
+        assert_eq!(m.groups(Axis::Pipeline), [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]]);
+        assert_eq!(m.groups(Axis::Replica), [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]);
+        assert_eq!(m.nodes_of_group(Axis::Pipeline), 2);
+        assert_eq!(m.nodes_of_group(Axis::Replica), 1);
+    }
+
+    #[test]
+    fn sharded_data_parallelism_of_the_30b_run() {
+        // AWS blog on sharded data parallelism: 256 GPUs, shards of 128, two replicas.
+        let m = mesh(32, 8, &[(Axis::Replica, 2), (Axis::Shard, 128)]);
+        let shards = m.groups(Axis::Shard);
+        assert_eq!(shards.len(), 2);
+        assert_eq!(shards[1], (128..256).collect::<Vec<u64>>());
+        let replicas = m.groups(Axis::Replica);
+        assert_eq!(replicas.len(), 128);
+        assert_eq!(replicas[5], [5, 133]);
+        assert_eq!(m.nodes_of_group(Axis::Shard), 16);
+        assert_eq!(m.nodes_of_group(Axis::Replica), 2);
+    }
+}

@@ -1,0 +1,53 @@
+//! Where a thing is said: the layer that a file extends, the storage that a channel takes, the value that a
+//! placeholder stands for.
+
+use super::cursor::{self, Cursor, Part};
+use super::hover::row_of;
+use super::problems::location;
+use super::server::Opened;
+use super::text::{Encoding, uri_of};
+use kdl::KdlDocument;
+use lsp_types::{Location, Range};
+use trainc_diag::source::is_file;
+use trainc_report::origins::rows;
+
+/// The place where what stands at a byte is said.
+pub(super) fn definition(
+    opened: &Opened,
+    document: &KdlDocument,
+    offset: usize,
+    encoding: Encoding,
+) -> Option<Location> {
+    if let Some((path, ..)) = cursor::placeholder(&opened.text, offset) {
+        let plan = opened.compiled.plan.as_ref()?;
+        let values = rows(plan, &opened.sources);
+        return location(opened, row_of(&values, path)?.span?, encoding);
+    }
+    let cursor = Cursor::at(document, &opened.text, offset);
+    let step = cursor.node()?;
+    match (step.spec?.name, cursor.part) {
+        ("extends", Part::Argument(0, entry)) => {
+            let file = layer(opened, entry.value().as_string()?)?;
+            Some(Location::new(uri_of(&file).parse().ok()?, Range::default()))
+        }
+        ("channel", Part::Value(entry)) if entry.name().is_some_and(|name| name.value() == "from") => {
+            let storages = &opened.compiled.plan.as_ref()?.job.storage;
+            let wanted = entry.value().as_string()?;
+            let storage = storages.iter().find(|one| one.name.value().is_some_and(|name| name == wanted))?;
+            location(opened, storage.name.span()?, encoding)
+        }
+        _ => None,
+    }
+}
+
+/// The file of a layer among the texts of the compilation: the one whose path ends as it was written.
+fn layer(opened: &Opened, written: &str) -> Option<String> {
+    let wanted = written.trim_start_matches("./").trim_start_matches("../");
+    let wanted = wanted.rsplit("../").next()?;
+    let mut names = opened.sources.iter().map(|(_, source)| source.name.to_string());
+    names.find(|name| is_file(name) && *name != opened.name && ends_with_path(name, wanted))
+}
+
+fn ends_with_path(name: &str, wanted: &str) -> bool {
+    name.strip_suffix(wanted).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}

@@ -1,0 +1,121 @@
+//! What stands at a place, in words: what the language says of it, and what the plan made of it.
+
+use super::cursor::{self, Cursor, Part};
+use super::server::Opened;
+use super::text::Encoding;
+use kdl::{KdlDocument, KdlEntry};
+use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
+use trainc_diag::source::Span;
+use trainc_report::origins::{Row, rows};
+use trainc_syntax::nodes::engines_of;
+use trainc_syntax::spec::{NodeSpec, Prop, Ty};
+
+/// The words for a place.
+pub(super) fn hover(
+    opened: &Opened,
+    document: &KdlDocument,
+    offset: usize,
+    encoding: Encoding,
+) -> Option<Hover> {
+    let text = &opened.text;
+    let values = opened.compiled.plan.as_ref().map(|plan| rows(plan, &opened.sources)).unwrap_or_default();
+    let (words, start, end) = match cursor::placeholder(text, offset) {
+        Some((path, start, end)) => (placeholder(&values, path)?, start, end),
+        None => at(opened, &Cursor::at(document, text, offset), &values)?,
+    };
+    Some(Hover {
+        contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value: words }),
+        range: Some(encoding.range(text, start, end)),
+    })
+}
+
+fn at(opened: &Opened, cursor: &Cursor, values: &[Row]) -> Option<(String, usize, usize)> {
+    let step = cursor.node()?;
+    let spec = step.spec?;
+    let plan_says = |entry: &KdlEntry| {
+        let (start, end) = cursor::value(entry);
+        let span = Span::new(opened.source, start, end);
+        values.iter().filter(|row| row.span == Some(span)).map(resolved).collect::<String>()
+    };
+    Some(match cursor.part {
+        Part::Name => {
+            let name = step.node.name().span();
+            (node(spec), name.offset(), name.offset() + name.len())
+        }
+        Part::Argument(at, entry) => {
+            let (start, end) = cursor::value(entry);
+            let arg = spec.arg(at)?;
+            let mut words = format!("`{}` {}: {}\n\n{}", spec.name, arg.name, arg.ty.expected(), spec.doc);
+            words.push_str(&plan_says(entry));
+            (words, start, end)
+        }
+        Part::Key(entry) | Part::Value(entry) => {
+            let (start, end) = (entry.span().offset(), cursor::value(entry).1);
+            let key = entry.name()?.value();
+            let mut words = match spec.prop(key) {
+                Some(prop) => property(prop),
+                None => format!("`{key}=`: {}\n\n{}", spec.free_props.map(Ty::expected)?, spec.doc),
+            };
+            words.push_str(&plan_says(entry));
+            (words, start, end)
+        }
+        Part::Gap | Part::Block => return None,
+    })
+}
+
+/// A node's entry of the reference.
+pub(super) fn node(spec: &NodeSpec) -> String {
+    let mut head = spec.name.to_owned();
+    for arg in spec.args {
+        let many = if arg.many { "…" } else { "" };
+        head.push_str(&if arg.required {
+            format!(" <{}>{many}", arg.name)
+        } else {
+            format!(" [{}]", arg.name)
+        });
+    }
+    for prop in spec.props {
+        head.push_str(&if prop.required { format!(" {}=", prop.name) } else { format!(" [{}=]", prop.name) });
+    }
+    if !spec.children.is_empty() || spec.free_children {
+        head.push_str(" { … }");
+    }
+    let mut out = format!("```kdl\n{head}\n```\n\n{}", spec.doc);
+    for arg in spec.args {
+        out.push_str(&format!("\n- {}: {}", arg.name, arg.ty.expected()));
+    }
+    for prop in spec.props {
+        out.push_str(&format!("\n- {}", property(prop).replace("\n\n", ": ")));
+    }
+    if let Some(engines) = engines_of(spec) {
+        out.push_str(&format!("\n\nengines: {}", engines.join(", ")));
+    }
+    out
+}
+
+fn property(prop: &Prop) -> String {
+    format!("`{}=` {}\n\n{}", prop.name, prop.ty.expected(), prop.doc)
+}
+
+/// What the plan made of a value.
+fn resolved(row: &Row) -> String {
+    format!("\n\n`{}` = {}, from {}", row.path, row.value, row.why)
+}
+
+fn placeholder(values: &[Row], path: &str) -> Option<String> {
+    let row = row_of(values, path)?;
+    Some(format!("`{{{{ {path} }}}}` = {}, from {}", row.value, row.why))
+}
+
+/// The row of the plan that a placeholder's path names: `train.lr` is `train.optimizer.lr` there.
+pub(super) fn row_of<'a>(values: &'a [Row], path: &str) -> Option<&'a Row> {
+    let dashed = path.replace('_', "-");
+    let (group, name) = dashed.split_once('.').unwrap_or((&dashed, "name"));
+    let candidates = [
+        dashed.clone(),
+        format!("{group}.optimizer.{name}"),
+        if group == "job" { name.to_owned() } else { dashed.clone() },
+        if dashed == "mesh.data-parallel-replicas" { "mesh.replicas".to_owned() } else { dashed.clone() },
+    ];
+    candidates.iter().find_map(|wanted| values.iter().find(|row| row.path == *wanted))
+}

@@ -1,0 +1,234 @@
+//! The server: which texts are open, what became of them, and the answer to every message.
+
+use super::text::{Encoding, path_of};
+use super::{complete, define, hover, problems, symbols};
+use kdl::KdlDocument;
+use lsp_types::{
+    CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CompletionOptions,
+    CompletionParams, Diagnostic, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
+    DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams, DocumentSymbolResponse,
+    GotoDefinitionParams, HoverParams, HoverProviderCapability, OneOf, PublishDiagnosticsParams,
+    ServerCapabilities, TextDocumentPositionParams, TextDocumentSyncCapability, TextDocumentSyncKind,
+    TextDocumentSyncOptions, TextEdit, Uri,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_diag::Problems;
+use trainc_diag::source::{SourceId, SourceMap};
+use trainc_plan::Compiled;
+use trainc_syntax::{format, recover};
+
+/// Texts as the editor has them, by the name under which they compile: a path, or a name in angle brackets.
+pub type Buffers = BTreeMap<String, String>;
+
+/// Compiles the text of that name, with the open texts laid over the files.
+pub type Compile<'a> = dyn Fn(&str, &str, &Buffers) -> (Compiled, SourceMap, SourceId) + 'a;
+
+/// A text that is open, and what became of it.
+pub struct Opened {
+    pub(super) uri: Uri,
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) compiled: Compiled,
+    pub(super) sources: SourceMap,
+    pub(super) source: SourceId,
+}
+
+impl Opened {
+    fn document(&self) -> Option<KdlDocument> {
+        recover::parse(self.source, &self.text, &mut Problems::default())
+    }
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The server has no such method.
+    UnknownMethod(String),
+    /// The parameters are not what the method takes.
+    BadParameters(String),
+}
+
+/// The server.
+pub struct Server<'a> {
+    compile: &'a Compile<'a>,
+    encoding: Encoding,
+    /// The open texts by their URI.
+    open: BTreeMap<String, (Uri, String)>,
+    /// What became of each.
+    opened: BTreeMap<String, Opened>,
+    /// The files that have problems in the editor.
+    published: BTreeSet<String>,
+}
+
+impl<'a> Server<'a> {
+    /// A server without open texts.
+    pub fn new(compile: &'a Compile<'a>, encoding: Encoding) -> Self {
+        Self { compile, encoding, open: BTreeMap::new(), opened: BTreeMap::new(), published: BTreeSet::new() }
+    }
+
+    /// What the server can do.
+    pub fn capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities {
+            position_encoding: Some(self.encoding.kind()),
+            text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
+                open_close: Some(true),
+                change: Some(TextDocumentSyncKind::FULL),
+                save: Some(true.into()),
+                ..TextDocumentSyncOptions::default()
+            })),
+            hover_provider: Some(HoverProviderCapability::Simple(true)),
+            completion_provider: Some(CompletionOptions {
+                trigger_characters: Some(vec!["\"".to_owned(), "=".to_owned(), " ".to_owned()]),
+                ..CompletionOptions::default()
+            }),
+            definition_provider: Some(OneOf::Left(true)),
+            document_symbol_provider: Some(OneOf::Left(true)),
+            document_formatting_provider: Some(OneOf::Left(true)),
+            code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+                code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
+                ..CodeActionOptions::default()
+            })),
+            ..ServerCapabilities::default()
+        }
+    }
+
+    /// Takes a notification; gives the problems that changed, file by file.
+    pub fn notify(&mut self, method: &str, parameters: Value) -> Vec<PublishDiagnosticsParams> {
+        match method {
+            "textDocument/didOpen" => {
+                let Ok(given) = read::<DidOpenTextDocumentParams>(parameters) else { return Vec::new() };
+                let document = given.text_document;
+                self.open.insert(document.uri.as_str().to_owned(), (document.uri, document.text));
+            }
+            "textDocument/didChange" => {
+                let Ok(given) = read::<DidChangeTextDocumentParams>(parameters) else { return Vec::new() };
+                let text = given.content_changes.into_iter().next_back().map(|change| change.text);
+                let open = self.open.get_mut(given.text_document.uri.as_str());
+                let (Some(text), Some((_, open))) = (text, open) else { return Vec::new() };
+                *open = text;
+            }
+            "textDocument/didClose" => {
+                let Ok(given) = read::<DidCloseTextDocumentParams>(parameters) else { return Vec::new() };
+                self.open.remove(given.text_document.uri.as_str());
+            }
+            // What lies on disk may have changed: a layer, a source directory, a model's config.
+            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {}
+            _ => return Vec::new(),
+        }
+        self.compile_all();
+        self.publish()
+    }
+
+    /// Compiles every open text: one may be a layer of another, and all take milliseconds.
+    fn compile_all(&mut self) {
+        let name = |uri: &Uri| path_of(uri.as_str()).unwrap_or_else(|| format!("<{}>", uri.as_str()));
+        let buffers: Buffers = self.open.values().map(|(uri, text)| (name(uri), text.clone())).collect();
+        self.opened = self
+            .open
+            .iter()
+            .map(|(key, (uri, text))| {
+                let name = name(uri);
+                let (compiled, sources, source) = (self.compile)(&name, text, &buffers);
+                let opened = Opened { uri: uri.clone(), name, text: text.clone(), compiled, sources, source };
+                (key.clone(), opened)
+            })
+            .collect();
+    }
+
+    /// The problems of all files; those that have none any more are named once more, with none.
+    fn publish(&mut self) -> Vec<PublishDiagnosticsParams> {
+        let mut files: BTreeMap<String, Vec<Diagnostic>> =
+            std::mem::take(&mut self.published).into_iter().map(|uri| (uri, Vec::new())).collect();
+        for opened in self.opened.values() {
+            for (uri, found) in problems::by_file(opened, self.encoding) {
+                // An editor may write the URI of an open file in another way.
+                let same =
+                    self.opened.values().find(|other| path_of(&uri).is_some_and(|path| other.name == path));
+                let uri = same.map_or(uri, |other| other.uri.as_str().to_owned());
+                let list = files.entry(uri).or_default();
+                for one in found {
+                    if !list.contains(&one) {
+                        list.push(one);
+                    }
+                }
+            }
+        }
+        self.published =
+            files.iter().filter(|(_, list)| !list.is_empty()).map(|(uri, _)| uri.clone()).collect();
+        files
+            .into_iter()
+            .filter_map(|(uri, list)| Some(PublishDiagnosticsParams::new(uri.parse().ok()?, list, None)))
+            .collect()
+    }
+
+    /// Answers a request.
+    pub fn answer(&self, method: &str, parameters: Value) -> Result<Value, Fault> {
+        match method {
+            "textDocument/hover" => {
+                let at = read::<HoverParams>(parameters)?.text_document_position_params;
+                json(self.at(&at, |opened, document, offset| {
+                    hover::hover(opened, document, offset, self.encoding)
+                }))
+            }
+            "textDocument/completion" => {
+                let at = read::<CompletionParams>(parameters)?.text_document_position;
+                json(self.at(&at, |opened, document, offset| {
+                    Some(complete::complete(document, &opened.text, offset, self.encoding))
+                }))
+            }
+            "textDocument/definition" => {
+                let at = read::<GotoDefinitionParams>(parameters)?.text_document_position_params;
+                json(self.at(&at, |opened, document, offset| {
+                    define::definition(opened, document, offset, self.encoding)
+                }))
+            }
+            "textDocument/documentSymbol" => {
+                let uri = read::<DocumentSymbolParams>(parameters)?.text_document.uri;
+                let opened = self.opened.get(uri.as_str());
+                json(opened.and_then(|opened| {
+                    let found = symbols::symbols(&opened.document()?, &opened.text, self.encoding);
+                    Some(DocumentSymbolResponse::Nested(found))
+                }))
+            }
+            "textDocument/formatting" => {
+                let uri = read::<DocumentFormattingParams>(parameters)?.text_document.uri;
+                json(self.opened.get(uri.as_str()).and_then(|opened| self.formatted(opened)))
+            }
+            "textDocument/codeAction" => {
+                let given = read::<CodeActionParams>(parameters)?;
+                let opened = self.opened.get(given.text_document.uri.as_str());
+                json(opened.map(|opened| problems::actions(opened, given.range, self.encoding)))
+            }
+            _ => Err(Fault::UnknownMethod(method.to_owned())),
+        }
+    }
+
+    fn at<T>(
+        &self,
+        at: &TextDocumentPositionParams,
+        answer: impl FnOnce(&Opened, &KdlDocument, usize) -> Option<T>,
+    ) -> Option<T> {
+        let opened = self.opened.get(at.text_document.uri.as_str())?;
+        let document = opened.document().unwrap_or_default();
+        answer(opened, &document, self.encoding.offset(&opened.text, at.position))
+    }
+
+    /// The whole text laid out; nothing while it has syntax errors.
+    fn formatted(&self, opened: &Opened) -> Option<Vec<TextEdit>> {
+        let new = format::format(&opened.text).ok()?;
+        if new == opened.text {
+            return Some(Vec::new());
+        }
+        Some(vec![TextEdit::new(self.encoding.range(&opened.text, 0, opened.text.len()), new)])
+    }
+}
+
+fn read<T: DeserializeOwned>(parameters: Value) -> Result<T, Fault> {
+    serde_json::from_value(parameters).map_err(|error| Fault::BadParameters(error.to_string()))
+}
+
+fn json<T: serde::Serialize>(answer: Option<T>) -> Result<Value, Fault> {
+    serde_json::to_value(answer).map_err(|error| Fault::BadParameters(error.to_string()))
+}

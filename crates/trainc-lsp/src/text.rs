@@ -1,0 +1,144 @@
+//! Positions as editors count them, and files as editors name them.
+
+use lsp_types::{Position, PositionEncodingKind, Range};
+use trainc_diag::source::Span;
+
+/// What a column counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// Bytes.
+    Utf8,
+    /// Units of UTF-16: what an editor means that does not say.
+    #[default]
+    Utf16,
+}
+
+impl Encoding {
+    /// The best of what a client offers.
+    pub fn of(offered: Option<&[PositionEncodingKind]>) -> Self {
+        if offered.is_some_and(|kinds| kinds.contains(&PositionEncodingKind::UTF8)) {
+            Self::Utf8
+        } else {
+            Self::Utf16
+        }
+    }
+
+    /// Its name in the protocol.
+    pub fn kind(self) -> PositionEncodingKind {
+        match self {
+            Self::Utf8 => PositionEncodingKind::UTF8,
+            Self::Utf16 => PositionEncodingKind::UTF16,
+        }
+    }
+
+    /// Where a byte of the text stands.
+    pub(super) fn position(self, text: &str, at: usize) -> Position {
+        let at = text.floor_char_boundary(at.min(text.len()));
+        let before = text.get(..at).unwrap_or("");
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.get(line_start..).unwrap_or("");
+        let units = match self {
+            Self::Utf8 => line.len(),
+            Self::Utf16 => line.encode_utf16().count(),
+        };
+        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Position::new(clamp(before.matches('\n').count()), clamp(units))
+    }
+
+    /// The byte at a position; past the end of a line, its end.
+    pub(super) fn offset(self, text: &str, position: Position) -> usize {
+        let mut start = 0;
+        for _ in 0..position.line {
+            match text.get(start..).and_then(|rest| rest.find('\n')) {
+                Some(newline) => start += newline + 1,
+                None => return text.len(),
+            }
+        }
+        let rest = text.get(start..).unwrap_or("");
+        let line = rest.split('\n').next().unwrap_or("").trim_end_matches('\r');
+        let mut units = 0;
+        for (at, character) in line.char_indices() {
+            if units >= position.character {
+                return start + at;
+            }
+            units += match self {
+                Self::Utf8 => u32::try_from(character.len_utf8()).unwrap_or(4),
+                Self::Utf16 => u32::try_from(character.len_utf16()).unwrap_or(2),
+            };
+        }
+        start + line.len()
+    }
+
+    /// The range of bytes.
+    pub(super) fn range(self, text: &str, start: usize, end: usize) -> Range {
+        Range::new(self.position(text, start), self.position(text, end.max(start)))
+    }
+
+    /// The range of a span.
+    pub(super) fn span(self, text: &str, span: Span) -> Range {
+        self.range(text, span.start as usize, span.end as usize)
+    }
+}
+
+/// The path of a `file:` URI.
+pub(super) fn path_of(uri: &str) -> Option<String> {
+    let rest = uri.strip_prefix("file://")?;
+    // An authority (`localhost`) may stand before the path.
+    let path = rest.get(rest.find('/')?..)?;
+    let bytes = path.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = path.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let escaped = hex.filter(|_| byte == b'%');
+        out.push(escaped.unwrap_or(byte));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    let path = String::from_utf8(out).ok()?;
+    // `/C:/jobs/a.kdl`
+    let drive = path.get(2..3) == Some(":");
+    Some(if drive { path.trim_start_matches('/').to_owned() } else { path })
+}
+
+/// The `file:` URI of an absolute path.
+pub(super) fn uri_of(path: &str) -> String {
+    let path = path.replace('\\', "/");
+    let mut out = String::from("file://");
+    if !path.starts_with('/') {
+        out.push('/');
+    }
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_there_and_back() {
+        let text = "a\r\nä😀b\n";
+        for (encoding, column) in [(Encoding::Utf8, 6), (Encoding::Utf16, 3)] {
+            let at = text.find('b').unwrap();
+            assert_eq!(encoding.position(text, at), Position::new(1, column));
+            assert_eq!(encoding.offset(text, Position::new(1, column)), at);
+        }
+        assert_eq!(Encoding::Utf16.offset(text, Position::new(0, 99)), 1);
+        assert_eq!(Encoding::Utf16.offset(text, Position::new(99, 0)), text.len());
+    }
+
+    #[test]
+    fn files_there_and_back() {
+        let path = "/jobs/ä b/a.kdl";
+        assert_eq!(uri_of(path), "file:///jobs/%C3%A4%20b/a.kdl");
+        assert_eq!(path_of(&uri_of(path)).as_deref(), Some(path));
+        assert_eq!(path_of("file:///C%3A/a.kdl").as_deref(), Some("C:/a.kdl"));
+        assert_eq!(path_of("untitled:Untitled-1"), None);
+    }
+}

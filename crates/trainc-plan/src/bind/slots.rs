@@ -1,0 +1,181 @@
+//! The texts of a plan in which placeholders are replaced: every place that is `text` or `any` in the language's tables.
+
+use super::closing;
+use trainc_diag::Diagnostic;
+use trainc_diag::declare_code;
+use trainc_diag::source::{SourceMap, Span};
+use trainc_ir::{Channel, Experiment, Field, Pair, Plan, Raw, Scalar, Val};
+
+declare_code!(T0214, "template-statement", Warning, "`{% %}` or `{# #}`, which stay as they are written");
+
+/// A text of the plan that may have placeholders.
+pub(super) enum Slot<'a> {
+    Text(&'a mut Field<String>),
+    Word(&'a mut Val<String>),
+    Scalar(&'a mut Field<Scalar>),
+    Raw(&'a mut Raw),
+}
+
+impl Slot<'_> {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(field) => field.value().map(String::as_str),
+            Self::Word(val) => Some(&val.value),
+            Self::Scalar(field) => match field.value() {
+                Some(Scalar::Text(text)) => Some(text),
+                _ => None,
+            },
+            Self::Raw(raw) => raw.text(),
+        }
+    }
+
+    fn span(&self) -> Option<Span> {
+        match self {
+            Self::Text(field) => field.span(),
+            Self::Word(val) => val.origin.span(),
+            Self::Scalar(field) => field.span(),
+            Self::Raw(Raw::Scalar(scalar)) => Some(scalar.span),
+            Self::Raw(_) => None,
+        }
+    }
+
+    pub(super) fn has_placeholder(&self) -> bool {
+        self.text().is_some_and(|text| text.contains("{{"))
+    }
+
+    /// Says that a template's statement or comment is none here. A script may want it, as a chat template does.
+    pub(super) fn statement(&self, sources: &SourceMap) -> Option<Diagnostic> {
+        let (open, close) = statement(self.text()?)?;
+        let at = inside(sources, self.span()?, open);
+        Some(
+            Diagnostic::new(
+                &T0214,
+                at,
+                format!("`{open} … {close}` stays as it is written: only `{{{{ … }}}}` is read"),
+            )
+            .help(format!("write `{{{{ '{open}' }}}}` for its `{open}` if the script shall have it so"))
+            .note("a choice can stand in a placeholder: `{{ 1 if cluster.nodes > 1 else 0 }}`"),
+        )
+    }
+}
+
+/// Shows every text that may have placeholders.
+pub(super) fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
+    let job = &mut plan.job;
+    fn pairs(list: &mut [Pair], with: &mut dyn FnMut(Slot)) {
+        for pair in list {
+            with(Slot::Text(&mut pair.value));
+        }
+    }
+    fn members(raw: &mut Raw, with: &mut dyn FnMut(Slot)) {
+        match raw {
+            Raw::Scalar(_) => with(Slot::Raw(raw)),
+            Raw::List(items) => items.iter_mut().for_each(|item| members(item, with)),
+            Raw::Object(inner) => inner.iter_mut().for_each(|member| members(&mut member.value, with)),
+        }
+    }
+    fn texts<const N: usize>(fields: [&mut Field<String>; N], with: &mut dyn FnMut(Slot)) {
+        for field in fields {
+            with(Slot::Text(field));
+        }
+    }
+    pairs(&mut job.tags, with);
+    if let Some(cluster) = &mut job.cluster {
+        texts([&mut cluster.volume_kms, &mut cluster.training_plan], with);
+    }
+    job.request.iter_mut().for_each(|member| members(&mut member.value, with));
+    if let Some(program) = &mut job.program {
+        for hyperparameter in &mut program.hyperparameters {
+            with(Slot::Scalar(&mut hyperparameter.value));
+        }
+        pairs(&mut program.environment, with);
+        texts([&mut program.s3, &mut program.upload], with);
+        for secret in &mut program.secrets {
+            with(Slot::Text(&mut secret.from));
+        }
+        for metric in &mut program.metrics {
+            with(Slot::Text(&mut metric.regex));
+        }
+        for word in program.entrypoint.iter_mut().chain(&mut program.arguments) {
+            with(Slot::Word(word));
+        }
+    }
+    if let Some(parallel) = &mut job.parallel {
+        pairs(&mut parallel.mpi_env, with);
+        with(Slot::Text(&mut parallel.mpi_options));
+        for option in &mut parallel.options {
+            with(Slot::Scalar(&mut option.value));
+        }
+    }
+    for storage in &mut job.storage {
+        with(Slot::Text(&mut storage.kms));
+        for link in storage.imports.iter_mut().chain(&mut storage.exports) {
+            texts([&mut link.s3, &mut link.path], with);
+        }
+    }
+    for channel in &mut job.channels {
+        let Channel {
+            s3, manifest, augmented_manifest, converse, dataset, path, content_type, hub, kms, ..
+        } = channel;
+        texts([s3, manifest, augmented_manifest, converse, dataset, path, content_type, hub, kms], with);
+    }
+    if let Some(role) = &mut job.role {
+        texts([&mut role.arn, &mut role.boundary], with);
+        for read in &mut role.reads {
+            with(Slot::Text(&mut read.s3));
+        }
+    }
+    if let Some(checkpoint) = &mut job.checkpoint {
+        texts([&mut checkpoint.s3, &mut checkpoint.local, &mut checkpoint.kms], with);
+    }
+    if let Some(output) = &mut job.output {
+        texts([&mut output.s3, &mut output.kms], with);
+    }
+    if let Some(debugger) = &mut job.debugger {
+        texts([&mut debugger.s3, &mut debugger.local], with);
+        pairs(&mut debugger.parameters, with);
+        for collection in &mut debugger.collections {
+            pairs(&mut collection.parameters, with);
+        }
+    }
+    if let Some(profiler) = &mut job.profiler {
+        with(Slot::Text(&mut profiler.s3));
+        pairs(&mut profiler.parameters, with);
+    }
+    if let Some(tensorboard) = &mut job.tensorboard {
+        texts([&mut tensorboard.s3, &mut tensorboard.local], with);
+    }
+    if let Some(Experiment { name, trial, component, run, .. }) = &mut job.experiment {
+        texts([name, trial, component, run], with);
+    }
+}
+
+/// The place of a piece of text inside a string's span; the whole string if it does not stand there as such.
+pub(super) fn inside(sources: &SourceMap, span: Span, piece: &str) -> Span {
+    let slice = sources.slice(span);
+    match slice.find(piece) {
+        Some(at) if !piece.is_empty() => {
+            let start = span.start as usize + at;
+            Span::new(span.source, start, start + piece.len())
+        }
+        _ => span,
+    }
+}
+
+/// What opens and closes a statement or a comment of a template that stands in a text, outside of its placeholders. In
+/// `${#list[@]}` none does.
+fn statement(text: &str) -> Option<(&'static str, &'static str)> {
+    if !text.contains('{') {
+        return None;
+    }
+    let mut outside = String::new();
+    let mut rest = text;
+    while let Some((before, inside)) = rest.split_once("{{") {
+        outside.push_str(before);
+        rest = closing(inside).and_then(|close| inside.get(close + 2..)).unwrap_or("");
+    }
+    outside.push_str(rest);
+    [("{%", "%}"), ("{#", "#}")]
+        .into_iter()
+        .find(|(open, close)| outside.split_once(open).is_some_and(|(_, rest)| rest.contains(close)))
+}

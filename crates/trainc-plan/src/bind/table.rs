@@ -1,0 +1,344 @@
+//! Every path that a placeholder may name, with its value in one plan.
+
+use minijinja::value::Value;
+use std::collections::BTreeMap;
+use trainc_ir::plan::DIGEST_MARK;
+use trainc_ir::{Field, Plan, Warmup};
+
+/// What a path stands for.
+pub(super) enum Entry {
+    Value(Value),
+    /// The language has the path, but this job has no such value; the text says why.
+    Missing(&'static str),
+    /// Not known because of a problem already reported.
+    Poison,
+}
+
+/// What `train.…` has.
+const TRAIN_PATHS: [&str; 22] = [
+    "precision",
+    "sequence_length",
+    "micro_batch",
+    "accumulation",
+    "global_batch",
+    "steps",
+    "tokens",
+    "seed",
+    "epochs",
+    "activation_checkpointing",
+    "flash_attention",
+    "optimizer",
+    "schedule",
+    "lr",
+    "min_lr",
+    "eps",
+    "weight_decay",
+    "clip",
+    "beta1",
+    "beta2",
+    "betas",
+    "warmup",
+];
+
+pub(super) struct Table {
+    pub(super) entries: BTreeMap<String, Entry>,
+}
+
+impl Table {
+    /// Every path of the language with its value in this plan.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let mut table = Self { entries: BTreeMap::new() };
+        let job = &plan.job;
+        table.put("job.digest", Some(DIGEST_MARK), "");
+        let reported = |field: &Field<String>| {
+            if field.is_absent() && plan.deployable { Field::Bad } else { field.clone() }
+        };
+        table.field("job.name", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
+        table.field("job", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
+        table.field("job.region", &reported(&job.region), "the job has no region");
+        let mesh = plan.mesh.as_ref();
+        for (path, value) in [
+            ("mesh.world_size", mesh.map(|mesh| mesh.world_size)),
+            ("mesh.data_parallel_replicas", mesh.map(|mesh| mesh.replicas.value)),
+            ("mesh.shard_degree", mesh.map(|mesh| mesh.shard_degree.value)),
+            ("mesh.tensor_degree", mesh.map(|mesh| mesh.tensor_degree.value)),
+            ("mesh.pipeline_degree", mesh.map(|mesh| mesh.pipeline_degree.value)),
+            ("mesh.context_degree", mesh.map(|mesh| mesh.context_degree.value)),
+            ("mesh.expert_degree", mesh.map(|mesh| mesh.expert_degree.value)),
+        ] {
+            table.poisoned(path, value);
+        }
+        for (path, value) in [
+            ("mesh.minimum_nodes", mesh.and_then(|mesh| mesh.minimum_nodes.as_ref())),
+            ("mesh.recommended_nodes", mesh.and_then(|mesh| mesh.recommended_nodes.as_ref())),
+        ] {
+            if mesh.is_none() || (job.model.is_some() && plan.model.is_none()) {
+                table.poison(path);
+            } else {
+                table.put(
+                    path,
+                    value.map(|val| val.value),
+                    "nothing is sharded, so the 3-billion rule does not apply",
+                );
+            }
+        }
+        match job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) {
+            Some(engine) => table.put("mesh.engine", Some(engine.name()), ""),
+            None => table.poison("mesh.engine"),
+        }
+        table.model(plan);
+        let batch = plan.batch.as_ref();
+        for (path, value) in [
+            ("batch.micro", batch.map(|batch| batch.micro.value)),
+            ("batch.microbatches", batch.map(|batch| batch.microbatches)),
+            ("batch.per_replica", batch.map(|batch| batch.per_replica)),
+            ("batch.accumulation", batch.map(|batch| batch.accumulation.value)),
+            ("batch.global_sequences", batch.map(|batch| batch.global_sequences.value)),
+        ] {
+            table.poisoned(path, value);
+        }
+        let no_length = job.train.sequence_length.is_absent();
+        if batch.is_some() && no_length {
+            table.put("batch.global_tokens", None::<u64>, "`train` has no `sequence-length`");
+        } else {
+            table.poisoned("batch.global_tokens", batch.and_then(|batch| batch.global_tokens));
+        }
+        let cluster = job.cluster.as_ref();
+        if let Some(cluster) = cluster {
+            let groups = !cluster.groups.is_empty();
+            let instance = if groups { cluster.instance.clone() } else { reported(&cluster.instance) };
+            table.field("cluster.instance", &instance, "`cluster` names no instance type");
+            table.number("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
+            table.number("cluster.max_run_seconds", &cluster.max_run_seconds, "`cluster` has no `max-run`");
+        } else {
+            for path in ["cluster.instance", "cluster.nodes", "cluster.max_run_seconds"] {
+                table.poison(path);
+            }
+        }
+        table.checkpoint(plan);
+        table.poisoned("cluster.gpus_per_node", plan.machine.as_ref().map(|machine| machine.gpus_per_node));
+        // Nobody knows what the GPUs of this machine are, and a type without GPUs has none.
+        let machine = plan.machine.as_ref();
+        for (path, value) in [
+            ("cluster.gpu.name", machine.map(|machine| machine.gpu.as_deref().map(Value::from))),
+            ("cluster.gpu.memory_bytes", machine.map(|machine| machine.gpu_memory_bytes.map(Value::from))),
+        ] {
+            match value {
+                None => table.poison(path),
+                Some(value) => table.put(path, value, "the cluster has no GPU that the catalogue knows"),
+            }
+        }
+        table.poisoned("cluster.world_size", mesh.map(|mesh| mesh.world_size));
+        table.poisoned("run.steps", plan.run.steps.as_ref().map(|val| val.value));
+        if plan.run.tokens.is_none() && batch.is_some() && no_length {
+            table.put(
+                "run.tokens",
+                None::<u64>,
+                "the tokens of a step are not known: `train` has no `sequence-length`",
+            );
+        } else {
+            table.poisoned("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
+        }
+        table.train(plan);
+        table
+    }
+
+    fn put(&mut self, path: &str, value: Option<impl Into<Value>>, why: &'static str) {
+        let entry = value.map_or(Entry::Missing(why), |value| Entry::Value(value.into()));
+        self.entries.insert(path.to_owned(), entry);
+    }
+
+    /// A value that is not known because of a problem already reported.
+    fn poison(&mut self, path: &str) {
+        self.entries.insert(path.to_owned(), Entry::Poison);
+    }
+
+    /// A value that every job has unless something was reported.
+    fn poisoned(&mut self, path: &str, value: Option<u64>) {
+        let entry = value.map_or(Entry::Poison, |value| Entry::Value(value.into()));
+        self.entries.insert(path.to_owned(), entry);
+    }
+
+    fn field(&mut self, path: &str, field: &Field<String>, why: &'static str) {
+        let entry = match field {
+            Field::Is(val) => Entry::Value(Value::from(val.value.as_str())),
+            Field::Absent => Entry::Missing(why),
+            Field::Bad => Entry::Poison,
+        };
+        self.entries.insert(path.to_owned(), entry);
+    }
+
+    /// A number or a boolean.
+    fn number<T: Copy + Into<Value>>(&mut self, path: &str, field: &Field<T>, why: &'static str) {
+        let entry = match field {
+            Field::Is(val) => Entry::Value(val.value.into()),
+            Field::Absent => Entry::Missing(why),
+            Field::Bad => Entry::Poison,
+        };
+        self.entries.insert(path.to_owned(), entry);
+    }
+
+    fn model(&mut self, plan: &Plan) {
+        const NO_MODEL: &str = "the job has no `model`";
+        const SIZE_ONLY: &str = "only the model's size is known, not its dimensions";
+        const PATHS: [&str; 8] =
+            ["hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "vocab", "positions"];
+        let written = plan.job.model.is_some();
+        if let Some(model) = &plan.model {
+            self.put("model.name", Some(model.name.as_str()), "");
+            self.put("model.parameters", Some(model.parameters.value), "");
+            if model.trainable.is_none() && model.architecture.is_some() {
+                self.poison("model.parameters_trainable");
+            } else {
+                self.put(
+                    "model.parameters_trainable",
+                    model.trainable.as_ref().map(|val| val.value),
+                    SIZE_ONLY,
+                );
+            }
+            let a = model.architecture.as_ref();
+            let values =
+                a.map(|a| [a.hidden, a.layers, a.heads, a.kv_heads, a.head_dim, a.ffn, a.vocab, a.positions]);
+            for (at, path) in PATHS.iter().enumerate() {
+                self.put(
+                    &format!("model.{path}"),
+                    values.and_then(|values| values.get(at).copied()),
+                    SIZE_ONLY,
+                );
+            }
+        } else {
+            for path in ["name", "parameters", "parameters_trainable"].iter().chain(&PATHS) {
+                let entry = if written { Entry::Poison } else { Entry::Missing(NO_MODEL) };
+                self.entries.insert(format!("model.{path}"), entry);
+            }
+            if let Some(name) = plan.job.model.as_ref().and_then(|model| model.name.value()) {
+                self.put("model.name", Some(name.as_str()), "");
+            }
+        }
+        self.number(
+            "model.sequence_length",
+            &plan.job.train.sequence_length,
+            "`train` has no `sequence-length`",
+        );
+    }
+
+    /// Where the container finds its checkpoints: as written, else where the service puts them (CheckpointConfig).
+    fn checkpoint(&mut self, plan: &Plan) {
+        let local = plan.job.checkpoint.as_ref().map(|checkpoint| match &checkpoint.local {
+            Field::Absent => {
+                Field::Is(trainc_ir::Val::default("/opt/ml/checkpoints".to_owned(), "the service's"))
+            }
+            written => written.clone(),
+        });
+        match local {
+            Some(Field::Is(val)) if val.value.contains("{{") => {
+                self.put("checkpoint.local", None::<&str>, "it has a placeholder of its own");
+            }
+            local => {
+                self.field(
+                    "checkpoint.local",
+                    &local.unwrap_or(Field::Absent),
+                    "the job has no `checkpoint`",
+                );
+            }
+        }
+    }
+
+    fn train(&mut self, plan: &Plan) {
+        const UNWRITTEN: &str = "`train` does not say it";
+        const NO_OPTIMIZER: &str = "the optimizer does not say it";
+        let train = &plan.job.train;
+        if train.span.is_none() {
+            // The node itself is missing, and that was reported.
+            for path in TRAIN_PATHS {
+                self.poison(&format!("train.{path}"));
+            }
+            return;
+        }
+        self.field("train.precision", &train.precision, UNWRITTEN);
+        for (path, field) in [
+            ("train.sequence_length", &train.sequence_length),
+            ("train.micro_batch", &train.micro_batch),
+            ("train.accumulation", &train.accumulation),
+            ("train.global_batch", &train.global_batch),
+            ("train.steps", &train.steps),
+            ("train.tokens", &train.tokens),
+            ("train.seed", &train.seed),
+        ] {
+            self.number(path, field, UNWRITTEN);
+        }
+        // A whole number of epochs stays whole: scripts parse it as an int.
+        let epochs = match &train.epochs {
+            Field::Is(val) if val.value.fract() == 0.0 && val.value < 1e15 => {
+                #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+                let whole = val.value as i64;
+                Entry::Value(Value::from(whole))
+            }
+            Field::Is(val) => Entry::Value(Value::from(val.value)),
+            Field::Absent => Entry::Missing(UNWRITTEN),
+            Field::Bad => Entry::Poison,
+        };
+        self.entries.insert("train.epochs".to_owned(), epochs);
+        let checkpointing =
+            train.activation_checkpointing.clone().map(|what| what != trainc_ir::Recompute::None);
+        self.number("train.activation_checkpointing", &checkpointing, UNWRITTEN);
+        self.number("train.flash_attention", &train.flash_attention, UNWRITTEN);
+        let none = trainc_ir::Field::Absent;
+        let text_none = trainc_ir::Field::Absent;
+        let optimizer = train.optimizer.as_ref();
+        self.field("train.optimizer", optimizer.map_or(&text_none, |o| &o.name), UNWRITTEN);
+        self.field("train.schedule", optimizer.map_or(&text_none, |o| &o.schedule), NO_OPTIMIZER);
+        for (path, field) in [
+            ("train.lr", optimizer.map_or(&none, |o| &o.lr)),
+            ("train.min_lr", optimizer.map_or(&none, |o| &o.min_lr)),
+            ("train.eps", optimizer.map_or(&none, |o| &o.eps)),
+            ("train.weight_decay", optimizer.map_or(&none, |o| &o.weight_decay)),
+            ("train.clip", optimizer.map_or(&none, |o| &o.clip)),
+        ] {
+            self.number(path, field, NO_OPTIMIZER);
+        }
+        let betas = optimizer.map_or(Field::Absent, |o| o.betas.clone());
+        self.number("train.beta1", &betas.clone().map(|betas| betas.0), NO_OPTIMIZER);
+        self.number("train.beta2", &betas.clone().map(|betas| betas.1), NO_OPTIMIZER);
+        let both = betas.map(|(a, b)| {
+            format!("{},{}", trainc_ir::digest::python_float(a), trainc_ir::digest::python_float(b))
+        });
+        self.field("train.betas", &both, NO_OPTIMIZER);
+        match optimizer.map_or(Field::Absent, |o| o.warmup.clone()) {
+            Field::Bad => self.poison("train.warmup"),
+            warmup => self.put(
+                "train.warmup",
+                warmup.get().map(|warmup| match warmup {
+                    Warmup::Fraction(x) => Value::from(x),
+                    Warmup::Steps(n) => Value::from(n),
+                }),
+                NO_OPTIMIZER,
+            ),
+        }
+    }
+
+    /// The nested form that an expression looks its paths up in.
+    pub(super) fn context(&self) -> Value {
+        let values = self.entries.iter().filter_map(|(path, entry)| match entry {
+            Entry::Value(value) => Some((path.as_str(), value)),
+            Entry::Missing(_) | Entry::Poison => None,
+        });
+        nested(values.filter(|(path, _)| path.contains('.')).collect())
+    }
+}
+
+/// Values by their dotted paths, as maps of maps.
+fn nested(values: Vec<(&str, &Value)>) -> Value {
+    let mut groups: BTreeMap<String, Vec<(&str, &Value)>> = BTreeMap::new();
+    let mut out: BTreeMap<String, Value> = BTreeMap::new();
+    for (path, value) in values {
+        match path.split_once('.') {
+            Some((group, rest)) => groups.entry(group.to_owned()).or_default().push((rest, value)),
+            None => {
+                out.insert(path.to_owned(), value.clone());
+            }
+        }
+    }
+    out.extend(groups.into_iter().map(|(group, values)| (group, nested(values))));
+    Value::from(out)
+}

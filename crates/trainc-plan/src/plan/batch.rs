@@ -1,0 +1,347 @@
+//! Batch arithmetic, steps and tokens.
+
+use crate::plan::mesh::data_ranks;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Batch, Field, Job, Machine, Mesh, Run, Val};
+
+declare_code!(T0310, "batch-does-not-divide", Error, "a global batch that the other factors do not divide");
+declare_code!(
+    T0311,
+    "batch-contradiction",
+    Error,
+    "micro-batch, accumulation and global batch contradict each other"
+);
+declare_code!(T0312, "batch-unknown", Error, "too little is written to know the batch");
+declare_code!(T0313, "length-count", Error, "not exactly one of steps, tokens and epochs");
+declare_code!(T0314, "epochs-without-dataset", Error, "epochs without the size of the data");
+declare_code!(T0315, "figure-too-large", Error, "a figure past what a computer counts");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T0315];
+
+/// Works out the batch; `None` where a factor is not known. Without a mesh it is still held against the data ranks, where
+/// these do not depend on what is wrong with the mesh.
+pub(super) fn batch(
+    job: &Job,
+    mesh: Option<&Mesh>,
+    machine: Option<&Machine>,
+    problems: &mut Problems,
+) -> Option<Batch> {
+    let train = &job.train;
+    // SageMaker trains a serverless job by itself, and that `train` is of no use there is said.
+    if job.serverless().is_some() {
+        return None;
+    }
+    let train_span = train.span?;
+    if [&train.micro_batch, &train.accumulation, &train.global_batch].iter().any(|field| field.is_bad()) {
+        return None;
+    }
+    let (micro, accumulation, global) =
+        (train.micro_batch.val(), train.accumulation.val(), train.global_batch.val());
+    if micro.is_none() && (accumulation.is_none() || global.is_none()) {
+        problems.push(
+            Diagnostic::new(&T0312, train_span, "the batch is not known: `train` has no `micro-batch`")
+                .help("add `micro-batch 1`; any two of `micro-batch`, `accumulation` and `global-batch` give the third"),
+        );
+        return None;
+    }
+    let ranks = match mesh {
+        Some(mesh) => mesh.data_ranks.value,
+        None => data_ranks(job, machine)?,
+    };
+    let microbatches = match job.parallel.as_ref().map(|parallel| &parallel.microbatches) {
+        Some(Field::Is(val)) => val.value,
+        Some(Field::Bad) => return None,
+        Some(Field::Absent) | None => 1,
+    };
+    let at = Arithmetic { ranks, microbatches, span: train_span };
+    let (micro, accumulation, global) = at.factors(micro, accumulation, global, problems)?;
+    // Of a world that cannot be divided as written no batch is planned.
+    mesh?;
+    let length = train.sequence_length.get();
+    let global_tokens = length.and_then(|length| global.value.checked_mul(length));
+    if length.is_some() && global_tokens.is_none() {
+        too_large(BATCH, train.sequence_length.span().unwrap_or(train_span), problems);
+        // Whatever is computed from such a length is as absurd.
+        return None;
+    }
+    let Some(per_replica) = micro.value.checked_mul(microbatches) else {
+        too_large(BATCH, micro.span_or(train_span), problems);
+        return None;
+    };
+    Some(Batch { micro, microbatches, per_replica, accumulation, global_sequences: global, global_tokens })
+}
+
+/// A figure past what a computer counts, and where to look.
+type Figure = (&'static str, &'static str);
+const BATCH: Figure = ("the batch is", "check its factors");
+const STEPS: Figure = ("the steps of the run are", "check `epochs` and the size of the data");
+const TOKENS: Figure = ("the tokens of the run are", "check `steps`, the batch and `sequence-length`");
+
+fn too_large((what, help): Figure, span: Span, problems: &mut Problems) {
+    problems.push(Diagnostic::new(&T0315, span, format!("{what} past what a computer counts")).help(help));
+}
+
+struct Arithmetic {
+    ranks: u64,
+    microbatches: u64,
+    span: Span,
+}
+
+impl Arithmetic {
+    /// Micro-batch, accumulation and global batch, of which any two give the third.
+    fn factors(
+        &self,
+        micro: Option<&Val<u64>>,
+        accumulation: Option<&Val<u64>>,
+        global: Option<&Val<u64>>,
+        problems: &mut Problems,
+    ) -> Option<(Val<u64>, Val<u64>, Val<u64>)> {
+        match (micro, accumulation, global) {
+            (Some(micro), None, None) => {
+                let global = self.product(micro, 1, micro, problems)?;
+                Some((micro.clone(), Val::default(1, "one pass per optimizer step"), global))
+            }
+            (Some(micro), Some(accumulation), None) => {
+                let global = self.product(micro, accumulation.value, accumulation, problems)?;
+                Some((micro.clone(), accumulation.clone(), global))
+            }
+            (Some(micro), None, Some(global)) => {
+                let found = self.quotient(global, "micro-batch", micro, problems)?;
+                Some((micro.clone(), found, global.clone()))
+            }
+            (None, Some(accumulation), Some(global)) => {
+                let found = self.quotient(global, "accumulation", accumulation, problems)?;
+                Some((found, accumulation.clone(), global.clone()))
+            }
+            (Some(micro), Some(accumulation), Some(global)) => {
+                let computed = self.product(micro, accumulation.value, accumulation, problems)?;
+                if computed.value != global.value {
+                    problems.push(self.contradiction(micro, accumulation, global, computed.value));
+                    return None;
+                }
+                Some((micro.clone(), accumulation.clone(), global.clone()))
+            }
+            (None, _, _) => None,
+        }
+    }
+
+    /// The global batch; too large a one is the fault of the factor `blame`.
+    fn product(
+        &self,
+        micro: &Val<u64>,
+        accumulation: u64,
+        blame: &Val<u64>,
+        problems: &mut Problems,
+    ) -> Option<Val<u64>> {
+        let global = self.global(micro.value, accumulation);
+        if global.is_none() {
+            too_large(BATCH, blame.span_or(self.span), problems);
+        }
+        global
+    }
+
+    /// The factor that is left when the global batch is divided by the other.
+    fn quotient(
+        &self,
+        global: &Val<u64>,
+        name: &str,
+        other: &Val<u64>,
+        problems: &mut Problems,
+    ) -> Option<Val<u64>> {
+        let factor = format!("{name} {}", other.value);
+        let Some(unit) = self.unit(other.value) else {
+            too_large(BATCH, other.span_or(self.span), problems);
+            return None;
+        };
+        let found = self.divide(global, unit, &factor, other, problems)?;
+        Some(Val::derived(found, format!("{} / ({})", global.value, self.shown(&factor))))
+    }
+
+    fn contradiction(
+        &self,
+        micro: &Val<u64>,
+        accumulation: &Val<u64>,
+        global: &Val<u64>,
+        computed: u64,
+    ) -> Diagnostic {
+        let factors = format!("micro-batch {} × accumulation {}", micro.value, accumulation.value);
+        Diagnostic::new(
+            &T0311,
+            global.span_or(self.span),
+            format!("`global-batch` {} is not {} = {computed}", global.value, self.shown(&factors)),
+        )
+        .label(micro.span_or(self.span), "one factor")
+        .label(accumulation.span_or(self.span), "another")
+        .help(format!("remove one of the three, or write `global-batch {computed}`"))
+    }
+
+    fn unit(&self, factor: u64) -> Option<u64> {
+        factor.checked_mul(self.microbatches)?.checked_mul(self.ranks)
+    }
+
+    fn shown(&self, factor: &str) -> String {
+        let mut out = factor.to_owned();
+        if self.microbatches > 1 {
+            out.push_str(&format!(" × {} micro-batches", self.microbatches));
+        }
+        out.push_str(&format!(" × {}", text::count(self.ranks, "data rank")));
+        out
+    }
+
+    fn global(&self, micro: u64, accumulation: u64) -> Option<Val<u64>> {
+        let value = self.unit(micro)?.checked_mul(accumulation)?;
+        let factor = if accumulation == 1 {
+            format!("micro-batch {micro}")
+        } else {
+            format!("micro-batch {micro} × accumulation {accumulation}")
+        };
+        Some(Val::derived(value, self.shown(&factor)))
+    }
+
+    fn divide(
+        &self,
+        global: &Val<u64>,
+        unit: u64,
+        factor: &str,
+        other: &Val<u64>,
+        problems: &mut Problems,
+    ) -> Option<u64> {
+        if unit == 0 {
+            return None;
+        }
+        if global.value.is_multiple_of(unit) {
+            return Some(global.value / unit);
+        }
+        let below = global.value / unit * unit;
+        let above = below.saturating_add(unit);
+        let near = if below == 0 {
+            format!("`global-batch {above}`")
+        } else {
+            format!("`global-batch {below}` or `global-batch {above}`")
+        };
+        problems.push(
+            Diagnostic::new(
+                &T0310,
+                global.span_or(self.span),
+                format!("`global-batch` {} is no multiple of {} = {unit}", global.value, self.shown(factor)),
+            )
+            .label(other.span_or(self.span), "one factor")
+            .help(format!("write {near}"))
+            .fact("unit", unit),
+        );
+        None
+    }
+}
+
+/// Works out steps and tokens.
+pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> Run {
+    let train = &job.train;
+    let Some(span) = train.span.filter(|_| job.serverless().is_none()) else { return Run::default() };
+    let written: Vec<(&str, Span)> = [
+        ("steps", !train.steps.is_absent(), train.steps.span()),
+        ("tokens", !train.tokens.is_absent(), train.tokens.span()),
+        ("epochs", !train.epochs.is_absent(), train.epochs.span()),
+    ]
+    .into_iter()
+    .filter(|(_, there, _)| *there)
+    .map(|(name, _, at)| (name, at.unwrap_or(span)))
+    .collect();
+    match written.as_slice() {
+        [] => {
+            problems.push(
+                Diagnostic::new(
+                    &T0313,
+                    span,
+                    "`train` does not say how long: one of `steps`, `tokens`, `epochs`",
+                )
+                .help("add `steps 1000`, `tokens 20_000_000_000`, or `epochs 3` with `dataset sequences=…`"),
+            );
+            return Run::default();
+        }
+        [_] => {}
+        [(first, at), rest @ ..] => {
+            for (name, also) in rest {
+                problems.push(
+                    Diagnostic::new(&T0313, *also, format!("`{name}` beside `{first}`: exactly one of `steps`, `tokens`, `epochs` says how long"))
+                        .label(*at, format!("`{first}`"))
+                        .help("keep one of them"),
+                );
+            }
+            return Run::default();
+        }
+    }
+    let steps = steps(job, span, batch, problems);
+    let (Some(steps), Some(per_step)) = (&steps, batch.and_then(|batch| batch.global_tokens)) else {
+        return Run { steps, tokens: None };
+    };
+    let Some(tokens) = steps.value.checked_mul(per_step) else {
+        let at = written.first().map_or(span, |(_, at)| *at);
+        too_large(TOKENS, at, problems);
+        return Run::default();
+    };
+    let said = format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step));
+    Run { steps: Some(steps.clone()), tokens: Some(Val::derived(tokens, said)) }
+}
+
+fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) -> Option<Val<u64>> {
+    let train = &job.train;
+    if let Some(steps) = train.steps.val() {
+        return Some(steps.clone());
+    }
+    if let Some(tokens) = train.tokens.get() {
+        let per_step = batch?.global_tokens?;
+        return Some(Val::derived(
+            tokens.div_ceil(per_step.max(1)),
+            format!("ceil({} tokens / {} per step)", text::group(tokens), text::group(per_step)),
+        ));
+    }
+    let epochs = train.epochs.val()?;
+    let Some(dataset) = &train.dataset else {
+        problems.push(
+            Diagnostic::new(&T0314, epochs.span_or(span), "`epochs` needs the size of the data")
+                .help("add `dataset sequences=…` or `dataset tokens=…` beside it"),
+        );
+        return None;
+    };
+    let sequences = match (dataset.sequences.get(), dataset.tokens.get(), train.sequence_length.get()) {
+        (Some(sequences), _, _) => sequences,
+        (None, Some(tokens), Some(length)) => tokens.div_ceil(length.max(1)),
+        _ if dataset.sequences.is_bad() || dataset.tokens.is_bad() || train.sequence_length.is_bad() => {
+            return None;
+        }
+        _ => {
+            problems.push(
+                Diagnostic::new(
+                    &T0314,
+                    dataset.span,
+                    "`dataset` does not say how many sequences an epoch has",
+                )
+                .help("write `dataset sequences=…`, or `tokens=…` with a `sequence-length`"),
+            );
+            return None;
+        }
+    };
+    let global = batch?.global_sequences.value.max(1);
+    let per_epoch = sequences.div_ceil(global);
+    let total = (epochs.value * per_epoch as f64).ceil();
+    if !(1.0..1e18).contains(&total) {
+        too_large(STEPS, epochs.span_or(span), problems);
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded and in range")]
+    let total = total as u64;
+    Some(Val::derived(
+        total,
+        format!(
+            "{} {} × ceil({} / {})",
+            trainc_diag::text::short(epochs.value),
+            if epochs.value == 1.0 { "epoch" } else { "epochs" },
+            text::count(sequences, "sequence"),
+            text::group(global)
+        ),
+    ))
+}

@@ -1,0 +1,315 @@
+//! Region, instance type, and what each node is.
+
+use trainc_catalog::{accelerators, instances, regions};
+use trainc_diag::declare_code;
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::hardware::{AcceleratorKind, Instance};
+use trainc_ir::{Engine, Job, Machine, Region};
+
+declare_code!(T0320, "unknown-instance", Error, "an instance type that SageMaker training does not have");
+declare_code!(T0321, "unknown-region", Error, "a region that does not exist");
+declare_code!(T0322, "unknown-accelerator", Error, "an accelerator that the catalogue does not know");
+declare_code!(T0323, "custom-cluster-incomplete", Error, "a custom cluster that does not say what a node is");
+declare_code!(T0324, "no-accelerator", Error, "an instance type without GPUs where the engine needs them");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0320, &T0321, &T0322, &T0323, &T0324];
+
+/// The region's partition and names.
+pub(super) fn region(job: &Job, problems: &mut Problems) -> Option<Region> {
+    let written = job.region.val()?;
+    if let Some(row) = regions::get(&written.value) {
+        return Some(Region { name: row.name, partition: row.partition, dns_suffix: row.dns_suffix });
+    }
+    let span = written.span_or(job.span);
+    let mut diagnostic = Diagnostic::new(&T0321, span, format!("there is no region `{}`", written.value));
+    let names: Vec<&str> = regions::names().collect();
+    if let Some(near) = text::nearest(&written.value, names.iter().copied()) {
+        diagnostic = diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""));
+    } else {
+        diagnostic =
+            diagnostic.note(format!("the catalogue knows {}", text::count(names.len() as u64, "region")));
+    }
+    problems.push(diagnostic);
+    None
+}
+
+/// The catalogue's row of the instance type.
+pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
+    let cluster = job.cluster.as_ref()?;
+    for group in &cluster.groups {
+        if let Some(written) = group.instance.val()
+            && !instances::instance_exists(&written.value)
+        {
+            problems.push(unknown(&written.value, written.span_or(group.span)));
+        }
+    }
+    let Some(written) = cluster.instance.val() else {
+        if cluster.instance.is_absent() {
+            if !cluster.groups.is_empty() {
+                return instances::get(&job.rank_instance()?.value);
+            }
+            // The service takes the first that it has: the plan is made for the first.
+            if let Some((_, preferences)) = job.preferences() {
+                let first = preferences.first()?.instance?;
+                return instances::get(first);
+            }
+            // That `cluster` is of no use is said of a serverless job.
+            if job.serverless().is_some() {
+                return None;
+            }
+            problems.push(
+                Diagnostic::new(&T0320, cluster.span, "`cluster` does not say which instance type")
+                    .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),
+            );
+        }
+        return None;
+    };
+    if matches!(written.value.as_str(), "custom" | "local") {
+        return None;
+    }
+    if let Some(row) = instances::get(&written.value) {
+        return Some(row);
+    }
+    if !instances::instance_exists(&written.value) {
+        problems.push(unknown(&written.value, written.span_or(cluster.span)));
+    }
+    None
+}
+
+fn unknown(written: &str, span: trainc_diag::source::Span) -> Diagnostic {
+    let names = instances::all_names();
+    let diagnostic =
+        Diagnostic::new(&T0320, span, format!("SageMaker training has no instance type `{written}`"));
+    let with_prefix = format!("ml.{written}");
+    if names.contains(&with_prefix) {
+        return diagnostic.help(format!("write `\"{with_prefix}\"`")).fix(span, format!("\"{with_prefix}\""));
+    }
+    let meant = |near: &str, diagnostic: Diagnostic| {
+        diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+    };
+    // A family that exists with a size that does not: its own sizes, not the same size of a neighbour.
+    let dotted = if written.starts_with("ml.") { written.to_owned() } else { with_prefix };
+    if let Some((family, size)) = dotted.rsplit_once('.') {
+        let sizes = of_family(&dotted, &names);
+        if !sizes.is_empty() {
+            return diagnostic.help(format!("take one of its family: {}", shortened(&sizes)));
+        }
+        let sizes: Vec<&str> = names
+            .iter()
+            .filter(|_| family != "ml")
+            .filter_map(|name| name.strip_prefix(family)?.strip_prefix('.'))
+            .collect();
+        if !sizes.is_empty() {
+            let slip = sizes.iter().copied().filter(|near| digits(near) == digits(size));
+            if let Some(near) = text::nearest(size, slip) {
+                return meant(&format!("{family}.{near}"), diagnostic);
+            }
+            let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
+            all.sort_by_key(|name| name.rsplit('.').next().map(digits));
+            return diagnostic.help(format!("take one of its family: {}", shortened(&all)));
+        }
+        let same_size = names.iter().filter(|name| name.ends_with(&format!(".{size}")));
+        if let Some(near) = text::nearest(&dotted, same_size.map(String::as_str)) {
+            return meant(near, diagnostic);
+        }
+    }
+    match text::nearest(written, names.iter().map(String::as_str)) {
+        Some(near) => meant(near, diagnostic),
+        None => diagnostic.help("`trainc catalog instances` lists them"),
+    }
+}
+
+/// The types of a family written without a size, as `ml.g5`: those with accelerators first, small before large.
+fn of_family(family: &str, names: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = names
+        .iter()
+        .filter(|name| name.strip_prefix(family).is_some_and(|rest| rest.starts_with('.')))
+        .cloned()
+        .collect();
+    all.sort_by_key(|name| (instances::get(name).is_none(), name.rsplit('.').next().map(digits)));
+    all
+}
+
+/// The first of the types in words; the rest are counted.
+fn shortened(all: &[String]) -> String {
+    const MOST: usize = 8;
+    match all.get(..MOST).filter(|_| all.len() > MOST) {
+        Some(first) => {
+            let ticked: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
+            format!("{}; {} more: `trainc catalog instances`", ticked.join(", "), all.len() - MOST)
+        }
+        None => text::ticked(all, "or"),
+    }
+}
+
+/// The number in a size: 24 of `24xlarge`, none of `large`.
+fn digits(size: &str) -> Option<u32> {
+    size.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
+}
+
+/// What a node of a catalogue's type is.
+pub(super) fn of_row(row: &Instance) -> Machine {
+    Machine {
+        gpus_per_node: u64::from(row.accelerators),
+        gpu: Some(row.accelerator.product.clone()),
+        ranks_per_gpu: row.accelerator.ranks,
+        gpu_memory_bytes: row.accelerator.memory_bytes,
+        bf16: (row.accelerator.kind == AcceleratorKind::Gpu).then_some(row.accelerator.bf16).or(Some(true)),
+        efa: row.efa,
+    }
+}
+
+/// What each node is, for catalogue, custom and local clusters alike.
+pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Problems) -> Option<Machine> {
+    let cluster = job.cluster.as_ref()?;
+    if several_kinds(job) {
+        // All that hosts of different kinds have in common is the one process that each starts.
+        return Some(Machine {
+            gpus_per_node: 1,
+            gpu: None,
+            ranks_per_gpu: 1,
+            gpu_memory_bytes: None,
+            bf16: None,
+            efa: None,
+        });
+    }
+    if let Some(row) = instance {
+        return Some(of_row(row));
+    }
+    let kind = job.rank_instance();
+    match kind.map(|kind| kind.value.as_str()) {
+        Some("custom") => custom(job, problems),
+        Some("local") => {
+            if let Some(gpu) = &cluster.gpu {
+                return accelerator(gpu, Some(false), problems);
+            }
+            // Ranks are processes on this machine's cores. As many as one copy is sharded over, if nobody says.
+            let shards = job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
+            let per_node = cluster.ranks.get().or(shards).unwrap_or(1);
+            Some(Machine {
+                gpus_per_node: per_node,
+                gpu: None,
+                ranks_per_gpu: 1,
+                gpu_memory_bytes: None,
+                bf16: None,
+                efa: Some(false),
+            })
+        }
+        Some(name) if instances::instance_exists(name) => {
+            // A CPU type: one process on each host, but for the worker, whose ranks run on cores.
+            let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+            if let Some(engine) = engine
+                && !matches!(engine, Engine::None | Engine::Worker)
+            {
+                problems.push(
+                    Diagnostic::new(
+                        &T0324,
+                        kind.and_then(|kind| kind.origin.span()).unwrap_or(cluster.span),
+                        format!("`{name}` has no GPU; engine `{}` needs them", engine.name()),
+                    )
+                    .help(with_gpus(job).map_or_else(
+                        || "choose a GPU type, as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`".to_owned(),
+                        |group| format!("write `group=\"{group}\"`, which has them"),
+                    )),
+                );
+                return None;
+            }
+            let ranks = cluster.ranks.get().filter(|_| engine == Some(Engine::Worker));
+            Some(Machine {
+                gpus_per_node: ranks.unwrap_or(1),
+                gpu: None,
+                ranks_per_gpu: 1,
+                gpu_memory_bytes: None,
+                bf16: None,
+                efa: Some(false),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a plain script runs on instance groups of different types.
+fn several_kinds(job: &Job) -> bool {
+    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let Some(cluster) = job.cluster.as_ref().filter(|_| engine == Some(Engine::None)) else { return false };
+    let mut types = cluster.groups.iter().filter_map(|group| group.instance.value());
+    types.next().is_some_and(|first| types.any(|other| other != first))
+}
+
+/// The first of the job's groups that has accelerators.
+fn with_gpus(job: &Job) -> Option<&str> {
+    let groups = &job.cluster.as_ref()?.groups;
+    let has = |name: &String| instances::get(name).is_some();
+    let group = groups.iter().find(|group| group.instance.value().is_some_and(has))?;
+    group.name.value().map(String::as_str)
+}
+
+fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
+    let cluster = job.cluster.as_ref()?;
+    let span = cluster.instance.span().unwrap_or(cluster.span);
+    for (node, field) in
+        [("intra", &cluster.intra_bytes_per_second), ("inter", &cluster.inter_bytes_per_second)]
+    {
+        if field.is_absent() {
+            problems.push(
+                Diagnostic::new(
+                    &T0323,
+                    span,
+                    format!("a custom cluster says how fast its links are: `{node}` is missing"),
+                )
+                .help(if node == "intra" {
+                    "add `intra \"600GB/s\"`"
+                } else {
+                    "add `inter \"50GB/s\"`"
+                }),
+            );
+        }
+    }
+    let Some(gpu) = &cluster.gpu else {
+        problems.push(
+            Diagnostic::new(&T0323, span, "a custom cluster says what a node is: `gpu` is missing")
+                .help("add `gpu \"A100-SXM4-80GB\" per-node=8`, `intra \"600GB/s\"` and `inter \"50GB/s\"`"),
+        );
+        return None;
+    };
+    accelerator(gpu, None, problems)
+}
+
+/// A node of accelerators that the catalogue knows.
+fn accelerator(gpu: &trainc_ir::CustomGpu, efa: Option<bool>, problems: &mut Problems) -> Option<Machine> {
+    let per_node = gpu.per_node.get()?;
+    let name = gpu.name.val()?;
+    let Some(row) = accelerators::get(&name.value) else {
+        let names: Vec<&str> = accelerators::names().collect();
+        let span = name.span_or(gpu.span);
+        let diagnostic =
+            Diagnostic::new(&T0322, span, format!("the catalogue knows no accelerator `{}`", name.value));
+        let parts = |name: &str| name.split('-').map(str::to_lowercase).collect::<Vec<_>>();
+        let written = parts(&name.value);
+        // `A100-80` and `H100`: pieces of one name, in its order.
+        let mut of_pieces = names.iter().copied().filter(|known| {
+            let mut rest = parts(known).into_iter();
+            written
+                .iter()
+                .all(|piece| rest.any(|part| part.trim_end_matches("gb") == piece.trim_end_matches("gb")))
+        });
+        let only = of_pieces.next().filter(|_| of_pieces.next().is_none());
+        problems.push(match only.or_else(|| text::nearest(&name.value, names.iter().copied())) {
+            Some(near) => {
+                diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
+            }
+            None => diagnostic.note(format!("known: {}", names.join(", "))),
+        });
+        return None;
+    };
+    Some(Machine {
+        gpus_per_node: per_node,
+        gpu: Some(row.product.clone()),
+        ranks_per_gpu: row.ranks,
+        gpu_memory_bytes: row.memory_bytes,
+        bf16: Some(row.bf16),
+        efa,
+    })
+}

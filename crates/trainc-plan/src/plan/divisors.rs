@@ -1,0 +1,56 @@
+//! Divisors: the legal degrees near one that is not.
+
+/// The largest divisor up to a limit.
+pub(super) fn largest_divisor(of: u64, at_most: u64) -> u64 {
+    divisors(of).into_iter().filter(|divisor| *divisor <= at_most).max().unwrap_or(1)
+}
+
+/// All divisors, ascending.
+pub fn divisors(n: u64) -> Vec<u64> {
+    let mut out = Vec::new();
+    let mut small = 1;
+    while small * small <= n {
+        if n.is_multiple_of(small) {
+            out.push(small);
+            if small != n / small {
+                out.push(n / small);
+            }
+        }
+        small += 1;
+    }
+    out.sort_unstable();
+    out
+}
+
+/// The nearest divisors below and above, leaving 1 out where there is a better one.
+pub fn near_divisors(of: u64, wanted: u64) -> (Option<u64>, Option<u64>) {
+    let all = divisors(of);
+    let below = all.iter().copied().filter(|d| *d < wanted).max();
+    let above = all.iter().copied().filter(|d| *d > wanted).min();
+    match (below, above) {
+        (Some(1), Some(above)) => (None, Some(above)),
+        other => other,
+    }
+}
+
+/// What divides a number near one that does not: `64 or 128 does`.
+pub(crate) fn do_divide(of: u64, wanted: u64) -> String {
+    match near_divisors(of, wanted) {
+        (Some(below), Some(above)) => format!("{below} or {above} does"),
+        (Some(one), None) | (None, Some(one)) => format!("{one} does"),
+        (None, None) => "1 does".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_legal_degrees() {
+        assert_eq!(near_divisors(256, 96), (Some(64), Some(128)));
+        assert_eq!(near_divisors(12, 5), (Some(4), Some(6)));
+        assert_eq!(near_divisors(7, 3), (None, Some(7)));
+        assert_eq!(divisors(12), [1, 2, 3, 4, 6, 12]);
+    }
+}

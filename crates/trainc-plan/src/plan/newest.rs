@@ -1,0 +1,105 @@
+//! The newest container that a job could run in.
+
+use super::image::{FULL_INSTANCE, FULL_REGION, sdk_v2_takes};
+use trainc_catalog::images::{self, Framework, ImageFamily, ImageQuery};
+use trainc_catalog::instances;
+use trainc_ir::hardware::AcceleratorKind;
+use trainc_ir::{Engine, Image, Job, Origin, Region};
+
+/// What there is to write where the catalogue has no container that fits.
+pub(super) const NONE: &str = "image uri=\"…\"";
+
+/// The `image` node to write for a job that has none: the newest Deep Learning Container that starts its script and
+/// serves its engine, region and instance type, as far as these are known.
+pub(super) fn fitting(job: &Job, region: Option<&Region>) -> String {
+    of_family(job, region, "pytorch")
+}
+
+/// The same of a family that is written: `pytorch` or `huggingface`.
+pub(super) fn of_family(job: &Job, region: Option<&Region>, written: &str) -> String {
+    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    // Of a type that does not exist nothing follows.
+    let instance = job.container_instance().filter(|name| instances::instance_exists(name));
+    let trainium = instance
+        .and_then(instances::get)
+        .is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium);
+    let (family, framework) = match written {
+        "huggingface" => (ImageFamily::HuggingFace, Framework::HuggingFace),
+        _ if engine == Some(Engine::Smp) => (ImageFamily::SmpV2, Framework::SmpV2),
+        _ if trainium => (ImageFamily::Neuron, Framework::PyTorch),
+        _ => (ImageFamily::PyTorch, Framework::PyTorch),
+    };
+    let rows = images::of(family);
+    let newest = |accepted: bool| {
+        rows.iter()
+            // The request speaks the toolkit's keys, as SDK v2 does: an image of v3 alone may not read them.
+            .filter(|row| row.sdk.iter().any(|sdk| sdk == "v2"))
+            .filter(|row| region.is_none_or(|region| row.regions.contains(&region.name)))
+            .filter(|row| {
+                let query = ImageQuery {
+                    framework,
+                    pytorch: &row.pytorch,
+                    transformers: row.transformers.as_deref(),
+                    python: row.python.last().map(String::as_str),
+                    region: region.map_or(FULL_REGION, |region| region.name.as_str()),
+                    instance: instance.unwrap_or(FULL_INSTANCE),
+                    smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
+                };
+                let takes = |found: &images::Image| {
+                    !found.version_substituted && (!accepted || sdk_v2_takes(job, &query, &found.sdk))
+                };
+                instance.is_none() || images::resolve(&query).is_ok_and(|found| takes(&found))
+            })
+            .max_by_key(|row| {
+                let transformers = row.transformers.as_deref().map(images::version_key);
+                (transformers, images::version_key(&row.pytorch))
+            })
+    };
+    // Where the SDK starts none of them under this engine, that is another problem, and has its own words.
+    let Some(row) = newest(true).or_else(|| newest(false)) else { return NONE.to_owned() };
+    let python = row.python.last().map_or_else(String::new, |python| format!(" python=\"{python}\""));
+    match &row.transformers {
+        Some(transformers) => format!(
+            "image \"huggingface\" transformers=\"{transformers}\" pytorch=\"{}\"{python}",
+            row.pytorch
+        ),
+        None => format!("image \"pytorch\" version=\"{}\"{python}", row.pytorch),
+    }
+}
+
+/// The newest PyTorch container of the region for the instance type: what engine `worker` runs in.
+pub(super) fn worker(job: &Job, region: &Region) -> Option<Image> {
+    let listed = images::newest_pytorch_gpu(&region.name)?;
+    let instance = job.cluster.as_ref()?.instance.value()?;
+    let python = listed.python.last().map(String::as_str);
+    let query = ImageQuery {
+        framework: Framework::PyTorch,
+        pytorch: &listed.pytorch,
+        transformers: None,
+        python,
+        region: &region.name,
+        instance,
+        smdistributed: false,
+    };
+    let found = images::resolve(&query).ok()?;
+    Some(Image {
+        uri: found.uri,
+        family: "pytorch".to_owned(),
+        pytorch: Some(found.pytorch_full_version),
+        transformers: None,
+        python: found.python,
+        patch_window: found.patch_window,
+        toolkit: true,
+        sdk_v2: false,
+        origin: Origin::Catalogue {
+            row: format!(
+                "images {}:{}, the newest PyTorch {} container",
+                found.repository,
+                found.tag,
+                if found.tag.contains("-cpu-") { "CPU" } else { "GPU" }
+            ),
+            source: found.provenance.source,
+            date: found.provenance.date,
+        },
+    })
+}

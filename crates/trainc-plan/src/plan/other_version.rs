@@ -1,0 +1,127 @@
+//! A version that no container has: which one to write in its place, so that the job starts.
+
+use super::image::{T0330, sdk_v2_takes};
+use super::neuron_image::neuron_gap;
+use super::smp::is_smp_v2;
+use trainc_catalog::images::{self, Framework, ImageFamily, ImageProblem, ImageQuery, version_key};
+use trainc_catalog::{instances, support};
+use trainc_diag::Diagnostic;
+use trainc_diag::source::Span;
+use trainc_ir::{Engine, ImageAsk, Job};
+
+/// A container in which the job starts.
+struct Candidate {
+    transformers: Option<String>,
+    pytorch: String,
+    python: Option<String>,
+}
+
+impl Candidate {
+    /// The version that was asked for and not found.
+    fn version(&self) -> &str {
+        self.transformers.as_deref().unwrap_or(&self.pytorch)
+    }
+
+    /// What to write, with what else of `ask` has to change for it.
+    fn written(&self, ask: &ImageAsk) -> String {
+        let python =
+            self.python.as_ref().filter(|python| ask.python.value().is_none_or(|old| old != *python));
+        let python = python.map(|python| format!(" python=\"{python}\"")).unwrap_or_default();
+        match &self.transformers {
+            Some(version) if ask.pytorch.value().is_some_and(|old| *old == self.pytorch) => {
+                format!("transformers=\"{version}\"{python}")
+            }
+            Some(version) => format!("transformers=\"{version}\" pytorch=\"{}\"{python}", self.pytorch),
+            None => format!("version=\"{}\"{python}", self.pytorch),
+        }
+    }
+}
+
+/// The diagnostic; its help names only what the job's engine, instance type and region take.
+pub(super) fn unknown(
+    (job, ask): (&Job, &ImageAsk),
+    query: &ImageQuery,
+    span: Span,
+    (of, found, known): (&str, &str, &[String]),
+) -> Diagnostic {
+    let noun = if of == "pytorch" { "PyTorch" } else { of };
+    let diagnostic = Diagnostic::new(
+        &T0330,
+        span,
+        format!("there is no container with {noun} {}", if found.is_empty() { "`\"\"`" } else { found }),
+    )
+    .fact("known", known.to_vec());
+    let candidates = candidates(job, query, known);
+    let newest = candidates.iter().max_by_key(|one| (version_key(one.version()), version_key(&one.pytorch)));
+    let near = candidates.iter().filter(|one| minor(one.version()) == minor(found)).max_by_key(|one| {
+        (one.pytorch == query.pytorch, version_key(one.version()), version_key(&one.pytorch))
+    });
+    match (near, newest) {
+        (Some(near), Some(newest)) if near.version() != newest.version() => diagnostic.help(format!(
+            "write `{}`; the newest for this job is {}",
+            near.written(ask),
+            newest.version()
+        )),
+        (_, Some(newest)) => {
+            diagnostic.help(format!("write `{}`, the newest for this job", newest.written(ask)))
+        }
+        (_, None) => diagnostic,
+    }
+}
+
+/// The first two numbers.
+fn minor(version: &str) -> Vec<u32> {
+    version_key(version).into_iter().take(2).collect()
+}
+
+/// Those of the versions that have a container in which the job starts.
+fn candidates(job: &Job, query: &ImageQuery, known: &[String]) -> Vec<Candidate> {
+    let rows: Vec<(Option<String>, String)> = if query.framework == Framework::HuggingFace {
+        let rows = images::of(ImageFamily::HuggingFace);
+        rows.iter()
+            .filter(|row| row.transformers.as_ref().is_some_and(|version| known.contains(version)))
+            .map(|row| (row.transformers.clone(), row.pytorch.clone()))
+            .collect()
+    } else {
+        known.iter().map(|version| (None, version.clone())).collect()
+    };
+    rows.into_iter()
+        .filter_map(|(transformers, pytorch)| {
+            let query = ImageQuery { transformers: transformers.as_deref(), pytorch: &pytorch, ..*query };
+            let python = starting(job, &query)?.python;
+            Some(Candidate { transformers, pytorch, python })
+        })
+        .collect()
+}
+
+/// The container, if it starts the job: with the Python as written where it has that one, else with its newest.
+fn starting(job: &Job, query: &ImageQuery) -> Option<images::Image> {
+    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let framework = match (engine, query.framework) {
+        (Some(Engine::Smp), Framework::PyTorch) if is_smp_v2(query.pytorch) => Framework::SmpV2,
+        (_, framework) => framework,
+    };
+    let query = ImageQuery { framework, ..*query };
+    let found = match images::resolve(&query) {
+        Err(ImageProblem::UnknownPython { known, .. }) => {
+            images::resolve(&ImageQuery { python: known.last().map(String::as_str), ..query })
+        }
+        answer => answer,
+    };
+    let found = found.ok().filter(|found| !found.version_substituted)?;
+    let row = instances::get(query.instance);
+    let runs = match engine {
+        Some(Engine::Smddp) => row.is_none_or(|row| {
+            let has = |generation| support::library(generation, query.pytorch).is_some();
+            (row.smddp_v1 && has(support::Engine::SmddpV1)) || (row.smddp_v2 && has(support::Engine::SmddpV2))
+        }),
+        Some(Engine::Smp) if framework != Framework::SmpV2 => {
+            !is_smp_v2(query.pytorch)
+                && support::library(support::Engine::SmpV1, query.pytorch).is_some()
+                && row.is_none_or(|row| row.smp_v1)
+        }
+        _ => true,
+    };
+    let fits = runs && sdk_v2_takes(job, &query, &found.sdk) && neuron_gap(&found, query.instance).is_none();
+    fits.then_some(found)
+}

@@ -1,0 +1,51 @@
+//! `betas` of an optimizer: two numbers in one text.
+
+use super::pick::text;
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::{Field, Val};
+use trainc_syntax::ast::Node;
+
+declare_code!(T0221, "bad-betas", Error, "`betas` is not two numbers below 1");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0221];
+
+/// The two decay rates of the moments.
+pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
+    match text(node.prop("betas")) {
+        Field::Absent => Field::Absent,
+        Field::Bad => Field::Bad,
+        Field::Is(val) => {
+            if let Some(pair) = two_betas(&val.value) {
+                Field::Is(Val { value: pair, origin: val.origin })
+            } else {
+                let diagnostic = Diagnostic::new(
+                    &T0221,
+                    val.span_or(node.name.span),
+                    format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
+                );
+                // `(0.9, 0.95)` and `0.9;0.95` have the numbers, beside other marks.
+                let numbers = val.value.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+                let numbers: Vec<&str> = numbers.filter(|number| !number.is_empty()).collect();
+                let meant = numbers.join(",");
+                problems.push(match (numbers.as_slice(), two_betas(&meant)) {
+                    ([_, _], Some(_)) => diagnostic
+                        .help(format!("write `betas=\"{meant}\"`"))
+                        .fix(val.span_or(node.name.span), format!("\"{meant}\"")),
+                    ([first], _) if two_betas(&format!("{first},0")).is_some() => {
+                        diagnostic.help(format!("write the second too, as `betas=\"{first},0.999\"`"))
+                    }
+                    _ => diagnostic.help("write `betas=\"0.9,0.999\"`"),
+                });
+                Field::Bad
+            }
+        }
+    }
+}
+
+fn two_betas(written: &str) -> Option<(f64, f64)> {
+    let (a, b) = written.split_once(',')?;
+    let (a, b): (f64, f64) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
+    ((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b)).then_some((a, b))
+}

@@ -1,0 +1,189 @@
+//! Laying one set of nodes over another: same node and same name merge, later wins.
+
+use std::collections::BTreeMap;
+use trainc_diag::source::{Span, Spanned};
+use trainc_ir::Override;
+use trainc_syntax::ast::{Node, Twin};
+use trainc_syntax::spec::Repeat;
+
+/// Lays later nodes over earlier ones and notes what changed.
+pub(super) fn over(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides: &mut Vec<Override>) {
+    let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for (at, node) in base.iter().enumerate() {
+        index.entry(place(node)).or_insert(at);
+    }
+    for node in later {
+        let here = join(path, &node);
+        let place = place(&node);
+        if let Some(earlier) = index.get(&place).and_then(|at| base.get_mut(*at)) {
+            merge(earlier, node, &here, overrides);
+        } else {
+            index.insert(place, base.len());
+            base.push(node);
+        }
+    }
+}
+
+/// What two nodes have in common that are one: the name, and what tells several of that name apart. Properties of
+/// any name (environment) are one node, however many lines they take.
+fn place(node: &Node) -> (String, String) {
+    let key = match node.spec.map_or(Repeat::Once, |spec| spec.repeat) {
+        Repeat::Many | Repeat::Once => String::new(),
+        Repeat::ByFirst | Repeat::ByName => format!("{:?}", node.key()),
+    };
+    (node.name.value.clone(), key)
+}
+
+fn join(path: &str, node: &Node) -> String {
+    let name = match node.key() {
+        Some(key) => format!("{}.{key}", node.name.value),
+        None => node.name.value.clone(),
+    };
+    if path.is_empty() { name } else { format!("{path}.{name}") }
+}
+
+/// Drops what the earlier layers wrote that excludes what the later one writes, as `arn` when it says `create`.
+fn choose_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
+    let alternatives = earlier.spec.map_or(&[][..], |spec| spec.alternatives);
+    let chosen = |set: &[&str]| set.first().and_then(|leader| place_of(later, leader));
+    let leader = |set: &&'static [&'static str]| Some((*set.first()?, chosen(set)?));
+    let Some((chosen_name, by)) = alternatives.iter().find_map(leader) else { return };
+    let kept: Vec<&str> =
+        alternatives.iter().filter(|set| chosen(set).is_some()).flat_map(|set| set.iter().copied()).collect();
+    let all = alternatives.iter().flat_map(|set| set.iter().copied());
+    for name in all.filter(|name| !kept.contains(name)) {
+        let Some(from) = place_of(earlier, name) else { continue };
+        let replaced_by = Some(format!("{path}.{chosen_name}"));
+        overrides.push(Override { path: format!("{path}.{name}"), from, by, replaced_by });
+        earlier.props.retain(|(key, _)| key.value != name);
+        earlier.children.retain(|child| child.name.value != name);
+        if let Some(at) = argument(earlier, name) {
+            earlier.args.truncate(at);
+        }
+    }
+}
+
+/// Drops the properties that belong to the earlier layers' first argument, where the later one chooses another.
+fn choose_first_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
+    let names = earlier.spec.map_or(&[][..], |spec| spec.of_first);
+    let (Some(old), Some(new)) = (earlier.args.first(), later.args.first()) else { return };
+    if old.value == new.value {
+        return;
+    }
+    let by = new.span;
+    let replaced_by =
+        earlier.spec.and_then(|spec| spec.args.first()).map(|first| format!("{path}.{}", first.name));
+    earlier.props.retain(|(key, value)| {
+        let goes = names.contains(&key.value.as_str());
+        // One that is written anew is noted where it is laid over.
+        if goes && !later.props.iter().any(|(name, _)| name.value == key.value) {
+            let path = format!("{path}.{}", key.value);
+            overrides.push(Override { path, from: value.span, by, replaced_by: replaced_by.clone() });
+        }
+        !goes || later.props.iter().any(|(name, _)| name.value == key.value)
+    });
+}
+
+/// Where a node says the property, child or argument of that name.
+fn place_of(node: &Node, name: &str) -> Option<Span> {
+    let prop = node.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value.span);
+    let child = || node.children.iter().find(|child| child.name.value == name).map(|child| child.name.span);
+    let arg = || argument(node, name).and_then(|at| node.args.get(at)).map(|arg| arg.span);
+    prop.or_else(child).or_else(arg)
+}
+
+/// The position of the argument of that name.
+fn argument(node: &Node, name: &str) -> Option<usize> {
+    node.spec?.args.iter().position(|arg| arg.name == name)
+}
+
+/// What stands twice in either layer, as it would stand if it counted: later ones lie over it, it over earlier ones.
+fn twins(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
+    let (under, over) = (std::mem::take(&mut earlier.twins), std::mem::take(&mut later.twins));
+    let mut unsaid = Vec::new();
+    // It keeps its own place: what is said of it is said there.
+    let mut laid = |mut under: Node, over: Node, place: (Spanned<String>, Span)| {
+        merge(&mut under, over, "", &mut unsaid);
+        (under.name, under.span) = place;
+        Twin::Node(under)
+    };
+    let mut out: Vec<Twin> = Vec::new();
+    for twin in under {
+        match twin {
+            Twin::Node(twin) => {
+                let place = (twin.name.clone(), twin.span);
+                out.push(laid(twin, later.clone(), place));
+            }
+            Twin::Property(name, value) => {
+                if !later.props.iter().any(|(key, _)| key.value == name.value) {
+                    out.push(Twin::Property(name, value));
+                }
+            }
+        }
+    }
+    for twin in over {
+        out.push(match twin {
+            Twin::Node(twin) => {
+                let place = (twin.name.clone(), twin.span);
+                laid(earlier.clone(), twin, place)
+            }
+            property @ Twin::Property(..) => property,
+        });
+    }
+    out
+}
+
+fn merge(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut Vec<Override>) {
+    if !earlier.twins.is_empty() || !later.twins.is_empty() {
+        for twin in twins(earlier, &mut later) {
+            earlier.add_twin(twin);
+        }
+    }
+    choose_anew(earlier, &later, path, overrides);
+    choose_first_anew(earlier, &later, path, overrides);
+    earlier.also.push(later.span);
+    earlier.also.extend(later.also);
+    let mut note =
+        |path: String, from: Span, by: Span| overrides.push(Override { path, from, by, replaced_by: None });
+    let replaced = if later.args.is_empty() { None } else { Some(later.args) };
+    if let Some(args) = replaced {
+        let keyed = later.spec.is_some_and(|spec| spec.repeat == Repeat::ByFirst);
+        let skip = usize::from(keyed);
+        for (at, (old, new)) in earlier.args.iter().zip(&args).enumerate() {
+            if at >= skip && old.value != new.value {
+                note(path.to_owned(), old.span, new.span);
+            }
+        }
+        earlier.args = args;
+    }
+    for (key, value) in later.props {
+        match earlier.props.iter_mut().find(|(name, _)| name.value == key.value) {
+            Some((name, old)) => {
+                if old.value != value.value {
+                    note(format!("{path}.{}", key.value), old.span, value.span);
+                }
+                (*name, *old) = (key, value);
+            }
+            None => earlier.props.push((key, value)),
+        }
+    }
+    if earlier.spec.is_some_and(|spec| spec.free_children) {
+        // Raw members merge by name as well, whole.
+        for child in later.children {
+            match earlier.children.iter_mut().find(|old| old.name.value == child.name.value) {
+                Some(old) => {
+                    overrides.push(Override {
+                        path: format!("{path}.{}", child.name.value),
+                        from: old.name.span,
+                        by: child.name.span,
+                        replaced_by: None,
+                    });
+                    *old = child;
+                }
+                None => earlier.children.push(child),
+            }
+        }
+    } else {
+        over(&mut earlier.children, later.children, path, overrides);
+    }
+}

@@ -1,0 +1,183 @@
+//! `parallel`: the engine, its degrees and its own parameters.
+
+use super::nodes::{T0222, T0223};
+use super::pick::{first, pairs, scalar, switch, text, whole};
+use trainc_diag::text as words;
+use trainc_diag::{Diagnostic, Problems};
+use trainc_ir::{Engine, EngineOption, Field, Parallel, Scalar, Val};
+use trainc_syntax::ast::{Node, Value};
+use trainc_syntax::nodes::{ENGINE_NAMES, OPTIONS, engines_of};
+
+pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
+    let engine = engine(node, problems);
+    if let Some(engine) = engine.get() {
+        check_options(node, engine, problems);
+    }
+    let pipeline = node.child("pipeline-degree");
+    let offload = node.child("offload-activations");
+    let options = OPTIONS
+        .iter()
+        .filter_map(|row| {
+            let child = node.child(row.spec.name)?;
+            let value = match child.arg(0) {
+                // A switch that stands alone is on.
+                None => Field::Is(Val::written(Scalar::Bool(true), child.name.span)),
+                some => scalar(some),
+            };
+            Some(EngineOption { name: row.spec.name, span: child.name.span, value })
+        })
+        .collect();
+    Parallel {
+        span: super::nodes::blame(node),
+        engine,
+        launcher: text(node.prop("launcher")),
+        group: text(node.prop("group")),
+        strategy: text(first(node.child("strategy"))),
+        shard_degree: whole(first(node.child("shard-degree"))),
+        tensor_degree: whole(first(node.child("tensor-degree"))),
+        pipeline_degree: whole(first(pipeline)),
+        schedule: text(pipeline.and_then(|n| n.prop("schedule"))),
+        microbatches: whole(pipeline.and_then(|n| n.prop("microbatches"))),
+        active_microbatches: whole(pipeline.and_then(|n| n.prop("active-microbatches"))),
+        context_degree: whole(first(node.child("context-degree"))),
+        expert_degree: whole(first(node.child("expert-degree"))),
+        placement: text(first(node.child("placement"))),
+        offload_activations: switch(offload),
+        offload_horizon: whole(offload.and_then(|n| n.prop("horizon"))),
+        wrap: text(first(node.child("wrap"))),
+        prescaled_batch: switch(node.child("prescaled-batch")),
+        shard_optimizer_state: switch(node.child("shard-optimizer-state")),
+        processes: whole(first(node.child("processes"))),
+        options,
+        mpi_env: pairs(node.children_named("mpi-env")),
+        mpi_options: text(first(node.child("mpi-options"))),
+    }
+}
+
+/// Whether the engine runs the user's program in the user's image. One that does not exist goes by what was
+/// probably meant; where that cannot be told, nothing is missing.
+pub(super) fn needs_program(node: &Node) -> bool {
+    let Field::Is(written) = text(node.prop("engine")) else { return false };
+    let known = |name: &str| ENGINE_NAMES.contains(&name);
+    let meant = if known(&written.value) {
+        Some(written.value.as_str())
+    } else {
+        near_engine(&written.value)
+            .map(|(name, _)| name)
+            .or_else(|| words::nearest(&written.value, ENGINE_NAMES.iter().copied()))
+    };
+    meant.is_some_and(|name| name != Engine::Worker.name())
+}
+
+/// Whether the engine starts the script and no more.
+pub(super) fn is_plain(node: &Node) -> bool {
+    text(node.prop("engine")).value().is_some_and(|name| name == Engine::None.name())
+}
+
+fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
+    let written = match text(node.prop("engine")) {
+        Field::Is(val) => val,
+        Field::Absent => return Field::Absent,
+        Field::Bad => return Field::Bad,
+    };
+    if let Some((_, engine)) = Engine::ALL.iter().find(|(name, _)| *name == written.value) {
+        return Field::Is(Val { value: *engine, origin: written.origin });
+    }
+    let span = written.span_or(node.name.span);
+    let known = words::ticked(ENGINE_NAMES, "or");
+    let mut diagnostic = Diagnostic::new(
+        &T0223,
+        span,
+        format!("there is no engine `{}`; the engines are {known}", written.value),
+    );
+    if let Some((wanted, why)) = near_engine(&written.value) {
+        diagnostic = diagnostic.help(format!("write `engine=\"{wanted}\"`{why}"));
+    } else if let Some(near) = words::nearest(&written.value, ENGINE_NAMES.iter().copied()) {
+        diagnostic =
+            diagnostic.help(format!("did you mean `engine=\"{near}\"`?")).fix(span, format!("\"{near}\""));
+    }
+    problems.push(diagnostic.note(
+        "the SageMaker SDK ignores a strategy that it does not know and runs one plain process on each host",
+    ));
+    Field::Bad
+}
+
+fn near_engine(written: &str) -> Option<(&'static str, &'static str)> {
+    Some(match written {
+        "deepspeed" | "zero" | "zero3" => {
+            ("fsdp", ": full sharding is ZeRO-3; `strategy \"shard-grad-op\"` is ZeRO-2")
+        }
+        "torchrun" | "torch_distributed" | "torch-distributed" => ("ddp", " with `launcher=\"torchrun\"`"),
+        "pytorchddp" => ("ddp", " with `launcher=\"pytorchddp\"`"),
+        "mpi" | "horovod" => ("ddp", " with `launcher=\"mpi\"`"),
+        "smdistributed" | "modelparallel" | "smp-v1" | "smp-v2" | "mics" => {
+            ("smp", "; the image's version decides v1 or v2")
+        }
+        "dataparallel" | "smdataparallel" => ("smddp", ""),
+        "hsdp" | "fsdp2" => ("fsdp", " with `strategy \"hybrid-shard\"`"),
+        "device_map" | "auto" => ("device-map", ""),
+        _ => return None,
+    })
+}
+
+/// Words that FSDP's `prefetch` takes: PyTorch's `BackwardPrefetch`, and none of it.
+const PREFETCH: [&str; 3] = ["backward-pre", "backward-post", "none"];
+
+/// `prefetch` is a word to FSDP and a number of units to the worker.
+fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
+    let Some(value) = node.child("prefetch").and_then(|child| child.arg(0)) else { return };
+    let Field::Is(written) = scalar(Some(value)) else { return };
+    let (takes, help) = match (engine, &written.value) {
+        (Engine::Fsdp, Scalar::Text(what)) if PREFETCH.contains(&what.as_str()) => return,
+        (Engine::Worker, Scalar::Int(_)) => return,
+        (Engine::Fsdp, _) => {
+            (words::ticked(&PREFETCH, "or"), "write `prefetch \"backward-pre\"`, PyTorch's own default")
+        }
+        (Engine::Worker, _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
+        _ => return,
+    };
+    let span = written.span_or(node.name.span);
+    let found = match &written.value {
+        Scalar::Text(text) => format!("`{text}`"),
+        other => other.type_word().to_owned(),
+    };
+    let message = format!("`prefetch` of engine `{}` is {takes}, not {found}", engine.name());
+    problems.push(Diagnostic::new(&T0222, span, message).help(help));
+}
+
+fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
+    check_prefetch(node, engine, problems);
+    for child in &node.children {
+        let name = child.name.value.as_str();
+        let Some(takers) = child.spec.and_then(engines_of) else { continue };
+        if !takers.contains(&engine.name()) {
+            let mut diagnostic = Diagnostic::new(
+                &T0222,
+                child.name.span,
+                format!(
+                    "engine `{}` has no `{name}`; it belongs to {}",
+                    engine.name(),
+                    words::ticked(takers, "and")
+                ),
+            );
+            if let Some(engine_span) = node.prop("engine").map(|value| value.span) {
+                diagnostic = diagnostic.label(engine_span, "the engine");
+            }
+            problems
+                .push(diagnostic.help(format!("remove `{name}`, or choose {}", words::ticked(takers, "or"))));
+        }
+    }
+    if engine != Engine::Ddp
+        && let Some((key, value)) =
+            node.props.iter().find(|(key, value)| key.value == "launcher" && value.value != Value::Bad)
+    {
+        problems.push(
+            Diagnostic::new(
+                &T0222,
+                key.span.to(value.span),
+                format!("engine `{}` has no `launcher`; it belongs to `ddp`", engine.name()),
+            )
+            .help("remove `launcher`"),
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! What a layer that could not be had may have said: unknown, so nothing is reported as missing.
+//!
+//! Every node that a job must have, and every value of the nodes that are there, stands as
+//! [`Value::Bad`](trainc_syntax::ast::Value::Bad) where nobody wrote it. Later stages stay silent about those and
+//! go on with the rest.
+
+use trainc_diag::source::{Span, Spanned};
+use trainc_syntax::ast::{Node, Value};
+use trainc_syntax::nodes::JOB;
+use trainc_syntax::spec::{NodeSpec, Ty};
+
+/// Nodes without which a stage has something to say.
+const NODES: [&str; 9] =
+    ["region", "model", "cluster", "parallel", "train", "program", "image", "output", "role"];
+
+/// Children of `train` without which a stage has something to say.
+const TRAIN: [&str; 6] =
+    ["precision", "sequence-length", "micro-batch", "accumulation", "global-batch", "optimizer"];
+
+/// Properties without one of which a stage has something to say.
+const ONE_OF: [(&str, &[&str]); 4] = [
+    ("program", &["source", "git", "s3"]),
+    ("role", &["arn", "create"]),
+    ("image", &["python", "uri"]),
+    ("image", &["version", "transformers", "pytorch", "uri"]),
+];
+
+/// Fills in what is not there.
+pub(super) fn fill(job: &mut Node) {
+    let at = job.name.span;
+    for child in &mut job.children {
+        values(child, at);
+    }
+    for name in NODES {
+        add(job, &JOB, name, at);
+    }
+    for (name, either) in ONE_OF {
+        if let Some(node) = child_mut(job, name)
+            && !node.props.iter().any(|(name, _)| either.contains(&name.value.as_str()))
+            && let Some(first) = either.first()
+        {
+            node.props.push((Spanned::new((*first).to_owned(), at), Spanned::new(Value::Bad, at)));
+        }
+    }
+    // A job whose interruptions nobody provides for: the checkpoint may stand in the layer.
+    if child_mut(job, "cluster")
+        .is_some_and(|cluster| cluster.children.iter().any(|child| child.name.value == "spot"))
+    {
+        add(job, &JOB, "checkpoint", at);
+    }
+    if let Some(parallel) = child_mut(job, "parallel")
+        && let Some(spec) = parallel.spec
+        && parallel.props.iter().any(|(_, value)| value.value == Value::Text("fsdp".to_owned()))
+    {
+        add(parallel, spec, "wrap", at);
+    }
+    if let Some(train) = child_mut(job, "train")
+        && let Some(spec) = train.spec
+    {
+        for name in TRAIN {
+            add(train, spec, name, at);
+        }
+        let length: Vec<&str> = train.children.iter().map(|child| child.name.value.as_str()).collect();
+        if length.contains(&"epochs") {
+            add(train, spec, "dataset", at);
+        } else if !length.contains(&"steps") && !length.contains(&"tokens") {
+            add(train, spec, "steps", at);
+        }
+    }
+}
+
+fn child_mut<'a>(parent: &'a mut Node, name: &str) -> Option<&'a mut Node> {
+    parent.children.iter_mut().find(|child| child.name.value == name)
+}
+
+fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
+    let Some(spec) = table.child(name) else { return };
+    if parent.children.iter().any(|child| child.name.value == name) {
+        return;
+    }
+    let mut node = Node {
+        spec: Some(spec),
+        name: Spanned::new(name.to_owned(), at),
+        span: at,
+        also: Vec::new(),
+        twins: Vec::new(),
+        args: Vec::new(),
+        props: Vec::new(),
+        children: Vec::new(),
+    };
+    values(&mut node, at);
+    if matches!(name, "optimizer" | "dataset" | "checkpoint") {
+        for prop in spec.props.iter().filter(|prop| !prop.required) {
+            node.props.push((Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)));
+        }
+    }
+    parent.children.push(node);
+}
+
+/// The values that a node must have, and its first argument: a switch that stands alone is on.
+fn values(node: &mut Node, at: Span) {
+    let Some(spec) = node.spec else { return };
+    let has_config = node.props.iter().any(|(name, _)| name.value == "config" || name.value == "uri");
+    let is_group = node.children.iter().any(|child| child.name.value == "group");
+    let first = spec.args.iter().filter(|arg| arg.required || !matches!(arg.ty, Ty::Bool)).count();
+    while node.args.len() < first && !has_config && !is_group {
+        node.args.push(Spanned::new(Value::Bad, at));
+    }
+    for prop in spec.props.iter().filter(|prop| prop.required) {
+        if !node.props.iter().any(|(name, _)| name.value == prop.name) {
+            node.props.push((Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)));
+        }
+    }
+    for child in &mut node.children {
+        if child.name.value != "allow" {
+            values(child, at);
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! `--set path.to.node=value`: one value from the command line, as a layer of its own.
+
+use kdl::{KdlDocument, KdlValue};
+use trainc_diag::declare_code;
+use trainc_diag::source::{SourceMap, Span, Spanned};
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_syntax::ast::{Node, Value};
+use trainc_syntax::meant::other_property;
+use trainc_syntax::nodes::JOB;
+use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
+use trainc_syntax::value::typed;
+
+declare_code!(T0210, "set-syntax", Error, "a `--set` that is not `path=value`");
+declare_code!(T0211, "set-unknown-path", Error, "a `--set` that names nothing in the language");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0210, &T0211];
+
+/// The nodes that a `--set` stands for; problems point into its own text, or to the place given.
+pub(super) fn nodes(
+    written: &str,
+    place: Option<Span>,
+    existing: &[Node],
+    sources: &mut SourceMap,
+    problems: &mut Problems,
+) -> Option<Vec<Node>> {
+    let whole = place
+        .unwrap_or_else(|| Span::new(sources.add(format!("<--set {written}>"), written), 0, written.len()));
+    let inside = |start: usize, end: usize| place.unwrap_or(Span::new(whole.source, start, end));
+    let Some((path, value)) = end_of_path(written).and_then(|at| written.split_at_checked(at)) else {
+        problems.push(
+            Diagnostic::new(&T0210, whole, format!("`{written}` is not `path=value`"))
+                .help("write `--set cluster.nodes=4` or `--set channel.train.s3=s3://…`"),
+        );
+        return None;
+    };
+    let value = value.get(1..).unwrap_or_default();
+    let value_span = inside(path.len() + 1, written.len());
+    let steps: Vec<Spanned<&str>> = segments(path)
+        .map(|(at, step)| {
+            // The quotes are part of the place, not of the name.
+            Spanned::new(unquoted(step), inside(at, at + step.len()))
+        })
+        .collect();
+    let path = Path { whole, value, value_span };
+    match path.build("", &JOB, &steps, existing) {
+        Ok(node) => Some(vec![node]),
+        Err(diagnostic) => {
+            problems.push(*diagnostic);
+            None
+        }
+    }
+}
+
+/// What is wrong with a path as `--set` takes it, that stands in a manifest; what is put there is not judged.
+pub(super) fn nowhere(path: &str, span: Span, existing: &[Node]) -> Option<Diagnostic> {
+    let steps: Vec<Spanned<&str>> =
+        segments(path).map(|(_, step)| Spanned::new(unquoted(step), span)).collect();
+    let path = Path { whole: span, value: "", value_span: span };
+    let fault = path.build("", &JOB, &steps, existing).err()?;
+    (fault.code.id == T0211.id).then_some(*fault)
+}
+
+/// The steps of a path as written, each with its place. A step in quotes may have dots and `=` inside, as the name of
+/// a hyperparameter has: `program.hyperparameter."train.save_interval"`.
+fn segments(path: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut rest = Some((0, path));
+    std::iter::from_fn(move || {
+        let (at, text) = rest.take()?;
+        let end = end_of_step(text, '.');
+        rest = text.get(end + 1..).map(|after| (at + end + 1, after));
+        Some((at, text.get(..end).unwrap_or(text)))
+    })
+}
+
+/// Bytes of the first step of a text, up to a mark outside of quotes or the text's end.
+fn end_of_step(text: &str, mark: char) -> usize {
+    let quoted = text.strip_prefix('"').and_then(|inside| inside.find('"')).map_or(0, |at| at + 2);
+    // What goes on behind the closing quote was no step in quotes.
+    let closed = text.get(quoted..).filter(|after| after.is_empty() || after.starts_with(['.', '=']));
+    let from = if closed.is_some() { quoted } else { 0 };
+    text.get(from..).and_then(|after| after.find(mark)).map_or(text.len(), |at| from + at)
+}
+
+/// Where the `=` between path and value stands.
+fn end_of_path(written: &str) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let text = written.get(at..)?;
+        let step = end_of_step(text, '.');
+        let equals = end_of_step(text, '=');
+        if equals <= step {
+            return (equals < text.len()).then_some(at + equals);
+        }
+        at += step + 1;
+    }
+}
+
+/// A step without the quotes around it.
+fn unquoted(step: &str) -> &str {
+    step.strip_prefix('"').and_then(|inside| inside.strip_suffix('"')).unwrap_or(step)
+}
+
+struct Path<'a> {
+    whole: Span,
+    value: &'a str,
+    value_span: Span,
+}
+
+/// A step and those behind it.
+type Split<'s, 'p> = (&'s Spanned<&'p str>, &'s [Spanned<&'p str>]);
+
+/// The step that tells one node of a kind from the others, and the steps behind it.
+fn key<'s, 'p>(
+    parents: &str,
+    spec: &NodeSpec,
+    first: &Spanned<&str>,
+    rest: &'s [Spanned<&'p str>],
+) -> Result<Split<'s, 'p>, Box<Diagnostic>> {
+    let nameless = |form: &str| {
+        Box::new(
+            Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
+                .help(format!("write `--set {parents}{}.NAME{form}=…`", spec.name)),
+        )
+    };
+    let (key, after) =
+        rest.split_first().ok_or_else(|| nameless(if spec.arg(1).is_some() { "" } else { ".…" }))?;
+    let is_part = spec.prop(key.value).is_some() || spec.child(key.value).is_some();
+    if after.is_empty() && is_part && spec.arg(1).is_none() {
+        return Err(nameless(&format!(".{}", key.value)));
+    }
+    Ok((key, after))
+}
+
+impl Path<'_> {
+    /// `parents`: the steps before, each with its dot.
+    fn build(
+        &self,
+        parents: &str,
+        parent: &NodeSpec,
+        steps: &[Spanned<&str>],
+        existing: &[Node],
+    ) -> Result<Node, Box<Diagnostic>> {
+        let Some((first, rest)) = steps.split_first() else {
+            return Err(Box::new(Diagnostic::new(&T0211, self.whole, "the path ends too early")));
+        };
+        let Some(spec) = parent.child(first.value) else {
+            return Err(Box::new(if parents.is_empty() && first.value == JOB.name {
+                from_the_job(first, rest)
+            } else {
+                unknown(first, parents, parent)
+            }));
+        };
+        let mut node = Node {
+            spec: Some(spec),
+            name: Spanned::new(first.value.to_owned(), first.span),
+            span: self.whole,
+            also: Vec::new(),
+            twins: Vec::new(),
+            args: Vec::new(),
+            props: Vec::new(),
+            children: Vec::new(),
+        };
+        if is_no_more_than_its_value(spec) {
+            // One more of its kind: there is nothing by which an earlier one could be meant.
+            if let Some(below) = rest.first() {
+                return Err(Box::new(
+                    Diagnostic::new(
+                        &T0211,
+                        below.span,
+                        format!("`{}` is no more than its value, and has nothing below it", spec.name),
+                    )
+                    .help(format!("write `--set {parents}{}=…`: it adds one", spec.name)),
+                ));
+            }
+            self.put(&mut node, parents, spec, &[], &[])?;
+            return Ok(node);
+        }
+        let mut rest = rest;
+        let mut twin = existing.iter().find(|node| node.name.value == first.value);
+        if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
+            let (key, after) = key(parents, spec, first, rest)?;
+            let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
+            if spec.repeat == Repeat::ByFirst {
+                node.args.push(name);
+            } else {
+                node.props.push((Spanned::new("name".to_owned(), key.span), name));
+            }
+            let of_kind = || existing.iter().filter(|node| node.name.value == first.value);
+            twin = of_kind().find(|node| node.key() == Some(key.value));
+            // A block of another name may be meant; of a name that is nearly there it surely is not. What is no more
+            // than a name and a value, as a hyperparameter, often differs from its neighbour by a letter.
+            if twin.is_none()
+                && spec.arg(1).is_none()
+                && let Some(near) = text::nearest(key.value, of_kind().filter_map(Node::key))
+            {
+                return Err(Box::new(
+                    Diagnostic::new(
+                        &T0211,
+                        key.span,
+                        format!("there is no `{} \"{}\"`", spec.name, key.value),
+                    )
+                    .help(format!("did you mean `{parents}{}.{near}`?", spec.name)),
+                ));
+            }
+            rest = after;
+        }
+        let below = twin.map_or(&[][..], |node| node.children.as_slice());
+        let parents = match node.key() {
+            Some(key) => format!("{parents}{}.{key}.", spec.name),
+            None => format!("{parents}{}.", spec.name),
+        };
+        self.put(&mut node, &parents, spec, rest, below)?;
+        Ok(node)
+    }
+
+    /// Puts the value where the rest of the path leads: the node's own value, a property, or something below.
+    fn put(
+        &self,
+        node: &mut Node,
+        parents: &str,
+        spec: &'static NodeSpec,
+        rest: &[Spanned<&str>],
+        below: &[Node],
+    ) -> Result<(), Box<Diagnostic>> {
+        // A plan calls an argument by its name, as `image.family`: so may who copies it from there.
+        let is_own = |last: &Spanned<&str>| {
+            spec.arg(node.args.len()).is_some_and(|arg| arg.name == last.value)
+                && spec.prop(last.value).is_none()
+                && spec.child(last.value).is_none()
+        };
+        let rest = match rest {
+            [last] if is_own(last) => &[],
+            rest => rest,
+        };
+        match rest {
+            [] => {
+                // The node's own value: its first argument that is not its name.
+                let Some(arg) = spec.arg(node.args.len()) else {
+                    let known = known(spec);
+                    let typed = format!("{parents}{}", known.first().copied().unwrap_or("…"));
+                    return Err(Box::new(
+                        Diagnostic::new(
+                            &T0211,
+                            node.name.span,
+                            format!("`{}` has no value of its own", spec.name),
+                        )
+                        .help(format!("say which value, as `--set {typed}=…`"))
+                        .note(format!("it has: {}", known.join(", "))),
+                    ));
+                };
+                let value = self.value(arg.ty, spec.name)?;
+                node.args.push(value);
+            }
+            [last]
+                if spec.prop(last.value).is_some()
+                    || (spec.free_props.is_some() && spec.child(last.value).is_none()) =>
+            {
+                let ty =
+                    spec.prop(last.value).map_or(spec.free_props, |prop| Some(prop.ty)).unwrap_or(Ty::Text);
+                let value = self.value(ty, last.value)?;
+                node.props.push((Spanned::new(last.value.to_owned(), last.span), value));
+            }
+            deeper => {
+                node.children.push(self.build(parents, spec, deeper, below)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The value by the type of its place: as KDL if it reads so, else as text.
+    fn value(&self, ty: Ty, of: &str) -> Result<Spanned<Value>, Box<Diagnostic>> {
+        let verbatim = KdlValue::String(self.value.to_owned());
+        let parsed = single(self.value);
+        let candidates = [
+            parsed.as_ref(),
+            word(self.value).as_ref().filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_))).cloned().as_ref(),
+            Some(&verbatim),
+        ]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect::<Vec<_>>();
+        let mut first_fault = None;
+        for candidate in &candidates {
+            match typed(candidate, ty) {
+                Ok(value) => return Ok(Spanned::new(value, self.value_span)),
+                Err(fault) => first_fault = first_fault.or(Some(fault)),
+            }
+        }
+        Err(Box::new(first_fault.map_or_else(
+            || Diagnostic::new(&T0210, self.value_span, "the value cannot be read"),
+            |fault| {
+                let shown = if self.value.is_empty() { "nothing" } else { self.value };
+                fault.diagnostic(ty, shown, self.value_span, &format!("`{of}`"))
+            },
+        )))
+    }
+}
+
+fn single(value: &str) -> Option<KdlValue> {
+    // What KDL reads as a comment is part of the text here: `s3://bucket/`.
+    let is_comment = ["//", "/*", "/-"].iter().any(|mark| value.contains(mark));
+    if is_comment || value.is_empty() || value.contains(['\n', ';', '{', '}']) {
+        return None;
+    }
+    let document: KdlDocument = KdlDocument::parse(&format!("x {value}")).ok()?;
+    match document.nodes() {
+        [node] => match node.entries() {
+            [entry] if entry.name().is_none() && node.children().is_none() => Some(entry.value().clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn word(value: &str) -> Option<KdlValue> {
+    match value {
+        "true" => Some(KdlValue::Bool(true)),
+        "false" => Some(KdlValue::Bool(false)),
+        _ => None,
+    }
+}
+
+fn known(spec: &NodeSpec) -> Vec<&'static str> {
+    spec.props.iter().map(|prop| prop.name).chain(spec.children.iter().map(|child| child.name)).collect()
+}
+
+/// Whether a node of which there may be several is told from the others by its value, and has nothing else.
+fn is_no_more_than_its_value(spec: &NodeSpec) -> bool {
+    spec.repeat == Repeat::ByFirst
+        && spec.arg(1).is_none()
+        && known(spec).is_empty()
+        && spec.free_props.is_none()
+}
+
+fn unknown(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic {
+    if parent.prop(step.value).is_some() {
+        return Diagnostic::new(
+            &T0211,
+            step.span,
+            format!("`{}` of `{}` is a value, and has nothing below it", step.value, parent.name),
+        )
+        .help(format!("write `--set {parents}{}=…`", step.value));
+    }
+    let place = if parent.name == "job" { "a job".to_owned() } else { format!("`{}`", parent.name) };
+    if parent.free_children {
+        let message = format!("`--set` does not reach the members of `{}`", parent.name);
+        return Diagnostic::new(&T0211, step.span, message)
+            .help(format!("write `{} {{ {} … }}` in the manifest", parent.name, step.value))
+            .note("they have no types by which the value could be read");
+    }
+    let known = known(parent);
+    let diagnostic = Diagnostic::new(&T0211, step.span, format!("{place} has no `{}`", step.value));
+    if let Some(near) = text::nearest(step.value, known.iter().copied()) {
+        return diagnostic.help(format!("did you mean `{near}`?"));
+    }
+    // What belongs deeper, as `train.lr` does, or elsewhere.
+    let mut deeper = Vec::new();
+    below(parents, parent, step.value, &mut deeper);
+    if deeper.is_empty() {
+        below("", &JOB, step.value, &mut deeper);
+    }
+    // What has no name of its own on its way is likelier meant: `nodes` of the cluster, not those of its groups.
+    if deeper.iter().any(|path| !path.contains("NAME.")) {
+        deeper.retain(|path| !path.contains("NAME."));
+    }
+    match deeper.as_slice() {
+        [only] => diagnostic.help(format!("did you mean `{only}`?")),
+        _ if known.is_empty() => diagnostic,
+        _ => diagnostic.note(format!("known here: {}", known.join(", "))),
+    }
+}
+
+/// A path that begins with `job`, below which all paths are.
+fn from_the_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagnostic {
+    let steps: Vec<&str> = rest.iter().map(|step| step.value).collect();
+    let (message, help) = if matches!(steps.as_slice(), [] | ["name"]) {
+        ("a job's name is not set, it stands in the file", "--set cluster.nodes=4".to_owned())
+    } else {
+        ("a path does not name the job", format!("--set {}=…", steps.join(".")))
+    };
+    Diagnostic::new(&T0211, first.span, message)
+        .help(format!("a path begins with a node of the job, as `{help}`"))
+}
+
+/// The paths of everything of a name in a node, ours for another tool's: `parents` leads to the node, with its dot.
+fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
+    let name = other_property(name).unwrap_or(name);
+    let found = spec.prop(name).is_some() || spec.child(name).is_some();
+    if found {
+        out.push(format!("{parents}{name}"));
+    }
+    for child in spec.children.iter().filter(|child| child.name != name) {
+        let key = if matches!(child.repeat, Repeat::ByFirst | Repeat::ByName) { "NAME." } else { "" };
+        below(&format!("{parents}{}.{key}", child.name), child, name, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(written: &str) -> Diagnostic {
+        let mut problems = Problems::default();
+        assert_eq!(nodes(written, None, &[], &mut SourceMap::default(), &mut problems), None, "{written}");
+        problems.iter().next().unwrap().clone()
+    }
+
+    #[test]
+    fn a_step_in_quotes_may_have_dots() {
+        let steps = |path: &'static str| segments(path).collect::<Vec<_>>();
+        assert_eq!(steps("a.bc.d"), [(0, "a"), (2, "bc"), (5, "d")]);
+        assert_eq!(steps("a.\"b.c\".d"), [(0, "a"), (2, "\"b.c\""), (8, "d")]);
+        // No closing quote, or text behind it: the quotes are nothing special.
+        assert_eq!(steps("a.\"b.c"), [(0, "a"), (2, "\"b"), (5, "c")]);
+        assert_eq!(steps("\"a.b\"c.d"), [(0, "\"a"), (3, "b\"c"), (7, "d")]);
+        assert_eq!(steps(""), [(0, "")]);
+        assert_eq!(end_of_path("a.\"b=c\".d=e=f"), Some(9));
+        assert_eq!(end_of_path("a=\"x.y\""), Some(1));
+        assert_eq!(end_of_path("a.b"), None);
+        assert_eq!(end_of_path("=b"), Some(0));
+
+        let mut problems = Problems::default();
+        let written = "program.hyperparameter.\"train.save_interval\"=5";
+        let made = nodes(written, None, &[], &mut SourceMap::default(), &mut problems).unwrap();
+        let [program] = made.as_slice() else { panic!("one node") };
+        let [hyperparameter] = program.children.as_slice() else { panic!("one child") };
+        assert_eq!(hyperparameter.key(), Some("train.save_interval"));
+        assert_eq!(hyperparameter.args.get(1).map(|arg| &arg.value), Some(&Value::Int(5)));
+        assert!(problems.iter().next().is_none());
+    }
+
+    #[test]
+    fn what_is_only_a_value_is_added() {
+        let mut problems = Problems::default();
+        let made = nodes("role.read=s3://bucket-1/x/", None, &[], &mut SourceMap::default(), &mut problems);
+        let [role] = made.as_deref().unwrap() else { panic!("one node") };
+        let [read] = role.children.as_slice() else { panic!("one child") };
+        assert_eq!(read.first_text(), Some("s3://bucket-1/x/"));
+        assert!(problems.iter().next().is_none());
+    }
+
+    #[test]
+    fn help_has_the_whole_path() {
+        for (written, help) in [
+            ("program.hyperparameter=1", "write `--set program.hyperparameter.NAME=…`"),
+            ("sweep.vary=1", "write `--set sweep.vary.NAME=…`"),
+            ("channel.s3=s3://bucket/", "write `--set channel.NAME.s3=…`"),
+            ("channel.train=s3://bucket/", "say which value, as `--set channel.train.s3=…`"),
+            ("train.lr=1e-4", "did you mean `train.optimizer.lr`?"),
+            ("train.learning-rate=1e-4", "did you mean `train.optimizer.lr`?"),
+            ("train.max-run=1d", "did you mean `cluster.max-run`?"),
+            ("nodes=4", "did you mean `cluster.nodes`?"),
+            ("job=x", "a path begins with a node of the job, as `--set cluster.nodes=4`"),
+            ("job.train.steps=4", "a path begins with a node of the job, as `--set train.steps=…`"),
+            ("micro-batch=2", "did you mean `train.micro-batch`?"),
+            ("request.RetryStrategy=1", "write `request { RetryStrategy … }` in the manifest"),
+            ("role.read.s3=s3://bucket/", "write `--set role.read=…`: it adds one"),
+            ("role.create.read=s3://bucket/", "write `--set role.create=…`"),
+        ] {
+            assert_eq!(refused(written).help.as_deref(), Some(help), "{written}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What is billed of a job: instances, their volumes, the file systems that it makes.
+
+use super::prediction::CostParts;
+use trainc_catalog::instances;
+use trainc_catalog::prices::HOURS_PER_MONTH;
+use trainc_ir::size::GIB;
+use trainc_ir::{Plan, Price};
+
+/// Seconds of an hour.
+const HOUR: f64 = 3_600.0;
+
+/// What is billed. A price that is not known is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Bills {
+    /// US dollars of an instance for an hour: of those on which the ranks run.
+    pub(super) instance: Option<f64>,
+    /// The same at most: of spot instances the price on demand, which they never exceed.
+    pub(super) instance_at_most: Option<f64>,
+    /// US dollars of the instance groups on which no rank runs, for an hour; zero where there are none.
+    pub(super) beside: Option<f64>,
+    /// US dollars of the volumes of those groups for a month.
+    pub(super) volumes_beside: Option<f64>,
+    /// GiB of a node's volume, and US dollars of one for a month.
+    pub(super) volume: Option<(f64, f64)>,
+    /// US dollars for a month of each file system that the job makes.
+    pub(super) file_systems: Vec<Option<f64>>,
+}
+
+impl Bills {
+    pub(super) fn of(plan: &Plan, price: Option<&Price>, volume_is_free: bool) -> Self {
+        if !plan.deployable {
+            return Self::default();
+        }
+        let cluster = plan.job.cluster.as_ref();
+        // What spot instances cost is not known beforehand, unless the user gave a discount.
+        let spot = cluster.is_some_and(|cluster| cluster.spot.is_some());
+        let hourly = |price: Option<&Price>| {
+            price.filter(|price| !spot || price.is_given()).map(|price| price.usd_per_hour)
+        };
+        let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
+        let volume = bytes
+            .zip(plan.volume_price.as_ref())
+            .map(|(bytes, price)| (bytes as f64 / GIB as f64, price.usd_per_gb_month));
+        let others = idle_groups(plan);
+        let with_volume = others.iter().filter(|other| !other.volume_is_free);
+        let volumes: f64 = with_volume.map(|other| other.nodes).sum();
+        Self {
+            instance: hourly(price),
+            instance_at_most: price.filter(|_| others.is_empty()).map(|price| price.usd_per_hour),
+            beside: others.iter().map(|other| Some(other.nodes * hourly(other.price)?)).sum(),
+            volume: if volume_is_free { Some((0.0, 0.0)) } else { volume },
+            volumes_beside: if volumes > 0.0 {
+                volume.map(|(gib, usd)| volumes * gib * usd)
+            } else {
+                Some(0.0)
+            },
+            file_systems: plan
+                .made_file_systems()
+                .map(|(storage, price)| Some(price?.usd_per_month(storage.capacity_bytes.get()?)))
+                .collect(),
+        }
+    }
+
+    /// US dollars of so many nodes for so many seconds, and of the groups beside them.
+    pub(super) fn cost(&self, nodes: f64, seconds: f64) -> CostParts {
+        let hours = seconds / HOUR;
+        let volumes = self.volume.zip(self.volumes_beside);
+        let a_while = |usd_per_month: f64| a_while(usd_per_month, seconds);
+        CostParts {
+            instances: self.instance.zip(self.beside).map(|(usd, beside)| (usd * nodes + beside) * hours),
+            volumes: volumes
+                .map(|((gib, usd), beside)| (gib * nodes * usd + beside) * hours / HOURS_PER_MONTH),
+            file_systems: self.file_systems.iter().copied().sum::<Option<f64>>().map(a_while),
+            least_file_systems: a_while(self.file_systems.iter().flatten().sum()),
+        }
+    }
+}
+
+/// US dollars of what costs so many a month, for so many seconds.
+pub fn a_while(usd_per_month: f64, seconds: f64) -> f64 {
+    // A sum of nothing is -0.0.
+    (usd_per_month + 0.0) * (seconds / HOUR) / HOURS_PER_MONTH
+}
+
+/// An instance group on which no rank runs.
+struct IdleGroup<'a> {
+    nodes: f64,
+    price: Option<&'a Price>,
+    volume_is_free: bool,
+}
+
+/// The groups of a heterogeneous cluster beside the one on which the ranks run.
+fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
+    let ranks = plan.job.rank_group().map(|group| group.span);
+    let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
+    groups
+        .filter(|(group, _)| Some(group.span) != ranks)
+        .map(|(group, price)| IdleGroup {
+            nodes: group.nodes.get().unwrap_or(0) as f64,
+            price: price.as_ref(),
+            volume_is_free: group
+                .instance
+                .value()
+                .and_then(|name| instances::get(name))
+                .is_some_and(|row| row.ebs_volume_ignored),
+        })
+        .collect()
+}
+
+/// The names of the file systems that the job makes and of which no price is known: no figure counts them.
+pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
+    plan.made_file_systems()
+        .filter(|(storage, price)| {
+            price.is_none() && storage.capacity_bytes.get().is_some() && storage.deployment.value().is_some()
+        })
+        .filter_map(|(storage, _)| storage.name.value().map(String::as_str))
+        .collect()
+}
+
+/// What a job costs if all of it is there for so many seconds, at the price on demand, which spot instances never exceed:
+/// its instances, their volumes, the file systems that it makes.
+pub fn at_most(plan: &Plan, seconds: f64) -> CostParts {
+    let free = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
+    let nodes = match plan.job.rank_group() {
+        Some(group) => group.nodes.get(),
+        None => plan.job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()),
+    };
+    let parts = Bills::of(plan, plan.rank_price(), free).cost(nodes.unwrap_or(0) as f64, seconds);
+    CostParts { instances: plan.usd_per_hour().map(|usd| usd * seconds / HOUR), ..parts }
+}
+
+impl CostParts {
+    /// Their sum. A file system may cost as much as the instances: without its price there is none. What the volumes
+    /// cost is a fraction of a percent of that, less than the prediction is sure of.
+    pub fn usd(&self) -> Option<f64> {
+        self.file_systems.and(self.least_usd())
+    }
+
+    /// What is known of it; without the instances the rest says nothing.
+    pub fn least_usd(&self) -> Option<f64> {
+        Some(self.instances? + self.volumes.unwrap_or(0.0) + self.least_file_systems)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, beside groups of 12 dollars and 40 a month.
+    #[test]
+    fn groups_without_ranks_are_billed_as_long() {
+        let bills = Bills {
+            instance_at_most: None,
+            instance: Some(20.0),
+            beside: Some(12.0),
+            volume: Some((100.0, 0.1)),
+            volumes_beside: Some(40.0),
+            file_systems: Vec::new(),
+        };
+        let cost = bills.cost(2.0, 3_600.0);
+        assert_eq!(cost.instances, Some(52.0));
+        assert_eq!(cost.volumes, Some((20.0 + 40.0) / 730.0));
+        let unknown = Bills { beside: None, ..bills }.cost(2.0, 3_600.0);
+        assert_eq!((unknown.instances, unknown.usd()), (None, None));
+    }
+
+    /// By hand: two hosts at 20 dollars for an hour, beside file systems of 730 and of 73 dollars a month.
+    #[test]
+    fn without_the_price_of_a_file_system_the_sum_is_a_least() {
+        let bills = Bills {
+            instance: Some(20.0),
+            instance_at_most: Some(20.0),
+            beside: Some(0.0),
+            volume: Some((0.0, 0.0)),
+            volumes_beside: Some(0.0),
+            file_systems: vec![Some(730.0), Some(73.0)],
+        };
+        let known = bills.cost(2.0, 3_600.0);
+        assert_eq!((known.usd(), known.least_usd()), (Some(41.1), Some(41.1)));
+        let unknown = Bills { file_systems: vec![Some(730.0), None], ..bills.clone() }.cost(2.0, 3_600.0);
+        assert_eq!((unknown.usd(), unknown.least_usd()), (None, Some(41.0)));
+        // A volume is too little to hide the rest.
+        let volume = Bills { volume: None, ..bills }.cost(2.0, 3_600.0);
+        assert_eq!((volume.usd(), volume.volumes), (Some(41.1), None));
+    }
+}

@@ -1,0 +1,396 @@
+//! A plan as a layout.
+
+use super::layout::{
+    AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
+    Offload, Precision, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
+};
+use trainc_catalog::accelerators;
+use trainc_ir::architecture::{Activation, Architecture, Class, Family, Norm};
+use trainc_ir::hardware::{Accelerator, Instance};
+use trainc_ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
+
+/// Why nothing can be predicted: a lowercase fragment for a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown(pub &'static str);
+
+impl Layout {
+    /// The layout of a plan, or what is missing for it.
+    pub fn of_plan(plan: &Plan) -> Result<Self, Unknown> {
+        let facts = plan.model.as_ref().ok_or(Unknown("the model is not known"))?;
+        let architecture = facts
+            .architecture
+            .as_ref()
+            .ok_or(Unknown("of the model only the size is known, not its dimensions"))?;
+        let mesh = plan.mesh.as_ref().ok_or(Unknown("the mesh is not known"))?;
+        let batch = plan.batch.as_ref().ok_or(Unknown("the batch is not known"))?;
+        let train = &plan.job.train;
+        if train.activation_checkpointing.is_bad() || train.flash_attention.is_bad() {
+            return Err(Unknown("what is recomputed is not known"));
+        }
+        let sequence_length =
+            train.sequence_length.get().ok_or(Unknown("the sequence length is not known"))?;
+        let parallel = plan.job.parallel.as_ref();
+        let lora = match (&plan.job.adapter, &facts.trainable) {
+            (None, _) => None,
+            (Some(_), Some(trainable)) => {
+                Some(Lora { trainable: trainable.value as f64, kind: AdapterKind::LowRank })
+            }
+            (Some(_), None) => return Err(Unknown("the adapter's size is not known")),
+        };
+        let system = system(plan, mesh.engine)?;
+        let microbatches = batch.microbatches as f64;
+        let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
+        // MPI may be told to start fewer processes than there are GPUs, and torchrun starts one for each NeuronCore.
+        if !matches!(mesh.engine, Engine::DeviceMap | Engine::None) {
+            hardware.gpus_per_node = mesh.ranks_per_node() as f64;
+        }
+        Ok(Self {
+            model: Model::of(architecture, facts.class.unwrap_or(architecture.family.default_class())),
+            hardware,
+            system,
+            degrees: Degrees {
+                replicas: mesh.replicas.value as f64,
+                shard: mesh.shard_degree.value as f64,
+                tensor: mesh.tensor_degree.value as f64,
+                pipeline: mesh.pipeline_degree.value as f64,
+                virtual_stages: 1.0,
+                context: mesh.context_degree.value as f64,
+                expert: mesh.expert_degree.value as f64,
+            },
+            order: super::Order::of_mesh(mesh),
+            sharding: sharding(mesh.engine, parallel, mesh.shard_degree.value),
+            work: Work {
+                sequence_length: sequence_length as f64,
+                micro_batch: batch.micro.value as f64,
+                tensor_readers: tensor_readers(plan, mesh.tensor_degree.value),
+                passes: microbatches * batch.accumulation.value as f64,
+                microbatches,
+                active_microbatches: parallel
+                    .and_then(|parallel| parallel.active_microbatches.get())
+                    .map(|n| n as f64),
+                global_sequences: batch.global_sequences.value as f64,
+            },
+            precision: precision(train)?,
+            recompute: match train.activation_checkpointing.get() {
+                None | Some(trainc_ir::Recompute::None) => Recompute::None,
+                Some(trainc_ir::Recompute::Selective) => Recompute::Selective,
+                Some(trainc_ir::Recompute::Full) => Recompute::Full,
+            },
+            attention: attention(plan, architecture),
+            flash2: plan.image.as_ref().is_none_or(|image| recent(image.pytorch.as_deref())),
+            compiled: false,
+            sequence_parallel: false,
+            offload: offload(parallel, train),
+            lora,
+            quantisation: plan.job.quantize.as_ref().and_then(|quantize| {
+                match quantize.kind.value().map(String::as_str) {
+                    Some("nf4") => Some(Quantisation::Nf4 { double: quantize.double.get().unwrap_or(false) }),
+                    Some("int8") => Some(Quantisation::Int8),
+                    _ => None,
+                }
+            }),
+            moments: moments(plan),
+            smddp: mesh.engine == Engine::Smddp,
+            code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
+            // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
+            optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
+            frees_frozen: matches!(system, System::SmpV2 | System::Worker)
+                || plan.image.as_ref().is_none_or(|image| {
+                    image.pytorch.as_deref().is_none_or(|version| at_least(version, (2, 1)))
+                }),
+            one_unit: one_unit(plan),
+            input: super::Input::of_plan(plan).ok(),
+            gathering: Gathering::of(parallel),
+            worker: worker(plan),
+        })
+    }
+}
+
+impl Model {
+    /// The dimensions of an architecture with a head.
+    pub fn of(architecture: &Architecture, class: Class) -> Self {
+        let a = architecture;
+        let count = a.parameters_as(class).unwrap_or_else(|| a.parameters());
+        let layers = (a.layers + a.decoder_layers) as f64;
+        let total = count.total as f64;
+        let in_layers = count.layers_total as f64;
+        let generates = matches!(class, Class::CausalLm | Class::MaskedLm | Class::ConditionalGeneration);
+        Self {
+            parameters: total,
+            layer_parameters: in_layers / layers.max(1.0),
+            outer_parameters: total - in_layers,
+            expert_parameters: count.expert as f64,
+            active_parameters: count.active as f64,
+            linear_parameters: count.linear as f64,
+            layers,
+            hidden: a.hidden as f64,
+            heads: a.heads as f64,
+            kv_heads: a.kv_heads as f64,
+            head_dim: a.head_dim as f64,
+            ffn: a.ffn as f64,
+            ffn_matrices: if a.gated { 3.0 } else { 2.0 },
+            head_vocab: if generates { a.vocab as f64 } else { 0.0 },
+            vocab: a.vocab as f64,
+            experts: a.experts as f64,
+            active_experts: a.active_experts as f64,
+            causal: a.family.causal(),
+            dropout: a.family.dropout(),
+            parallel_blocks: a.parallel,
+            tied: a.tied,
+            rms_norm: a.norm == Norm::RmsNorm,
+            // Gemma, the other model with tanh GELU, calls torch's fused kernel.
+            composite_gelu: a.activation == Activation::GeluTanh && !a.gated,
+        }
+    }
+}
+
+/// Names of hyperparameters by which scripts of transformers choose FSDP's unit.
+const WRAP_ARGUMENTS: [&str; 4] = [
+    "fsdp_transformer_layer_cls_to_wrap",
+    "fsdp_min_num_params",
+    "fsdp_config",
+    "transformer_layer_cls_to_wrap",
+];
+
+/// Whether FSDP shards and neither `wrap`, a least size nor a hyperparameter of the program says what a unit is. Of a
+/// manifest that is a part of another nothing can be said.
+pub fn one_unit(plan: &Plan) -> bool {
+    let Some(parallel) =
+        plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
+    else {
+        return false;
+    };
+    let sharded = !parallel.strategy.is_bad()
+        && parallel.strategy.value().is_none_or(|strategy| strategy != "no-shard");
+    let by_size = parallel.options.iter().any(|option| option.name == "min-parameters");
+    let by_argument = plan.job.program.as_ref().is_some_and(|program| {
+        program
+            .hyperparameters
+            .iter()
+            .any(|hyperparameter| WRAP_ARGUMENTS.contains(&hyperparameter.name.as_str()))
+    });
+    sharded && plan.job.is_whole && parallel.wrap.is_absent() && !by_size && !by_argument
+}
+
+/// Under SMP v1 each rank of a tensor group reads sequences of its own, unless the batch is scaled before.
+fn tensor_readers(plan: &Plan, tensor: u64) -> f64 {
+    let prescaled =
+        plan.job.parallel.as_ref().and_then(|parallel| parallel.prescaled_batch.get()) == Some(true);
+    if matches!(plan.smp, Some(Smp::V1(_))) && !prescaled { tensor as f64 } else { 1.0 }
+}
+
+/// The written value of a parameter of the engine.
+pub(super) fn option<'a>(parallel: Option<&'a Parallel>, name: &str) -> Option<&'a Scalar> {
+    parallel?.options.iter().find(|option| option.name == name)?.value.value()
+}
+
+fn worker(plan: &Plan) -> WorkerSettings {
+    let settings = plan.worker.as_ref();
+    let otherwise = WorkerSettings::default();
+    WorkerSettings {
+        cpu: plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()),
+        prefetch: settings.map_or(otherwise.prefetch, |worker| worker.prefetch.value as f64),
+        reshard: settings.map_or(otherwise.reshard, |worker| worker.reshard_after_forward.value),
+        adapter_rank: plan.job.adapter.as_ref().and_then(|adapter| adapter.rank.get()).unwrap_or(0) as f64,
+    }
+}
+
+fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
+    Ok(match engine {
+        Engine::Fsdp => System::Fsdp,
+        Engine::Smp if matches!(plan.smp, Some(Smp::V2)) => System::SmpV2,
+        Engine::Smp => System::SmpV1,
+        Engine::Smddp | Engine::Ddp => System::Ddp,
+        Engine::DeviceMap => System::DeviceMap,
+        Engine::Worker => System::Worker,
+        // One process on each host: what it does with the other GPUs is the script's own affair.
+        Engine::None => {
+            let one = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1 && mesh.gpus_per_node == 1);
+            if !one {
+                return Err(Unknown("a plain script divides the work by itself"));
+            }
+            System::Ddp
+        }
+    })
+}
+
+impl Hardware {
+    /// So many instances of a type.
+    pub fn of_instance(row: &Instance, nodes: u64) -> Self {
+        let accelerator = &row.accelerator;
+        let ranks = accelerator.ranks.max(1) as f64;
+        Self {
+            memory_bytes: accelerator.memory_bytes.map(|bytes| bytes as f64 / ranks),
+            gpus_per_node: f64::from(row.accelerators) * ranks,
+            nodes: nodes as f64,
+            inter_bytes_per_second: row.network_gbps.map(|gbps| gbps * 1e9 / 8.0),
+            host_memory_bytes: row.host_memory_bytes.map(|bytes| bytes as f64),
+            efa: row.efa == Some(true),
+            ..Self::of_accelerator(&accelerator.product, Some(accelerator))
+        }
+    }
+
+    /// What one rank has of the accelerator of that product name, with what its row says.
+    fn of_accelerator(name: &str, row: Option<&Accelerator>) -> Self {
+        let share = 1.0 / row.map_or(1, |row| row.ranks.max(1)) as f64;
+        Self {
+            gpu: GpuKind::from_name(name),
+            memory_bytes: None,
+            usable_share: row.and_then(Accelerator::usable_share),
+            peak_flops: row
+                .and_then(|row| row.peak_fp16_tflops.or(row.peak_bf16_tflops))
+                .map(|tflops| tflops * 1e12 * share),
+            memory_bytes_per_second: row.and_then(|row| row.memory_bandwidth_gb_s).map(|gb| gb * 1e9 * share),
+            gpus_per_node: 1.0,
+            nodes: 1.0,
+            intra_bytes_per_second: row.and_then(|row| row.nvlink_gb_s).map(|gb| gb * 1e9),
+            inter_bytes_per_second: None,
+            host_memory_bytes: None,
+            efa: false,
+        }
+    }
+}
+
+fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unknown> {
+    let machine = plan.machine.as_ref().ok_or(Unknown("the machine is not known"))?;
+    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
+    if machine.gpu.is_none() && worker {
+        // Processes on cores: of the cores nothing is known.
+        return Ok(Hardware {
+            gpu: None,
+            memory_bytes: None,
+            usable_share: None,
+            peak_flops: None,
+            memory_bytes_per_second: None,
+            gpus_per_node: gpus_per_node as f64,
+            nodes: nodes as f64,
+            intra_bytes_per_second: None,
+            inter_bytes_per_second: None,
+            host_memory_bytes: None,
+            efa: false,
+        });
+    }
+    let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no accelerator that is known"))?;
+    let row = match &plan.instance {
+        Some(instance) => return Ok(Hardware::of_instance(instance, nodes)),
+        None => accelerators::all().find(|row| row.product == name),
+    };
+    let cluster = plan.job.cluster.as_ref();
+    let accelerator = Hardware::of_accelerator(name, row.as_ref());
+    let written = |field: fn(&Cluster) -> Option<u64>| cluster.and_then(field).map(|bytes| bytes as f64);
+    Ok(Hardware {
+        memory_bytes: machine.gpu_memory_bytes.map(|bytes| bytes as f64),
+        gpus_per_node: gpus_per_node as f64,
+        nodes: nodes as f64,
+        intra_bytes_per_second: written(|cluster| cluster.intra_bytes_per_second.get())
+            .or(accelerator.intra_bytes_per_second),
+        inter_bytes_per_second: written(|cluster| cluster.inter_bytes_per_second.get()),
+        efa: machine.efa == Some(true),
+        ..accelerator
+    })
+}
+
+/// Attention as written, else as the model's code runs it: torch's own kernels keep no score matrix, and transformers
+/// takes them since 4.36 ("SDPA" in its documentation), scripts for PyTorch 2.2 and later as a rule, Falcon's code from
+/// the start.
+fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
+    let written = plan.job.train.flash_attention.get();
+    let image = plan.image.as_ref();
+    let transformers = image.and_then(|image| image.transformers.as_deref());
+    let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
+    let own = !worker
+        && (architecture.family == Family::Falcon
+            || match transformers {
+                Some(version) => at_least(version, (4, 36)),
+                None => image.is_none_or(|image| recent(image.pytorch.as_deref())),
+            });
+    if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
+}
+
+/// Whether a version is that one or a later one.
+fn at_least(version: &str, least: (u64, u64)) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
+}
+
+/// Whether PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
+fn recent(pytorch: Option<&str>) -> bool {
+    pytorch.is_none_or(|version| at_least(version, (2, 2)))
+}
+
+fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {
+    let strategy = parallel.and_then(|parallel| parallel.strategy.value()).map(String::as_str);
+    match (engine, strategy) {
+        (Engine::Fsdp, Some("no-shard")) => Sharding::None,
+        (Engine::Fsdp, Some("shard-grad-op")) => Sharding::Gradients,
+        (Engine::Fsdp | Engine::Worker, _) => Sharding::Full,
+        (Engine::Smp, _) if shard_degree > 1 => Sharding::Full,
+        (Engine::Smp, _)
+            if parallel.and_then(|parallel| parallel.shard_optimizer_state.get()) == Some(true) =>
+        {
+            Sharding::Optimizer
+        }
+        _ => Sharding::None,
+    }
+}
+
+fn precision(train: &Train) -> Result<Precision, Unknown> {
+    if train.precision.is_bad() {
+        return Err(Unknown("the precision is not known"));
+    }
+    Ok(match train.precision.value().map(String::as_str) {
+        Some("bf16") => Precision::Mixed { bf16: true },
+        Some("fp16") => Precision::Mixed { bf16: false },
+        _ => Precision::Fp32,
+    })
+}
+
+fn on(parallel: Option<&Parallel>, name: &str) -> bool {
+    option(parallel, name) == Some(&Scalar::Bool(true))
+}
+
+fn offload(parallel: Option<&Parallel>, train: &Train) -> Offload {
+    let states = on(parallel, "offload");
+    Offload {
+        activations: parallel.and_then(|parallel| parallel.offload_activations.get()) == Some(true),
+        horizon: parallel.and_then(|parallel| parallel.offload_horizon.get()).map(|n| n as f64),
+        parameters: states,
+        optimizer: states,
+        paged: optimizer(train).starts_with("paged"),
+    }
+}
+
+fn optimizer(train: &Train) -> &str {
+    train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
+}
+
+/// Whether the moments of token embeddings stay in 32 bit beside an 8-bit optimizer. bitsandbytes quantises every tensor of
+/// 4,096 elements and more (`Optimizer2State.init_state` @06029dd); transformers' Trainer asks it to leave embeddings out
+/// (#15622), which reached nothing from 4.30 on, when the optimizer's class got another name, until 4.52 (#37331). Of a
+/// script without it nothing is known, and bitsandbytes' own way is taken.
+fn wide_embeddings(plan: &Plan) -> bool {
+    let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
+    transformers.is_some_and(|version| !at_least(version, (4, 30)) || at_least(version, (4, 52)))
+}
+
+fn moments(plan: &Plan) -> Moments {
+    match optimizer(&plan.job.train) {
+        name if name.contains("8bit") => Moments::TwoInt8 { wide_embeddings: wide_embeddings(plan) },
+        // torch.optim.SGD keeps a buffer for its momentum, which is 0 unless the program is told otherwise.
+        "sgd" if !has_momentum(plan) => Moments::Zero,
+        "sgd" | "lion" => Moments::One,
+        "adafactor" => Moments::Factored,
+        _ => Moments::Two,
+    }
+}
+
+/// Whether a hyperparameter of the program gives the optimizer a momentum.
+fn has_momentum(plan: &Plan) -> bool {
+    let hyperparameters = plan.job.program.iter().flat_map(|program| &program.hyperparameters);
+    hyperparameters.filter(|one| one.name.ends_with("momentum")).any(|one| match one.value.value() {
+        Some(Scalar::Int(momentum)) => *momentum != 0,
+        Some(Scalar::Float(momentum)) => *momentum != 0.0,
+        Some(Scalar::Text(momentum)) => momentum.parse::<f64>() != Ok(0.0),
+        _ => false,
+    })
+}

@@ -1,0 +1,99 @@
+//! How much is gathered and reduced at once, as the parameters of an engine say it.
+
+use super::from_plan::option;
+use trainc_ir::{Parallel, Plan, Recompute, Scalar};
+
+/// How much of sharded weights may lie gathered, and how much is reduced at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gathering {
+    /// FSDP: which unit the backward pass gathers ahead.
+    pub prefetch: Prefetch,
+    /// FSDP: whether the host waits, so that two units at most are gathered (`limit_all_gathers`).
+    pub limited: bool,
+    /// SMP v1: most parameters that are gathered at a time (`sdp_max_live_parameters`).
+    pub live_parameters: f64,
+    /// SMP v1: elements of a reduce bucket (`sdp_reduce_bucket_size`).
+    pub bucket: f64,
+}
+
+impl Default for Gathering {
+    /// The defaults of PyTorch 2.1 and later and of SMP v1 (SageMaker Python SDK documentation).
+    fn default() -> Self {
+        Self { prefetch: Prefetch::Before, limited: true, live_parameters: 1e9, bucket: 5e8 }
+    }
+}
+
+/// FSDP's `BackwardPrefetch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// `BACKWARD_PRE`: the next unit is gathered before this one's gradients are computed.
+    Before,
+    /// `BACKWARD_POST`: after it, when this one's weights are freed.
+    After,
+    /// None: when it is needed.
+    None,
+}
+
+impl Gathering {
+    /// That of a manifest's `parallel`.
+    pub fn of(parallel: Option<&Parallel>) -> Self {
+        let otherwise = Self::default();
+        let count = |name, otherwise| match option(parallel, name) {
+            Some(Scalar::Int(count)) => *count as f64,
+            _ => otherwise,
+        };
+        Self {
+            prefetch: match option(parallel, "prefetch") {
+                Some(Scalar::Text(what)) if what == "none" => Prefetch::None,
+                Some(Scalar::Text(what)) if what == "backward-post" => Prefetch::After,
+                _ => otherwise.prefetch,
+            },
+            limited: option(parallel, "limit-all-gathers") != Some(&Scalar::Bool(false)),
+            live_parameters: count("sdp-max-live-parameters", otherwise.live_parameters),
+            bucket: count("sdp-reduce-bucket-size", otherwise.bucket),
+        }
+    }
+}
+
+/// Parameters of an engine that change memory or time in ways that no formula here has.
+const UNCOUNTED: [&str; 9] = [
+    "min-parameters",
+    "optimize",
+    "auto-partition",
+    "default-partition",
+    "memory-weight",
+    "delayed-parameter-initialization",
+    "fp16-params",
+    "sdp-param-persistence-threshold",
+    "sdp-hierarchical-allgather",
+];
+
+/// Written parameters of the engine of which memory and time know nothing.
+pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
+    let written = plan.job.parallel.iter().flat_map(|parallel| &parallel.options);
+    let options = written.map(|option| option.name).filter(|name| UNCOUNTED.contains(name));
+    // Every pipeline is taken for the plain schedule, one forward and one backward.
+    let schedule = plan.job.parallel.as_ref().is_some_and(|parallel| parallel.schedule.value().is_some());
+    options.chain(schedule.then_some("schedule")).collect()
+}
+
+/// What is written and is taken for something else that is known: the member of the prediction, and the words.
+pub fn taken_for(plan: &Plan) -> Vec<(&'static str, String)> {
+    let job = &plan.job;
+    let mut out = Vec::new();
+    let optimizer = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
+    // One traffic for all kinds, fitted to runs of AdamW; their memory is their own.
+    if let Some(name) = optimizer.filter(|name| !name.starts_with("adam") || name.contains("8bit")) {
+        out.push(("speed.parts.optimizer", format!("the step of `{name}` is timed like AdamW's")));
+    }
+    if job.quantize.as_ref().and_then(|quantize| quantize.kind.value()).is_some_and(|kind| kind == "int8") {
+        let words = "`int8` is timed as weights that are unpacked for each product, as NF4 is: products of outliers apart are not counted";
+        out.push(("speed.parts.compute", words.to_owned()));
+    }
+    let eager = job.train.flash_attention.get() == Some(false);
+    if eager && job.train.activation_checkpointing.get() == Some(Recompute::Selective) {
+        let words = "`selective` is taken for the core of attention alone (Korthikanti et al. 2022): a script that chooses otherwise takes another time";
+        out.push(("speed.parts.compute", words.to_owned()));
+    }
+    out
+}

@@ -1,0 +1,113 @@
+//! Reading the data: what a step asks of a file system, what that gives, and how long the GPUs wait for it.
+//!
+//! Data are loaded ahead while the GPUs work, so that a step waits only for what reading takes longer than all the rest
+//! of it. Known is the rate of a Lustre file system that the job makes; how fast S3 or a host's own disk gives the data
+//! no row of the catalogue says.
+
+use super::from_plan::Unknown;
+use trainc_catalog::fsx::{self, Legal, Presence};
+use trainc_ir::{Plan, Storage};
+
+/// Bytes of a megabyte, in which the service counts throughput.
+const MB: f64 = 1e6;
+
+/// GiB of a TiB, for which the service states throughput.
+const GIB_OF_TIB: f64 = 1024.0;
+
+/// What is read, and how fast it can be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Input {
+    /// Bytes of one sequence.
+    pub sequence_bytes: f64,
+    /// Bytes per second that the disks of the file system give to all nodes together.
+    pub bytes_per_second: f64,
+}
+
+impl Input {
+    /// Of a plan, or what is missing for it.
+    pub fn of_plan(plan: &Plan) -> Result<Self, Unknown> {
+        let (size, storage) = (sequence_bytes(plan), file_system(plan));
+        let (Some(sequence_bytes), Some(storage)) = (size, storage) else {
+            return Err(Unknown(match (size, storage) {
+                (Some(_), _) => {
+                    "how fast the data come is known only of a Lustre file system that the job makes; they are taken to keep up"
+                }
+                (_, Some(_)) => {
+                    "`dataset` does not say how many bytes a sequence takes; the data are taken to keep up"
+                }
+                (None, None) => "nothing is known of the program's data loader; it is taken to keep up",
+            }));
+        };
+        let bytes_per_second = disk_rate(storage)
+            .ok_or(Unknown("what the file system gives is not known; the data are taken to keep up"))?;
+        Ok(Self { sequence_bytes, bytes_per_second })
+    }
+
+    /// Seconds in which so many sequences are read.
+    pub fn seconds(&self, sequences: f64) -> f64 {
+        sequences * self.sequence_bytes / self.bytes_per_second
+    }
+
+    /// What a step of so many sequences waits for them, seconds, where everything else in it takes `rest`.
+    pub fn exposed_seconds(&self, sequences: f64, rest: f64) -> f64 {
+        (self.seconds(sequences) - rest).max(0.0)
+    }
+}
+
+/// The file system that the job makes, where all data come from it.
+pub fn file_system(plan: &Plan) -> Option<&Storage> {
+    let mut channels = plan.job.channels.iter();
+    let from = channels.next()?.from.value()?;
+    let named =
+        |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
+    let storage = plan.job.storage.iter().find(named).filter(|storage| storage.is_made_lustre())?;
+    channels.all(|channel| channel.from.value() == Some(from)).then_some(storage)
+}
+
+/// What a sequence takes on disk, bytes: the data of an epoch over its sequences.
+pub fn sequence_bytes(plan: &Plan) -> Option<f64> {
+    let train = &plan.job.train;
+    let dataset = train.dataset.as_ref()?;
+    let size = dataset.size_bytes.get()? as f64;
+    match (dataset.sequences.get(), dataset.tokens.get(), train.sequence_length.get()) {
+        (Some(sequences), ..) if sequences > 0 => Some(size / sequences as f64),
+        (None, Some(tokens), Some(length)) if tokens > 0 => Some(size / tokens as f64 * length as f64),
+        _ => None,
+    }
+}
+
+/// Throughput of the disks, MB/s per TiB.
+pub fn disk_mb_s_per_tib(legal: &Legal, tier: Option<u32>) -> Option<f64> {
+    match legal.throughput {
+        Presence::Required => tier.filter(|tier| legal.throughputs.contains(tier)),
+        Presence::Forbidden => legal.fixed_throughput_mb_s_per_tib,
+    }
+    .map(f64::from)
+}
+
+/// What a file system's disks give, bytes per second; `None` of a capacity or a throughput that the service refuses.
+pub fn disk_rate(storage: &Storage) -> Option<f64> {
+    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    let legal = fsx::legal_with(&deployment, &kind, storage.efa.get() == Some(true))?;
+    let (capacity, tier) = (storage.capacity_gib()?, storage.tier());
+    let rate = disk_mb_s_per_tib(&legal, tier).filter(|_| legal.takes_gib(capacity, tier))?;
+    Some(rate * MB * capacity as f64 / GIB_OF_TIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: 20 TiB over a million sequences are 21,990,232.56 bytes each; 1,200 GiB at 125 MB/s per TiB give
+    /// 146,484,375 bytes a second; 64 sequences take 9.6077 s, of which a step that works for 2 s waits 7.6077.
+    #[test]
+    fn what_a_step_waits_for() {
+        let sequence_bytes = 20.0 * f64::from(1 << 20) * f64::from(1 << 20) / 1e6;
+        let input = Input { sequence_bytes, bytes_per_second: 125e6 * 1200.0 / 1024.0 };
+        assert!((input.bytes_per_second - 146_484_375.0).abs() < 1e-3);
+        assert!((input.seconds(64.0) - 9.6077).abs() < 1e-4, "{}", input.seconds(64.0));
+        assert!((input.exposed_seconds(64.0, 2.0) - 7.6077).abs() < 1e-4);
+        // What is read while the GPUs work costs nothing.
+        assert_eq!(input.exposed_seconds(64.0, 10.0), 0.0);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a layout needs and how fast it is: memory of a GPU by part, seconds of a step by part, time and money of a run.
+//!
+//! In: a [`Layout`], plain data of a model, a machine and a division of the work, made from a plan
+//! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
+//! something is not known. Pure and quick: constants are read once, nothing is searched.
+
+mod between;
+mod beyond;
+pub mod bills;
+pub mod constants;
+mod figures;
+mod from_plan;
+mod gathering;
+mod gpu;
+pub mod input;
+pub mod layout;
+pub mod memory;
+mod order;
+pub mod prediction;
+mod products;
+mod ranges;
+pub mod rests;
+pub mod run;
+#[cfg(test)]
+mod samples;
+mod settings;
+pub mod speed;
+mod spot;
+mod system;
+mod worker;
+
+pub use between::{Basis, Between, Widths};
+pub use beyond::{Beyond, NewGpu, Past, Unseen};
+pub use constants::Constants;
+pub use from_plan::{Unknown, one_unit};
+pub use gathering::{taken_for, uncounted};
+pub use input::Input;
+pub use layout::{
+    AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
+    Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
+};
+pub use order::Order;
+pub use prediction::{
+    Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run, RunParts,
+    RunPartsBetween, Speed, SpeedParts, Spot, Tflops,
+};
+pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, Setting};
+
+use trainc_ir::Plan;
+
+/// What a layout needs and how fast it is; a half that cannot be known is `None`, with the reason beside it.
+pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
+    let (speed, no_speed) = split(speed::speed(layout, constants));
+    Prediction {
+        memory: Some(memory::memory_with(layout, &memory::MemoryConstants::of(constants))),
+        speed,
+        no_speed,
+        ..Prediction::default()
+    }
+}
+
+/// The same of a plan, with time and money of its run.
+pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
+    let layout = match Layout::of_plan(plan) {
+        Ok(layout) => layout,
+        Err(why) => {
+            return Prediction {
+                no_memory: Some(why),
+                no_speed: Some(why),
+                no_run: Some(why),
+                ..Prediction::default()
+            };
+        }
+    };
+    let mut prediction = predict(&layout, constants);
+    let (run, no_run) = match &prediction.speed {
+        Some(speed) => split(run::Terms::of(plan, constants).map(|terms| terms.run(&layout, speed))),
+        None => (None, prediction.no_speed),
+    };
+    Prediction { run, no_run, ..std::mem::take(&mut prediction) }
+}
+
+fn split<T>(found: Result<T, Unknown>) -> (Option<T>, Option<Unknown>) {
+    match found {
+        Ok(found) => (Some(found), None),
+        Err(why) => (None, Some(why)),
+    }
+}

@@ -1,0 +1,222 @@
+//! What the forward pass keeps for the backward pass, tensor by tensor.
+//!
+//! Korthikanti et al. 2022, section 4.1 counts a GPT layer of Megatron: `s b h (34 + 5 a s / h)` bytes. The same count
+//! for other layers and implementations is made here from the tensors that each operation saves; `tests/python/
+//! saved_tensors.py` records them from PyTorch itself.
+
+use crate::layout::{AdapterKind, Attention, Code, Layout, Model, Precision, Recompute, System};
+
+/// Which tensors a layer keeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kept {
+    /// Bytes of an activation's element.
+    pub width: f64,
+    /// Bytes of an element of the residual stream: autocast keeps it in 32 bit.
+    pub stream: f64,
+    /// Whether root-mean-square norms run in 32 bit and keep what they normalised.
+    pub wide_norm: bool,
+    /// Whether attention probabilities are made in 32 bit and then cast.
+    pub wide_softmax: bool,
+    /// Whether keys and values are repeated for every query head.
+    pub repeats_heads: bool,
+    /// Whether the attention's output is copied into the order of the next product.
+    pub copies_output: bool,
+    /// Whether one matrix makes query, key and value, so that rotated copies keep the whole of it alive.
+    pub fused_projection: bool,
+    /// Whether a compiler recomputes cheap operations instead of keeping their results.
+    pub compiled: bool,
+    /// Whether products with frozen weights keep their inputs all the same (bitsandbytes' `MatMul4Bit`).
+    pub frozen_inputs: bool,
+    /// Whether weights are frozen beside an adapter.
+    pub frozen: bool,
+    /// Whether the part between tensor-parallel products is gathered before it is kept.
+    pub gathers_inputs: bool,
+}
+
+impl Kept {
+    /// What this layout's code keeps.
+    pub fn of(layout: &Layout) -> Self {
+        let code = layout.code;
+        let width = if layout.precision == Precision::Fp32 { 4.0 } else { 2.0 };
+        let autocast = layout.system == System::Ddp
+            && matches!(layout.precision, Precision::Mixed { .. })
+            && code == Code::HuggingFace;
+        let eager =
+            code == Code::TorchTune || matches!(code, Code::HuggingFace | Code::LitGpt) && !layout.compiled;
+        Self {
+            width,
+            stream: if autocast { 4.0 } else { width },
+            wide_norm: layout.model.rms_norm && eager && layout.precision != Precision::Fp32,
+            wide_softmax: autocast || layout.model.rms_norm && code == Code::HuggingFace,
+            repeats_heads: code == Code::HuggingFace,
+            copies_output: code == Code::HuggingFace && layout.attention == Attention::Flash,
+            fused_projection: code == Code::LitGpt,
+            // torchtune compiles layers one by one; what they keep measures as eager code does.
+            compiled: layout.compiled && code != Code::TorchTune || code == Code::TorchTitan,
+            frozen_inputs: layout.quantisation.is_some(),
+            frozen: layout.lora.is_some(),
+            gathers_inputs: code == Code::TorchTitan,
+        }
+    }
+}
+
+/// The tensor degree's part of a layer, and of what lies between its products.
+#[derive(Clone, Copy)]
+struct Split {
+    inside: f64,
+    between: f64,
+}
+
+/// Bytes that one layer keeps for one token of its GPU's sequence; `attention` decides about the score matrix.
+pub fn layer_bytes_per_token(layout: &Layout, kept: &Kept, attention: Attention) -> f64 {
+    let model = &layout.model;
+    let tensor = layout.degrees.tensor;
+    let split = Split { inside: tensor, between: if layout.sequence_parallel { tensor } else { 1.0 } };
+    norms(model, kept, split)
+        + projections(model, kept, split)
+        + core(layout, kept, attention) / split.inside
+        + feed_forward(model, kept, split)
+        + dropout_masks(model, split)
+        + adapter_inputs(layout, kept)
+}
+
+/// Norms keep their input (and a 32-bit one what it normalised), products keep the norms' output.
+fn norms(model: &Model, kept: &Kept, split: Split) -> f64 {
+    let norms = if model.parallel_blocks { 1.0 } else { 2.0 };
+    let h = model.hidden;
+    let trained = if kept.frozen { 0.0 } else { kept.width * h };
+    let input = if kept.wide_norm { 4.0 * h + trained } else { kept.stream * h };
+    let output = if kept.compiled && !kept.gathers_inputs || kept.frozen && !kept.frozen_inputs {
+        0.0
+    } else {
+        kept.width * h
+    };
+    // Megatron keeps its part and gathers again in the backward pass; others keep what they gathered.
+    let output =
+        if kept.gathers_inputs { compiled_gather(output, kept, split) } else { output / split.between };
+    norms * (input / split.between + output)
+}
+
+/// A compiled layer without a split keeps no output of a norm; with one it keeps the gathered output.
+fn compiled_gather(output: f64, kept: &Kept, split: Split) -> f64 {
+    if kept.compiled && split.between <= 1.0 { 0.0 } else { output }
+}
+
+/// Query, key, value, and the input of the output projection.
+fn projections(model: &Model, kept: &Kept, split: Split) -> f64 {
+    let query = model.heads * model.head_dim;
+    let key = if kept.repeats_heads { query } else { model.kv_heads * model.head_dim };
+    // The value is a view of the fused product and keeps the unrotated query and key with it.
+    let whole = if kept.fused_projection { query + key } else { 0.0 };
+    let output = if kept.copies_output { 2.0 * query } else { query };
+    kept.width * (query + 2.0 * key + whole + output) / split.inside
+}
+
+/// The attention core: probabilities, their dropped copy and its mask; or one 32-bit sum per row (flash).
+fn core(layout: &Layout, kept: &Kept, attention: Attention) -> f64 {
+    let heads = layout.model.heads;
+    if attention == Attention::Flash {
+        return 4.0 * heads;
+    }
+    let probabilities = if kept.wide_softmax { 4.0 + kept.width } else { kept.width };
+    let dropped = match (layout.model.dropout, kept.wide_softmax) {
+        (true, true) => 1.0,
+        (true, false) => 1.0 + kept.width,
+        (false, _) => 0.0,
+    };
+    heads * layout.work.sequence_length / layout.degrees.context * (probabilities + dropped)
+}
+
+/// Up, the activation and down; gated: gate, its activation, up and their product, of every expert that sees a token.
+fn feed_forward(model: &Model, kept: &Kept, split: Split) -> f64 {
+    let experts = model.active_experts.max(1.0);
+    let last = if kept.frozen && !kept.frozen_inputs { 0.0 } else { 1.0 };
+    let tensors = if model.ffn_matrices > 2.5 {
+        (if kept.compiled { 2.0 } else { 3.0 }) + last
+    } else if model.composite_gelu && kept.repeats_heads && !kept.compiled {
+        // x, its hyperbolic tangent, one more than it, half of x: one tensor for each operation of `gelu_new`.
+        4.0 + last
+    } else {
+        1.0 + last
+    };
+    kept.width * tensors * experts * model.ffn / split.inside
+}
+
+/// Two masks of a byte, after the attention and after the feed-forward part.
+fn dropout_masks(model: &Model, split: Split) -> f64 {
+    if model.dropout { 2.0 * model.hidden / split.between } else { 0.0 }
+}
+
+/// LoRA keeps its dropped input and the mask (Hu et al. 2021); scaled products keep what is scaled.
+fn adapter_inputs(layout: &Layout, kept: &Kept) -> f64 {
+    let model = &layout.model;
+    match layout.lora.map(|lora| lora.kind) {
+        Some(AdapterKind::LowRank) => (kept.width + 1.0) * model.hidden,
+        Some(AdapterKind::Scaled) => {
+            let attention = (model.heads + 2.0 * model.kv_heads) * model.head_dim;
+            kept.width * (attention + 2.0 * model.hidden + (model.ffn_matrices - 1.0) * model.ffn)
+        }
+        Some(AdapterKind::Prompt) | None => 0.0,
+    }
+}
+
+/// Bytes per token of the input of a checkpointed layer.
+pub(super) fn checkpoint_bytes_per_token(layout: &Layout, kept: &Kept) -> f64 {
+    let split = if layout.sequence_parallel { layout.degrees.tensor } else { 1.0 };
+    kept.stream * layout.model.hidden / split
+}
+
+/// What a layer keeps, and what it computes again when it goes backward; bytes per token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Saved {
+    pub(super) kept: f64,
+    pub(super) again: f64,
+    /// What there is of a layer while it goes backward, kept and computed again.
+    pub(super) whole: f64,
+}
+
+/// By recomputation.
+///
+/// Selective: the attention core (Korthikanti et al. 2022, section 5). By operation: every other matrix product and the
+/// attention's output are kept instead, the last product of a layer among them only where someone reads it, which no
+/// gradient does.
+pub(super) fn saved(layout: &Layout) -> Saved {
+    let kept = Kept::of(layout);
+    let all = layer_bytes_per_token(layout, &kept, layout.attention);
+    let checkpoint = checkpoint_bytes_per_token(layout, &kept);
+    match layout.recompute {
+        Recompute::None => {
+            let again = largest(layout, &kept);
+            Saved { kept: all, again, whole: all + again }
+        }
+        Recompute::Full => Saved { kept: checkpoint, again: all, whole: all },
+        Recompute::Share(share) => {
+            Saved { kept: checkpoint * share + all * (1.0 - share), again: all, whole: all }
+        }
+        Recompute::Operations => {
+            let model = &layout.model;
+            let query = model.heads * model.head_dim;
+            let core = core(layout, &kept, Attention::Flash);
+            let some =
+                (kept.width * (model.first_products() + query) + core) / layout.degrees.tensor + checkpoint;
+            Saved { kept: some.min(all), again: all, whole: all }
+        }
+        Recompute::Selective => {
+            let without = layer_bytes_per_token(layout, &kept, Attention::Flash);
+            Saved { kept: without, again: (all - without).max(0.0), whole: all }
+        }
+    }
+}
+
+/// Gradients of the widest tensors, which live while a layer goes backward.
+fn largest(layout: &Layout, kept: &Kept) -> f64 {
+    let model = &layout.model;
+    let wide = kept.width * model.ffn * (model.ffn_matrices - 1.0);
+    let scores = match layout.attention {
+        Attention::Flash => 0.0,
+        Attention::Eager => {
+            2.0 * kept.width * model.heads * layout.work.sequence_length / layout.degrees.context
+        }
+    };
+    wide.max(scores) / layout.degrees.tensor
+}

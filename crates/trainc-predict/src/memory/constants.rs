@@ -1,0 +1,43 @@
+//! The few figures that no formula gives: what the allocator keeps and what CUDA and NCCL take.
+
+use crate::constants::{Constants, Name};
+
+/// Fitted on measured runs by `trainc calibrate`; one value for all GPUs, models and systems.
+///
+/// Context: 0.47 to 0.92 GiB with torch 2.1, 1.78 with 1.10 (ml-engineering, training/performance). NCCL: 0.55 to
+/// 2.0 GiB after the first barrier (the same). Slack: fitted on what nvidia-smi and `max_memory_reserved` showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryConstants {
+    /// What the caching allocator holds beyond what is allocated, a fraction of it, while the card has room.
+    pub slack: f64,
+    /// The part of it that cannot be given back when the card is full: blocks that are split.
+    pub fragments: f64,
+    /// CUDA context and kernels, bytes.
+    pub context_bytes: f64,
+    /// NCCL's buffers and communicators where ranks talk, bytes.
+    pub nccl_bytes: f64,
+    /// How far below the prediction a measured peak lies at most, nineteen times in twenty, a fraction.
+    pub below: f64,
+    /// How far above it, a fraction.
+    pub above: f64,
+    /// Host memory of one Python process with torch and CUDA loaded, bytes.
+    pub process: f64,
+    /// The least and the most of it that are seen, bytes.
+    pub process_between: (f64, f64),
+}
+
+impl MemoryConstants {
+    /// Those of a file of constants.
+    pub fn of(constants: &Constants) -> Self {
+        Self {
+            slack: constants.get(Name::MemorySlack),
+            fragments: constants.get(Name::MemoryFragments),
+            context_bytes: constants.get(Name::MemoryContext),
+            nccl_bytes: constants.get(Name::MemoryNccl),
+            below: constants.get(Name::MemoryBelow),
+            above: constants.get(Name::MemoryAbove),
+            process: constants.get(Name::HostProcess),
+            process_between: (constants.get(Name::HostProcessLow), constants.get(Name::HostProcessHigh)),
+        }
+    }
+}

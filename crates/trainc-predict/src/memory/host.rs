@@ -1,0 +1,119 @@
+//! Host memory of a node, and the peak while a checkpoint is saved.
+
+use super::constants::MemoryConstants;
+use super::moments;
+use super::stages::{Stage, stages};
+use super::{activations, states, units};
+use crate::layout::{Layout, System};
+use crate::prediction::Interval;
+
+/// Share of a Python process that one of the worker's has: no interpreter, no torch.
+const WORKER_SHARE: f64 = 0.1;
+
+/// Processes of a node.
+fn processes(layout: &Layout) -> f64 {
+    if layout.system == System::DeviceMap { 1.0 } else { layout.hardware.gpus_per_node }
+}
+
+fn fullest(layout: &Layout) -> Option<Stage> {
+    stages(layout).max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
+}
+
+/// What one node's host holds, bytes by part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostParts {
+    /// Its processes.
+    pub processes: f64,
+    /// What is offloaded to it.
+    pub offloaded: f64,
+    /// The copy of a checkpoint on its way out.
+    pub checkpoint: f64,
+}
+
+/// What the processes of a node hold, bytes, where a Python process holds so much.
+fn of_processes(layout: &Layout, python: f64) -> f64 {
+    let share = if layout.system == System::Worker { WORKER_SHARE } else { 1.0 };
+    processes(layout) * share * python
+}
+
+/// What one node's host holds: its processes, what is offloaded to it, and the copy of a checkpoint on its way out.
+pub fn host_parts(layout: &Layout, constants: &MemoryConstants) -> HostParts {
+    HostParts {
+        processes: of_processes(layout, constants.process),
+        offloaded: layout.hardware.gpus_per_node * offloaded_per_gpu(layout),
+        checkpoint: checkpoint_staging(layout),
+    }
+}
+
+/// [`host_parts`] in all.
+pub(super) fn bytes(layout: &Layout, constants: &MemoryConstants) -> f64 {
+    let parts = host_parts(layout, constants);
+    parts.processes + parts.offloaded + parts.checkpoint
+}
+
+/// Between which figures a host's memory is expected, bytes. No run of the table measured a host, so the ends are bounds:
+/// the processes between the least and the most that is seen of one, and what comes from the GPUs as far off as peaks of
+/// steps are. At the low end no checkpoint is counted, which may pass in parts, and no paged states, which move only when
+/// they must.
+pub(super) fn between(layout: &Layout, constants: &MemoryConstants) -> Interval {
+    let (least, most) = constants.process_between;
+    let mut unpaged = layout.clone();
+    unpaged.offload.paged = false;
+    let gpus = layout.hardware.gpus_per_node;
+    let moved = gpus * offloaded_per_gpu(layout) + checkpoint_staging(layout);
+    Interval {
+        low: of_processes(layout, least) + gpus * offloaded_per_gpu(&unpaged) * (1.0 - constants.below),
+        high: of_processes(layout, most) + moved * (1.0 + constants.above),
+    }
+}
+
+/// What one GPU moves to its host.
+fn offloaded_per_gpu(layout: &Layout) -> f64 {
+    let Some(stage) = fullest(layout) else { return 0.0 };
+    let kept = Layout { offload: crate::layout::Offload::default(), ..layout.clone() };
+    let on_gpu = states::states(&kept, &stage);
+    let left = states::states(layout, &stage);
+    let moved = (on_gpu.parameters - left.parameters)
+        + (on_gpu.gradients - left.gradients)
+        + (on_gpu.optimizer - left.optimizer);
+    let activations = if moments::offloads(layout) {
+        let work = &layout.work;
+        let tokens = work.sequence_length * work.sequences_at_once() / layout.degrees.context;
+        activations::saved(layout).kept * tokens * stage.layers
+    } else {
+        0.0
+    };
+    moved.max(0.0) + activations
+}
+
+/// Weights and optimizer states of the node's ranks on their way to storage: sharded checkpoints are copied to the
+/// host first (`torch.distributed.checkpoint`), full ones gathered there by rank 0 (`FullStateDictConfig`).
+fn checkpoint_staging(layout: &Layout) -> f64 {
+    let Some(stage) = fullest(layout) else { return 0.0 };
+    let states = states::states(layout, &stage);
+    let share = layout.hardware.gpus_per_node * (states.parameters + states.optimizer);
+    share.min(16.0 * layout.model.parameters)
+}
+
+/// Parameters that are gathered at once on their way into a checkpoint.
+fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
+    if layout.one_unit {
+        stage.parameters()
+    } else {
+        2.0 * super::stages::layer_parameters(layout) + stage.outer_parameters
+    }
+}
+
+/// GPU memory while a checkpoint is saved, bytes: the states alone, and with one gathered unit where weights are sharded.
+pub(super) fn peak_checkpoint(layout: &Layout) -> (f64, f64) {
+    let most = |(least, peak): (f64, f64), (states, all): (f64, f64)| (least.max(states), peak.max(all));
+    stages(layout)
+        .map(|stage| {
+            let states = states::states(layout, &stage);
+            let units = units::units(layout, &stage);
+            let states = states.parameters + states.gradients + states.optimizer;
+            let unit = units::compute_width(layout) * gathered_at_once(layout, &stage);
+            (states, states + units.gathered.min(unit))
+        })
+        .fold((0.0, 0.0), most)
+}

@@ -1,0 +1,138 @@
+//! The three moments of a step at which memory can be highest.
+
+use super::stages::{Stage, stages};
+use super::states::{self, StateBytes};
+use super::units::{Units, units};
+use super::{activations, loss, schedule};
+use crate::layout::{Code, Layout, Recompute, Sharding, System};
+use crate::prediction::MemoryParts;
+
+/// What is allocated at the peak on the fullest GPU; no reserve.
+pub(super) fn peak(layout: &Layout) -> MemoryParts {
+    let mut highest = MemoryParts::default();
+    for stage in stages(layout) {
+        for parts in of_stage(layout, &stage) {
+            if parts.total() > highest.total() {
+                highest = parts;
+            }
+        }
+    }
+    highest
+}
+
+/// Activations that lie on the GPU, what a layer adds while it goes backward, and what the first layer, the last to go
+/// backward, has then; bytes.
+#[derive(Clone, Copy)]
+struct Activations {
+    kept: f64,
+    again: f64,
+    first: f64,
+}
+
+/// Tokens of one micro-batch on one GPU.
+fn tokens(layout: &Layout) -> f64 {
+    layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context
+}
+
+/// Whether offloaded activations leave the GPU.
+///
+/// They need checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
+/// microbatch, it does not save memory", SageMaker developer guide), more than one of them in flight: passes that
+/// accumulate gradients are batches of their own to it.
+pub fn offloads(layout: &Layout) -> bool {
+    let work = &layout.work;
+    let between = work.microbatches > 1.0 && work.active_microbatches != Some(1.0);
+    layout.offload.activations
+        && layout.recompute == Recompute::Full
+        && (layout.system != System::SmpV1 || between)
+}
+
+fn activations(layout: &Layout, stage: &Stage) -> Activations {
+    let saved = activations::saved(layout);
+    let tokens = tokens(layout);
+    let mut layers = stage.layers;
+    if offloads(layout) {
+        // As many layers as are loaded ahead, by default four (`activation_loading_horizon`).
+        let on_gpu = if layout.system == System::SmpV1 { layout.offload.horizon.unwrap_or(4.0) } else { 2.0 };
+        return Activations {
+            kept: saved.kept * tokens * layers.min(on_gpu),
+            again: saved.again * tokens,
+            first: saved.whole * tokens,
+        };
+    }
+    if layout.degrees.pipeline > 1.0 && layout.code == Code::MegatronDeepSpeed {
+        // DeepSpeed's pipeline buffers keep what a stage received and what it sent beside the checkpoints.
+        let whole = activations::Kept::of(layout);
+        layers += 2.0 * activations::checkpoint_bytes_per_token(layout, &whole) / saved.kept.max(1.0);
+    }
+    Activations {
+        kept: saved.kept * tokens * layers * schedule::in_flight(layout, stage),
+        again: saved.again * tokens,
+        first: saved.whole * tokens,
+    }
+}
+
+fn of_stage(layout: &Layout, stage: &Stage) -> [MemoryParts; 3] {
+    let states = states::states(layout, stage);
+    let units = units(layout, stage);
+    let activations = activations(layout, stage);
+    [
+        at_loss(layout, stage, &states, &units, activations),
+        at_layer(&states, &units, activations),
+        at_step(layout, &states, &units),
+    ]
+}
+
+fn base(states: &StateBytes, units: &Units) -> MemoryParts {
+    MemoryParts {
+        parameters: states.parameters,
+        gradients: states.gradients,
+        optimizer: states.optimizer,
+        gathered: units.gathered,
+        buffers: units.buffers,
+        ..MemoryParts::default()
+    }
+}
+
+/// All activations and the logits; gradients only where they stay.
+fn at_loss(
+    layout: &Layout,
+    stage: &Stage,
+    states: &StateBytes,
+    units: &Units,
+    activations: Activations,
+) -> MemoryParts {
+    if !stage.last {
+        return MemoryParts::default();
+    }
+    MemoryParts {
+        gradients: if states.gradients_stay { states.gradients } else { 0.0 },
+        activations: activations.kept,
+        logits: loss::bytes(layout),
+        ..base(states, units)
+    }
+}
+
+/// A layer goes backward: the last one with everything kept, or the first one with all gradients there.
+fn at_layer(states: &StateBytes, units: &Units, activations: Activations) -> MemoryParts {
+    let last = activations.kept + activations.again;
+    let first = activations.first;
+    if states.gradients_stay || last > first + states.gradients {
+        let gradients = if states.gradients_stay { states.gradients } else { 0.0 };
+        MemoryParts { gradients, activations: last, ..base(states, units) }
+    } else {
+        MemoryParts { activations: first, ..base(states, units) }
+    }
+}
+
+/// The optimizer steps: nothing gathered; `foreach` kernels take a copy of what they update (torch.optim
+/// documentation: "uses ~ sizeof(params) more peak memory").
+fn at_step(layout: &Layout, states: &StateBytes, units: &Units) -> MemoryParts {
+    let copies = if layout.optimizer_copies && !layout.offload.optimizer && layout.lora.is_none() {
+        states.parameters.min(states.optimizer)
+    } else {
+        0.0
+    };
+    let buffers = if layout.sharding == Sharding::None { units.buffers } else { units.buffers.max(copies) };
+    MemoryParts { gathered: 0.0, buffers: buffers.max(copies), ..base(states, units) }
+}

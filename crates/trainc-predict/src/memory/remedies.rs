@@ -1,0 +1,334 @@
+//! What would make a layout fit: edits of a manifest, what each leaves of the memory, and what it costs in time.
+
+use super::MEAN_ERROR;
+pub use super::edits::{Edit, Freedom};
+use super::edits::{candidates, edited};
+use crate::layout::Layout;
+use crate::prediction::{Fit, Memory};
+
+/// Edits and what comes of them.
+#[derive(Clone, Debug)]
+pub struct Remedy {
+    /// One edit, or several where none alone is enough.
+    pub edits: Vec<Edit>,
+    /// The layout after them.
+    pub layout: Layout,
+    /// The memory after them.
+    pub after: Memory,
+    /// How much longer it takes by [`Judge::seconds`], a fraction; none where speed is not known.
+    pub slower: Option<f64>,
+}
+
+/// Twice the time and more: an edit of last resort.
+///
+/// The mildest edit of nodes doubles them. It costs twice the dollars at the worst, where it makes nothing quicker, and
+/// none where it makes everything twice as quick; what more than doubles the time costs more than that on the same nodes,
+/// and the time besides.
+const RUINOUS: f64 = 1.0;
+
+/// Whether an edit by which a run takes so much longer, a fraction, more than doubles its time.
+pub fn is_ruinous(slower: Option<f64>) -> bool {
+    slower.is_some_and(|slower| slower > RUINOUS)
+}
+
+/// The layout on as many nodes of another instance type; none where the catalogue does not know it.
+pub fn on_instance(layout: &Layout, name: &'static str) -> Option<Layout> {
+    edited(layout, Edit::Instance(name))
+}
+
+/// Whether a remedy moves the job to another instance type.
+pub fn is_elsewhere(edits: &[Edit]) -> bool {
+    edits.iter().any(|edit| matches!(edit, Edit::Instance(_)))
+}
+
+/// The most bundles of several edits that are offered.
+const BUNDLES: usize = 3;
+
+/// By how much cheaper than every single edit a bundle is, a fraction of the time: less is not worth a second line.
+const WORTH: f64 = 0.01;
+
+/// What is known of a layout beside its memory.
+pub struct Judge<'a> {
+    /// The memory that a layout needs once it is written.
+    pub memory: &'a dyn Fn(&Layout) -> Memory,
+    /// The time that edits are priced in, of a sequence or of a run, where it is known.
+    pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
+    /// Whether nothing else refuses the layout: host memory, the longest run.
+    pub passes: &'a dyn Fn(&Layout, &Memory) -> bool,
+    /// Whether a micro-batch and more nodes may be written together: what is accumulated follows from the global batch, and
+    /// the training stays the same.
+    pub batch_follows: bool,
+}
+
+/// Edits that make the layout fit: the least price in time first, and of equals the one with the most room left.
+///
+/// Of each kind of edit the mildest that fits, and where that one only may, the mildest that surely does; of each two kinds the pair that costs least in time, where it costs less
+/// than any single edit; and of three kinds, where all that is cost twice the time or nothing fits. More nodes cost money
+/// even where they save time: they stand behind what does without, but before what is ruinous. Another instance type stands
+/// last, alone: the one with the least memory that fits, and where its price is not known the first whose price is.
+///
+/// What is offered leaves as much room as a predicted memory is off by in the mean ([`MEAN_ERROR`]), as of the layouts that
+/// `tune` offers; where nothing does, what fits just so.
+pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
+    let with = |room: f64| {
+        let passes = |new: &Layout, after: &Memory| {
+            let needs = after.per_gpu_bytes * (1.0 + room);
+            after.capacity_bytes.is_none_or(|capacity| needs <= capacity) && (judge.passes)(new, after)
+        };
+        that_pass(layout, freedom, &Judge { passes: &passes, ..*judge })
+    };
+    let mut found = with(MEAN_ERROR);
+    if !found.iter().any(|one| !is_elsewhere(&one.edits)) {
+        let (elsewhere, here): (Vec<Remedy>, Vec<Remedy>) =
+            with(0.0).into_iter().partition(|one| is_elsewhere(&one.edits));
+        if found.is_empty() {
+            found = elsewhere;
+        }
+        found.splice(0..0, here);
+    }
+    found
+}
+
+fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
+    let before = (judge.seconds)(layout);
+    let weigh = |edits: &[Edit], new: &Layout| {
+        let after = (judge.memory)(new);
+        let fits = after.fits == Some(true) && (judge.passes)(new, &after);
+        let slower = || Some((judge.seconds)(new)? / before? - 1.0);
+        fits.then(|| Remedy { edits: edits.to_vec(), layout: new.clone(), slower: slower(), after })
+    };
+    let kinds = candidates(freedom);
+    let mut found: Vec<Remedy> = Vec::new();
+    // Edits that do something and are not enough alone.
+    let mut weak: Vec<Vec<(Edit, Layout)>> = Vec::new();
+    for kind in &kinds {
+        let made: Vec<(Edit, Layout)> =
+            kind.iter().filter_map(|edit| Some((*edit, edited(layout, *edit)?))).collect();
+        let first = made.iter().enumerate().find_map(|(at, (edit, new))| Some((at, weigh(&[*edit], new)?)));
+        let enough = first.as_ref().map_or(made.len(), |(at, _)| *at);
+        // Beside one that may not fit stands the mildest that surely does.
+        let unsure = first.as_ref().filter(|(_, one)| one.after.fit() == Some(Fit::Maybe));
+        let sure = unsure.and_then(|(at, _)| {
+            let stronger = made.iter().skip(at + 1).filter_map(|(edit, new)| weigh(&[*edit], new));
+            stronger.into_iter().find(|one| one.after.fit() == Some(Fit::Surely))
+        });
+        found.extend(first.map(|(_, remedy)| remedy));
+        found.extend(sure);
+        weak.push(made.into_iter().take(enough).collect());
+    }
+    let allowed = |a: Edit, b: Edit| together_allowed(a, b, judge.batch_follows);
+    let mut bundles = bundles(&weak, &weigh, &allowed);
+    let surer = surer(&found, &kinds, &weigh, &allowed);
+    let cheap = |remedy: &Remedy| !is_ruinous(remedy.slower) && !more_nodes(remedy);
+    if !found.iter().chain(&bundles).any(cheap) {
+        bundles.extend(triples(&weak, &weigh, &allowed));
+    }
+    let least = |of: &[Remedy]| of.iter().filter_map(|one| one.slower).min_by(f64::total_cmp);
+    let single = least(&found.iter().filter(|one| !more_nodes(one)).cloned().collect::<Vec<_>>());
+    bundles.retain(|bundle| match (bundle.slower, single) {
+        (Some(slower), Some(single)) => slower < single - WORTH,
+        _ => !found.iter().any(|one| !more_nodes(one)),
+    });
+    bundles.sort_by(by_price);
+    bundles.truncate(BUNDLES);
+    found.extend(bundles);
+    found.extend(surer.filter(|one| found.iter().all(|other| other.edits != one.edits)));
+    if found.is_empty() {
+        let fits = |new: &Layout| weigh(&[], new).map(|remedy| remedy.after);
+        let needs = |new: &Layout| (judge.memory)(new).per_gpu_bytes;
+        found.extend(together(layout, &kinds, &needs, &fits).and_then(|(edits, new, _)| weigh(&edits, &new)));
+    }
+    for names in [&freedom.instances, &freedom.priced] {
+        let first =
+            names.iter().find_map(|&name| weigh(&[Edit::Instance(name)], &on_instance(layout, name)?));
+        found.extend(first.filter(|one| found.iter().all(|other| other.edits != one.edits)));
+    }
+    found.sort_by(by_price);
+    found
+}
+
+/// Where what fits alone only may: the cheapest second edit that makes it sure.
+fn surer(found: &[Remedy], kinds: &[Vec<Edit>], weigh: &Weigh, allowed: &Allowed) -> Option<Remedy> {
+    let is_sure = |one: &Remedy| one.after.fit() == Some(Fit::Surely) && !is_ruinous(one.slower);
+    let here: Vec<&Remedy> = found.iter().filter(|one| !more_nodes(one) && !is_ruinous(one.slower)).collect();
+    if here.iter().any(|one| is_sure(one)) {
+        return None;
+    }
+    let mut out: Vec<Remedy> = Vec::new();
+    for one in here {
+        let Some(first) = one.edits.first().copied() else { continue };
+        let more = |edit: &Edit| matches!(edit, Edit::Nodes(_)) || *edit == first;
+        let beside = kinds.iter().flatten().filter(|edit| !more(edit) && allowed(first, **edit));
+        out.extend(
+            beside.filter_map(|edit| weigh(&[first, *edit], &edited(&one.layout, *edit)?)).filter(is_sure),
+        );
+    }
+    out.into_iter().min_by(by_price)
+}
+
+fn more_nodes(remedy: &Remedy) -> bool {
+    remedy.edits.iter().any(|edit| matches!(edit, Edit::Nodes(_)))
+}
+
+/// The order in which remedies are offered.
+fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
+    let class = |remedy: &Remedy| match remedy {
+        _ if is_elsewhere(&remedy.edits) => 3,
+        _ if is_ruinous(remedy.slower) => 2,
+        _ if more_nodes(remedy) => 1,
+        _ => 0,
+    };
+    let rank = |remedy: &Remedy| remedy.edits.iter().map(|edit| edit.rank()).max().unwrap_or(0);
+    // What differs by less than half a percent costs the same.
+    let price = |remedy: &Remedy| remedy.slower.map(|slower| (200.0 * slower).round());
+    let used = |remedy: &Remedy| remedy.after.per_gpu_bytes;
+    class(a)
+        .cmp(&class(b))
+        .then_with(|| match (price(a), price(b)) {
+            (Some(x), Some(y)) => x.total_cmp(&y),
+            _ => rank(a).cmp(&rank(b)),
+        })
+        .then_with(|| a.edits.len().cmp(&b.edits.len()))
+        .then_with(|| used(a).total_cmp(&used(b)))
+}
+
+/// Whether edits may be made together: numbers that were chosen for the present ranks do not hold for other ones, but for a
+/// micro-batch beside more nodes where what is accumulated follows.
+fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
+    let is_micro = |edit: Edit| matches!(edit, Edit::MicroBatch(_));
+    let is_nodes = |edit: Edit| matches!(edit, Edit::Nodes(_));
+    if is_micro(a) && is_nodes(b) || is_nodes(a) && is_micro(b) {
+        return batch_follows;
+    }
+    let divides = |edit: Edit| {
+        matches!(
+            edit,
+            Edit::FullShard
+                | Edit::ShardDegree(_)
+                | Edit::ShardOptimizerState
+                | Edit::ShardedEngine
+                | Edit::TensorDegree(_)
+                | Edit::ContextDegree(_)
+                | Edit::PipelineDegree(_)
+                | Edit::Nodes(_)
+        )
+    };
+    let batch = |edit: Edit| {
+        matches!(
+            edit,
+            Edit::MicroBatch(_)
+                | Edit::Nodes(_)
+                | Edit::TensorDegree(_)
+                | Edit::ContextDegree(_)
+                | Edit::PipelineDegree(_)
+        )
+    };
+    !(divides(a) && divides(b) || batch(a) && batch(b))
+}
+
+type Weigh<'a> = dyn Fn(&[Edit], &Layout) -> Option<Remedy> + 'a;
+type Allowed<'a> = dyn Fn(Edit, Edit) -> bool + 'a;
+/// Edits of one kind, each with the layout that it makes.
+type Kind = [(Edit, Layout)];
+
+/// Of each two kinds the pair that fits and costs least.
+fn bundles(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
+    let mut out = Vec::new();
+    for (at, first) in weak.iter().enumerate() {
+        for second in weak.iter().skip(at + 1) {
+            out.extend(pairs((first, second), weigh, allowed).min_by(by_price));
+        }
+    }
+    out
+}
+
+fn pairs<'a>(
+    (first, second): (&'a Kind, &'a Kind),
+    weigh: &'a Weigh,
+    allowed: &'a Allowed,
+) -> impl Iterator<Item = Remedy> + 'a {
+    first.iter().filter_map(move |(a, with)| {
+        // The mildest that fits beside it.
+        second.iter().filter(|(b, _)| allowed(*a, *b)).find_map(|(b, _)| {
+            let new = edited(with, *b)?;
+            weigh(&[*a, *b], &new)
+        })
+    })
+}
+
+/// The same of three kinds.
+fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
+    let mut out = Vec::new();
+    for (at, first) in weak.iter().enumerate() {
+        for (a, _) in first {
+            // What the others make of the layout that has the first edit.
+            let rest: Vec<Vec<(Edit, Layout)>> = weak
+                .iter()
+                .skip(at + 1)
+                .map(|kind| {
+                    let beside = kind.iter().filter(|(b, _)| allowed(*a, *b));
+                    let base = first.iter().find(|(edit, _)| edit == a).map(|(_, with)| with);
+                    beside.filter_map(|(b, _)| Some((*b, edited(base?, *b)?))).collect()
+                })
+                .collect();
+            let with_first = |edits: &[Edit], new: &Layout| {
+                let all: Vec<Edit> = std::iter::once(*a).chain(edits.iter().copied()).collect();
+                weigh(&all, new)
+            };
+            out.extend(bundles(&rest, &with_first, allowed));
+        }
+    }
+    out
+}
+
+/// The kinds of edits added up until the layout fits.
+fn together(
+    layout: &Layout,
+    kinds: &[Vec<Edit>],
+    needs: &dyn Fn(&Layout) -> f64,
+    fits: &dyn Fn(&Layout) -> Option<Memory>,
+) -> Option<(Vec<Edit>, Layout, Memory)> {
+    let apply = |edits: &[Edit]| edits.iter().try_fold(layout.clone(), |so_far, edit| edited(&so_far, *edit));
+    let mut chosen: Vec<Edit> = Vec::new();
+    for kind in kinds {
+        // The strongest of a kind stands last.
+        let Some(strongest) = kind.last() else { continue };
+        let mut with = chosen.clone();
+        with.push(*strongest);
+        let Some(new) = apply(&with) else { continue };
+        if needs(&new) >= apply(&chosen).map_or(f64::MAX, |old| needs(&old)) {
+            continue;
+        }
+        chosen = with;
+        if fits(&new).is_some() {
+            break;
+        }
+    }
+    let mut at = 0;
+    while at < chosen.len() {
+        let mut fewer = chosen.clone();
+        fewer.remove(at);
+        if apply(&fewer).is_some_and(|new| fits(&new).is_some()) {
+            chosen = fewer;
+        } else {
+            at += 1;
+        }
+    }
+    // Of each kind that stays, the mildest that still fits.
+    for at in 0..chosen.len() {
+        let kind = kinds.iter().find(|kind| chosen.get(at).is_some_and(|edit| kind.contains(edit)));
+        for milder in kind.into_iter().flatten() {
+            let mut with = chosen.clone();
+            if let Some(slot) = with.get_mut(at) {
+                *slot = *milder;
+            }
+            if apply(&with).is_some_and(|new| fits(&new).is_some()) {
+                chosen = with;
+                break;
+            }
+        }
+    }
+    let new = apply(&chosen)?;
+    let after = fits(&new)?;
+    Some((chosen, new, after))
+}

@@ -1,0 +1,25 @@
+//! How many micro-batches' activations wait on a stage.
+
+use super::stages::Stage;
+use crate::layout::{Layout, System};
+
+/// Micro-batches whose activations a stage keeps at once, before their backward passes.
+///
+/// One forward, one backward: a stage keeps as many as there are stages from it to the last (Narayanan et al. 2021,
+/// section 2.2); interleaved in `v` chunks, `1 + (p-1)/(p v)` times that. SMP v1 runs all forward passes it may:
+/// `active_microbatches`, by default the degree and two more (SageMaker Python SDK documentation).
+pub(super) fn in_flight(layout: &Layout, stage: &Stage) -> f64 {
+    let stages = layout.degrees.pipeline;
+    if stages <= 1.0 || layout.system == System::DeviceMap {
+        return 1.0;
+    }
+    let all = layout.work.passes.max(1.0);
+    if layout.system == System::SmpV1 {
+        let active = layout.work.active_microbatches.unwrap_or(stages + 2.0);
+        return all.min(active);
+    }
+    let waiting = (stages - stage.index).max(1.0);
+    let chunks = layout.degrees.virtual_stages.max(1.0);
+    let interleaved = if chunks > 1.0 { 1.0 + (stages - 1.0) / (stages * chunks) } else { 1.0 };
+    all.min(waiting) * interleaved
+}

@@ -1,0 +1,87 @@
+//! Parameters of one GPU: what lies on each stage of a pipeline, and what tensor and expert degrees leave of it.
+
+use crate::layout::{Code, Layout, System};
+
+/// One stage of a pipeline (or the whole model without one), as one GPU holds it. Counts of parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stage {
+    /// Its place, from 0.
+    pub(super) index: f64,
+    /// Its layers.
+    pub(super) layers: f64,
+    /// Parameters of its layers on one GPU, before sharding.
+    pub(super) layer_parameters: f64,
+    /// Parameters outside the layers on one GPU, before sharding.
+    pub(super) outer_parameters: f64,
+    /// Whether the loss is computed here.
+    pub(super) last: bool,
+}
+
+impl Stage {
+    /// All parameters of the stage on one GPU.
+    pub(super) fn parameters(&self) -> f64 {
+        self.layer_parameters + self.outer_parameters
+    }
+}
+
+/// Parameters of one layer on one GPU while it computes: the tensor degree divides its matrices (Shoeybi et al. 2019,
+/// section 3), the expert degree its experts.
+pub(super) fn layer_parameters(layout: &Layout) -> f64 {
+    let model = &layout.model;
+    let experts = model.expert_parameters / model.layers.max(1.0);
+    let dense = model.layer_parameters - experts;
+    (dense + experts / layout.degrees.expert) / layout.degrees.tensor
+}
+
+/// Parameters of the head alone: 0 where it shares the embedding's.
+fn head_parameters(layout: &Layout) -> f64 {
+    let model = &layout.model;
+    if model.tied { 0.0 } else { model.head_vocab * model.hidden }
+}
+
+/// Layers of the first, an inner and the last stage.
+///
+/// Where the layers alone do not divide evenly but the layers and both ends do, the ends count as layers
+/// (`partition_method=type:transformer|embedding` of Megatron-DeepSpeed's BLOOM runs, whose 70 layers lie on 12
+/// stages); else the fullest stage has one layer more than the emptiest.
+fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
+    let with_ends = layers + 2.0;
+    if layers % stages != 0.0 && with_ends % stages == 0.0 {
+        [with_ends / stages - 1.0, with_ends / stages, with_ends / stages - 1.0]
+    } else {
+        [(layers / stages).ceil(); 3]
+    }
+}
+
+/// The stages that can be the fullest: the first, one in the middle, the last.
+pub(super) fn stages(layout: &Layout) -> impl Iterator<Item = Stage> {
+    let (model, degrees) = (&layout.model, &layout.degrees);
+    let tensor = degrees.tensor;
+    // The expert degree is a part of the shard axis: of E parts of the experts each is sharded over S/E ranks, so
+    // that a rank keeps 1/S of them as of all else.
+    let per_layer = model.layer_parameters / tensor;
+    let count = degrees.pipeline.max(1.0);
+    let stage = |index: f64, layers: f64, outer: f64, last: bool| Stage {
+        index,
+        layers,
+        layer_parameters: per_layer * layers,
+        outer_parameters: outer / tensor,
+        last,
+    };
+    if count <= 1.0 {
+        let only = stage(0.0, model.layers, model.outer_parameters, true);
+        return [Some(only), None, None].into_iter().flatten();
+    }
+    let head = head_parameters(layout);
+    let embedding = model.outer_parameters - head;
+    // Megatron keeps a second copy of a tied embedding on the last stage (SC21, section 2.3; DeepSpeed's
+    // `TiedLayerSpec`); the others leave the head where the embedding is.
+    let copied = matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed)
+        || matches!(layout.system, System::SmpV1 | System::DeviceMap);
+    let tail = if model.tied && copied { model.vocab * model.hidden } else { head };
+    let [first, inner, last] = layers_of_stages(model.layers, count);
+    let middle = (count > 2.0).then(|| stage(1.0, inner, 0.0, false));
+    [Some(stage(0.0, first, embedding, false)), middle, Some(stage(count - 1.0, last, tail, true))]
+        .into_iter()
+        .flatten()
+}

@@ -1,0 +1,782 @@
+//! Memory against hand-computed cases, published statements, and what PyTorch saves.
+
+use super::remedies::{Edit, Freedom, Judge, remedies};
+use super::*;
+use crate::layout::{
+    AdapterKind, Attention, Code, Lora, Model, Moments, Precision, Prefetch, Quantisation, Recompute,
+    Sharding,
+};
+use crate::samples::one_gpu;
+use proptest::prelude::*;
+use trainc_ir::architecture::{Architecture, Dimensions, Family};
+
+fn shipped() -> MemoryConstants {
+    MemoryConstants::of(Constants::shipped())
+}
+
+/// What a layout needs by the constants that ship.
+fn needs(layout: &Layout) -> Memory {
+    memory_with(layout, &shipped())
+}
+
+fn architecture(family: Family, hidden: u64, layers: u64, heads: u64) -> Architecture {
+    let written = Dimensions {
+        hidden: Some(hidden),
+        layers: Some(layers),
+        heads: Some(heads),
+        ..Dimensions::default()
+    };
+    Architecture::from_dimensions(family, &written).unwrap().0
+}
+
+/// The model of the published SageMaker runs on GPT-2 with 30 billion parameters.
+fn gpt2_30b() -> Architecture {
+    let written = Dimensions {
+        hidden: Some(7_168),
+        layers: Some(48),
+        heads: Some(64),
+        vocab: Some(50_257),
+        positions: Some(2_048),
+        ..Dimensions::default()
+    };
+    Architecture::from_dimensions(Family::Gpt2, &written).unwrap().0
+}
+
+/// One GPU, mixed precision, no recomputation, AdamW.
+fn layout(architecture: &Architecture, gib: f64) -> Layout {
+    let mut layout = one_gpu(Model::of(architecture, architecture.family.default_class()));
+    layout.hardware.memory_bytes = Some(gib * GIB);
+    layout
+}
+
+fn sharded(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> Layout {
+    let mut layout = layout(architecture, gib);
+    layout.system = system;
+    layout.sharding = Sharding::Full;
+    layout.degrees.shard = gpus;
+    layout.hardware.gpus_per_node = gpus.min(8.0);
+    layout.hardware.nodes = (gpus / 8.0).max(1.0);
+    layout.recompute = Recompute::Full;
+    layout
+}
+
+fn near(found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() <= share, "found {found}, expected {expected}");
+}
+
+/// Bytes per parameter of the states.
+fn states_per_parameter(layout: &Layout) -> f64 {
+    let stage = stages::stages(layout).next().unwrap();
+    let states = states::states(layout, &stage);
+    (states.parameters + states.gradients + states.optimizer) / stage.parameters()
+}
+
+/// Rajbhandari et al. 2020 section 3.1 (16), the README of Megatron-LM (18, 20, and 4 + 16/d, 6 + 12/d).
+#[test]
+fn states_by_recipe() {
+    let model = gpt2_30b();
+    let of = |change: &dyn Fn(&mut Layout)| {
+        let mut one = layout(&model, 80.0);
+        change(&mut one);
+        states_per_parameter(&one)
+    };
+    near(of(&|l| l.precision = Precision::Fp32), 16.0, 1e-9);
+    near(of(&|l| l.system = System::DeepSpeed), 16.0, 1e-9);
+    near(of(&|l| l.precision = Precision::Pure16 { bf16: true }), 8.0, 1e-9);
+    let megatron = |l: &mut Layout, bf16: bool| {
+        l.system = System::Megatron;
+        l.code = Code::Megatron;
+        l.precision = Precision::Mixed { bf16 };
+    };
+    near(of(&|l| megatron(l, true)), 18.0, 1e-9);
+    near(of(&|l| megatron(l, false)), 20.0, 1e-9);
+    let distributed = |l: &mut Layout, bf16: bool| {
+        megatron(l, bf16);
+        l.sharding = Sharding::Optimizer;
+        l.degrees.replicas = 8.0;
+    };
+    near(of(&|l| distributed(l, true)), 6.0 + 12.0 / 8.0, 1e-9);
+    near(of(&|l| l.moments = Moments::TwoInt8 { wide_embeddings: false }), 10.0 + 8.0 / 2048.0, 1e-9);
+    // Moments of the token embeddings in 32 bit beside it: 8 bytes of each of them instead of two and the scales.
+    let embeddings = model.vocab as f64 * model.hidden as f64 / model.parameters().total as f64;
+    near(
+        of(&|l| l.moments = Moments::TwoInt8 { wide_embeddings: true }),
+        10.0 + 8.0 / 2048.0 + (6.0 - 8.0 / 2048.0) * embeddings,
+        1e-9,
+    );
+    let zero = |l: &mut Layout, sharding| {
+        l.system = System::DeepSpeed;
+        l.sharding = sharding;
+        l.degrees.shard = 64.0;
+    };
+    // Rajbhandari et al. 2020, figure 1: 31.4, 16.6 and 1.9 GB for 7.5 billion parameters on 64 GPUs.
+    near(7.5 * of(&|l| zero(l, Sharding::Optimizer)), 31.4, 0.003);
+    near(7.5 * of(&|l| zero(l, Sharding::Gradients)), 16.6, 0.003);
+    near(7.5 * of(&|l| zero(l, Sharding::Full)), 1.9, 0.015);
+}
+
+/// What a resumption needs: 32-bit weights and two moments (FSDP, DDP; the 16-bit weights are cast from them), or 16-bit
+/// weights beside a 32-bit copy and the moments (DeepSpeed, SMP v1), as `torch.save` and DeepSpeed's checkpoints hold them.
+#[test]
+fn saved_states_by_recipe() {
+    let of = |system: System, precision: Precision| {
+        let mut one = layout(&gpt2_30b(), 80.0);
+        (one.system, one.precision) = (system, precision);
+        resumed_bytes_per_parameter(&one)
+    };
+    let mixed = Precision::Mixed { bf16: true };
+    for (system, bytes) in [
+        (System::Fsdp, 12.0),
+        (System::SmpV2, 12.0),
+        (System::Ddp, 12.0),
+        (System::DeepSpeed, 14.0),
+        (System::SmpV1, 14.0),
+        (System::Megatron, 14.0),
+    ] {
+        near(of(system, mixed), bytes, 1e-12);
+    }
+    near(of(System::Ddp, Precision::Fp32), 12.0, 1e-12);
+    near(of(System::Ddp, Precision::Pure16 { bf16: true }), 6.0, 1e-12);
+}
+
+/// Korthikanti et al. 2022, figure 1 and equations 1 to 4: GiB of a 22 billion and a 175 billion model, tensor degree
+/// 8; without anything 59.25 and 66.84 GiB, with sequence parallelism and selective recomputation 9.56 and 12.35.
+#[test]
+fn activations_of_korthikanti() {
+    for (hidden, layers, heads, stages, chunks, micro, none, both) in
+        [(6_144, 48, 64, 1.0, 1.0, 4.0, 59.25, 9.56), (12_288, 96, 96, 8.0, 3.0, 1.0, 66.84, 12.35)]
+    {
+        let model = architecture(Family::Gpt2, hidden, layers, heads);
+        let mut one = layout(&model, 80.0);
+        one.system = System::Megatron;
+        one.code = Code::Megatron;
+        one.degrees.tensor = 8.0;
+        one.degrees.pipeline = stages;
+        one.degrees.virtual_stages = chunks;
+        one.work.sequence_length = 2_048.0;
+        one.work.micro_batch = micro;
+        one.work.passes = 64.0;
+        let waiting = |layout: &Layout| {
+            let first = stages::stages(layout).next().unwrap();
+            let each = activations::saved(layout).kept * 2_048.0 * micro * first.layers;
+            each * schedule::in_flight(layout, &first) / GIB
+        };
+        near(waiting(&one), none, 0.01);
+        one.sequence_parallel = true;
+        one.recompute = Recompute::Selective;
+        near(waiting(&one), both, 0.01);
+    }
+    // s b h (34 + 5 a s / h) to the byte.
+    let model = architecture(Family::Gpt2, 1_024, 1, 16);
+    let mut one = layout(&model, 80.0);
+    one.system = System::Megatron;
+    one.code = Code::Megatron;
+    let bytes = layer_bytes_per_token(&one, &Kept::of(&one), Attention::Eager);
+    assert_eq!(bytes, 34.0 * 1_024.0 + 5.0 * 16.0 * 512.0);
+}
+
+/// ml-engineering, training/performance: bytes of activations over `2 s b h L` of transformers' models with
+/// torch's own attention kernels: Llama 3.1 8B 28, Mistral 7B 28, SmolLM2 360M 24, Qwen3 4B 38, Gemma 2B 48.
+#[test]
+fn activations_of_transformers() {
+    let of = |family, hidden, heads, kv_heads, ffn, head_dim| {
+        let written = Dimensions {
+            hidden: Some(hidden),
+            layers: Some(1),
+            heads: Some(heads),
+            kv_heads: Some(kv_heads),
+            ffn: Some(ffn),
+            head_dim,
+            ..Dimensions::default()
+        };
+        let model = Architecture::from_dimensions(family, &written).unwrap().0;
+        let mut one = sharded(&model, System::Fsdp, 8.0, 80.0);
+        one.attention = Attention::Flash;
+        one.model.dropout = false;
+        layer_bytes_per_token(&one, &Kept::of(&one), Attention::Flash) / (2.0 * hidden as f64)
+    };
+    near(of(Family::Llama, 4_096, 32, 8, 14_336, None), 28.0, 0.08);
+    near(of(Family::Mistral, 4_096, 32, 8, 14_336, Some(128)), 28.0, 0.08);
+    near(of(Family::Llama, 960, 15, 5, 2_560, None), 24.0, 0.08);
+    near(of(Family::Gemma, 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
+}
+
+/// Dettmers et al. 2023, section 3: 0.127 bit a parameter for doubly quantised scales instead of 0.5.
+#[test]
+fn quantised_weights() {
+    let bits = |double| 8.0 * frozen_bytes_per_parameter(Some(Quantisation::Nf4 { double }));
+    near(bits(false), 4.5, 1e-9);
+    near(bits(true), 4.127, 1e-4);
+    // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a little cache beside.
+    let mut one = layout(&architecture(Family::Llama, 4_096, 32, 32), 40.0);
+    one.code = Code::LitGpt;
+    one.precision = Precision::Pure16 { bf16: true };
+    one.lora = Some(Lora { trainable: 4_194_304.0, kind: AdapterKind::LowRank });
+    near(memory(&one).parts.parameters / 1e9, 13.52, 0.01);
+    one.quantisation = Some(Quantisation::Nf4 { double: true });
+    near(memory(&one).parts.parameters / 1e9, 4.26, 0.1);
+}
+
+/// Answer.AI, fsdp_qlora (2024-03): QLoRA of Llama 2 70B under FSDP with CPU offload runs on two GPUs of 24 GB, and its
+/// units travel quantised; in 16 bit the shards alone would not fit.
+#[test]
+fn seventy_billion_on_two_small_cards() {
+    let written = Dimensions {
+        hidden: Some(8_192),
+        layers: Some(80),
+        heads: Some(64),
+        kv_heads: Some(8),
+        ffn: Some(28_672),
+        vocab: Some(32_000),
+        ..Dimensions::default()
+    };
+    let model = Architecture::from_dimensions(Family::Llama, &written).unwrap().0;
+    let mut one = sharded(&model, System::Fsdp, 2.0, 23.6);
+    one.lora = Some(Lora { trainable: 200e6, kind: AdapterKind::LowRank });
+    one.quantisation = Some(Quantisation::Nf4 { double: true });
+    one.attention = Attention::Flash;
+    one.work.sequence_length = 1_024.0;
+    one.work.micro_batch = 1.0;
+    one.offload.parameters = true;
+    one.offload.optimizer = true;
+    let found = memory(&one);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    // Two layers of 856 million parameters at half a byte, the head and the embedding at two bytes, one matrix.
+    let gathered = 2.0 * 855.6e6 * 0.516 + 2.0 * (2.0 * 32_000.0 * 8_192.0 + 8_192.0 * 28_672.0);
+    near(found.parts.gathered, gathered, 0.01);
+    one.offload = crate::layout::Offload::default();
+    one.quantisation = None;
+    assert_eq!(memory(&one).fits, Some(false));
+}
+
+/// AWS blog on sharded data parallelism, 2022: "8 V100 GPUs (32GB each) are sufficient to hold the model states replica
+/// of a 10B-parameter model which needs about 200GB"; and 30 billion do not fit there.
+#[test]
+fn eight_v100_hold_ten_billion() {
+    let ten = architecture(Family::Gpt2, 4_608, 38, 36);
+    near(ten.parameters().total as f64, 10e9, 0.03);
+    let one = sharded(&ten, System::SmpV1, 8.0, 32.0);
+    let found = memory(&one);
+    let states = found.parts.parameters + found.parts.gradients + found.parts.optimizer;
+    near(8.0 * states, 200e9, 0.25);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    let fewer = sharded(&ten, System::SmpV1, 4.0, 32.0);
+    assert_eq!(memory(&fewer).fits, Some(false));
+    assert_eq!(memory(&sharded(&gpt2_30b(), System::SmpV1, 8.0, 32.0)).fits, Some(false));
+}
+
+/// The same: 30 billion on 16 nodes of eight A100 with 40 GB, shards of 128, micro-batch 6 of 2,048 tokens; on one
+/// node it does not fit.
+#[test]
+fn thirty_billion_on_sixteen_nodes() {
+    let mut one = sharded(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 6.0;
+    let found = memory(&one);
+    // 16 B x 29,974,418,432 / 128.
+    near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 3.49 * GIB, 0.002);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    let mut narrow = sharded(&gpt2_30b(), System::SmpV1, 8.0, 40.0);
+    narrow.work = one.work;
+    assert_eq!(memory(&narrow).fits, Some(false));
+}
+
+fn falcon_40b() -> Architecture {
+    let written = Dimensions {
+        hidden: Some(8_192),
+        layers: Some(60),
+        heads: Some(128),
+        kv_heads: Some(8),
+        ffn: Some(32_768),
+        vocab: Some(65_024),
+        parallel: Some(true),
+        layer_norms: Some(2),
+        ..Dimensions::default()
+    };
+    Architecture::from_dimensions(Family::Falcon, &written).unwrap().0
+}
+
+/// AWS slides on training, 2023: Falcon-40B with QLoRA on a ml.g5.12xlarge, four A10G of 24 GB, laid out by
+/// `device_map="auto"`; "multi-GPU still required for larger models e.g. Falcon 40B > 40 GB memory" without it.
+#[test]
+fn falcon_40b_on_four_a10g() {
+    let model = falcon_40b();
+    near(model.parameters().total as f64, 41.3e9, 0.02);
+    let mut one = layout(&model, 22.35);
+    one.system = System::DeviceMap;
+    one.degrees.pipeline = 4.0;
+    one.hardware.gpus_per_node = 4.0;
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 4.0;
+    one.recompute = Recompute::Full;
+    one.attention = Attention::Flash;
+    one.lora = Some(Lora { trainable: 4.4e8, kind: AdapterKind::LowRank });
+    one.offload.paged = true;
+    one.quantisation = Some(Quantisation::Nf4 { double: true });
+    let found = memory(&one);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    // In 16 bit the weights alone take 82 GB of the 89.
+    one.quantisation = None;
+    assert_eq!(memory(&one).fits, Some(false));
+    // One card does not hold the 16-bit model of "more than 40 GB" either.
+    let mut alone = layout(&model, 40.0);
+    alone.system = System::DeviceMap;
+    alone.lora = one.lora;
+    assert_eq!(memory(&alone).fits, Some(false));
+}
+
+/// A PyTorch FSDP blog of philschmid.de, 2023: GPT-NeoX 20B on two ml.p4d.24xlarge, full shards, micro-batch 2.
+#[test]
+fn neox_20b_on_sixteen_a100() {
+    let written = Dimensions {
+        hidden: Some(6_144),
+        layers: Some(44),
+        heads: Some(64),
+        ffn: Some(24_576),
+        vocab: Some(50_432),
+        positions: Some(2_048),
+        ..Dimensions::default()
+    };
+    let model = Architecture::from_dimensions(Family::GptNeoX, &written).unwrap().0;
+    assert_eq!(model.parameters().total, 20_554_567_680);
+    let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 2.0;
+    let found = memory(&one);
+    near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 19.14 * GIB, 0.001);
+    assert_eq!(found.fits, Some(true), "{found:?}");
+    assert_eq!(memory(&Layout { recompute: Recompute::None, ..one }).fits, Some(false));
+}
+
+/// AWS slides on training, 2023: full fine-tuning above one to two billion parameters needs several GPUs of 24 GB;
+/// QLoRA does not up to thirty to forty billion.
+#[test]
+fn rules_of_thumb_of_the_slides() {
+    let full = |model: &Architecture| {
+        let mut one = layout(model, 22.35);
+        one.recompute = Recompute::Full;
+        one.attention = Attention::Flash;
+        memory(&one).fits
+    };
+    assert_eq!(full(&architecture(Family::Llama, 2_048, 16, 32)), Some(true));
+    assert_eq!(full(&architecture(Family::Llama, 4_096, 32, 32)), Some(false));
+    let qlora = |model: &Architecture| {
+        let mut one = layout(model, 22.35);
+        one.recompute = Recompute::Full;
+        one.attention = Attention::Flash;
+        one.offload.paged = true;
+        one.lora = Some(Lora { trainable: 2e-3 * one.model.parameters, kind: AdapterKind::LowRank });
+        one.quantisation = Some(Quantisation::Nf4 { double: true });
+        memory(&one).fits
+    };
+    assert_eq!(qlora(&architecture(Family::Llama, 5_120, 40, 40)), Some(true));
+    assert_eq!(qlora(&falcon_40b()), Some(false));
+}
+
+/// What PyTorch itself saves and keeps: `tests/python/saved_tensors.py` wrote the record.
+#[test]
+fn as_pytorch_saves() {
+    let record: serde_json::Value = serde_json::from_str(include_str!("testdata/pytorch.json")).unwrap();
+    for case in record["layers"].as_array().unwrap() {
+        let get = |name: &str| case[name].as_u64().unwrap();
+        let family = Family::from_name(case["family"].as_str().unwrap()).unwrap();
+        let written = Dimensions {
+            hidden: Some(get("hidden")),
+            layers: Some(1),
+            heads: Some(get("heads")),
+            kv_heads: case["kv_heads"].as_u64(),
+            ffn: Some(get("ffn")),
+            ..Dimensions::default()
+        };
+        let model = Architecture::from_dimensions(family, &written).unwrap().0;
+        let mut one = layout(&model, 80.0);
+        one.precision = if case["width"] == 4 { Precision::Fp32 } else { Precision::Pure16 { bf16: true } };
+        one.work.sequence_length = get("sequence") as f64;
+        one.model.dropout = false;
+        let attention = if case["attention"] == "eager" { Attention::Eager } else { Attention::Flash };
+        one.attention = attention;
+        let ours = layer_bytes_per_token(&one, &Kept::of(&one), attention);
+        let theirs = get("saved_bytes") as f64 / (get("sequence") * get("batch")) as f64;
+        assert!((ours / theirs - 1.0).abs() <= 0.1, "{case}: {ours} against {theirs}");
+    }
+    for case in record["states"].as_array().unwrap() {
+        let (one, theirs) = (of_record(case), case["bytes_per_parameter"].as_f64().unwrap());
+        let ours = states_per_parameter(&one);
+        assert!((ours / theirs - 1.0).abs() <= 0.02, "{case}: {ours} against {theirs}");
+        if let Some(theirs) = case["bucket_bytes_per_parameter"].as_f64() {
+            let stage = stages::stages(&one).next().unwrap();
+            let ours = units::units(&one, &stage).buffers / stage.parameters();
+            assert!((ours / theirs - 1.0).abs() <= 0.02, "{case}: buckets {ours} against {theirs}");
+        }
+    }
+}
+
+/// The layout of a recorded case, of a model as large as people train: a factored moment is nothing beside its matrices.
+fn of_record(case: &serde_json::Value) -> Layout {
+    let word = |name: &str| case[name].as_str().unwrap();
+    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let mut one = sharded(&model, System::Fsdp, case["shard_degree"].as_f64().unwrap(), 80.0);
+    one.degrees.replicas = case["replicas"].as_f64().unwrap();
+    (one.system, one.sharding) = match word("engine") {
+        "fsdp" => (System::Fsdp, Sharding::Full),
+        "ddp" | "none" => (System::Ddp, Sharding::None),
+        other => panic!("{other}"),
+    };
+    one.precision = match word("precision") {
+        "fp32" => Precision::Fp32,
+        "bf16" => Precision::Pure16 { bf16: true },
+        "mixed" => Precision::Mixed { bf16: true },
+        other => panic!("{other}"),
+    };
+    one.moments = match word("optimizer") {
+        "adam" | "adamw" => Moments::Two,
+        "sgd-momentum" => Moments::One,
+        "sgd" => Moments::Zero,
+        "adafactor" | "adafactor-transformers" => Moments::Factored,
+        other => panic!("{other}"),
+    };
+    one
+}
+
+/// The cases that the record must hold, so that none goes unnoticed.
+#[test]
+fn the_record_has_every_optimizer_and_engine() {
+    let record: serde_json::Value = serde_json::from_str(include_str!("testdata/pytorch.json")).unwrap();
+    let has = |wanted: &[(&str, serde_json::Value)]| {
+        let states = record["states"].as_array().unwrap();
+        states.iter().any(|case| wanted.iter().all(|(name, value)| case[*name] == *value))
+    };
+    for (engine, precision, optimizer, shard) in [
+        ("fsdp", "fp32", "adamw", 4),
+        ("fsdp", "mixed", "adamw", 4),
+        ("fsdp", "bf16", "adam", 4),
+        ("fsdp", "fp32", "sgd", 4),
+        ("fsdp", "fp32", "sgd-momentum", 4),
+        ("ddp", "fp32", "adamw", 1),
+        ("ddp", "mixed", "adamw", 1),
+        ("none", "fp32", "adafactor", 1),
+        ("none", "fp32", "adafactor-transformers", 1),
+    ] {
+        let wanted = [
+            ("engine", engine.into()),
+            ("precision", precision.into()),
+            ("optimizer", optimizer.into()),
+            ("shard_degree", shard.into()),
+        ];
+        assert!(has(&wanted), "{wanted:?}");
+    }
+}
+
+#[test]
+fn remedies_fit_and_say_the_cheapest_first() {
+    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
+    one.recompute = Recompute::None;
+    one.work.sequence_length = 2_048.0;
+    one.work.micro_batch = 8.0;
+    assert_eq!(memory(&one).fits, Some(false));
+    let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
+    let judge = Judge { memory: &needs, seconds: &|_| None, passes: &|_, _| true, batch_follows: false };
+    let found = remedies(&one, &freedom, &judge);
+    assert!(!found.is_empty());
+    for remedy in &found {
+        assert_eq!(remedy.after.fits, Some(true), "{remedy:?}");
+    }
+    assert!(found.iter().any(|remedy| remedy.edits == [Edit::Checkpointing]), "{found:?}");
+    // With nothing to change there is nothing to say.
+    let mut small = sharded(&gpt2_30b(), System::SmpV1, 8.0, 16.0);
+    small.offload.activations = true;
+    assert!(remedies(&small, &Freedom::default(), &judge).is_empty());
+}
+
+/// A job for which only the offload of all states is enough alone, at many times the time: two cheap edits together come
+/// before it, and more nodes too.
+#[test]
+fn a_cheap_bundle_comes_before_a_ruinous_edit() {
+    let model = architecture(Family::Llama, 4_096, 32, 32);
+    let mut one = sharded(&model, System::Fsdp, 16.0, 18.0);
+    (one.recompute, one.attention) = (Recompute::None, Attention::Flash);
+    (one.work.sequence_length, one.work.micro_batch) = (2_048.0, 8.0);
+    let freedom =
+        Freedom { micro_batches: vec![1, 2, 4], nodes: vec![8], offload_states: true, ..Freedom::default() };
+    // Seconds of a sequence by hand: a twentieth more for each halving, a quarter for recomputation, ten times for the
+    // host.
+    let seconds = |layout: &Layout| {
+        let halvings = (8.0 / layout.work.micro_batch).log2();
+        let again = if layout.recompute == Recompute::Full { 1.25 } else { 1.0 };
+        let host = if layout.offload.parameters { 10.0 } else { 1.0 };
+        Some(1.05_f64.powf(halvings) * again * host / layout.hardware.nodes)
+    };
+    let judge = Judge { memory: &needs, seconds: &seconds, passes: &|_, _| true, batch_follows: false };
+    let found = remedies(&one, &freedom, &judge);
+    let single =
+        |edit: fn(&Edit) -> bool| found.iter().position(|one| one.edits.len() == 1 && edit(&one.edits[0]));
+    assert!(single(|edit| matches!(edit, Edit::Checkpointing | Edit::MicroBatch(_))).is_none(), "{found:?}");
+    assert!(matches!(found[0].edits[..], [Edit::MicroBatch(_), Edit::Checkpointing]), "{found:?}");
+    // Of the micro-batches the one that costs least.
+    assert_eq!(found[0].edits[0], Edit::MicroBatch(4), "{found:?}");
+    let (nodes, offload) =
+        (single(|edit| matches!(edit, Edit::Nodes(_))), single(|edit| matches!(edit, Edit::OffloadStates)));
+    assert!(nodes.is_none_or(|at| Some(at) < offload), "{found:?}");
+    // What something else refuses is not offered.
+    let no_host = |layout: &Layout, _: &crate::Memory| !layout.offload.parameters;
+    let found = remedies(&one, &freedom, &Judge { passes: &no_host, ..judge });
+    assert!(!found.iter().any(|one| one.edits.contains(&Edit::OffloadStates)), "{found:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn memory_behaves(
+        layers in 2_u64..40,
+        heads in 2_u64..32,
+        log_shard in 0_u32..7,
+        micro in 1_u64..16,
+        sequence in 64_u64..4_096,
+        system in prop::sample::select(vec![System::Fsdp, System::DeepSpeed, System::SmpV1, System::SmpV2, System::Worker]),
+        recompute in prop::sample::select(vec![Recompute::None, Recompute::Selective, Recompute::Full]),
+        flash in any::<bool>(),
+    ) {
+        let model = architecture(Family::Llama, heads * 64, layers, heads);
+        let at = |shard: f64, micro: u64| {
+            let mut one = sharded(&model, system, shard, 80.0);
+            one.hardware.memory_bytes = None;
+            one.recompute = recompute;
+            one.attention = if flash { Attention::Flash } else { Attention::Eager };
+            one.work.sequence_length = sequence as f64;
+            one.work.micro_batch = micro as f64;
+            memory(&one)
+        };
+        let shard = 2_f64.powi(log_shard.cast_signed() + 1);
+        let found = at(shard, micro);
+        // Parts add up; nothing is negative; the interval holds the figure.
+        let p = found.parts;
+        let sum = p.parameters + p.gradients + p.optimizer + p.activations + p.gathered + p.logits + p.buffers + p.reserve;
+        prop_assert!((sum - found.per_gpu_bytes).abs() < 1.0);
+        for part in [p.parameters, p.gradients, p.optimizer, p.activations, p.gathered, p.logits, p.buffers, p.reserve] {
+            prop_assert!(part >= 0.0 && part.is_finite());
+        }
+        prop_assert!(found.interval.low <= found.per_gpu_bytes && found.per_gpu_bytes <= found.interval.high);
+        // It falls with the shard degree and rises with the micro-batch.
+        prop_assert!(at(2.0 * shard, micro).per_gpu_bytes <= found.per_gpu_bytes + 1.0);
+        prop_assert!(at(shard, micro + 1).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
+        for (figure, interval) in [
+            (found.host_bytes, found.host_interval),
+            (found.peak_checkpoint_bytes, found.peak_checkpoint_interval),
+        ] {
+            let (figure, interval) = (figure.unwrap(), interval.unwrap());
+            prop_assert!(0.0 < interval.low && interval.low <= figure && figure <= interval.high, "{interval:?}");
+        }
+    }
+
+    /// Of every engine, its stages, adapters and offloads: more recomputation never needs more memory, but for the input of
+    /// the one layer that is computed again, which a model of a single layer on a GPU does not win back.
+    #[test]
+    fn recomputing_more_never_needs_more_memory(layout in any_layout()) {
+        let at = |recompute| of_gpu(&Layout { recompute, ..layout.clone() }, &shipped()).total();
+        let [none, selective, full] = [Recompute::None, Recompute::Selective, Recompute::Full].map(at);
+        // The reserve is a share of what is allocated.
+        let kept = Kept::of(&layout);
+        let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context;
+        let checkpoint = activations::checkpoint_bytes_per_token(&layout, &kept) * tokens;
+        let single = stages::stages(&layout).any(|stage| stage.layers * schedule::in_flight(&layout, &stage) < 2.0);
+        let room = if single { checkpoint * (1.0 + shipped().slack) } else { 0.0 };
+        prop_assert!(selective <= none + 1.0, "{selective} selective, {none} without");
+        prop_assert!(full <= selective + room + 1.0, "{full} in full, {selective} selective");
+        prop_assert!(full <= none + 1.0, "{full} in full, {none} without");
+    }
+
+    /// The same of what holds for every layout: parts add up, none is negative, and more at once never needs less.
+    #[test]
+    fn every_layout_behaves(layout in any_layout()) {
+        let found = memory(&layout);
+        let p = found.parts;
+        prop_assert!((p.total() - found.per_gpu_bytes).abs() < 1.0);
+        for part in [p.parameters, p.gradients, p.optimizer, p.activations, p.gathered, p.logits, p.buffers, p.reserve] {
+            prop_assert!(part >= 0.0 && part.is_finite(), "{p:?}");
+        }
+        prop_assert!(found.interval.low <= found.per_gpu_bytes && found.per_gpu_bytes <= found.interval.high);
+        let mut more = layout.clone();
+        more.work.micro_batch += 1.0;
+        prop_assert!(memory(&more).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
+        let mut longer = layout.clone();
+        longer.work.sequence_length += 64.0;
+        prop_assert!(memory(&longer).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
+    }
+}
+
+prop_compose! {
+    /// Layouts of every engine: shards, stages, copies, layers laid over GPUs; with adapters, and with what waits in host
+    /// memory.
+    fn any_layout()(
+        (system, sharding, tensor, pipeline) in prop::sample::select(vec![
+            (System::Fsdp, Sharding::Full, 1, 1),
+            (System::Fsdp, Sharding::Gradients, 1, 1),
+            (System::Fsdp, Sharding::None, 1, 1),
+            (System::DeepSpeed, Sharding::Optimizer, 1, 1),
+            (System::DeepSpeed, Sharding::Gradients, 1, 1),
+            (System::DeepSpeed, Sharding::Full, 1, 1),
+            (System::SmpV1, Sharding::Full, 1, 1),
+            (System::SmpV1, Sharding::None, 2, 4),
+            (System::SmpV1, Sharding::Optimizer, 4, 2),
+            (System::SmpV2, Sharding::Full, 2, 1),
+            (System::Worker, Sharding::Full, 1, 1),
+            (System::Ddp, Sharding::None, 1, 1),
+            (System::DeviceMap, Sharding::None, 1, 4),
+            (System::Megatron, Sharding::None, 2, 2),
+            (System::Megatron, Sharding::Optimizer, 4, 8),
+        ]),
+        (layers, heads) in (1_u64..40, 2_u64..32),
+        log_data in 0_u32..6,
+        // Gradients stay from pass to pass, or not at all: a single pass is a case of its own.
+        (micro, passes, sequence) in (1_u64..16, prop::sample::select(vec![1_u64, 1, 2, 7]), 64_u64..4_096),
+        (flash, sequence_parallel, precision) in (any::<bool>(), any::<bool>(), prop::sample::select(vec![
+            Precision::Fp32, Precision::Mixed { bf16: true }, Precision::Mixed { bf16: false }, Precision::Pure16 { bf16: true },
+        ])),
+        (adapter, quantised) in (any::<bool>(), any::<bool>()),
+        (activations, states, paged) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        family in prop::sample::select(vec![Family::Llama, Family::Gpt2]),
+    ) -> Layout {
+        let layers = layers.max(pipeline);
+        let model = architecture(family, heads * 64, layers, heads);
+        let mut one = layout(&model, 80.0);
+        one.hardware.memory_bytes = None;
+        (one.system, one.sharding) = (system, sharding);
+        if system == System::Megatron {
+            one.code = Code::Megatron;
+        }
+        let data = if system == System::DeviceMap { 1.0 } else { 2_f64.powi(log_data.cast_signed()) };
+        let sharded = matches!(sharding, Sharding::Full | Sharding::Gradients);
+        (one.degrees.shard, one.degrees.replicas) = if sharded { (data, 1.0) } else { (1.0, data) };
+        (one.degrees.tensor, one.degrees.pipeline) = (f64::from(tensor), pipeline as f64);
+        one.hardware.nodes = (one.degrees.ranks() / 8.0).max(1.0);
+        one.hardware.gpus_per_node = one.degrees.ranks().min(8.0);
+        (one.work.micro_batch, one.work.sequence_length) = (micro as f64, sequence as f64);
+        one.work.passes = passes as f64;
+        one.work.microbatches = if pipeline > 1 { passes as f64 } else { 1.0 };
+        one.attention = if flash { Attention::Flash } else { Attention::Eager };
+        one.sequence_parallel = sequence_parallel && tensor > 1;
+        one.precision = precision;
+        if adapter {
+            one.lora = Some(Lora { trainable: 1e-3 * one.model.parameters, kind: AdapterKind::LowRank });
+            one.quantisation = quantised.then_some(Quantisation::Nf4 { double: true });
+        }
+        one.offload.activations = activations;
+        (one.offload.parameters, one.offload.optimizer) = (states && sharded, states && sharded);
+        one.offload.paged = paged;
+        one
+    }
+}
+
+/// By hand: eight processes of 2 to 4 GB, nothing offloaded; the copy of a checkpoint is there or not. The states on a GPU
+/// and its context, with a gathered unit or without, as far off as a step's peaks.
+#[test]
+fn hosts_and_saves_are_expected_between_bounds() {
+    let (layout, constants) = (sharded(&gpt2_30b(), System::Fsdp, 128.0, 80.0), shipped());
+    let found = memory_with(&layout, &constants);
+    let (host, between) = (found.host_bytes.unwrap(), found.host_interval.unwrap());
+    near(between.low, 16e9, 1e-9);
+    near(between.high, 32e9 + (host - 24e9) * 1.206, 1e-9);
+    let stage = stages::stages(&layout).next().unwrap();
+    let states = states::states(&layout, &stage);
+    let kept = states.parameters + states.gradients + states.optimizer;
+    let (peak, between) = (found.peak_checkpoint_bytes.unwrap(), found.peak_checkpoint_interval.unwrap());
+    let beside = peak - host::peak_checkpoint(&layout).1;
+    near(between.low, (kept + beside) * (1.0 - 0.087), 1e-9);
+    near(between.high, peak * 1.206, 1e-9);
+    // A host of the worker's processes, which have no interpreter.
+    let worker = memory_with(&Layout { system: System::Worker, ..layout }, &constants);
+    near(worker.host_interval.unwrap().low, 1.6e9, 1e-9);
+}
+
+/// Without `wrap` FSDP gathers the whole model and waits with the whole gradient: two and two bytes a parameter.
+#[test]
+fn one_unit_is_gathered_whole() {
+    let mut layout = sharded(&gpt2_30b(), System::Fsdp, 128.0, 80.0);
+    let stage = stages::stages(&layout).next().unwrap();
+    let blocks = units::units(&layout, &stage).gathered;
+    layout.one_unit = true;
+    near(units::units(&layout, &stage).gathered, 4.0 * layout.model.parameters, 1e-9);
+    assert!(blocks < 0.1 * 4.0 * layout.model.parameters, "{blocks}");
+    // A checkpoint gathers the weights alone.
+    let states = states::states(&layout, &stage);
+    let kept = states.parameters + states.gradients + states.optimizer;
+    near(host::peak_checkpoint(&layout).1 - kept, 2.0 * layout.model.parameters, 1e-6);
+}
+
+/// What is written of gathering and reducing is what lies there, to the byte.
+#[test]
+fn what_may_be_gathered_at_once() {
+    let of = |layout: &Layout| {
+        let stage = stages::stages(layout).next().unwrap();
+        let found = units::units(layout, &stage);
+        (found.gathered, found.buffers)
+    };
+    let mut smp = sharded(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
+    assert_eq!(of(&smp), (2.0 * 1e9, 2.0 * 5e8));
+    (smp.gathering.live_parameters, smp.gathering.bucket) = (3e9, 2e8);
+    assert_eq!(of(&smp), (2.0 * 3e9, 2.0 * 2e8));
+    // Never less than the layer that is computed, never more than there is.
+    smp.gathering.live_parameters = 0.0;
+    assert_eq!(of(&smp).0, 2.0 * smp.model.layer_parameters);
+    smp.gathering.live_parameters = 1e12;
+    assert_eq!(of(&smp).0, 2.0 * smp.model.parameters);
+
+    let mut fsdp = sharded(&gpt2_30b(), System::Fsdp, 128.0, 40.0);
+    let unit = 2.0 * fsdp.model.layer_parameters;
+    let two = of(&fsdp).0;
+    for (prefetch, limited, more) in [
+        (Prefetch::None, true, -1.0),
+        (Prefetch::After, true, -1.0),
+        (Prefetch::None, false, 0.0),
+        (Prefetch::Before, false, 1.0),
+    ] {
+        (fsdp.gathering.prefetch, fsdp.gathering.limited) = (prefetch, limited);
+        assert_eq!(of(&fsdp).0 - two, more * unit, "{prefetch:?} {limited}");
+    }
+
+    let mut worker = sharded(&gpt2_30b(), System::Worker, 128.0, 40.0);
+    for (ahead, more) in [(0.0, -1.0), (1.0, 0.0), (4.0, 3.0)] {
+        worker.worker.prefetch = ahead;
+        near(of(&worker).0, two + more * unit, 1e-12);
+    }
+    worker.worker.reshard = false;
+    near(of(&worker).0, two + (worker.model.layers - 2.0) * unit, 1e-12);
+}
+
+/// Towards a full card and past it the whole grows with every byte that is allocated, and it fits up to the card.
+#[test]
+fn memory_rises_through_a_full_card() {
+    let constants = MemoryConstants::of(Constants::shipped());
+    let layout = sharded(&gpt2_30b(), System::Fsdp, 64.0, 40.0);
+    let capacity = 40.0 * GIB;
+    let whole =
+        |allocated: f64| allocated + reserve::reserve(allocated, &layout, Some(capacity), &constants).total();
+    let mut last = 0.0;
+    let mut full = 0;
+    for step in 0..1_000 {
+        let found = whole(45.0 * GIB * f64::from(step) / 1_000.0);
+        assert!(found > last, "{step}: {found} after {last}");
+        full += i32::from((found / capacity - 1.0).abs() < 1e-4);
+        last = found;
+    }
+    assert!(full <= 1, "{full} sizes fill the card exactly");
+    // What the driver keeps of a card is not there to be used: 39.58 GiB of 40.
+    let room = capacity * (1.0 - 0.0104) - constants.context_bytes - constants.nccl_bytes;
+    near(whole(room / (1.0 + constants.fragments)), capacity, 1e-9);
+}
+
+/// Parts of the experts lie inside the shard group, so all ranks of it together hold the model once, whatever the degree.
+#[test]
+fn expert_degree_leaves_the_sharded_states() {
+    let mut layout = sharded(&gpt2_30b(), System::SmpV2, 64.0, 80.0);
+    layout.model.expert_parameters = 0.9 * layout.model.layer_parameters * layout.model.layers;
+    let of = |layout: &Layout| states::states(layout, &stages::stages(layout).next().unwrap());
+    let one = of(&layout);
+    layout.degrees.expert = 8.0;
+    let eight = of(&layout);
+    near(eight.parameters, one.parameters, 1e-9);
+    near(eight.optimizer, one.optimizer, 1e-9);
+    near(one.optimizer * 64.0, 8.0 * layout.model.parameters, 1e-6);
+}

@@ -1,0 +1,183 @@
+//! A rank of engine `worker` on CPUs. Its buffers are made once, before the first step, and stay: there is one moment,
+//! no allocator that keeps what was freed and no context of a device, so every part is counted, not fitted.
+//!
+//! Everything is stored in 32 bit: on CPUs bf16 is rounding (`worker/README.md`). `worker/src/fsdp/bytes.rs` is what the
+//! worker itself says; tests hold both together.
+
+use crate::between::{Basis, Between};
+use crate::layout::{Layout, Model};
+use crate::prediction::{Interval, Memory, MemoryParts};
+
+/// Bytes of an element.
+const WIDTH: f64 = 4.0;
+/// Shards begin at multiples of this many elements (`ALIGN` of the worker's `fsdp.rs`).
+const ALIGN: f64 = 16.0;
+/// Rows of logits that exist at once (`CHUNK` of its `model/root.rs`).
+const LOGIT_ROWS: f64 = 256.0;
+/// Rows of attention scores that exist at once (`TILE` of its `kernels/attention.rs`).
+const SCORE_ROWS: f64 = 64.0;
+/// Elements of one message of a sum between ranks, and messages of a rank under way (`CHUNK` of its `comm/shm.rs`).
+const MESSAGE: f64 = 32.0 * 1024.0;
+const MESSAGES: f64 = 2.0;
+/// Bytes of a channel's counters for each rank, and of a rank's line on the board where ranks show that they live (its
+/// `comm/memory.rs`).
+const COUNTERS: f64 = 256.0;
+const BOARD: f64 = 1_024.0 + 128.0;
+/// The share by which the worker's own account may differ from this one; tests hold every part to it.
+const WITHIN: f64 = 0.08;
+
+/// Memory of one rank.
+pub(super) fn memory(layout: &Layout) -> Memory {
+    let parts = parts(layout);
+    let total = parts.total();
+    let within = |bytes: f64| Interval { low: bytes * (1.0 - WITHIN), high: bytes * (1.0 + WITHIN) };
+    let host = layout.hardware.gpus_per_node * total;
+    Memory {
+        per_gpu_bytes: total,
+        capacity_bytes: None,
+        fits: None,
+        interval: within(total),
+        // The ranks are the host's own processes, and what they hold is there before the first step and after the last.
+        host_bytes: Some(host),
+        host_interval: Some(within(host)),
+        peak_checkpoint_bytes: Some(total),
+        peak_checkpoint_interval: Some(within(total)),
+        parts_between: parts.map(|bytes| Between { interval: within(bytes), basis: Basis::Account }),
+        parts,
+    }
+}
+
+/// Elements of the units that are gathered, freed and reduced together.
+struct Units {
+    embed: f64,
+    block: f64,
+    head: f64,
+    /// The adapters of one block; 0 where every weight is trained.
+    adapter: f64,
+    layers: f64,
+    degree: f64,
+}
+
+impl Units {
+    fn of(layout: &Layout) -> Self {
+        let model = &layout.model;
+        let tokens = model.vocab * model.hidden;
+        let norm = if model.rms_norm { model.hidden } else { 2.0 * model.hidden };
+        let matrix = if model.tied { 0.0 } else { model.head_vocab * model.hidden };
+        let positions = model.outer_parameters - tokens - norm - matrix;
+        // The table has a row for each token of a training sequence, whatever the model was made for.
+        let positions =
+            if positions >= model.hidden { layout.work.sequence_length * model.hidden } else { 0.0 };
+        Self {
+            embed: tokens + positions,
+            block: model.layer_parameters,
+            head: norm + matrix,
+            adapter: layout.lora.map_or(0.0, |lora| lora.trainable / model.layers.max(1.0)),
+            layers: model.layers,
+            degree: layout.degrees.shard.max(1.0),
+        }
+    }
+
+    /// Elements of a rank's shard of a unit.
+    fn shard(&self, unit: f64) -> f64 {
+        ((unit / self.degree).ceil() / ALIGN).ceil() * ALIGN
+    }
+
+    /// Elements of a whole unit with its padding.
+    fn whole(&self, unit: f64) -> f64 {
+        self.shard(unit) * self.degree
+    }
+
+    fn largest(&self) -> f64 {
+        self.embed.max(self.block).max(self.head)
+    }
+}
+
+fn parts(layout: &Layout) -> MemoryParts {
+    let (model, units) = (&layout.model, Units::of(layout));
+    let weights =
+        units.shard(units.embed) + units.layers * units.shard(units.block) + units.shard(units.head);
+    let adapters = units.layers * units.shard(units.adapter);
+    let trained = if layout.lora.is_some() { adapters } else { weights };
+    let rows = layout.work.sequence_length * layout.work.micro_batch;
+    MemoryParts {
+        parameters: WIDTH * (weights + adapters),
+        gradients: WIDTH * trained,
+        optimizer: 2.0 * WIDTH * trained,
+        activations: WIDTH * activations(layout, rows),
+        gathered: WIDTH * gathered(layout, &units) + offered(layout, &units),
+        logits: WIDTH * (rows * (2.0 * model.hidden + 2.0) + LOGIT_ROWS.min(rows) * model.head_vocab),
+        // Parameters and both moments are copied, so that training goes on while they are written.
+        buffers: messages(layout) + 3.0 * WIDTH * trained,
+        reserve: 0.0,
+    }
+}
+
+fn attention_widths(model: &Model) -> (f64, f64) {
+    let query = model.heads * model.head_dim;
+    (query, query + 2.0 * model.kv_heads * model.head_dim)
+}
+
+/// Elements of what a block keeps, of what one block needs while it goes backward, and of the stream and its gradient.
+fn activations(layout: &Layout, rows: f64) -> f64 {
+    let model = &layout.model;
+    let (query, qkv) = attention_widths(model);
+    let up = (model.ffn_matrices - 1.0) * model.ffn;
+    let middle = if model.parallel_blocks { 0.0 } else { model.hidden };
+    // Input, both norms' outputs and statistics, query, key and value, softmax's sums, attention's output, the input of
+    // the second half, the feed-forward part before and after its non-linearity.
+    let kept = rows * (3.0 * model.hidden + middle + 4.0 + qkv + model.heads + query + up + model.ffn);
+    let all = match layout.recompute {
+        crate::layout::Recompute::None => model.layers * kept,
+        _ => model.layers * rows * model.hidden + kept,
+    };
+    let sequence = layout.work.sequence_length;
+    let scratch = rows * (model.ffn + up + 2.0 * model.hidden + query + qkv)
+        + 2.0 * SCORE_ROWS.min(sequence) * sequence;
+    let rank = layout.worker.adapter_rank;
+    let adapters = if layout.lora.is_some() { 2.0 * rows * rank + 2.0 * model.hidden } else { 0.0 };
+    all + scratch + adapters + 2.0 * rows * model.hidden
+}
+
+/// Elements of units that are whole for the moment, and of one whole gradient.
+fn gathered(layout: &Layout, units: &Units) -> f64 {
+    let tied = layout.model.tied;
+    let at_once = if layout.worker.reshard { 1.0 } else { units.layers };
+    let block = at_once * units.whole(units.block);
+    // Where a rank has everything, weights are used where they lie; adapters are added to a copy of a block.
+    let in_place = units.degree <= 1.0 && layout.precision == crate::layout::Precision::Fp32;
+    let whole = match (in_place, layout.lora) {
+        (true, None) => 0.0,
+        (true, Some(_)) => block,
+        (false, _) => {
+            let [embed, head] = [units.embed, units.head].map(|unit| units.whole(unit));
+            // The embedding's room is free for a unit of its size, unless it is the head as well.
+            let again = !tied && (embed == units.whole(units.block) || embed == head);
+            block + head + if again { 0.0 } else { embed } + at_once * units.whole(units.adapter)
+        }
+    };
+    let gradient = if layout.lora.is_some() {
+        units.whole(units.adapter)
+    } else {
+        units.whole(units.largest()) + if tied { units.whole(units.embed) } else { 0.0 }
+    };
+    whole + gradient
+}
+
+/// Bytes of the shards that a rank offers ahead of their use: one under way, one that others still read, and as many as
+/// are prefetched.
+fn offered(layout: &Layout, units: &Units) -> f64 {
+    if units.degree <= 1.0 {
+        return 0.0;
+    }
+    let largest = units.shard(units.largest().max(units.adapter));
+    COUNTERS + (layout.worker.prefetch + 2.0) * WIDTH * largest
+}
+
+/// Bytes of messages between ranks: of all, of a shard group, of the replicas of a shard.
+fn messages(layout: &Layout) -> f64 {
+    let degrees = &layout.degrees;
+    let groups = [degrees.ranks(), degrees.shard, degrees.replicas];
+    let groups = groups.into_iter().filter(|members| *members > 1.0).count() as f64;
+    groups * (COUNTERS + MESSAGES * WIDTH * MESSAGE) + BOARD
+}

@@ -1,0 +1,108 @@
+//! In which order ranks are laid over the axes, and so which groups cross nodes.
+
+use super::layout::Degrees;
+use trainc_ir::{Axis, Mesh};
+
+/// The axes from the slowest to the fastest over ascending ranks, which are numbered node by node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order([Axis; 4]);
+
+/// Where the groups of an axis lie. Counts, fractions where a group does not divide a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Nodes that a group touches.
+    pub nodes: f64,
+    /// Groups that share the network interfaces of a node.
+    pub beside: f64,
+}
+
+impl Order {
+    /// Tensor ranks closest, stages farthest apart (Megatron-LM, `parallel_state.py`: tp-cp-ep-dp-pp); FSDP's mesh of
+    /// replicas × shards is the same with the other two at 1.
+    pub const MEGATRON: Self = Self([Axis::Pipeline, Axis::Replica, Axis::Shard, Axis::Tensor]);
+    /// SMP v1's `cluster`, DPT (SageMaker Python SDK, `placement_strategy`).
+    pub const CLUSTER: Self = Self([Axis::Replica, Axis::Shard, Axis::Pipeline, Axis::Tensor]);
+
+    /// The order of a plan's mesh; axes that it does not have are of degree 1 and stand anywhere.
+    pub fn of_mesh(mesh: &Mesh) -> Self {
+        let mut axes: Vec<Axis> = mesh.order.iter().map(|(axis, _)| *axis).collect();
+        let rest: Vec<Axis> = Self::MEGATRON.0.into_iter().filter(|axis| !axes.contains(axis)).collect();
+        axes.splice(0..0, rest);
+        axes.try_into().map_or(Self::MEGATRON, Self)
+    }
+
+    /// The distance between neighbours of an axis in ranks: the product of the degrees of all faster axes. Context and
+    /// expert degrees are the fastest parts of the shard axis.
+    fn stride(self, degrees: &Degrees, axis: Axis) -> f64 {
+        let axis = if matches!(axis, Axis::Context | Axis::Expert) { Axis::Shard } else { axis };
+        let faster = self.0.into_iter().rev().take_while(|other| *other != axis);
+        faster
+            .map(|other| match other {
+                Axis::Replica => degrees.replicas,
+                Axis::Tensor => degrees.tensor,
+                Axis::Pipeline => degrees.pipeline,
+                Axis::Shard | Axis::Context | Axis::Expert => degrees.shard,
+            })
+            .fold(1.0, |product, degree| product * degree.max(1.0))
+    }
+
+    /// Where groups of so many `ranks` along an axis lie. Replicas and shards lie side by side in every order, so that
+    /// a group of all data ranks is one along the shard axis.
+    pub fn spread(self, degrees: &Degrees, nodes: f64, per_node: f64, axis: Axis, ranks: f64) -> Spread {
+        let (ranks, per_node) = (ranks.max(1.0), per_node.max(1.0));
+        if nodes <= 1.0 {
+            return Spread { nodes: 1.0, beside: per_node / ranks };
+        }
+        let inside = (per_node / self.stride(degrees, axis)).max(1.0).min(ranks);
+        Spread { nodes: ranks / inside, beside: per_node / inside }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainc_ir::Engine;
+
+    /// The closed form against the mesh's own rank groups, one by one.
+    #[test]
+    fn groups_lie_where_the_mesh_has_them() {
+        for order in [
+            [Axis::Pipeline, Axis::Replica, Axis::Shard, Axis::Tensor],
+            [Axis::Replica, Axis::Shard, Axis::Pipeline, Axis::Tensor],
+            [Axis::Tensor, Axis::Pipeline, Axis::Replica, Axis::Shard],
+            [Axis::Pipeline, Axis::Tensor, Axis::Replica, Axis::Shard],
+        ] {
+            for (replicas, shard, tensor, pipeline) in
+                [(4, 1, 2, 4), (2, 1, 4, 4), (1, 8, 4, 1), (2, 2, 8, 1), (8, 1, 1, 4), (1, 1, 8, 4)]
+            {
+                let degree = |axis: Axis| match axis {
+                    Axis::Replica => replicas,
+                    Axis::Tensor => tensor,
+                    Axis::Pipeline => pipeline,
+                    _ => shard,
+                };
+                let mesh = Mesh::new(Engine::Smp, (4, 8), &order.map(|axis| (axis, degree(axis))), "test");
+                let degrees = Degrees {
+                    replicas: replicas as f64,
+                    shard: shard as f64,
+                    tensor: tensor as f64,
+                    pipeline: pipeline as f64,
+                    virtual_stages: 1.0,
+                    context: 1.0,
+                    expert: 1.0,
+                };
+                for axis in order {
+                    let order = Order::of_mesh(&mesh);
+                    let found = order.spread(&degrees, 4.0, 8.0, axis, degree(axis) as f64);
+                    assert_eq!(found.nodes, mesh.nodes_of_group(axis) as f64, "{order:?} {axis:?} {mesh:?}");
+                    let in_first = |group: &&Vec<u64>| group.iter().any(|rank| mesh.node_of(*rank) == 0);
+                    let groups = mesh.groups(axis);
+                    if !groups.is_empty() {
+                        let beside = groups.iter().filter(in_first).count() as f64;
+                        assert_eq!(found.beside, beside, "{order:?} {axis:?} {mesh:?}");
+                    }
+                }
+            }
+        }
+    }
+}

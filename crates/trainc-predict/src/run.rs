@@ -1,0 +1,409 @@
+//! Time and money of a run: start, download, steps, checkpoints; instances, volumes, file systems; interruptions.
+
+use super::bills::Bills;
+use super::constants::{Constants, Name};
+use super::from_plan::Unknown;
+use super::layout::Layout;
+use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
+use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, RunPartsBetween, Speed, Spot};
+use super::spot::spot;
+use trainc_ir::hardware::Instance;
+use trainc_ir::{Cluster, Every, Plan, Price, Storage};
+
+const GIB: f64 = 1_073_741_824.0;
+const HOUR: f64 = 3_600.0;
+
+/// Bytes of a token in a packed data set, read once.
+const TOKEN_BYTES: f64 = 4.0;
+
+/// Between which shares of its prediction is expected what surrounds the steps: start, download, saves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Around {
+    low: f64,
+    high: f64,
+}
+
+impl Around {
+    /// By a file of constants.
+    pub fn of(constants: &Constants) -> Self {
+        Self { low: constants.get(Name::AroundLow), high: constants.get(Name::AroundHigh) }
+    }
+
+    /// Where so many predicted seconds are expected.
+    pub fn seconds(self, predicted: f64) -> Interval {
+        Interval { low: self.low * predicted, high: self.high * predicted }
+    }
+}
+
+/// What time and money of a run depend on beside layout and speed: read once, for as many layouts as there are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// Optimizer steps.
+    steps: f64,
+    /// Seconds before the first step: start, and download where it is known.
+    startup: f64,
+    download: Option<f64>,
+    /// When checkpoints are written, and whether the job has any.
+    every: Option<Every>,
+    checkpoints: bool,
+    /// Bytes per second that a node writes, and that file systems take at most.
+    node_rate: f64,
+    shared_rate: Option<f64>,
+    barrier: f64,
+    /// Mean seconds between failures of one node: as given, and as measured elsewhere.
+    node_failures: Option<f64>,
+    usual_failures: f64,
+    /// Losses of one node per hour, where a rate is given: interruptions on spot, failures, or both.
+    losses: Option<f64>,
+    around: Around,
+    bills: Bills,
+}
+
+impl Terms {
+    /// Those of a plan, or what is missing.
+    pub fn of(plan: &Plan, constants: &Constants) -> Result<Self, Unknown> {
+        let steps =
+            plan.run.steps.as_ref().ok_or(Unknown("how many steps the run has is not known"))?.value as f64;
+        let checkpoint = plan.job.checkpoint.as_ref();
+        let cluster = plan.job.cluster.as_ref();
+        // Checkpoints that are synchronised with S3 are written to the instances' own disks.
+        let local = checkpoint.is_some_and(|checkpoint| checkpoint.s3.value().is_some());
+        let shared = plan.job.storage.iter().filter_map(throughput).fold(f64::NAN, f64::max);
+        let free = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
+        Ok(Self {
+            steps,
+            startup: constants.get(Name::Startup),
+            download: download(plan, constants),
+            every: checkpoint.and_then(|checkpoint| checkpoint.every.get()),
+            checkpoints: checkpoint.is_some(),
+            node_rate: constants.get(Name::Checkpoint),
+            shared_rate: (!local && !shared.is_nan()).then_some(shared),
+            barrier: constants.get(Name::Barrier),
+            node_failures: cluster
+                .and_then(|cluster| cluster.node_mtbf_seconds.get())
+                .map(|seconds| seconds as f64),
+            usual_failures: constants.get(Name::NodeFailures),
+            losses: cluster.and_then(Cluster::losses_per_hour),
+            around: Around::of(constants),
+            bills: Bills::of(plan, plan.rank_price(), free),
+        })
+    }
+
+    /// The same job on instances of another type, at their price where it is known.
+    #[must_use]
+    pub fn on(&self, plan: &Plan, instance: &Instance, price: Option<&Price>) -> Self {
+        Self { bills: Bills::of(plan, price, instance.ebs_volume_ignored), ..self.clone() }
+    }
+
+    /// The same job with so many times the steps.
+    #[must_use]
+    pub fn times(&self, share: f64) -> Self {
+        Self { steps: self.steps * share, ..self.clone() }
+    }
+
+    /// Billed seconds that are expected of such a run, losses of nodes at a given rate included; `None` where at that rate
+    /// no end is expected.
+    pub fn expected_seconds(&self, run: &Run) -> Option<f64> {
+        if self.losses.is_some() { run.spot.map(|spot| spot.expected_seconds) } else { Some(run.seconds) }
+    }
+
+    /// US dollars of so many nodes for so many seconds at most: of spot instances at the price on demand, where that is
+    /// known.
+    pub fn most_usd(&self, nodes: f64, seconds: f64) -> Option<f64> {
+        let bills = Bills { instance: self.bills.instance_at_most, ..self.bills.clone() };
+        bills.cost(nodes, seconds).usd().filter(|usd| usd.is_finite())
+    }
+
+    /// Whether a price of the instances is known, on demand at least.
+    pub fn has_instance_price(&self) -> bool {
+        self.bills.instance_at_most.is_some()
+    }
+
+    /// The same job with other checkpoints.
+    #[must_use]
+    pub fn with_checkpoints(&self, every: Every) -> Self {
+        Self { every: Some(every), ..self.clone() }
+    }
+
+    /// The run of a layout whose step time is known.
+    pub fn run(&self, layout: &Layout, speed: &Speed) -> Run {
+        let nodes = layout.hardware.nodes;
+        let training = self.steps * speed.step_seconds;
+        let bytes = checkpoint_bytes(layout);
+        let rate = nodes * self.node_rate;
+        let save = bytes / self.shared_rate.map_or(rate, |shared| rate.min(shared)) + self.barrier;
+        let losses = self.losses.unwrap_or(0.0) * nodes / HOUR;
+        // Where nobody says how often nodes fail, they do so as often as elsewhere: that decides when to save.
+        let usual = if self.node_failures.is_some() { 0.0 } else { nodes / self.usual_failures.max(1.0) };
+        let failures = 1.0 / (usual + losses);
+        let best = best_interval(save, failures);
+        // Seconds of training between two saves, by the seconds of a step.
+        let between = |step: f64| match self.every {
+            Some(Every::Steps(n)) => Some((n as f64).max(1.0) * step),
+            Some(Every::Seconds(seconds)) => Some((seconds as f64).max(1.0)),
+            Some(Every::Optimal) => Some(best),
+            None => None,
+        };
+        let saves = match self.every {
+            Some(Every::Steps(n)) => (self.steps / (n as f64).max(1.0)).floor(),
+            _ => between(speed.step_seconds).map_or(0.0, |between| (training / between).floor()),
+        };
+        let parts =
+            RunParts { startup: self.startup, download: self.download, training, checkpoints: saves * save };
+        let around = parts.start() + parts.checkpoints;
+        let seconds = around + training;
+        let steps = Interval { low: self.steps * speed.interval.low, high: self.steps * speed.interval.high };
+        let beside = self.around.seconds(around);
+        let interval = Interval { low: beside.low + steps.low, high: beside.high + steps.high };
+        let (start_between, save_between) = (self.around.seconds(parts.start()), self.around.seconds(save));
+        let interrupted = |start: f64, step: f64, save: f64| {
+            let training = self.steps * step;
+            spot(losses, start, training, between(step).unwrap_or(training), save)
+        };
+        let spot = self.losses.map(|_| {
+            // As the run without interruptions at the ends of its own interval.
+            let low = interrupted(start_between.low, speed.interval.low, save_between.low);
+            let high = interrupted(start_between.high, speed.interval.high, save_between.high);
+            let ends = high.expected_seconds <= NEVER;
+            let between = |low, high| ends.then_some(Interval { low, high });
+            Spot {
+                low_seconds: low.expected_seconds,
+                interval: between(low.expected_seconds, high.expected_seconds),
+                p90_interval: between(low.p90_seconds, high.p90_seconds),
+                interruptions_interval: between(low.interruptions, high.interruptions),
+                ..interrupted(parts.start(), speed.step_seconds, save)
+            }
+        });
+        let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
+        let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
+        let cost_parts = match (self.losses, spot) {
+            (Some(_), None) => CostParts::default(),
+            _ => self.bills.cost(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
+        };
+        let usd = |seconds: f64| self.bills.cost(nodes, seconds).usd();
+        let in_dollars = |seconds: Option<Interval>| {
+            let Interval { low, high } = seconds?;
+            Some(Interval { low: usd(low)?, high: usd(high)? })
+        };
+        let spot = spot.map(|spot| Spot {
+            expected_usd: cost_parts.usd(),
+            expected_usd_interval: in_dollars(spot.interval),
+            p90_usd: usd(spot.p90_seconds),
+            p90_usd_interval: in_dollars(spot.p90_interval),
+            ..spot
+        });
+        let parts_between = RunPartsBetween {
+            startup: self.around.seconds(parts.startup),
+            download: parts.download.map(|seconds| self.around.seconds(seconds)),
+            training: steps,
+            checkpoints: self.around.seconds(parts.checkpoints),
+            interruptions: spot.and_then(|spot| spot.interval).map(|expected| Interval {
+                low: (expected.low - interval.low).max(0.0),
+                high: (expected.high - interval.high).max(0.0),
+            }),
+        };
+        let rate_is_given = self.losses.is_some();
+        Run {
+            seconds,
+            interval,
+            parts,
+            parts_between,
+            checkpoint: self.checkpoints.then_some(Checkpoints {
+                bytes,
+                seconds: save,
+                interval: save_between,
+                best_interval_seconds: rate_is_given.then_some(best),
+                best_interval: rate_is_given.then(|| Interval {
+                    low: best_interval(save_between.low, failures),
+                    high: best_interval(save_between.high, failures),
+                }),
+            }),
+            spot,
+            never_ends,
+            cost_usd: cost_parts.usd(),
+            least_usd: cost_parts.least_usd(),
+            cost_parts,
+        }
+    }
+}
+
+/// Bytes of a full resumption, of all ranks together: weights, their 32-bit copy where the system keeps one, and the
+/// moments; of an adapter its own.
+pub fn checkpoint_bytes(layout: &Layout) -> f64 {
+    let wide = if layout.lora.is_none() { WIDER_MOMENTS * wide_moments(layout) } else { 0.0 };
+    let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
+    trained * resumed_bytes_per_parameter(layout) + wide
+}
+
+/// Bytes per second that a file system offers.
+fn throughput(storage: &Storage) -> Option<f64> {
+    let per_tib = storage.throughput_mb_s_tib.get()? as f64 * 1e6;
+    Some(storage.capacity_bytes.get()? as f64 / (1024.0 * GIB) * per_tib)
+}
+
+/// Daly's higher-order estimate of the interval with the least loss, given the seconds of a save and between failures
+/// (Daly 2006, eq. 37); Young's first-order one is its leading term.
+pub fn best_interval(save: f64, failures: f64) -> f64 {
+    if save >= 2.0 * failures {
+        return failures;
+    }
+    let ratio = save / (2.0 * failures);
+    (2.0 * save * failures).sqrt() * (1.0 + ratio.sqrt() / 3.0 + ratio / 9.0) - save
+}
+
+/// Copying the data before the start, where a channel copies it; `None` where the manifest does not say how much it is.
+fn download(plan: &Plan, constants: &Constants) -> Option<f64> {
+    let copied = plan.job.channels.iter().any(|channel| {
+        channel.s3.value().is_some()
+            && matches!(channel.input.value().map(String::as_str), None | Some("file"))
+    });
+    if !copied {
+        return Some(0.0);
+    }
+    let dataset = plan.job.train.dataset.as_ref()?;
+    let tokens = dataset.tokens.get().map(|tokens| tokens as f64).or_else(|| {
+        let sequences = dataset.sequences.get()?;
+        Some(sequences as f64 * plan.job.train.sequence_length.get()? as f64)
+    })?;
+    Some(tokens * TOKEN_BYTES / constants.get(Name::Download))
+}
+
+/// Seconds above which a run is said never to end: a year, where the service stops every job within a month.
+const NEVER: f64 = 365.0 * 24.0 * HOUR;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_interval_is_youngs_for_short_saves() {
+        let young = (2.0_f64 * 20.0 * 1e6).sqrt();
+        let daly = best_interval(20.0, 1e6);
+        assert!((daly / (young - 20.0) - 1.0).abs() < 0.01, "{daly} {young}");
+        assert_eq!(best_interval(10.0, 4.0), 4.0);
+    }
+
+    fn terms() -> Terms {
+        Terms {
+            steps: 1_000.0,
+            startup: 300.0,
+            download: None,
+            every: Some(Every::Seconds(86_400)),
+            checkpoints: true,
+            node_rate: 2e9,
+            shared_rate: None,
+            barrier: 3.0,
+            node_failures: None,
+            usual_failures: 2e7,
+            losses: None,
+            around: Around { low: 0.6, high: 2.0 },
+            bills: Bills { instance: Some(10.0), ..Bills::default() },
+        }
+    }
+
+    /// Nodes that fail once in so many seconds.
+    fn failing(seconds: f64) -> Terms {
+        Terms { node_failures: Some(seconds), losses: Some(HOUR / seconds), ..terms() }
+    }
+
+    /// What no one gave a rate for is not known, and a rate at which nothing is ever done has no expected time.
+    #[test]
+    fn what_cannot_be_known_is_none() {
+        let architecture = trainc_ir::architecture::Architecture::from_dimensions(
+            trainc_ir::architecture::Family::Gpt2,
+            &trainc_ir::architecture::Dimensions {
+                hidden: Some(1_024),
+                layers: Some(4),
+                heads: Some(16),
+                ..Default::default()
+            },
+        );
+        let model = architecture.map(|(a, _)| super::super::Model::of(&a, a.family.default_class()));
+        let layout = super::super::samples::one_gpu(model.unwrap());
+        let speed =
+            Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
+        let run = |terms: &Terms| terms.run(&layout, &speed);
+        let best = |run: &Run| run.checkpoint.and_then(|checkpoint| checkpoint.best_interval_seconds);
+        let plain = run(&terms());
+        assert_eq!((best(&plain), plain.spot, plain.never_ends), (None, None, false));
+        assert!((plain.seconds - 300.0 - 100_000.0 - plain.parts.checkpoints).abs() < 1e-6, "{plain:?}");
+        let fails = run(&failing(1e7));
+        assert!(best(&fails).is_some() && fails.spot.unwrap().expected_seconds > fails.seconds);
+        assert_eq!(failing(1e7).expected_seconds(&fails), fails.spot.map(|spot| spot.expected_seconds));
+        let rare = run(&Terms { losses: Some(0.01), ..terms() });
+        let spot = rare.spot.unwrap();
+        assert!(best(&rare).is_some() && !rare.never_ends && spot.low_seconds < spot.expected_seconds);
+        // The expectation lies in its interval, which begins at the low end and is wider than the steps' alone.
+        let (expected, tenth) = (spot.interval.unwrap(), spot.p90_interval.unwrap());
+        assert!((expected.low - spot.low_seconds).abs() < 1e-9 && expected.high > spot.expected_seconds);
+        assert!(tenth.low < spot.p90_seconds && spot.p90_seconds < tenth.high, "{tenth:?}");
+        // At either end interruptions only add to the run without them.
+        assert!(expected.low > rare.interval.low && expected.high > rare.interval.high, "{expected:?}");
+        let usd = spot.expected_usd_interval.zip(spot.expected_usd);
+        assert!(usd.is_none_or(|(interval, usd)| interval.low < usd && usd < interval.high), "{usd:?}");
+        assert_eq!(rare.cost_interval(), spot.expected_usd_interval);
+        let often = Terms { losses: Some(0.01), ..terms() };
+        assert_eq!(often.expected_seconds(&rare), Some(spot.expected_seconds));
+        assert_eq!(terms().expected_seconds(&plain), Some(plain.seconds));
+        let ever = run(&Terms { losses: Some(100.0), ..terms() });
+        assert_eq!((ever.spot, ever.never_ends, ever.cost_usd), (None, true, None));
+        let hopeless = Terms { losses: Some(100.0), ..terms() };
+        assert_eq!(hopeless.expected_seconds(&ever), None);
+        // What spot takes is not known; on demand, two instances for half an hour, is the most.
+        let bills = Bills {
+            instance: None,
+            instance_at_most: Some(10.0),
+            beside: Some(0.0),
+            volumes_beside: Some(0.0),
+            file_systems: Vec::new(),
+            ..Bills::default()
+        };
+        let unpriced = Terms { bills, ..terms() };
+        assert_eq!((run(&unpriced).cost_usd, unpriced.most_usd(2.0, 1_800.0)), (None, Some(10.0)));
+    }
+
+    /// By hand: a save of 20 s is expected to take 12 to 40; Young's interval for failures 100,000 s apart, sqrt(2 s f), is
+    /// then 1,549 to 2,828 s around 2,000, less the save and with Daly's small terms.
+    #[test]
+    fn a_save_and_the_best_interval_have_an_interval() {
+        for (low, high, failures) in [(12.0, 40.0, 1e5), (1e4, 4e4, 1e4), (3e4, 1e5, 1e4)] {
+            assert!(best_interval(low, failures) <= best_interval(high, failures), "{low} {high} {failures}");
+        }
+        let young = |save: f64| (2.0 * save * 1e5_f64).sqrt();
+        assert!((young(12.0) - 1_549.2).abs() < 0.1 && (young(40.0) - 2_828.4).abs() < 0.1);
+        for save in [12.0, 20.0, 40.0] {
+            let found = best_interval(save, 1e5);
+            assert!((found + save - young(save)).abs() < 0.006 * young(save), "{found}");
+        }
+        let model = trainc_ir::architecture::Architecture::from_dimensions(
+            trainc_ir::architecture::Family::Gpt2,
+            &trainc_ir::architecture::Dimensions {
+                hidden: Some(1_024),
+                layers: Some(4),
+                heads: Some(16),
+                ..Default::default()
+            },
+        )
+        .map(|(a, _)| super::super::Model::of(&a, a.family.default_class()));
+        let layout = super::super::samples::one_gpu(model.unwrap());
+        let speed =
+            Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
+        let found = failing(1e5).run(&layout, &speed).checkpoint.unwrap();
+        let near =
+            |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+        near(found.interval.low, 0.6 * found.seconds);
+        near(found.interval.high, 2.0 * found.seconds);
+        let (best, between) = (found.best_interval_seconds.unwrap(), found.best_interval.unwrap());
+        assert!(between.low < best && best < between.high, "{found:?}");
+        let unknown = terms().run(&layout, &speed).checkpoint.unwrap();
+        assert_eq!((unknown.best_interval_seconds, unknown.best_interval), (None, None));
+    }
+
+    #[test]
+    fn the_best_interval_has_the_least_waste() {
+        let (save, failures) = (60.0, 20_000.0);
+        let waste = |interval: f64| save / interval + (interval + save) / (2.0 * failures);
+        let best = best_interval(save, failures);
+        assert!(waste(best) <= waste(best * 1.3) && waste(best) <= waste(best / 1.3));
+    }
+}

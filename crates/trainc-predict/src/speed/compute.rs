@@ -1,0 +1,207 @@
+//! What one GPU computes: matrix products by a roofline, attention, elementwise traffic, launches, logits, optimizer.
+
+use super::{Again, Machine, Name, again};
+use crate::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
+
+/// One micro-batch through one layer and the head, forward and backward, seconds.
+pub(super) struct Pass {
+    /// The GPU's work on one layer.
+    pub(super) gpu: f64,
+    /// The host's work to launch it.
+    pub(super) host: f64,
+    /// Head, logits and loss.
+    pub(super) head: f64,
+    /// The part of `gpu` that is attention's core.
+    pub(super) attention: f64,
+    /// What of the forward work is done again.
+    pub(super) again: Again,
+}
+
+pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
+    let (model, work, degrees) = (&layout.model, &layout.work, &layout.degrees);
+    let c = |name| machine.get(name);
+    let t = degrees.tensor.max(1.0);
+    let s = work.sequence_length;
+    let tokens = s * work.sequences_at_once() / degrees.context.max(1.0);
+    let again = again(layout);
+    let rounds = 3.0 + again.rest;
+    // A frozen matrix has a gradient for its input alone.
+    let weight_rounds = if layout.lora.is_some() { 2.0 } else { 3.0 } + again.products;
+    let (peak, bandwidth) = (machine.peak, machine.bandwidth);
+    let fast = if layout.precision == Precision::Fp8 { peak * c(Name::Fp8) } else { peak };
+    let ridge = c(Name::Roofline) * peak / bandwidth;
+    let product = |m: f64, k: f64, n: f64, peak: f64| {
+        2.0 * m * k * n / (peak * machine.gpu.gemm) * (1.0 + ridge * (1.0 / m + 1.0 / k + 1.0 / n))
+    };
+    let h = model.hidden;
+    let (width, kv) = (model.heads * model.head_dim / t, model.kv_heads * model.head_dim / t);
+    let inner = model.ffn / t;
+    // Tokens are spread over the experts; all of a layer's chosen ones together see `active` times as many.
+    let (expert_tokens, copies) = if model.experts > 0.0 {
+        let local = (model.experts / degrees.expert.max(1.0)).max(1.0);
+        (tokens * model.active_experts / local, local)
+    } else {
+        (tokens, 1.0)
+    };
+    let mut matrices = product(tokens, h, width + 2.0 * kv, fast)
+        + product(tokens, width, h, fast)
+        + copies
+            * ((model.ffn_matrices - 1.0) * product(expert_tokens, h, inner, fast)
+                + product(expert_tokens, inner, h, fast));
+    if model.experts == 0.0 {
+        // Cross-attention and the like: whatever the layers hold beside these.
+        let plain =
+            2.0 * h * model.head_dim * (model.heads + model.kv_heads) + model.ffn_matrices * h * model.ffn;
+        matrices *= (model.linear_parameters / (model.layers * plain)).clamp(1.0, 2.0);
+    }
+    let core = 4.0 * s * tokens * width;
+    let attention = match layout.attention {
+        Attention::Flash => {
+            // The kernel always computes the scores again: 2.5 times the forward pass's FLOP. A causal mask halves the work.
+            let seen = if model.causal { 0.5 } else { 1.0 };
+            let newer = if layout.flash2 { c(Name::Flash2) } else { 1.0 };
+            let narrow = 1.0 + c(Name::NarrowHeads) / model.head_dim;
+            let times = 1.0 + c(Name::FlashBackward) + again.attention;
+            seen * core * times * narrow / (peak * machine.gpu.flash * newer)
+        }
+        Attention::Eager => {
+            let again = again.attention;
+            let products = core * (3.0 + again) / (peak * machine.gpu.gemm)
+                * (1.0 + ridge * (2.0 / s + 1.0 / model.head_dim));
+            let traffic =
+                c(Name::Scores) * model.heads / t * s * tokens * 2.0 * (3.0 + again) / 3.0 / bandwidth;
+            let odd = if model.head_dim % 8.0 == 0.0 { 1.0 } else { c(Name::OddHeads) };
+            (products + traffic) * odd
+        }
+    };
+    let kernels = match layout.code {
+        _ if layout.compiled => c(Name::Compiled),
+        Code::Megatron | Code::MegatronDeepSpeed => c(Name::Fused),
+        _ => c(Name::Eager),
+    };
+    let wide =
+        0.5 * h + (model.ffn_matrices - 1.0) / 8.0 * model.ffn * copies.min(model.active_experts.max(1.0));
+    // Norms and residuals are repeated on every tensor rank, unless the sequence is split there.
+    let split = match (t > 1.0, layout.sequence_parallel) {
+        (false, _) => 1.0,
+        (true, true) => 1.0 / t,
+        (true, false) => 0.45 + 0.55 / t,
+    };
+    let traffic_rounds = 1.0 + again.rest * c(Name::ForwardTraffic);
+    let elementwise = kernels * 2.0 * tokens * wide * traffic_rounds / bandwidth * split;
+    let launches = machine.gpu.launch * rounds / 3.0;
+    let collectives = if t > 1.0 { 1.0 + c(Name::TensorLaunches) * (rounds + 1.0) / 4.0 } else { 1.0 };
+    let head = if model.head_vocab > 0.0 {
+        product(tokens, h, model.head_vocab / t, peak) * if layout.lora.is_some() { 2.0 } else { 3.0 }
+            + c(Name::Logits) * tokens * model.head_vocab / t / bandwidth
+    } else {
+        0.0
+    };
+    Pass {
+        gpu: matrices * weight_rounds
+            + attention
+            + elementwise
+            + ring_merges(layout, tokens * width, again.attention) / bandwidth
+            + weights(layout, machine)
+            + casts(layout, tokens, (width, kv, inner), again.products) / bandwidth
+            + dequantise(layout, machine, weight_rounds),
+        host: launches * collectives,
+        head,
+        attention,
+        again,
+    }
+}
+
+/// Bytes per element of a block's output that is merged into the output so far: PyTorch's ring attention widens the
+/// block to 32 bit and adds `sigmoid(difference of the sums) · (block - output)` operation by operation.
+const MERGE: f64 = 6.0 + 12.0 + 8.0 + 12.0;
+
+/// Bytes per element of a block's gradients of query, key and value that are added up in 32 bit.
+const SUM: f64 = 3.0 * 10.0;
+
+/// Traffic of merging the blocks of a context ring in one layer, bytes.
+fn ring_merges(layout: &Layout, outputs: f64, share: f64) -> f64 {
+    let steps = (layout.degrees.context - 1.0).max(0.0);
+    steps * outputs * ((1.0 + share) * MERGE + SUM)
+}
+
+/// Bytes per element of a product's operand that is scaled by its largest value and rounded to 8 bit: read for the
+/// largest, read again, written in rows and in columns (torchao's roofline of tensorwise scaling, kernels 1 and 3 of
+/// `get_tensor_memory_traffic_ovhd_s`, pytorch/ao torchao/testing/training/roofline_utils.py). Weights are gathered in
+/// 8 bit and rounded in shards, which is little.
+const CAST: f64 = 2.0 + 2.0 + 2.0;
+
+/// Traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the share of the products
+/// that recomputation repeats.
+fn casts(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), again: f64) -> f64 {
+    if layout.precision != Precision::Fp8 {
+        return 0.0;
+    }
+    let model = &layout.model;
+    let t = layout.degrees.tensor.max(1.0);
+    let h = if layout.sequence_parallel { model.hidden / t } else { model.hidden };
+    let (experts, gates) = (model.active_experts.max(1.0), model.ffn_matrices - 1.0);
+    // Products of one input share what was rounded of it.
+    let inputs = h + width + h + inner * experts;
+    let gradients = width + 2.0 * kv + h + gates * inner * experts + h;
+    CAST * tokens * (inputs * (1.0 + again) + gradients)
+}
+
+/// Handling a layer's weights and gradients in one pass, outside of the products: see [`Name::Weights`].
+///
+/// Alone on a GPU and without accumulation a product's own output is the gradient, and nothing is gathered.
+fn weights(layout: &Layout, machine: &Machine) -> f64 {
+    let degrees = &layout.degrees;
+    let alone = degrees.data() <= 1.0 && layout.work.passes <= 1.0;
+    if alone || layout.lora.is_some() || layout.system == System::Megatron {
+        return 0.0;
+    }
+    let stages = if layout.system == System::DeviceMap { 1.0 } else { degrees.pipeline.max(1.0) };
+    let own = layout.model.parameters / (degrees.tensor.max(1.0) * stages);
+    machine.get(Name::Weights) * own / (layout.model.layers / stages).ceil().max(1.0) / machine.bandwidth
+}
+
+/// Unpacking a layer's quantised weights for each of the rounds: 4 or 8 bit read, 16 bit written and read.
+fn dequantise(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
+    let packed = match layout.quantisation {
+        None => return 0.0,
+        Some(Quantisation::Nf4 { .. }) => 0.53,
+        Some(Quantisation::Int8) => 1.0,
+    };
+    let weights =
+        layout.model.linear_parameters / layout.model.layers.max(1.0) / layout.degrees.tensor.max(1.0);
+    weights * (packed + 4.0) * rounds / machine.bandwidth
+}
+
+/// The optimizer's step over what this GPU updates.
+pub(super) fn optimizer(layout: &Layout, machine: &Machine) -> f64 {
+    let degrees = &layout.degrees;
+    let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
+    let stages = if layout.system == System::DeviceMap { 1.0 } else { degrees.pipeline.max(1.0) };
+    let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
+    let own = trained / (degrees.tensor.max(1.0) * stages) / sharded;
+    machine.get(Name::Optimizer) * 16.0 * own / machine.bandwidth
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::gpt2_30b;
+    use super::{Layout, Precision, casts};
+
+    /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value), 4,096 (output),
+    /// 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and 4,096; 6 bytes an element.
+    #[test]
+    fn operands_of_8_bit_are_read_twice_and_written_twice() {
+        let mut layout = gpt2_30b(1.0, 8.0, 8192.0, 2.0, 16.0);
+        layout.model.hidden = 4096.0;
+        (layout.model.ffn, layout.model.ffn_matrices) = (14_336.0, 3.0);
+        let sizes = (4096.0, 1024.0, 14_336.0);
+        let of = |layout: &Layout, again: f64| casts(layout, 16_384.0, sizes, again);
+        assert!(of(&layout, 0.0).abs() < f64::EPSILON, "16 bit is rounded nowhere");
+        layout.precision = Precision::Fp8;
+        let (inputs, gradients) = (26_624.0, 43_008.0);
+        assert!((of(&layout, 0.0) / (6.0 * 16_384.0 * (inputs + gradients)) - 1.0).abs() < 1e-12);
+        // What is done again rounds its inputs again.
+        assert!((of(&layout, 1.0) - of(&layout, 0.0) - 6.0 * 16_384.0 * inputs).abs() < 1.0);
+    }
+}

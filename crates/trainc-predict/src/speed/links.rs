@@ -1,0 +1,205 @@
+//! What goes over links: bytes over bandwidth, with the latency of short messages.
+
+use super::{Machine, Name, megatron};
+use crate::layout::{Code, GpuKind, Layout, Precision, Sharding, System};
+use crate::memory::offloads;
+use crate::order::Spread;
+use trainc_ir::Axis;
+
+/// Seconds before the first byte of a collective inside a node arrives (NCCL on 8 A100: 46 to 79 µs).
+const START: f64 = 4e-5;
+
+/// Bytes of 16-bit weights or gradients per parameter.
+const HALF: f64 = 2.0;
+
+/// Parameters that one GPU computes with: of its stage and tensor rank.
+fn own(layout: &Layout) -> f64 {
+    let degrees = &layout.degrees;
+    layout.model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
+}
+
+/// Where the groups of so many ranks along an axis lie.
+fn spread(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
+    let hardware = &layout.hardware;
+    layout.order.spread(&layout.degrees, hardware.nodes, hardware.gpus_per_node, axis, ranks)
+}
+
+/// SMDDP's collectives run over EFA, between nodes.
+fn smddp(layout: &Layout, machine: &Machine) -> f64 {
+    if layout.smddp && layout.hardware.efa { machine.get(Name::Smddp) } else { 1.0 }
+}
+
+/// The all-reduces of one layer's tensor group, forward, backward and done again (with sequence parallelism the same bytes).
+pub(super) fn tensor(layout: &Layout, machine: &Machine, again: f64) -> f64 {
+    let t = layout.degrees.tensor;
+    if t <= 1.0 {
+        return 0.0;
+    }
+    let tokens =
+        layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
+    let times = 4.0 + again;
+    let Spread { nodes, beside } = spread(layout, Axis::Tensor, t);
+    let inside = nodes <= 1.0;
+    let bandwidth = match machine.fabric {
+        // Two V100 share one or two of six links (NCCL tests of eight: 22.6 GB/s of 134.5).
+        _ if inside && t == 2.0 && layout.hardware.gpu == Some(GpuKind::V100) => machine.nvlink / 3.0,
+        _ if inside => machine.nvlink,
+        Some(fabric) => machine.get(Name::TensorFabric) * fabric / beside,
+        None => machine.nvlink,
+    };
+    let begin = machine.get(Name::RankSkew) * (t - 1.0);
+    times * (2.0 * (t - 1.0) / t * HALF * tokens * layout.model.hidden / bandwidth + begin)
+}
+
+/// Keys and values sent around the ring of a context group, of one layer and micro-batch, forward and backward.
+///
+/// Each rank sends its block on as often as there are other ranks, forward, when it computes again, and backward; and
+/// the blocks' gradients with them (Liu et al. 2023, ring attention; PyTorch's `context_parallel`). Megatron sends the
+/// heads of keys and values as they are, others repeat them for every query head before (torchtitan).
+pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
+    let (model, degrees) = (&layout.model, &layout.degrees);
+    let ranks = degrees.context;
+    if ranks <= 1.0 {
+        return 0.0;
+    }
+    let heads = if matches!(layout.code, Code::Megatron | Code::MegatronDeepSpeed) {
+        model.kv_heads
+    } else {
+        model.heads
+    };
+    let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
+    let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
+    let inside = spread(layout, Axis::Context, ranks).nodes <= 1.0;
+    let bandwidth = match machine.fabric {
+        Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
+        _ => machine.nvlink,
+    };
+    (ranks - 1.0) * (3.0 + share) * (block / bandwidth + START)
+}
+
+/// Sends to the next stage and back, of one micro-batch.
+pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
+    let tokens =
+        layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
+    let bytes = HALF * tokens * layout.model.hidden;
+    let Spread { nodes, beside } = spread(layout, Axis::Pipeline, layout.degrees.pipeline);
+    let bandwidth = match machine.fabric {
+        // The tensor ranks of a stage send a part each; of the stages of a node the last one sends out of it.
+        Some(fabric) if nodes > 1.0 => {
+            machine.get(Name::Pipeline) * fabric / beside * layout.degrees.tensor.max(1.0)
+        }
+        _ => machine.nvlink,
+    };
+    2.0 * (bytes / bandwidth + START)
+}
+
+/// How often a pass moves a shard group's parameters: gathers, and the scatter of gradients.
+fn rounds(layout: &Layout) -> (f64, f64) {
+    // What is one unit stays gathered from the forward pass to the backward pass.
+    let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
+    // Frozen parameters have no gradient to scatter.
+    (gathers, if layout.lora.is_some() { 0.0 } else { 1.0 })
+}
+
+/// The part of [`gather`] that scatters gradients.
+pub(super) fn scatter_share(layout: &Layout) -> f64 {
+    let (gathers, scatters) = rounds(layout);
+    scatters / (gathers + scatters)
+}
+
+/// Gathering parameters for the forward and the backward pass and scattering gradients, of one micro-batch.
+pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
+    let shard = layout.degrees.shard.max(1.0);
+    if shard <= 1.0 {
+        return 0.0;
+    }
+    let (gathers, scatters) = rounds(layout);
+    let bytes = HALF * own(layout);
+    let inside = bytes * (shard - 1.0) / shard / machine.nvlink;
+    let Spread { nodes, beside } = spread(layout, Axis::Shard, shard);
+    let between = match machine.fabric {
+        Some(fabric) if nodes > 1.0 => {
+            let system = if layout.system == System::DeepSpeed { machine.get(Name::ZeroGather) } else { 1.0 };
+            let rate = machine.get(Name::Fabric) * system * smddp(layout, machine) * fabric
+                / (1.0 + nodes / machine.get(Name::FabricNodes));
+            beside * bytes * (nodes - 1.0) / nodes / rate
+        }
+        _ => 0.0,
+    };
+    (gathers + scatters) * inside.max(between)
+}
+
+/// The second hop of sharded replicas: each shard's gradients over the replicas, once a step.
+pub(super) fn second_hop(layout: &Layout, machine: &Machine) -> f64 {
+    let (replicas, shard) = (layout.degrees.replicas, layout.degrees.shard.max(1.0));
+    let Spread { nodes, beside } = spread(layout, Axis::Replica, replicas);
+    let Some(fabric) = machine.fabric.filter(|_| nodes > 1.0) else { return 0.0 };
+    let bytes = 2.0 * (replicas - 1.0) / replicas * HALF * own(layout) / shard;
+    beside * bytes / (machine.get(Name::Fabric) * smddp(layout, machine) * fabric)
+}
+
+/// Reducing gradients over all data ranks, once a step; with ZeRO-1 the same bytes as scatter and gather.
+pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
+    let ranks = layout.degrees.data() / layout.degrees.context.max(1.0);
+    if ranks <= 1.0 {
+        return 0.0;
+    }
+    let trained = layout.lora.map_or_else(|| own(layout), |lora| lora.trainable);
+    // DDP under autocast: the weights are in 32 bit, and so are their gradients.
+    let wide = layout.system == System::Ddp && matches!(layout.precision, Precision::Mixed { .. });
+    let bytes = if wide { 2.0 * HALF } else { HALF } * trained;
+    let inside = 2.0 * (ranks - 1.0) / ranks * bytes / machine.nvlink;
+    let Spread { nodes, beside } = spread(layout, Axis::Shard, ranks);
+    let between = match machine.fabric {
+        Some(fabric) if nodes > 1.0 => {
+            let share = match (megatron(layout), layout.sharding) {
+                // Seen of DeepSpeed's buckets alone; Megatron's and SMP's own optimizers scatter and gather the bytes of
+                // an all-reduce.
+                (true, Sharding::Optimizer) if layout.code == Code::MegatronDeepSpeed => {
+                    machine.get(Name::Zero1)
+                }
+                (true, _) => machine.get(Name::Gradients),
+                (false, _) => machine.get(Name::Fabric),
+            };
+            let rate = share * smddp(layout, machine) * fabric;
+            beside * 2.0 * bytes * (nodes - 1.0) / nodes / rate
+        }
+        _ => 0.0,
+    };
+    inside.max(between)
+}
+
+/// Tokens to their experts and back, forward and backward, of one micro-batch through all layers of a stage.
+pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
+    let (model, degrees) = (&layout.model, &layout.degrees);
+    let e = degrees.expert;
+    if e <= 1.0 || model.experts == 0.0 {
+        return 0.0;
+    }
+    let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
+    let bytes = HALF * tokens * model.active_experts * model.hidden * (e - 1.0) / e;
+    let inside = spread(layout, Axis::Expert, e).nodes <= 1.0;
+    let bandwidth = match machine.fabric {
+        Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
+        _ => machine.nvlink,
+    };
+    (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (bytes / bandwidth + START)
+}
+
+/// What waits for host memory: states that the host updates, and checkpointed activations past what the layers hide.
+pub(super) fn offload(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
+    let mut seconds = 0.0;
+    let degrees = &layout.degrees;
+    if layout.offload.optimizer || layout.offload.parameters {
+        let trained = layout.lora.map_or_else(|| own(layout), |lora| lora.trainable);
+        let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
+        seconds += 16.0 * trained / sharded / machine.get(Name::Host);
+    }
+    if offloads(layout) {
+        let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
+        let layers = (layout.model.layers / degrees.pipeline.max(1.0)).ceil();
+        let copies = 2.0 * layers * HALF * tokens * layout.model.hidden / machine.get(Name::HostCopy);
+        seconds += layout.work.passes * (copies - layers_seconds).max(0.0);
+    }
+    seconds
+}

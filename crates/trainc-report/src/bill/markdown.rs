@@ -1,0 +1,108 @@
+//! The bill as a comment for a pull request: a table of all jobs, then each with its edits.
+
+use super::{Bill, Job, State, human, words};
+use trainc_diag::markdown::{COMMENT_LIMIT, Limited, cell};
+use trainc_diag::text;
+use trainc_tune::compare::Figure;
+
+/// The hidden first line, by which a bot finds its own comment again.
+pub const MARKER: &str = "<!-- trainc:bill -->";
+
+/// Kept free for the lines that say what was left out.
+const RESERVE: usize = 160;
+
+/// The columns of the table.
+fn columns(job: &Job) -> [Figure; 3] {
+    [job.cost(), Figure::Time, Figure::Headroom]
+}
+
+/// The bill of a change, in at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count). What does
+/// not fit is left out whole, and counted.
+pub fn markdown(bill: &Bill) -> String {
+    let mut out = Limited::new(COMMENT_LIMIT.saturating_sub(RESERVE));
+    out.force(&format!("{MARKER}\n### Bill of the change since {}\n\n", cell(&words::base(&bill.base))));
+    out.force(&format!("{}\n\n", cell(&human::total(bill))));
+    let jobs: Vec<&Job> = bill.jobs.iter().filter(|job| job.state() != State::Unchanged).collect();
+    if jobs.is_empty() {
+        return out.finish();
+    }
+    out.force("| job | | cost | time | free memory of a GPU |\n| --- | --- | --- | --- | --- |\n");
+    let rows = out.fill(jobs.iter().map(|job| row(job)));
+    if rows < jobs.len() {
+        out.over(&format!("\n… and {}\n", text::count((jobs.len() - rows) as u64, "more job")));
+        return out.finish();
+    }
+    out.force("\n");
+    let told = out.fill(jobs.iter().map(|job| detail(bill, job)));
+    if told < jobs.len() {
+        out.over(&format!(
+            "\n… and {} without their edits\n",
+            text::count((jobs.len() - told) as u64, "more job")
+        ));
+    }
+    out.finish()
+}
+
+fn row(job: &Job) -> String {
+    let mut out = format!("| {} | {} |", cell(job.name()), job.state().word());
+    for figure in columns(job) {
+        let text = match (job.figure(figure), &job.before, &job.after) {
+            ((Some(before), Some(after)), ..)
+                if words::signed(figure, after - before) == words::signed(figure, 0.0) =>
+            {
+                words::value(figure, Some(after))
+            }
+            ((Some(before), Some(after)), ..) => format!(
+                "{} → {}<br>**{}**",
+                words::value(figure, Some(before)),
+                words::value(figure, Some(after)),
+                words::difference(figure, before, after)
+            ),
+            ((None, after), None, _) => words::value(figure, after),
+            ((before, None), _, None) => format!("was {}", words::value(figure, before)),
+            ((before, after), ..) => {
+                format!("{} → {}", words::value(figure, before), words::value(figure, after))
+            }
+        };
+        // Between two dollar signs GitHub would read a formula.
+        out.push_str(&format!(" {} |", text.replace('$', "\\$")));
+    }
+    out + "\n"
+}
+
+fn detail(bill: &Bill, job: &Job) -> String {
+    let mut out = format!("<details><summary>{}</summary>\n\n", cell(job.name()));
+    let lines = words::lines(bill.sources, job);
+    if !lines.is_empty() {
+        out.push_str("| where | edit | does |\n| --- | --- | --- |\n");
+        for line in &lines {
+            let (places, edits): (Vec<String>, Vec<String>) =
+                line.edits.iter().map(|(place, edit)| (cell(place), cell(edit))).unzip();
+            out.push_str(&format!(
+                "| {} | {} | {} |\n",
+                places.join("<br>"),
+                edits.join("<br>"),
+                cell(&line.does)
+            ));
+        }
+        out.push('\n');
+    }
+    let mut items: Vec<String> = Vec::new();
+    items.extend(words::together(job).map(|rest| format!("together: {rest}")));
+    items.extend(words::inert(job));
+    for (figure, line) in human::figures(job) {
+        if !columns(job).contains(&figure) {
+            items.push(format!("{}: {line}", words::label(figure)));
+        }
+    }
+    for figure in [job.cost(), Figure::Time] {
+        if let Some(between) = job.after.as_ref().and_then(|seen| words::between(figure, seen)) {
+            items.push(format!("{} is likely {between}", words::label(figure)));
+        }
+    }
+    items.extend(words::notes(bill.sources, job));
+    for item in items {
+        out.push_str(&format!("- {}\n", cell(&item)));
+    }
+    out + "\n</details>\n\n"
+}

@@ -1,0 +1,363 @@
+//! Bills of two texts: what moved, which edit did it, and the forms for people and scripts.
+
+use super::total::{Sum, Total};
+use super::*;
+use crate::Options;
+use crate::once::made;
+use crate::samples::Nowhere;
+use trainc_check::compile;
+use trainc_diag::source::SourceMap;
+use trainc_plan::Compiled;
+use trainc_plan::forecast;
+use trainc_plan::resolve::Merged;
+use trainc_testing::json_schema;
+use trainc_tune::compare::{Side, compare};
+
+/// On demand: what spot costs is not known.
+static LLAMA: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    let text = include_str!("../../../../examples/llama-7b-fsdp/trainc.kdl");
+    let kept: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("spot ")).collect();
+    kept.join("\n") + "\n"
+});
+
+struct Two {
+    sources: SourceMap,
+    before: Option<Compiled>,
+    after: Option<Compiled>,
+}
+
+fn two(before: Option<&str>, after: Option<&str>) -> Two {
+    let mut sources = SourceMap::default();
+    let mut one = |name: &str, text: &str| {
+        let id = sources.add(name, text);
+        compile(id, text, &trainc_plan::Options::default(), &mut Nowhere, &mut sources)
+    };
+    let before = before.map(|text| one("main:job.kdl", text));
+    let after = after.map(|text| one("job.kdl", text));
+    Two { sources, before, after }
+}
+
+impl Two {
+    fn bill(&self) -> Bill<'_> {
+        fn figures(one: &Compiled) -> Figures {
+            one.plan.as_ref().map(|plan| Figures::of(plan, &one.prediction)).unwrap_or_default()
+        }
+        fn seen<'a>(path: &'a str, one: &'a Compiled) -> Seen<'a> {
+            let plan = one.plan.as_ref().zip(one.prediction.run.as_ref());
+            let made = plan.map(|(plan, run)| made(plan, run.expected_seconds())).unwrap_or_default();
+            Seen { path, job: one.job.as_deref(), figures: figures(one), made, problems: &one.problems }
+        }
+        let change = self.before.as_ref().zip(self.after.as_ref()).and_then(|(before, after)| {
+            let (old, new) = (before.merged.as_ref()?, after.merged.as_ref()?);
+            let mut sources = self.sources.clone();
+            let mut predict = |node: &trainc_syntax::ast::Node| {
+                let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true };
+                let options = trainc_plan::Options::default();
+                let tried = forecast(merged, Problems::default(), &options, &mut Nowhere, &mut sources);
+                (tried.problems.errors() == 0).then(|| figures(&tried))
+            };
+            let (was, is) = (figures(before), figures(after));
+            let sides = (Side { node: &old.node, figures: &was }, Side { node: &new.node, figures: &is });
+            Some(compare(sides.0, sides.1, Vec::new(), &mut predict))
+        });
+        let job = Job {
+            before: self.before.as_ref().map(|one| seen("main:job.kdl", one)),
+            after: self.after.as_ref().map(|one| seen("job.kdl", one)),
+            change,
+            program: false,
+        };
+        let commit = Some("0123456789abcdef0123456789abcdef01234567".to_owned());
+        Bill { base: Base { name: "main".to_owned(), commit }, jobs: vec![job], sources: &self.sources }
+    }
+}
+
+#[track_caller]
+fn edited(edits: &[(&str, &str)]) -> String {
+    edits.iter().fold(LLAMA.clone(), |text, (old, new)| {
+        assert!(text.contains(old), "{old}");
+        text.replacen(old, new, 1)
+    })
+}
+
+#[test]
+fn one_edit_is_the_whole_difference() {
+    let two = two(
+        Some(LLAMA.as_str()),
+        Some(&edited(&[
+            ("max-run \"5d\"", "max-run \"4d\""),
+            ("tokens 20_000_000_000", "tokens 10_000_000_000"),
+        ])),
+    );
+    let bill = two.bill();
+    let [job] = bill.jobs.as_slice() else { panic!() };
+    let change = job.change.as_ref().unwrap();
+    let whole =
+        job.before.as_ref().unwrap().figures.difference(&job.after.as_ref().unwrap().figures, Figure::Cost);
+    let steps = change
+        .shares
+        .shares
+        .iter()
+        .find(|share| share.edits.iter().any(|at| change.edits[*at].path == "train.tokens"));
+    let steps = steps.unwrap();
+    let (alone, last) =
+        (&steps.alone.as_ref().unwrap()[&Figure::Cost], &steps.last.as_ref().unwrap()[&Figure::Cost]);
+    assert!((alone - whole.unwrap()).abs() < 1e-6 && (alone - last).abs() < 1e-6 && *alone < 0.0);
+    assert_eq!(change.shares.interaction(Figure::Cost), None);
+    let text = human(&bill, Options::default());
+    assert!(
+        text.contains("train.tokens 20_000_000_000 → 10_000_000_000") && !text.contains("together"),
+        "{text}"
+    );
+}
+
+/// In a region without a price of the file system the cost is null, and what has a price is the least.
+#[test]
+fn what_lacks_a_price_is_a_least() {
+    let elsewhere = [("\"us-west-2\"", "\"us-east-1\"")];
+    let shorter = [elsewhere[0], ("tokens 20_000_000_000", "tokens 10_000_000_000")];
+    let two = two(Some(&edited(&elsewhere)), Some(&edited(&shorter)));
+    let bill = two.bill();
+    let [job] = bill.jobs.as_slice() else { panic!() };
+    assert_eq!(job.figure(Figure::Cost), (None, None));
+    let (Some(before), Some(after)) = job.figure(Figure::Least) else { panic!() };
+    assert!(after < before);
+    let Total { cost: Sum { usd: None, .. }, on_demand: Sum { usd: None, .. }, unknown: 1 } = bill.total()
+    else {
+        panic!()
+    };
+    for text in [human(&bill, Options::default()), markdown(&bill)] {
+        let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
+        let least = format!(
+            "at least {} → at least {}",
+            trainc_diag::text::dollars(before),
+            trainc_diag::text::dollars(after)
+        );
+        assert!(text.contains(&least) && text.contains("of what has a price"), "{text}");
+        assert!(text.contains("the cost is without `corpus`, whose price is not known"), "{text}");
+        assert!(text.contains("1 job: 1 changed; its cost is not known, so the sum is not"), "{text}");
+    }
+    let mut bill = bill.clone();
+    let sums = |bill: &Bill| {
+        let total = serde_json::to_value(document(bill)).unwrap()["total"].take();
+        ["before_usd", "after_usd", "difference_usd"].map(|key| total[key].as_f64())
+    };
+    assert_eq!(sums(&bill), [None; 3], "a sum of no job is not 0");
+    assert_eq!(
+        json_schema::violations(SCHEMA, &serde_json::to_value(document(&bill)).unwrap()),
+        Vec::<String>::new()
+    );
+    let known = self::two(None, Some(LLAMA.as_str()));
+    let known = known.bill();
+    bill.jobs.extend(known.jobs.clone());
+    let [Some(was), Some(is), Some(_)] = sums(&bill) else { panic!() };
+    assert!(was == 0.0 && is > 0.0);
+    let text = human(&bill, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("; without 1 job whose cost is not known"), "{text}");
+    bill.jobs.pop();
+    let document = document(&bill);
+    assert_eq!(document.jobs[0].difference["cost_usd"], None);
+    assert_eq!(document.jobs[0].difference["least_usd"], Some(after - before));
+    assert!(!document.jobs[0].after.as_ref().unwrap().intervals.contains_key("cost_usd"));
+}
+
+/// What spot costs is not known beforehand: each side is shown at the price on demand, apart from what has a cost.
+#[test]
+fn a_job_on_spot_is_shown_at_the_price_on_demand() {
+    let spot = include_str!("../../../../examples/llama-7b-fsdp/trainc.kdl");
+    let shorter = spot.replace("tokens 20_000_000_000", "tokens 10_000_000_000");
+    assert!(spot.contains("        spot ") && shorter != spot);
+    let two = two(Some(spot), Some(&shorter));
+    let mut bill = two.bill();
+    let [job] = bill.jobs.as_slice() else { panic!() };
+    assert_eq!((job.figure(Figure::Cost), job.cost()), ((None, None), Figure::OnDemand));
+    let (Some(before), Some(after)) = job.figure(Figure::OnDemand) else { panic!() };
+    // The same hours of the same manifest without `spot`.
+    let hours = |compiled: &Option<Compiled>| {
+        compiled.as_ref().unwrap().prediction.run.as_ref().unwrap().expected_seconds() / 3_600.0
+    };
+    assert!((before / after - hours(&two.before) / hours(&two.after)).abs() < 1e-9);
+    let total = bill.total();
+    assert_eq!((total.cost.usd, total.on_demand.usd, total.unknown), (None, Some((before, after)), 0));
+    let moved = format!("{} → {}", trainc_diag::text::dollars(before), trainc_diag::text::dollars(after));
+    for text in [human(&bill, Options::default()), markdown(&bill)] {
+        let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains(&format!(
+                "1 changed; 1 job on spot, if the hours cost what they do on demand: {moved}, "
+            )),
+            "{text}"
+        );
+    }
+    let value = serde_json::to_value(document(&bill)).unwrap();
+    assert_eq!(json_schema::violations(SCHEMA, &value), Vec::<String>::new());
+    assert_eq!(value["total"]["jobs_not_counted"], 1);
+    assert_eq!(value["total"]["on_demand"]["difference_usd"], after - before);
+    assert_eq!(value["total"]["difference_usd"], serde_json::Value::Null);
+    // Where one side is on spot alone, what it takes at most less what the other costs says nothing.
+    let without = self::two(
+        Some(LLAMA.as_str()),
+        Some(&spot.replace("max-wait=\"7d\"", "max-wait=\"7d\" interruptions-per-hour=0.01")),
+    );
+    let half = without.bill();
+    let text = human(&half, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    let (Some(cost), None) = half.jobs[0].figure(Figure::Cost) else { panic!() };
+    let most = trainc_diag::text::dollars(half.jobs[0].figure(Figure::OnDemand).1.unwrap());
+    let line = format!("cost {} → {most}, if its hours on spot cost", trainc_diag::text::dollars(cost));
+    assert!(text.contains(&line) && !text.contains("on demand, +") && !text.contains("demand (+"), "{text}");
+    let value = serde_json::to_value(document(&half)).unwrap();
+    assert_eq!(json_schema::violations(SCHEMA, &value), Vec::<String>::new());
+    assert!(
+        value["total"]["on_demand"]["difference_usd"].is_null()
+            && value["total"]["on_demand"]["after_usd"].is_number()
+    );
+    // Beside a job that has a cost both sums stand.
+    let known = self::two(None, Some(LLAMA.as_str()));
+    let known = known.bill();
+    bill.jobs.extend(known.jobs.clone());
+    let total = bill.total();
+    assert_eq!(total.on_demand.usd, Some((before, after)));
+    assert!(total.cost.usd.is_some_and(|(was, is)| was == 0.0 && is > 0.0) && total.unknown == 0);
+}
+
+/// What the figures alone do not say: a step of other sequences is another training, and what fits may not.
+#[test]
+fn another_batch_and_the_end_of_room_are_said() {
+    let notes = |edits: &[(&str, &str)]| {
+        let two = two(Some(LLAMA.as_str()), Some(&edited(edits)));
+        let bill = two.bill();
+        let [job] = bill.jobs.as_slice() else { panic!() };
+        let figures = &job.after.as_ref().unwrap().figures;
+        let room = figures.get(Figure::Headroom).zip(figures.interval(Figure::Headroom));
+        (super::words::notes(bill.sources, job).join("; "), room.unwrap())
+    };
+    let (same, _) = notes(&[("max-run \"5d\"", "max-run \"4d\"")]);
+    assert!(!same.contains("another training") && !same.contains("may not fit"), "{same}");
+    let (other, _) = notes(&[("global-batch 1024", "global-batch 512")]);
+    assert!(other.contains("another training: global batch 512 instead of 1,024"), "{other}");
+    let mut seen = [0, 0];
+    for thousands in (4..32).step_by(4) {
+        let (said, (free, interval)) =
+            notes(&[("sequence-length 2048", &format!("sequence-length {}", 1_024 * thousands))]);
+        let tight = free >= 0.0 && interval.low < 0.0;
+        assert_eq!(said.contains("it may not fit now"), tight, "{thousands}: {said}");
+        seen[usize::from(tight)] += 1;
+    }
+    assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
+}
+
+#[test]
+fn edits_that_interact_say_so() {
+    let two = two(
+        Some(LLAMA.as_str()),
+        Some(&edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")])),
+    );
+    let bill = two.bill();
+    let change = bill.jobs[0].change.as_ref().unwrap();
+    let rest = change.shares.interaction(Figure::Time).unwrap();
+    // Half the time of each of twice the steps: the sum of the two alone is not what both do.
+    let told: f64 =
+        change.shares.shares.iter().map(|share| share.alone.as_ref().unwrap()[&Figure::Time]).sum();
+    let (was, is) = bill.jobs[0].figure(Figure::Time);
+    assert!((told + rest - (is.unwrap() - was.unwrap())).abs() < 1e-6);
+    let text = human(&bill, Options::default());
+    assert!(text.contains("they interact") && text.contains("on top of the others"), "{text}");
+}
+
+#[test]
+fn edits_that_only_make_a_job_together_are_one() {
+    let two = two(
+        Some(LLAMA.as_str()),
+        Some(&edited(&[("tokens 20_000_000_000", "steps 40_000"), ("max-run \"5d\"", "max-run \"6d\"")])),
+    );
+    let bill = two.bill();
+    let change = bill.jobs[0].change.as_ref().unwrap();
+    let pair = change.shares.shares.iter().find(|share| share.edits.len() == 2).unwrap();
+    let paths: Vec<&str> = pair.edits.iter().map(|at| change.edits[*at].path.as_str()).collect();
+    assert_eq!(paths, ["train.steps", "train.tokens"]);
+    assert!(pair.alone.is_some());
+}
+
+#[test]
+fn new_removed_broken_and_unchanged_jobs_are_told_apart() {
+    let state = |before: Option<&str>, after: Option<&str>| {
+        let two = two(before, after);
+        let bill = two.bill();
+        (bill.jobs[0].state(), human(&bill, Options::default()), bill.differs())
+    };
+    let (is, text, differs) = state(Some(LLAMA.as_str()), Some(&format!("// a comment\n{}", *LLAMA)));
+    assert_eq!((is, differs), (State::Unchanged, false), "{text}");
+    assert!(text.contains("1 unchanged") && text.contains("as before"), "{text}");
+    let (is, text, _) = state(None, Some(LLAMA.as_str()));
+    assert_eq!(is, State::New);
+    assert!(text.contains("new\n") && text.contains("$0.00 → $"), "{text}");
+    let (is, text, _) = state(Some(LLAMA.as_str()), None);
+    assert_eq!(is, State::Removed);
+    assert!(text.contains(", removed\n"), "{text}");
+    let (is, text, _) = state(Some("job \"a\" { train { steps \"x\" } }"), Some(LLAMA.as_str()));
+    assert_eq!(is, State::Changed);
+    assert!(text.contains("errors before: main:job.kdl:1 T0"), "{text}");
+    assert!(text.contains("not known → $"), "{text}");
+}
+
+#[test]
+fn the_schema_describes_every_bill() {
+    let all = [
+        (
+            Some(LLAMA.as_str()),
+            Some(edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")])),
+        ),
+        (Some(LLAMA.as_str()), None),
+        (None, Some(LLAMA.clone())),
+        (Some("job \"a\" {"), Some(LLAMA.clone())),
+    ];
+    let mut written = std::collections::BTreeSet::new();
+    for (before, after) in &all {
+        let two = two(*before, after.as_deref());
+        let document = serde_json::to_value(document(&two.bill())).unwrap();
+        assert_eq!(json_schema::violations(SCHEMA, &document), Vec::<String>::new());
+        json_schema::keys(&document, &mut written);
+    }
+    // A problem's members are those of `check -o json`, and intervals go by figures.
+    let described = json_schema::described(SCHEMA);
+    let missing: Vec<&String> = described.iter().filter(|key| !written.contains(*key)).collect();
+    assert!(missing.is_empty(), "described and never written: {missing:?}");
+}
+
+/// Both sides of a sum have what two jobs share once.
+#[test]
+fn a_file_system_that_jobs_share_is_in_each_sum_once() {
+    let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000")]);
+    let two = two(Some(LLAMA.as_str()), Some(&long));
+    let mut bill = two.bill();
+    let (before, after) = bill.total().cost.usd.unwrap();
+    let one = bill.jobs[0].clone();
+    bill.jobs.push(one);
+    let storage = |compiled: &Option<Compiled>| {
+        let run = compiled.as_ref().unwrap().prediction.run.as_ref();
+        run.unwrap().cost_parts.file_systems.unwrap()
+    };
+    let Total { cost: Sum { usd: Some((was, is)), .. }, unknown: 0, .. } = bill.total() else { panic!() };
+    assert!((was - (2.0 * before - storage(&two.before))).abs() < 1e-6, "{was} {before}");
+    assert!((is - (2.0 * after - storage(&two.after))).abs() < 1e-6, "{is} {after}");
+    for text in [human(&bill, Options::default()), markdown(&bill)] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("; shared file system `corpus` counted once"), "{text}");
+    }
+    let document = serde_json::to_value(document(&bill)).unwrap();
+    assert_eq!(json_schema::violations(SCHEMA, &document), Vec::<String>::new());
+    assert_eq!(document["total"]["file_systems_counted_once"], serde_json::json!(["corpus"]));
+}
+
+#[test]
+fn the_comment_stays_within_its_limit() {
+    let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")]);
+    let two = two(Some(LLAMA.as_str()), Some(&long));
+    let mut bill = two.bill();
+    let one = bill.jobs[0].clone();
+    bill.jobs = vec![one; 400];
+    let text = markdown(&bill);
+    let length = text.encode_utf16().count();
+    assert!(text.starts_with(&format!("{MARKER}\n")) && length < 65_536, "{length}");
+    assert!(text.contains("more jobs without their edits"));
+    assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+}

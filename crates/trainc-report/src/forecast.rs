@@ -1,0 +1,243 @@
+//! The prediction's members of plan.json.
+
+use super::cost;
+use super::json::{
+    Checkpoint, Communication, CostParts, CostPartsInterval, Interval, Memory, MemoryParts, PartInterval,
+    Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
+};
+use trainc_ir::{Plan, Price};
+use trainc_predict::bills::at_most;
+use trainc_predict::{self as predict, Between, Prediction};
+
+fn interval(interval: predict::Interval) -> Interval {
+    Interval { low: interval.low, high: interval.high }
+}
+
+/// Bytes are whole.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes of a machine, never negative"
+)]
+fn bytes(bytes: f64) -> u64 {
+    bytes.round() as u64
+}
+
+pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Memory {
+    let Some(memory) = &prediction.memory else { return Memory { capacity_bytes, ..Memory::default() } };
+    let parts = &memory.parts;
+    let parts = [
+        parts.parameters,
+        parts.gradients,
+        parts.optimizer,
+        parts.activations,
+        parts.gathered,
+        parts.logits,
+        parts.buffers,
+        parts.reserve,
+    ]
+    .map(bytes);
+    let [parameters, gradients, optimizer, activations, gathered, logits, buffers, reserve] = parts;
+    Memory {
+        // The parts add up to the whole, rounded as they are.
+        per_gpu_bytes: Some(parts.iter().copied().fold(0, u64::saturating_add)),
+        capacity_bytes,
+        fits: memory.fits,
+        interval: Some(interval(memory.interval)),
+        host_bytes: memory.host_bytes.map(bytes),
+        host_bytes_interval: memory.host_interval.map(interval),
+        peak_checkpoint_bytes: memory.peak_checkpoint_bytes.map(bytes),
+        peak_checkpoint_bytes_interval: memory.peak_checkpoint_interval.map(interval),
+        parts: MemoryParts {
+            parameters: Some(parameters),
+            gradients: Some(gradients),
+            optimizer: Some(optimizer),
+            activations: Some(activations),
+            gathered: Some(gathered),
+            logits: Some(logits),
+            buffers: Some(buffers),
+            reserve: Some(reserve),
+        },
+        parts_interval: parts_interval(&memory.parts_between),
+    }
+}
+
+/// Bytes are whole, and so is what is counted: its ends are the figure as it is written.
+fn parts_interval(parts: &predict::MemoryParts<Between>) -> MemoryParts<PartInterval> {
+    let say = |part: Between| {
+        let Between { interval: predict::Interval { low, high }, basis } = part;
+        Some(PartInterval { low: low.round(), high: high.round(), origin: basis.word() })
+    };
+    MemoryParts {
+        parameters: say(parts.parameters),
+        gradients: say(parts.gradients),
+        optimizer: say(parts.optimizer),
+        activations: say(parts.activations),
+        gathered: say(parts.gathered),
+        logits: say(parts.logits),
+        buffers: say(parts.buffers),
+        reserve: say(parts.reserve),
+    }
+}
+
+fn speed_parts<T, U>(parts: predict::SpeedParts<T>, say: impl Fn(T) -> U) -> SpeedParts<U> {
+    SpeedParts {
+        compute: Some(say(parts.compute)),
+        exposed_communication: Some(say(parts.exposed_communication)),
+        bubble: Some(say(parts.bubble)),
+        offload: Some(say(parts.offload)),
+        optimizer: Some(say(parts.optimizer)),
+        input: parts.input.map(say),
+    }
+}
+
+/// The reduce-scatter is a part of `gather` and stands in it.
+fn communication<T, U>(links: predict::Communication<T>, say: impl Fn(T) -> U) -> Communication<U> {
+    Communication {
+        tensor: Some(say(links.tensor)),
+        pipeline: Some(say(links.pipeline)),
+        experts: Some(say(links.experts)),
+        context: Some(say(links.context)),
+        gather: Some(say(links.gather)),
+        replicas: Some(say(links.replicas)),
+        gradients: Some(say(links.gradients)),
+    }
+}
+
+/// Where a rate lies whose work is done in a step: the longest step is the least of it.
+fn of_rate(rate: f64, speed: &predict::Speed) -> Interval {
+    let work = rate * speed.step_seconds;
+    Interval { low: work / speed.interval.high, high: work / speed.interval.low }
+}
+
+pub(super) fn speed(prediction: &Prediction) -> Speed {
+    let Some(speed) = &prediction.speed else { return Speed::default() };
+    Speed {
+        step_seconds: Some(speed.step_seconds),
+        tokens_per_second: Some(speed.tokens_per_second),
+        samples_per_second: Some(speed.samples_per_second),
+        tflops_per_gpu: Some(speed.tflops.hardware),
+        mfu: Some(speed.mfu),
+        tflops: Tflops {
+            model: Some(speed.tflops.model),
+            hardware: Some(speed.tflops.hardware),
+            six_n: Some(speed.tflops.six_n),
+            eight_n: Some(speed.tflops.eight_n),
+        },
+        interval: Some(interval(speed.interval)),
+        tokens_per_second_interval: Some(of_rate(speed.tokens_per_second, speed)),
+        samples_per_second_interval: Some(of_rate(speed.samples_per_second, speed)),
+        tflops_per_gpu_interval: Some(of_rate(speed.tflops.hardware, speed)),
+        tflops_interval: TflopsInterval {
+            model: Some(of_rate(speed.tflops.model, speed)),
+            hardware: Some(of_rate(speed.tflops.hardware, speed)),
+            six_n: Some(of_rate(speed.tflops.six_n, speed)),
+            eight_n: Some(of_rate(speed.tflops.eight_n, speed)),
+        },
+        mfu_interval: Some(of_rate(speed.mfu, speed)),
+        parts: speed_parts(speed.parts, |seconds| seconds),
+        parts_interval: speed_parts(speed.parts_between(), interval),
+        communication: communication(speed.communication, |seconds| seconds),
+        communication_interval: communication(speed.communication_between(), interval),
+    }
+}
+
+/// Who says the prices: of the instances, where all of theirs are known, and of the file systems; each once.
+fn price_source(plan: &Plan) -> Option<String> {
+    let all: Option<Vec<&Price>> = match &plan.price {
+        Some(price) => Some(vec![price]),
+        None => plan.group_prices.iter().map(Option::as_ref).collect(),
+    };
+    let mut words: Vec<String> = all?
+        .into_iter()
+        .map(|price| match &price.date {
+            Some(date) => format!("{} {date}", price.source),
+            None => price.source.clone(),
+        })
+        .collect();
+    for price in plan.made_file_systems().filter_map(|(_, price)| price) {
+        words.push(match &price.date {
+            Some(date) => format!("{} {date}", price.source),
+            None => price.source.clone(),
+        });
+    }
+    words.dedup();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
+    let mut out = Run {
+        steps: plan.run.steps.as_ref().map(|val| val.value),
+        tokens: plan.run.tokens.as_ref().map(|val| val.value),
+        most_usd: cost::most_usd(plan),
+        price_source: price_source(plan),
+        ..Run::default()
+    };
+    let Some(run) = &prediction.run else { return out };
+    let spot = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref());
+    let rate_is_given = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.losses_per_hour().is_some());
+    // At the rate given it never ends.
+    let hopeless = rate_is_given && run.spot.is_none();
+    out.seconds = (!hopeless).then(|| run.expected_seconds());
+    out.interval = run.expected_interval().filter(|_| !hopeless).map(interval);
+    out.parts = RunParts {
+        startup: Some(run.parts.startup),
+        download: run.parts.download,
+        training: Some(run.parts.training),
+        checkpoints: Some(run.parts.checkpoints),
+        interruptions: run.spot.map(|spot| spot.expected_seconds - run.seconds),
+    };
+    let between = &run.parts_between;
+    out.parts_interval = RunPartsInterval {
+        startup: Some(interval(between.startup)),
+        download: between.download.map(interval),
+        training: Some(interval(between.training)),
+        checkpoints: Some(interval(between.checkpoints)),
+        interruptions: between.interruptions.map(interval),
+    };
+    out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {
+        bytes: bytes(checkpoint.bytes),
+        seconds: checkpoint.seconds,
+        seconds_interval: interval(checkpoint.interval),
+        best_interval_seconds: checkpoint.best_interval_seconds,
+        best_interval_seconds_interval: checkpoint.best_interval.map(interval),
+    });
+    out.spot = run.spot.map(|spot| Spot {
+        expected_seconds: spot.expected_seconds,
+        expected_seconds_interval: spot.interval.map(interval),
+        p90_seconds: spot.p90_seconds,
+        p90_seconds_interval: spot.p90_interval.map(interval),
+        interruptions: spot.interruptions,
+        interruptions_interval: spot.interruptions_interval.map(interval),
+        expected_usd: spot.expected_usd,
+        expected_usd_interval: spot.expected_usd_interval.map(interval),
+        p90_usd: spot.p90_usd,
+        p90_usd_interval: spot.p90_usd_interval.map(interval),
+    });
+    out.cost_usd = run.cost_usd;
+    out.cost_usd_interval = run.cost_interval().map(interval);
+    out.cost_parts = CostParts {
+        instances: run.cost_parts.instances,
+        volumes: run.cost_parts.volumes,
+        // A sum of nothing is -0.0.
+        file_systems: run.cost_parts.file_systems.map(|usd| usd + 0.0),
+    };
+    // Each is paid by the time that the run lasts, as the whole is.
+    let share = out.cost_parts.clone();
+    let paid = |usd: Option<f64>| {
+        let (between, seconds) = (run.expected_interval()?, run.expected_seconds());
+        usd.filter(|_| seconds > 0.0)
+            .map(|usd| Interval { low: usd * between.low / seconds, high: usd * between.high / seconds })
+    };
+    out.cost_parts_interval = CostPartsInterval {
+        instances: paid(share.instances),
+        volumes: paid(share.volumes),
+        file_systems: paid(share.file_systems),
+    };
+    // What spot instances take is known to nobody beforehand; what the same hours cost on demand is.
+    if spot.is_some() && run.cost_usd.is_none() && !hopeless {
+        out.on_demand_usd = at_most(plan, run.expected_seconds()).usd();
+        out.on_demand_usd_interval = paid(out.on_demand_usd);
+    }
+    out
+}

@@ -1,0 +1,155 @@
+//! What a run costs, by what is paid and by what the time goes into.
+
+use super::page::{Cell, Picture, Section, Table, figures, words};
+use super::stack::{ABOVE, Frame, Part, bar};
+use super::svg::{Anchor, Svg};
+use super::words::{about, unknown};
+use crate::cost;
+use crate::json::Document;
+use crate::sections::UNKNOWN;
+use trainc_diag::text;
+use trainc_ir::Plan;
+
+/// Height of a bar.
+const BAR: f64 = 40.0;
+
+/// What is said where a download is not known.
+const WITHOUT_DOWNLOAD: &str = "Time and cost are the least that they can be: they are without the download before the start, since `dataset` does not say how much is copied.";
+
+/// A bar: its name, its parts, and how an amount is said.
+struct Stack {
+    name: &'static str,
+    parts: Vec<Part>,
+    say: fn(f64) -> String,
+}
+
+fn parts<const N: usize>(all: [(&'static str, Option<f64>, &'static str); N], first: usize) -> Vec<Part> {
+    all.into_iter()
+        .filter_map(|(name, amount, class)| Some((name, amount.filter(|amount| *amount > 0.0)?, class)))
+        .zip(first..)
+        .map(|((name, amount, class), number)| Part { name, amount, class, number: Some(number) })
+        .collect()
+}
+
+fn stacks(document: &Document) -> Vec<Stack> {
+    let (usd, hours) = (&document.run.cost_parts, &document.run.parts);
+    let money = [
+        ("instances", usd.instances, "c1"),
+        ("volumes", usd.volumes, "c5"),
+        ("file systems", usd.file_systems, "c3"),
+    ];
+    let hours = [
+        ("start-up", hours.startup, "c8"),
+        ("download", hours.download, "c2"),
+        ("training", hours.training, "c4"),
+        ("checkpoints", hours.checkpoints, "c7"),
+        ("interruptions", hours.interruptions, "c6"),
+    ];
+    let money = if document.run.cost_usd.is_some() { parts(money, 1) } else { Vec::new() };
+    let money = if money.len() > 1 { money } else { Vec::new() };
+    let hours = parts(hours, money.len() + 1);
+    let stacks = [
+        Stack { name: "dollars, by what is paid", parts: money, say: text::dollars },
+        Stack { name: "billed time, by what it goes into", parts: hours, say: time },
+    ];
+    stacks.into_iter().filter(|stack| !stack.parts.is_empty()).collect()
+}
+
+/// That all of it is paid for one thing, where it is: a bar would say no more.
+fn sole(document: &Document) -> &'static str {
+    let parts = &document.run.cost_parts;
+    let is_paid = |usd: Option<f64>| usd.is_some_and(|usd| usd > 0.0);
+    match (is_paid(parts.instances), is_paid(parts.volumes), is_paid(parts.file_systems)) {
+        (true, false, false) => ", all of it for instances",
+        _ => "",
+    }
+}
+
+/// The section.
+pub(super) fn section(document: &Document, plan: &Plan) -> Section {
+    let mut section = Section { id: "cost", title: "Cost", ..Section::default() };
+    if document.run.cost_usd.is_none() {
+        section.text.push(unknown("What a run costs is", document, "run.cost_usd"));
+    }
+    if let Some(usd) = document.run.cost_usd {
+        section.text.push(format!("A run costs {}{}.", text::dollars(usd), sole(document)));
+    }
+    section.text.extend(
+        cost::lines(document, plan)
+            .into_iter()
+            .filter(|line| !line.starts_with(UNKNOWN))
+            .map(|line| sentence(&line)),
+    );
+    if lacks_download(document) {
+        section.text.push(WITHOUT_DOWNLOAD.to_owned());
+    }
+    let stacks = stacks(document);
+    if stacks.is_empty() {
+        return section;
+    }
+    section.pictures.push(Picture::of(|width| draw(&stacks, width)));
+    for stack in &stacks {
+        let sum: f64 = stack.parts.iter().map(|part| part.amount).sum();
+        let row = |part: &Part| {
+            let name = Cell::part(part.name, part.class, part.number.unwrap_or(0));
+            vec![name, (stack.say)(part.amount).into(), format!("{:.1}%", 100.0 * part.amount / sum).into()]
+        };
+        let mut rows: Vec<Vec<Cell>> = stack.parts.iter().map(row).collect();
+        let together = if lacks_download(document) { "together, without the download" } else { "together" };
+        rows.push(vec![together.into(), (stack.say)(sum).into(), "100%".into()]);
+        let head = vec![words(stack.name), figures("amount"), figures("share")];
+        section.tables.push(Table { summary: None, head, rows, has_sum: true, shape: "" });
+    }
+    section
+}
+
+/// Whether the run has a download before its start whose time is not known, so that no sum has it.
+fn lacks_download(document: &Document) -> bool {
+    let parts = &document.run.parts;
+    parts.training.is_some() && parts.download.is_none()
+}
+
+/// A part of the billed time; what is short in full, so that it is not nothing.
+fn time(seconds: f64) -> String {
+    if seconds < 1.0 { super::timeline::seconds(seconds) } else { about(seconds) }
+}
+
+/// A line of the terminal's plan as a sentence.
+fn sentence(line: &str) -> String {
+    let mut out: String = line.chars().take(1).flat_map(char::to_uppercase).collect();
+    out.extend(line.chars().skip(1));
+    out.push('.');
+    out
+}
+
+fn draw(stacks: &[Stack], wide: f64) -> String {
+    let each = 18.0 + ABOVE + BAR + 8.0;
+    let mut svg = Svg::new(wide, stacks.len() as f64 * each);
+    for (at, stack) in stacks.iter().enumerate() {
+        let top = at as f64 * each;
+        svg.text("b", Anchor::Start, 0.0, top + 13.0, stack.name);
+        let sum: f64 = stack.parts.iter().map(|part| part.amount).sum();
+        let frame = Frame { x: 1.0, y: top + 18.0 + ABOVE, width: wide - 2.0, height: BAR };
+        bar(&mut svg, &stack.parts, sum, frame, stack.say);
+    }
+    svg.finish("The cost of a run by what is paid, and its billed time by what it goes into; the tables below have every part")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_cost_nothing_are_left_out() {
+        let money =
+            [("a", Some(2.0), "c1"), ("b", Some(0.0), "c2"), ("c", None, "c3"), ("d", Some(1.0), "c4")];
+        let found: Vec<_> = parts(money, 1).iter().map(|part| (part.name, part.number)).collect();
+        assert_eq!(found, [("a", Some(1)), ("d", Some(2))]);
+        assert_eq!([0.25, 300.0].map(time), ["250 ms", "5m"]);
+    }
+
+    #[test]
+    fn a_line_becomes_a_sentence() {
+        assert_eq!(sentence("at most $5 for 1d"), "At most $5 for 1d.");
+    }
+}

@@ -1,0 +1,305 @@
+//! The words of the page: what it is about, the figures that decide, what is to be thought of it, and the tables that no
+//! picture stands for.
+
+use super::memory::gib;
+use super::page::{Cell, Head, Page, Problem, Section, State, Table, Tile, Verdict, words};
+use super::words::{about, dollars_range};
+use crate::json::Document;
+use crate::{Subject, origins, pace, sections};
+use trainc_diag::source::SourceMap;
+use trainc_diag::text;
+use trainc_diag::{Diagnostic, Severity};
+use trainc_ir::Plan;
+use trainc_predict::Interval;
+
+/// Title, figures and verdict; no sections yet.
+pub(super) fn page(subject: &Subject, document: &Document) -> Page {
+    let name = subject.job.unwrap_or(subject.path);
+    let digest = document.digest.as_deref().map(|digest| digest.get(..8).unwrap_or(digest));
+    let mut kicker = "training job".to_owned();
+    if let Some(digest) = digest {
+        kicker += &format!(" · digest {digest} · planned offline, compared with no account");
+    }
+    Page {
+        title: format!("{name}: plan"),
+        kicker,
+        heading: name.to_owned(),
+        lead: subject.plan.map(|plan| lead(document, plan)).unwrap_or_default(),
+        tiles: tiles(document),
+        verdict: Some(verdict(subject, document)),
+        sections: Vec::new(),
+        footer: footer(document),
+    }
+}
+
+/// Model, machines and place in a sentence.
+fn lead(document: &Document, plan: &Plan) -> String {
+    let model = document.model.as_ref().map(|model| {
+        let billions = model.parameters as f64 / 1e9;
+        let size = if billions >= 1.0 {
+            format!("{} billion", text::short(billions))
+        } else {
+            format!("{} million", text::short(billions * 1e3))
+        };
+        let what = if plan.job.adapter.is_some() { "an adapter of " } else { "" };
+        format!("Trains {what}{}, {size} parameters", model.name)
+    });
+    let cluster = &document.cluster;
+    let machines = match (&cluster.instance, cluster.nodes, &plan.mesh, &cluster.gpu.name) {
+        (Some(instance), Some(nodes), Some(mesh), Some(gpu)) => Some(format!(
+            "on {nodes} × {instance} with {} ({gpu})",
+            text::count(mesh.gpus(), plan.chip_noun())
+        )),
+        (Some(instance), Some(nodes), _, _) => Some(format!("on {nodes} × {instance}")),
+        _ => None,
+    };
+    let place = document.region.as_ref().filter(|_| plan.deployable).map(|region| match &document.account {
+        Some(account) => format!("in {region}, account {account}"),
+        None => format!("in {region}, in whichever account it is applied to"),
+    });
+    let parts: Vec<String> = [model, machines, place].into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { parts.join(" ") + "." }
+}
+
+fn interval(found: Option<&crate::json::Interval>) -> Option<Interval> {
+    found.map(|found| Interval { low: found.low, high: found.high })
+}
+
+fn unknown(label: &'static str, document: &Document, member: &str) -> Tile {
+    let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
+    let brief = note.and_then(|why| why.split("; ").next());
+    let value = brief.map_or_else(|| "not known".to_owned(), |why| format!("not known: {why}"));
+    Tile { label, value, unit: String::new(), under: Vec::new(), unknown: true }
+}
+
+/// Time, money, memory and speed, each with its interval.
+fn tiles(document: &Document) -> Vec<Tile> {
+    let (run, memory, speed) = (&document.run, &document.memory, &document.speed);
+    let tile = |label, value: String, unit: &str, under: Vec<String>| Tile {
+        label,
+        value,
+        unit: unit.to_owned(),
+        under,
+        unknown: false,
+    };
+    let time = match (run.seconds, interval(run.interval.as_ref())) {
+        (Some(seconds), range) => {
+            let mut under: Vec<String> =
+                range.iter().map(|range| format!("{} to {}", about(range.low), about(range.high))).collect();
+            under.extend(run.steps.map(|steps| text::count(steps, "step")));
+            tile("time of the run", about(seconds), "", under)
+        }
+        _ => unknown("time of the run", document, "run.seconds"),
+    };
+    let mut cost = match (run.cost_usd, run.seconds, interval(run.interval.as_ref())) {
+        (Some(usd), Some(seconds), range) => {
+            let under = range.map(|range| dollars_range(usd, seconds, range));
+            tile("cost of the run", text::dollars(usd), "", under.into_iter().collect())
+        }
+        _ => unknown("cost of the run", document, "run.cost_usd"),
+    };
+    cost.under.extend(run.most_usd.map(|most| format!("max-run allows {}", text::dollars(most))));
+    let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
+        (Some(bytes), Some(range)) => {
+            let unit = memory
+                .capacity_bytes
+                .map_or_else(|| "GiB".to_owned(), |capacity| format!("of {}", gib(capacity as f64)));
+            let low = gib(range.low);
+            let under = vec![format!("{} to {}", low.trim_end_matches(" GiB"), gib(range.high))];
+            tile("memory of a GPU", gib(bytes as f64).trim_end_matches(" GiB").to_owned(), &unit, under)
+        }
+        _ => unknown("memory of a GPU", document, "memory"),
+    };
+    let speed = match (speed.tokens_per_second, speed.step_seconds, interval(speed.interval.as_ref())) {
+        (Some(rate), Some(step), Some(range)) => {
+            let at = |seconds: f64| super::axis::compact(rate * step / seconds);
+            let mut under = vec![format!("{} to {}", at(range.high), at(range.low))];
+            under.extend(pace::rate(document, "GPU"));
+            tile("throughput", super::axis::compact(rate), "tokens/s", under)
+        }
+        _ => unknown("throughput", document, "speed"),
+    };
+    vec![time, cost, memory, speed]
+}
+
+/// Whether it fits and with what margin, and every problem.
+fn verdict(subject: &Subject, document: &Document) -> Verdict {
+    let (state, sentence) = fits(document);
+    let all = |which: fn(&Diagnostic) -> bool| {
+        let mut found: Vec<&Diagnostic> = subject.problems.iter().filter(|one| which(one)).collect();
+        found.sort_by_key(|one| std::cmp::Reverse(one.severity));
+        found.into_iter().map(|one| problem(subject.sources, one)).collect::<Vec<_>>()
+    };
+    let problems = all(|one| one.severity > Severity::Note);
+    let notes = all(|one| one.severity == Severity::Note);
+    let (errors, warnings) = (subject.problems.errors() as u64, subject.problems.warnings() as u64);
+    let counts = match (errors, warnings) {
+        (0, 0) => "No errors, no warnings.".to_owned(),
+        (0, warnings) => format!("No errors, {}.", text::count(warnings, "warning")),
+        (errors, 0) => format!("{}.", text::count(errors, "error")),
+        (errors, warnings) => {
+            format!("{}, {}.", text::count(errors, "error"), text::count(warnings, "warning"))
+        }
+    };
+    let state = if errors > 0 { State::Bad } else { state };
+    Verdict { state, sentence, counts, problems, notes }
+}
+
+fn fits(document: &Document) -> (State, String) {
+    let memory = &document.memory;
+    let (Some(bytes), Some(capacity), Some(fits)) =
+        (memory.per_gpu_bytes, memory.capacity_bytes, memory.fits)
+    else {
+        let why = document.notes.iter().find_map(|note| note.strip_prefix("memory")?.split_once(": "));
+        let why = why.map_or_else(String::new, |(_, why)| format!(": {why}"));
+        return (State::Open, format!("Whether it fits is not known{why}."));
+    };
+    let (bytes, capacity) = (bytes as f64, capacity as f64);
+    let high = memory.interval.as_ref().map_or(bytes, |interval| interval.high);
+    let share = format!("{:.0}%", 100.0 * (capacity - bytes).abs() / capacity);
+    if !fits {
+        return (
+            State::Bad,
+            format!("Does not fit: a GPU lacks {}, {share} of its memory.", gib(bytes - capacity)),
+        );
+    }
+    let left = format!("{} of each GPU, {share}, are left", gib(capacity - bytes));
+    if high > capacity {
+        return (
+            State::Close,
+            format!(
+                "May not fit: {left}; at the upper end of the interval {} are missing.",
+                gib(high - capacity)
+            ),
+        );
+    }
+    (State::Good, format!("Fits: {left}, and {} at the upper end of the interval.", gib(capacity - high)))
+}
+
+/// A problem with the line that it stands on.
+fn problem(sources: &SourceMap, one: &Diagnostic) -> Problem {
+    let mut notes: Vec<String> = one
+        .labels
+        .iter()
+        .map(|label| format!("{}: {}", origins::place(sources, label.span), label.text))
+        .collect();
+    notes.extend(one.notes.iter().cloned());
+    Problem {
+        severity: one.severity.word(),
+        code: one.code.id,
+        message: one.message.clone(),
+        place: origins::place(sources, one.span),
+        line: line(sources, one),
+        help: one.help.clone(),
+        notes,
+    }
+}
+
+/// The line of a place, parted at the place; none where it has no text.
+fn line(sources: &SourceMap, one: &Diagnostic) -> Option<[String; 3]> {
+    let source = sources.get(one.span.source)?;
+    let (number, _) = source.line_column(one.span.start);
+    let index = usize::try_from(number).ok()?.checked_sub(1)?;
+    let (start, line) = (source.line_start(index)?, source.line(index)?);
+    let at = |offset: u32| line.floor_char_boundary((offset as usize).saturating_sub(start).min(line.len()));
+    let (from, to) = (at(one.span.start), at(one.span.end).max(at(one.span.start)));
+    if from == to {
+        return None;
+    }
+    let before = line.get(..from)?.trim_start();
+    Some([before.to_owned(), line.get(from..to)?.to_owned(), line.get(to..)?.trim_end().to_owned()])
+}
+
+/// What the job is, in words.
+pub(super) fn job(document: &Document, plan: &Plan) -> Section {
+    let mut rows = sections::job(document, plan);
+    rows.push(("batch", sections::batch(plan)));
+    rows.push(("length", sections::length(plan)));
+    let rows = rows
+        .into_iter()
+        .map(|(label, lines)| {
+            let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+            vec![label.into(), lines.join("; ").into()]
+        })
+        .collect();
+    let head = vec![words("what"), words("as planned")];
+    let table = Table { summary: None, head, rows, has_sum: false, shape: "" };
+    Section { id: "job", title: "The job", tables: vec![table], ..Section::default() }
+}
+
+/// What becomes of each resource and why, and what the role may do.
+pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
+    let mut section = Section { id: "resources", title: "Resources", ..Section::default() };
+    if document.resources.is_empty() {
+        section.text.push("Nothing is made in an account.".to_owned());
+        return section;
+    }
+    let rows = document
+        .resources
+        .iter()
+        .map(|one| {
+            let kind = one.kind.replace('-', " ");
+            vec![one.action.into(), kind.into(), Cell::name(&one.name), one.because.as_str().into()]
+        })
+        .collect();
+    let head = vec![words("action"), words("what"), words("name"), words("because")];
+    section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "made" });
+    section.tables.extend(policy(subject));
+    section
+}
+
+/// What the role may do and why; none where trainc makes no role.
+fn policy(subject: &Subject) -> Option<Table> {
+    let plan = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable)?;
+    if plan.job.role.as_ref().and_then(|role| role.create.get()) != Some(true) {
+        return None;
+    }
+    let statements = trainc_emit::iam::statements(plan);
+    let count = text::count(statements.len() as u64, "statement");
+    let rows = statements
+        .into_iter()
+        .map(|one| {
+            vec![
+                Cell::name(one.sid.clone()),
+                Cell::from(one.because.clone()),
+                Cell::name(one.actions.join(", ")),
+                Cell::name(one.resources.join(", ")),
+            ]
+        })
+        .collect();
+    let head: Vec<Head> = ["statement", "because", "actions", "on"].into_iter().map(words).collect();
+    Some(Table {
+        summary: Some(format!("What the role may do: {count}")),
+        head,
+        rows,
+        has_sum: false,
+        shape: "",
+    })
+}
+
+/// Where every value comes from, folded away.
+pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
+    let rows = origins::all_rows(subject, plan);
+    let summary = Some(format!("Where every value comes from: {}", text::count(rows.len() as u64, "value")));
+    let rows = rows
+        .into_iter()
+        .map(|row| vec![Cell::name(row.path), Cell::name(row.value), Cell::from(row.why)])
+        .collect();
+    let head = vec![words("value"), words("is"), words("because, or where it is written")];
+    Section {
+        id: "values",
+        title: "Values",
+        tables: vec![Table { summary, head, rows, has_sum: false, shape: "" }],
+        ..Section::default()
+    }
+}
+
+fn footer(document: &Document) -> Vec<String> {
+    let mut out = vec![format!(
+        "Made by trainc {} with catalogue {} from `{}`. The figures of the plan itself are also in plan.json; `trainc explain CODE` says what a code means.",
+        document.trainc_version, document.catalog_version, document.manifest.path
+    )];
+    out.extend(document.digest.as_ref().map(|digest| format!("Digest of the job `{digest}`.")));
+    out.push("Intervals hold nine times in ten. What was opened is printed.".to_owned());
+    out
+}

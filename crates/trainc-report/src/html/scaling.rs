@@ -1,0 +1,408 @@
+//! The same training on other numbers of nodes: throughput against the ideal line, and what a run costs below it.
+
+use super::axis::{Axis, compact, whole};
+use super::memory::gib;
+use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
+use super::svg::{Anchor, SMALL, Svg, width};
+use super::words::about;
+use trainc_diag::text;
+use trainc_predict::Interval;
+
+/// A job on other numbers of nodes, or why there is nothing to compare.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scaling {
+    /// One entry for each number of nodes, ascending.
+    Points(Vec<Point>),
+    /// Why there are none: a lowercase fragment.
+    Unknown(String),
+}
+
+/// One number of nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Nodes.
+    pub nodes: u64,
+    /// GPUs of them all.
+    pub gpus: u64,
+    /// Whether this is the plan itself.
+    pub is_plan: bool,
+    /// What becomes of the job there.
+    pub outcome: Outcome,
+}
+
+/// What becomes of a job on a number of nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It runs.
+    Runs(Box<Runs>),
+    /// A GPU needs so many bytes, which it has not.
+    TooBig(f64),
+    /// No legal layout: why, a lowercase fragment.
+    Illegal(String),
+}
+
+/// A layout and its figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Runs {
+    /// Sequences of a micro-batch, passes of a step, and the shard degree, in words.
+    pub layout: String,
+    /// Tokens a second over the whole cluster.
+    pub tokens_per_second: f64,
+    /// Where it is expected, tokens a second.
+    pub interval: Interval,
+    /// Memory of a GPU, bytes.
+    pub memory_bytes: f64,
+    /// The high end of it, bytes, where that is more than the GPU has: it may not fit.
+    pub may_need_bytes: Option<f64>,
+    /// Seconds of the run, where they are known.
+    pub run_seconds: Option<f64>,
+    /// US dollars of the run, where prices are known.
+    pub cost_usd: Option<f64>,
+}
+
+/// Heights of the two panels, and the room of their ends.
+const UPPER: f64 = 250.0;
+const LOWER: f64 = 96.0;
+/// Left of the panels, for their numbers.
+const LEFT: f64 = 52.0;
+
+/// The section.
+pub(super) fn section(scaling: &Scaling) -> Section {
+    let mut section = Section { id: "scaling", title: "Scaling over nodes", ..Section::default() };
+    let points = match scaling {
+        Scaling::Points(points) => points,
+        Scaling::Unknown(why) => {
+            section.text.push(format!("There is nothing to compare: {why}."));
+            return section;
+        }
+    };
+    let running: Vec<(&Point, &Runs)> =
+        points.iter().filter_map(|point| Some((point, runs(point)?))).collect();
+    section.text.push(sentence(&running));
+    let unsure: Vec<String> = running
+        .iter()
+        .filter(|(_, runs)| runs.may_need_bytes.is_some())
+        .map(|(point, _)| text::group(point.nodes))
+        .collect();
+    if !unsure.is_empty() {
+        let noun = if unsure.as_slice() == ["1"] { "node" } else { "nodes" };
+        section.text.push(format!(
+            "On {} {noun} it may not fit: there a GPU has less than the upper end of what is predicted.",
+            text::list(&unsure, "and")
+        ));
+    }
+    if running.len() > 1 {
+        section.pictures.push(Picture::of(|width| draw(points, &running, width)));
+        section.caption = String::from(
+            "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Ideal is the plan's own rate times the nodes: few nodes fall short of it where memory leaves them small micro-batches. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.",
+        );
+        if !unsure.is_empty() {
+            section.caption += " Dashed circles may not fit.";
+        }
+    }
+    let first = anchor(&running);
+    section.tables.push(Table {
+        summary: None,
+        head: vec![
+            figures("nodes"),
+            figures("GPUs"),
+            words("layout"),
+            figures("GiB a GPU"),
+            figures("tokens/s"),
+            figures("of ideal"),
+            figures("run"),
+            figures("cost"),
+        ],
+        rows: points.iter().map(|point| row(point, first)).collect(),
+        has_sum: false,
+        shape: "scaled",
+    });
+    section
+}
+
+fn runs(point: &Point) -> Option<&Runs> {
+    match &point.outcome {
+        Outcome::Runs(runs) => Some(runs),
+        Outcome::TooBig(_) | Outcome::Illegal(_) => None,
+    }
+}
+
+/// What the others are held against: the plan itself, or where it does not run the smallest that does.
+fn anchor<'a>(running: &[(&'a Point, &'a Runs)]) -> Option<(&'a Point, &'a Runs)> {
+    running.iter().find(|(point, _)| point.is_plan).or_else(|| running.first()).copied()
+}
+
+/// Throughput over that of the anchor times the nodes, a fraction.
+fn efficiency(point: &Point, runs: &Runs, first: Option<(&Point, &Runs)>) -> Option<f64> {
+    let (least, its) = first?;
+    Some(runs.tokens_per_second / (its.tokens_per_second * point.nodes as f64 / least.nodes as f64))
+}
+
+fn sentence(running: &[(&Point, &Runs)]) -> String {
+    let (Some(first), Some(last)) = (running.first(), running.last()) else {
+        return "No number of nodes has a legal layout that fits.".to_owned();
+    };
+    if running.len() == 1 {
+        return format!(
+            "Of the numbers of nodes looked at only {} has a legal layout that fits.",
+            first.0.nodes
+        );
+    }
+    let own = anchor(running).unwrap_or(*first);
+    // The most nodes against the plan; where the plan has the most, the fewest.
+    let other = if last.0.nodes == own.0.nodes { first } else { last };
+    let gain = other.1.tokens_per_second / own.1.tokens_per_second;
+    let share = efficiency(other.0, other.1, Some(own)).unwrap_or(gain);
+    let mut out = format!(
+        "Training is {} times as fast on {} as on {}, {:.0}% of ideal",
+        text::short(gain),
+        text::count(other.0.nodes, "node"),
+        if own.0.is_plan { format!("the plan's {}", own.0.nodes) } else { own.0.nodes.to_string() },
+        100.0 * share
+    );
+    if let (Some(was), Some(is)) = (own.1.cost_usd, other.1.cost_usd) {
+        out += &format!(", and a run costs {} instead of {}", text::dollars(is), text::dollars(was));
+    }
+    out + "."
+}
+
+fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = vec![text::group(point.nodes).into(), text::group(point.gpus).into()];
+    let none = || Cell::from("–");
+    match &point.outcome {
+        Outcome::Runs(runs) => {
+            let plan = if point.is_plan { "the plan: " } else { "" };
+            cells.push(format!("{plan}{}", runs.layout).into());
+            let figure = |bytes: f64| gib(bytes).trim_end_matches(" GiB").to_owned();
+            cells.push(match runs.may_need_bytes {
+                None => figure(runs.memory_bytes).into(),
+                Some(high) => {
+                    format!("{}, up to {}: may not fit", figure(runs.memory_bytes), figure(high)).into()
+                }
+            });
+            cells.push(text::group(whole(runs.tokens_per_second)).into());
+            let share = efficiency(point, runs, first);
+            cells.push(share.map_or_else(none, |share| format!("{:.0}%", 100.0 * share).into()));
+            cells.push(runs.run_seconds.map_or_else(none, |seconds| about(seconds).into()));
+            cells.push(runs.cost_usd.map_or_else(none, |usd| text::dollars(usd).into()));
+        }
+        Outcome::TooBig(bytes) => {
+            cells.push("does not fit".into());
+            cells.push(gib(*bytes).trim_end_matches(" GiB").into());
+            cells.extend((0..4).map(|_| none()));
+        }
+        Outcome::Illegal(why) => {
+            cells.push(why.as_str().into());
+            cells.extend((0..5).map(|_| none()));
+        }
+    }
+    cells
+}
+
+fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
+    let below = Below::of(running);
+    let lower = if below.is_some() { LOWER + 30.0 } else { 0.0 };
+    let height = 22.0 + UPPER + lower + 40.0;
+    let mut svg = Svg::new(wide, height);
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
+    let inset = if is_wide(wide) { 40.0 } else { 26.0 };
+    let x = Axis::log(first.nodes as f64, last.nodes as f64, LEFT + inset, wide - inset);
+
+    // Throughput.
+    let rates = running.iter().flat_map(|(_, runs)| [runs.interval.low, runs.interval.high]);
+    let least = rates.clone().fold(f64::MAX, f64::min);
+    let most = rates.fold(0.0, f64::max).max(ideal(running, last.nodes));
+    let (top, bottom) = (26.0, 22.0 + UPPER);
+    // Below the lowest bar stands its number: as much of the height as a line of text takes, however tall the panel's
+    // range.
+    let floor_rate = least / (most / least).powf(0.1).max(1.45);
+    let y = Axis::log(floor_rate, most * 1.1, bottom, top);
+    svg.text("b", Anchor::Start, 0.0, 13.0, "tokens/s");
+    for mark in y.marks(6) {
+        svg.line("grid", (LEFT, y.at(mark)), (wide, y.at(mark)));
+        svg.text("s m", Anchor::End, LEFT - 6.0, y.at(mark) + 4.0, &compact(mark));
+    }
+    let line: Vec<(f64, f64)> = [first.nodes, last.nodes]
+        .map(|nodes| (x.at(nodes as f64), y.at(ideal(running, nodes).max(floor_rate))))
+        .to_vec();
+    if let Some((from, _)) = running.first()
+        && let Some(end) = line.last()
+    {
+        let start = (x.at(from.nodes as f64), y.at(ideal(running, from.nodes).max(floor_rate)));
+        svg.polyline("ideal", &[start, *end]);
+        let words = if is_wide(wide) { "ideal: as many times as fast as nodes" } else { "ideal" };
+        let begin = wide - width(words, SMALL);
+        svg.line("ideal", (begin - 34.0, 9.0), (begin - 6.0, 9.0));
+        svg.text("s m", Anchor::End, wide, 13.0, words);
+    }
+    let curve: Vec<(f64, f64)> = running
+        .iter()
+        .map(|(point, runs)| (x.at(point.nodes as f64), y.at(runs.tokens_per_second)))
+        .collect();
+    svg.polyline("curve", &curve);
+    let mut free = f64::MIN;
+    for ((point, runs), (px, py)) in running.iter().zip(&curve) {
+        svg.line("range", (*px, y.at(runs.interval.low)), (*px, y.at(runs.interval.high)));
+        match (point.is_plan, runs.may_need_bytes.is_some()) {
+            (true, false) => svg.circle("own", *px, *py, 6.0),
+            (true, true) => svg.circle("own unsure", *px, *py, 6.0),
+            (false, false) => svg.circle("dot", *px, *py, 4.5),
+            (false, true) => svg.circle("dot unsure", *px, *py, 4.5),
+        }
+        let words = compact(runs.tokens_per_second);
+        let under = (y.at(runs.interval.low) + 14.0).min(bottom - 3.0);
+        let half = width(&words, SMALL) / 2.0;
+        if px - half >= free {
+            svg.text(if point.is_plan { "s b" } else { "s" }, Anchor::Middle, *px, under, &words);
+            free = px + half + 3.0;
+        }
+    }
+    for point in points.iter().filter(|point| runs(point).is_none()) {
+        let px = x.at(point.nodes as f64);
+        let words = match point.outcome {
+            Outcome::TooBig(_) => ["does", "not fit"],
+            Outcome::Runs(_) | Outcome::Illegal(_) => ["no legal", "layout"],
+        };
+        for (line, word) in words.iter().enumerate() {
+            svg.text("s bad", Anchor::Middle, px, bottom - 20.0 + 13.0 * line as f64, word);
+        }
+    }
+    svg.line("rule", (LEFT, bottom), (wide, bottom));
+
+    // What it takes.
+    let mut floor = bottom;
+    if let Some(below) = below {
+        let head = bottom + 22.0;
+        floor = bottom + 30.0 + LOWER;
+        svg.text("b", Anchor::Start, 0.0, head, below.name);
+        let most = below.amounts.iter().copied().fold(0.0, f64::max);
+        let y = Axis::linear(0.0, most * 1.02, floor, head + 24.0);
+        let steps = points.len().saturating_sub(1).max(1) as f64;
+        let half = (0.38 * (x.at(last.nodes as f64) - x.at(first.nodes as f64)) / steps).min(22.0);
+        let mut free = f64::MIN;
+        for ((point, _), amount) in running.iter().zip(&below.amounts) {
+            let (px, py) = (x.at(point.nodes as f64), y.at(*amount));
+            svg.rect(if point.is_plan { "c1" } else { "c8" }, px - half, py, 2.0 * half, floor - py);
+            let class = if point.is_plan { "s b" } else { "s" };
+            let words = (below.say)(*amount);
+            let wide = width(&words, SMALL) / 2.0;
+            if px - wide >= free {
+                svg.text(class, Anchor::Middle, px, py - 5.0, &words);
+                free = px + wide + 3.0;
+            }
+        }
+        svg.line("rule", (LEFT, floor), (wide, floor));
+    }
+
+    // What stands below both.
+    svg.text("s m", Anchor::Start, 0.0, floor + 16.0, "nodes");
+    svg.text("s m", Anchor::Start, 0.0, floor + 31.0, "GPUs");
+    let mut free = 0.0;
+    for point in points {
+        let px = x.at(point.nodes as f64);
+        let (nodes, gpus) = (text::group(point.nodes), text::group(point.gpus));
+        let half = width(&gpus, SMALL).max(width(&nodes, SMALL)) / 2.0;
+        svg.line("tick", (px, floor), (px, floor + 4.0));
+        if px - half >= free {
+            svg.text(if point.is_plan { "s b" } else { "s" }, Anchor::Middle, px, floor + 16.0, &nodes);
+            svg.text("s m", Anchor::Middle, px, floor + 31.0, &gpus);
+            free = px + half + 4.0;
+        }
+    }
+    svg.finish("Tokens per second over the number of nodes beside the ideal line, and the cost of a run; the table below has every figure")
+}
+
+/// What stands in the lower panel: the cost of a run where it is known for all, else its time.
+struct Below {
+    name: &'static str,
+    amounts: Vec<f64>,
+    say: fn(f64) -> String,
+}
+
+impl Below {
+    fn of(running: &[(&Point, &Runs)]) -> Option<Self> {
+        let all = |of: fn(&Runs) -> Option<f64>| {
+            running.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<f64>>>()
+        };
+        let cost = all(|runs| runs.cost_usd).map(|amounts| Self {
+            name: "cost of a run",
+            amounts,
+            say: text::dollars,
+        });
+        cost.or_else(|| {
+            let amounts = all(|runs| runs.run_seconds)?;
+            Some(Self { name: "time of a run", amounts, say: about })
+        })
+    }
+}
+
+/// The throughput that the anchor would give with so many nodes.
+fn ideal(running: &[(&Point, &Runs)], nodes: u64) -> f64 {
+    anchor(running).map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(nodes: u64, rate: f64) -> Point {
+        let interval = Interval { low: rate / 1.2, high: rate * 1.2 };
+        let runs = Runs { tokens_per_second: rate, interval, cost_usd: Some(100.0), ..Runs::default() };
+        Point { nodes, gpus: nodes * 8, is_plan: nodes == 2, outcome: Outcome::Runs(Box::new(runs)) }
+    }
+
+    #[test]
+    fn efficiency_is_against_the_plan_or_the_smallest_that_runs() {
+        let (one, four) = (point(1, 1_000.0), point(4, 3_000.0));
+        let first = Some((&one, runs(&one).unwrap()));
+        assert!((efficiency(&four, runs(&four).unwrap(), first).unwrap() - 0.75).abs() < 1e-12);
+        let plan = point(2, 2_500.0);
+        let running: Vec<(&Point, &Runs)> =
+            [&one, &plan, &four].into_iter().map(|point| (point, runs(point).unwrap())).collect();
+        assert_eq!(anchor(&running).unwrap().0.nodes, 2);
+        assert_eq!(anchor(&[running[0], running[2]]).unwrap().0.nodes, 1);
+        let words = sentence(&running);
+        assert!(
+            words.starts_with("Training is 1.2 times as fast on 4 nodes as on the plan's 2, 60% of ideal"),
+            "{words}"
+        );
+        let words = sentence(&running[..2]);
+        assert!(
+            words.starts_with("Training is 0.4 times as fast on 1 node as on the plan's 2, 80% of"),
+            "{words}"
+        );
+    }
+
+    /// What may not fit is marked where it is drawn, in the table and in words; what surely fits is not.
+    #[test]
+    fn a_point_that_may_not_fit_is_marked() {
+        let drawn = |points: &[Point]| {
+            let running: Vec<(&Point, &Runs)> =
+                points.iter().map(|point| (point, runs(point).unwrap())).collect();
+            draw(points, &running, 880.0)
+        };
+        let points = vec![point(2, 1_000.0), point(4, 1_900.0)];
+        assert!(!drawn(&points).contains("unsure"));
+        assert!(!section(&Scaling::Points(points)).caption.contains("may not fit"));
+        let mut tight = point(4, 1_900.0);
+        if let Outcome::Runs(runs) = &mut tight.outcome {
+            (runs.memory_bytes, runs.may_need_bytes) = (38.7 * 1_073_741_824.0, Some(45.2 * 1_073_741_824.0));
+        }
+        let points = vec![point(2, 1_000.0), tight];
+        assert_eq!(drawn(&points).matches("dot unsure").count(), 1);
+        let unsure = section(&Scaling::Points(points));
+        assert!(unsure.caption.ends_with("Dashed circles may not fit."), "{}", unsure.caption);
+        assert!(unsure.text[1].starts_with("On 4 nodes it may not fit"), "{:?}", unsure.text);
+        let cells: Vec<&str> = unsure.tables[0].rows[1].iter().map(|cell| cell.text.as_str()).collect();
+        assert_eq!(cells[3], "38.7, up to 45.2: may not fit");
+    }
+
+    #[test]
+    fn a_single_point_is_a_sentence() {
+        let drawn = section(&Scaling::Points(vec![point(2, 1_000.0)]));
+        assert!(drawn.pictures.is_empty());
+        assert!(drawn.text[0].contains("only 2 has"), "{:?}", drawn.text);
+        let none = section(&Scaling::Unknown("one node".to_owned()));
+        assert_eq!(none.text, ["There is nothing to compare: one node."]);
+    }
+}

@@ -1,0 +1,308 @@
+//! Pages of whole plans: well formed, everything drawn inside its picture, and of odd plans still a page.
+
+use super::{Choice, Front, Lost, Outcome, Point, Runs, Scaling, Spot, front, report};
+use crate::samples::{BROKEN, CUSTOM, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, sample};
+use roxmltree::{Document, Node, ParsingOptions};
+use trainc_ir::{Axis, Plan};
+use trainc_predict::Interval;
+
+fn page(sample: &Sample, scaling: &Scaling) -> String {
+    report(&sample.subject(), &sample.document(), scaling)
+}
+
+/// Some points of every outcome, up to so many nodes.
+fn points(most: u32) -> Scaling {
+    let runs = |nodes: u64| {
+        let rate = 5_000.0 * (nodes as f64).powf(0.9);
+        Outcome::Runs(Box::new(Runs {
+            layout: "shard 8, micro-batch 1".to_owned(),
+            tokens_per_second: rate,
+            interval: Interval { low: rate / 1.3, high: rate * 1.3 },
+            memory_bytes: 3e10,
+            may_need_bytes: (nodes == 4).then_some(5e10),
+            run_seconds: Some(1e7 / rate),
+            cost_usd: Some(123_456.0 * nodes as f64 / rate),
+        }))
+    };
+    let outcome = |nodes: u64| match nodes {
+        1 => Outcome::TooBig(9e10),
+        2 => Outcome::Illegal("`shard-degree` 128 needs more".to_owned()),
+        _ => runs(nodes),
+    };
+    let point = |nodes: u64| Point { nodes, gpus: nodes * 8, is_plan: nodes == 8, outcome: outcome(nodes) };
+    Scaling::Points((0..=most).map(|power| point(1 << power)).collect())
+}
+
+fn searched() -> Front {
+    let spot = |n: f64| Spot { seconds: 3_600.0 * n, cost: 900.0 / n };
+    let choice = |n: f64| Choice {
+        spot: Some(spot(n)),
+        seconds: 3_600.0 * n,
+        words: "8 × ml.p4d.24xlarge, shard 64, micro-batch 2 × 1 pass".to_owned(),
+        sets: vec!["train.micro-batch=2".to_owned()],
+        step_seconds: n,
+        run_seconds: Some(3_600.0 * n),
+        cost_usd: Some(900.0 / n),
+        memory_bytes: Some(2e10),
+        may_need_bytes: None,
+    };
+    Front {
+        lost: vec![Lost {
+            words: "4 × ml.p4d.24xlarge, full-shard".to_owned(),
+            why: "beaten by 2: 4.0 % slower".to_owned(),
+        }],
+        job: "a".to_owned(),
+        manifest: "job.kdl".to_owned(),
+        best: (1..12).map(|n| choice(f64::from(n))).collect(),
+        beaten: (1..200).map(|n| Spot { cost: 2_000.0, ..spot(f64::from(n) / 9.0) }).collect(),
+        written: Some(Spot { seconds: 9e3, cost: 1_500.0 }),
+        looked_at: "of the 525 layouts looked at (nodes 1 and 2)".to_owned(),
+        fit: 210,
+        first_choice: 1,
+        is_priced: true,
+        is_on_demand: false,
+    }
+}
+
+fn number(node: Node, name: &str) -> f64 {
+    node.attribute(name).map_or(0.0, |text| text.parse().unwrap())
+}
+
+/// Parses a page and holds every picture to its own edges; letters as wide as in a wide face.
+#[track_caller]
+fn judge(html: &str) {
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let parsed =
+        Document::parse_with_options(html, options).unwrap_or_else(|error| panic!("{error}\n{html}"));
+    assert!(html.starts_with("<!DOCTYPE html>"), "{}", html.get(..80).unwrap());
+    let all = || parsed.descendants().filter(Node::is_element);
+    for node in all() {
+        let name = node.tag_name().name();
+        assert!(!matches!(name, "script" | "link" | "img" | "iframe" | "object" | "use" | "image"), "{name}");
+        for attribute in node.attributes() {
+            assert!(!matches!(attribute.name(), "href" | "src" | "style" | "srcset"), "{name} {attribute:?}");
+            assert!(!attribute.name().starts_with("on"), "{name} {attribute:?}");
+        }
+    }
+    for css in all().filter(|node| node.tag_name().name() == "style").filter_map(|node| node.text()) {
+        assert_eq!(css.matches("url(").count(), css.matches("url(#").count());
+        assert!(!css.contains("@import") && !css.contains("http"));
+    }
+    for svg in all().filter(|node| node.tag_name().name() == "svg" && node.has_attribute("viewBox")) {
+        let frame: Vec<f64> =
+            svg.attribute("viewBox").unwrap().split(' ').map(|part| part.parse().unwrap()).collect();
+        let (wide, high) = (frame[2], frame[3]);
+        assert!(svg.attribute("aria-label").is_some_and(|name| name.len() > 20));
+        let inside = |left: f64, right: f64, top: f64, bottom: f64, what: &str| {
+            let is = left >= -0.6 && right <= wide + 0.6 && top >= -0.6 && bottom <= high + 0.6;
+            assert!(is, "{what}: {left}..{right} of {wide}, {top}..{bottom} of {high}");
+        };
+        for shape in svg.descendants().filter(Node::is_element) {
+            let (x, y) = (number(shape, "x"), number(shape, "y"));
+            match shape.tag_name().name() {
+                "text" => {
+                    let text = shape.text().unwrap_or_default();
+                    let class = shape.attribute("class").unwrap_or_default();
+                    let has = |word: &str| class.split(' ').any(|other| other == word);
+                    let size = if has("tiny") {
+                        10.0
+                    } else if has("s") {
+                        11.0
+                    } else {
+                        13.0
+                    };
+                    let letter = |c: char| if "fijlrtI.,:; '()".contains(c) { 0.36 } else { 0.62 };
+                    let long = size * text.chars().map(letter).sum::<f64>();
+                    let left = match shape.attribute("text-anchor") {
+                        Some("middle") => x - long / 2.0,
+                        Some("end") => x - long,
+                        _ => x,
+                    };
+                    inside(left, left + long, y - 0.75 * size, y, text);
+                }
+                "rect" => {
+                    let (w, h) = (number(shape, "width"), number(shape, "height"));
+                    inside(x, x + w, y, y + h, shape.attribute("class").unwrap_or_default());
+                }
+                "line" => {
+                    let (x2, y2) = (number(shape, "x2"), number(shape, "y2"));
+                    let (x1, y1) = (number(shape, "x1"), number(shape, "y1"));
+                    inside(x1.min(x2), x1.max(x2), y1.min(y2), y1.max(y2), "line");
+                }
+                "circle" => {
+                    let (cx, cy, r) = (number(shape, "cx"), number(shape, "cy"), number(shape, "r"));
+                    inside(cx - r, cx + r, cy - r, cy + r, "circle");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_are_whole_and_pictures_keep_their_edges() {
+    for text in [GPT2, ROBERTA, GPTJ, LLAMA, FALCON, CUSTOM] {
+        let sample = sample(text, &[]);
+        for scaling in [points(4), points(13), points(0), Scaling::Unknown("one `node`".to_owned())] {
+            judge(&page(&sample, &scaling));
+        }
+    }
+}
+
+/// The rate of a GPU counts what is computed twice, or not: the tile of the throughput says both, as the terminal does.
+#[test]
+fn the_tile_of_the_rate_names_both_conventions() {
+    let sample = sample(LLAMA, &[]);
+    let document = sample.document();
+    let page = page(&sample, &points(8));
+    let words = crate::pace::rate(&document, "GPU").unwrap();
+    assert!(words.contains(" with recomputation, ") && words.contains(" without: MFU "), "{words}");
+    assert!(page.contains(&format!("<dd class=\"under\">{words}</dd>")), "{words}");
+}
+
+/// A download that is not known is missing from the sums, and the page says so where they stand.
+#[test]
+fn sums_without_a_download_say_so() {
+    let starter = include_str!("../../../../examples/starter/trainc.kdl");
+    let known = page(&sample(LLAMA, &[]), &points(2));
+    assert!(!known.contains("without the download"));
+    let sample = sample(starter, &[]);
+    assert!(sample.document().run.parts.download.is_none() && sample.document().run.seconds.is_some());
+    let page = page(&sample, &points(2));
+    for said in [
+        "Time and cost are the least that they can be: they are without the download",
+        "together, without the download",
+        "start and checkpoints beside the steps, without the download",
+    ] {
+        assert!(page.contains(said), "{said}\n{page}");
+    }
+}
+
+#[test]
+fn a_search_is_a_page() {
+    judge(&front(&searched()));
+    judge(&front(&Front { is_priced: false, written: None, ..searched() }));
+    judge(&front(&Front { is_on_demand: true, ..searched() }));
+    judge(&front(&Front {
+        best: searched().best.into_iter().take(1).collect(),
+        beaten: Vec::new(),
+        ..searched()
+    }));
+    // What has no price keeps its number, and what may not fit its mark.
+    let mut some = searched();
+    if let Some(first) = some.best.first_mut() {
+        (first.spot, first.cost_usd, first.may_need_bytes) = (None, None, Some(5e10));
+    }
+    let page = front(&some);
+    judge(&page);
+    assert!(
+        page.contains("none that fits as surely beats these 11") && page.contains("not known: 1."),
+        "{page}"
+    );
+    assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
+    assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
+    assert!(page.contains("why it lost") && page.contains("beaten by 2: 4.0 % slower"), "{page}");
+    assert!(!front(&Front { lost: Vec::new(), ..searched() }).contains("why it lost"));
+    let none = front(&Front { best: Vec::new(), beaten: Vec::new(), written: None, ..searched() });
+    judge(&none);
+    assert!(none.contains("No layout of the space fits") && !none.contains("viewBox"));
+}
+
+/// Whatever is missing, the rest is a page.
+#[test]
+fn plans_of_which_little_is_known() {
+    for text in ["job \"a\" {", "job \"empty\" {}", BROKEN] {
+        judge(&page(&sample(text, &[]), &Scaling::Unknown("errors".to_owned())));
+    }
+    let parts: [fn(&mut Plan); 8] = [
+        |plan| plan.instance = None,
+        |plan| plan.machine = None,
+        |plan| plan.region = None,
+        |plan| plan.model = None,
+        |plan| plan.mesh = None,
+        |plan| plan.batch = None,
+        |plan| plan.price = None,
+        |plan| plan.job.cluster = None,
+    ];
+    for part in parts {
+        let mut sample = sample(FALCON, &[]);
+        part(sample.compiled.plan.as_mut().unwrap());
+        judge(&page(&sample, &points(3)));
+        *sample.compiled.prediction = trainc_predict::Prediction::default();
+        let html = page(&sample, &points(3));
+        judge(&html);
+        assert!(html.contains("is not known"), "{html}");
+    }
+}
+
+/// From one GPU to the most that a plan takes.
+#[test]
+fn meshes_of_any_size() {
+    for (nodes, per_node, shard) in [
+        (1, 1, 1),
+        (1, 4, 4),
+        (1, 16, 4),
+        (3, 8, 24),
+        (64, 8, 8),
+        (64, 8, 512),
+        (2, 72, 144),
+        (1 << 21, 8, 1 << 10),
+        (1 << 24, 1, 1),
+    ] {
+        let mut sample = sample(CUSTOM, &[]);
+        let order = [(Axis::Replica, nodes * per_node / shard), (Axis::Shard, shard)];
+        sample.compiled.plan.as_mut().unwrap().mesh =
+            Some(trainc_ir::mesh::Mesh::new(trainc_ir::Engine::Smp, (nodes, per_node), &order, "test"));
+        judge(&page(&sample, &Scaling::Unknown("none".to_owned())));
+    }
+}
+
+#[test]
+fn too_much_memory_is_said_and_drawn() {
+    let mut sample = sample(GPT2, &[]);
+    let memory = sample.compiled.prediction.memory.as_mut().unwrap();
+    memory.parts.activations += 4e10;
+    memory.per_gpu_bytes += 4e10;
+    (memory.interval.low, memory.interval.high) = (6e10, 9e10);
+    memory.fits = Some(false);
+    let html = page(&sample, &points(3));
+    judge(&html);
+    assert!(html.contains("Does not fit: a GPU lacks") && html.contains("class=\"over\""), "{html}");
+}
+
+/// The colours of the parts carry dark letters, and letters of all kinds stand out from their page: at least 4.5 to 1
+/// (WCAG 2.2, 1.4.3), light and dark.
+#[test]
+fn letters_stand_out() {
+    let css = include_str!("../../templates/page.css");
+    let channel = |hex: &str, at: usize| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+    let linear = |n: f64| if n <= 0.04045 { n / 12.92 } else { ((n + 0.055) / 1.055).powf(2.4) };
+    let light = |hex: &str| {
+        let [r, g, b] = [1, 3, 5].map(|at| linear(channel(hex, at)));
+        0.2126 * r + 0.7152 * g + 0.0722 * b
+    };
+    let contrast = |a: &str, b: &str| {
+        let (a, b) = (light(a), light(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    };
+    let modes: Vec<&str> = css.split(":root {").skip(1).take(2).collect();
+    assert_eq!(modes.len(), 2);
+    for mode in modes {
+        let value = |name: &str| {
+            let from = mode.find(&format!("--{name}: ")).unwrap() + name.len() + 4;
+            &mode[from..from + 7]
+        };
+        for ground in ["page", "soft"] {
+            for letters in ["text", "muted", "good", "close", "bad", "accent"] {
+                let found = contrast(value(letters), value(ground));
+                assert!(found >= 4.5, "{letters} on {ground}: {found}");
+            }
+        }
+    }
+    let colours: Vec<&str> =
+        css.match_indices("background-color: #").map(|(at, _)| &css[at + 18..at + 25]).collect();
+    assert_eq!(colours.len(), 8);
+    for colour in colours {
+        assert!(contrast("#16191f", colour) >= 4.5, "{colour}");
+    }
+}

@@ -1,0 +1,39 @@
+//! Figures in words, as the page says them.
+
+use trainc_diag::text;
+use trainc_predict::Interval;
+
+/// A predicted duration, without digits that mean nothing.
+pub(super) fn about(seconds: f64) -> String {
+    text::about(seconds)
+}
+
+/// Dollars between which a run is expected: what is paid grows with its time.
+pub(super) fn dollars_range(usd: f64, seconds: f64, interval: Interval) -> String {
+    if seconds <= 0.0 {
+        return String::new();
+    }
+    let at = |end: f64| text::dollars(usd * end / seconds);
+    format!("{} to {}", at(interval.low), at(interval.high))
+}
+
+/// The reason behind a figure that is not known, as a sentence.
+pub(super) fn unknown(what: &str, document: &crate::json::Document, member: &str) -> String {
+    let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
+    match note {
+        // What the document says of its own members is not for this page.
+        Some(why) => format!("{what} not known: {}.", why.split("; `run.").next().unwrap_or(why)),
+        None => format!("{what} not known."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_follow_the_time() {
+        let interval = Interval { low: 1_800.0, high: 7_200.0 };
+        assert_eq!(dollars_range(500.0, 3_600.0, interval), "$250 to $1,000");
+    }
+}

@@ -1,0 +1,386 @@
+//! The plan for people at a terminal: one screen, and with [`Depth::Origins`] where every value comes from.
+
+use super::bars::{Part, bar};
+use super::json::Document;
+use super::page::{Options, Page};
+use super::{Subject, cost, links, once, origins, pace, picture, problems, sections};
+use std::fmt::Write as _;
+use trainc_diag::text;
+use trainc_ir::size::GIB;
+use trainc_ir::{Override, Plan};
+use unicode_width::UnicodeWidthStr as _;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// One screen.
+    Screen,
+    /// Also where every value comes from, and every problem.
+    Origins,
+}
+
+/// Where the problems of the manifest are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problems {
+    /// In the plan, in short.
+    Here,
+    /// In full above the plan: it only counts them.
+    Above,
+}
+
+/// Reasons up to this many characters are repeated for each value.
+const MOST_REPEATED: usize = 34;
+
+/// The plan of one manifest.
+pub fn plan(
+    subject: &Subject,
+    document: &Document,
+    depth: Depth,
+    problems: Problems,
+    options: Options,
+) -> String {
+    let mut page = Page::new(options);
+    heading(&mut page, subject, document);
+    if let Some(plan) = subject.plan {
+        for (label, lines) in sections::job(document, plan) {
+            lines_of(&mut page, label, &lines);
+        }
+        page.blank();
+        mesh(&mut page, plan);
+        page.blank();
+        lines_of(&mut page, "batch", &sections::batch(plan));
+        // How the steps follow from tokens or epochs is told with the other origins.
+        let length = sections::length(plan);
+        let shown = if depth == Depth::Screen { 1 } else { length.len() };
+        lines_of(&mut page, "length", length.get(..shown).unwrap_or(&length));
+        memory(&mut page, plan, document);
+        speed(&mut page, plan, document);
+        let costs = cost::lines(document, plan);
+        let mut run = sections::run(document);
+        // A price that is missing is told once, with what gives it.
+        if costs.first().is_some_and(|line| line.starts_with(sections::UNKNOWN)) {
+            run.retain(|line| !line.starts_with(sections::COST_UNKNOWN));
+        }
+        packed(&mut page, "run", &run);
+        packed(&mut page, "cost", &costs);
+    }
+    resources(&mut page, document, depth);
+    overrides(&mut page, subject);
+    if depth == Depth::Origins
+        && let Some(plan) = subject.plan
+    {
+        page.blank();
+        page.title("where every value comes from", "");
+        origins_of(&mut page, subject, plan);
+        page.blank();
+    }
+    if document.resources.is_empty() {
+        page.blank();
+    }
+    problems::warnings(&mut page, subject, depth, problems);
+    page.finish()
+}
+
+/// The last lines of a run over several manifests.
+pub fn total(subjects: &[Subject], options: Options) -> String {
+    let mut page = Page::new(options);
+    let plans: Vec<_> = subjects.iter().filter_map(|subject| subject.plan).collect();
+    let gpus: u64 = plans
+        .iter()
+        .filter_map(|plan| plan.mesh.as_ref())
+        .map(trainc_ir::Mesh::gpus)
+        .fold(0, u64::saturating_add);
+    let known: Vec<(f64, Vec<once::Made>)> = plans
+        .iter()
+        .filter_map(|plan| Some((cost::most_usd(plan)?, once::made(plan, cost::max_run_seconds(plan)?))))
+        .collect();
+    let noun = plans.iter().map(|plan| plan.chip_noun()).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
+        if plans.iter().all(|plan| plan.chip_noun() == noun) { noun } else { "accelerator" }
+    });
+    let mut line = format!("{}, {}", text::count(plans.len() as u64, "job"), text::count(gpus, noun));
+    if !known.is_empty() {
+        let once = once::once(known.iter().map(|(_, made)| made.as_slice()));
+        let sum = known.iter().map(|(usd, _)| usd).sum::<f64>() - once.usd;
+        let _ = write!(line, ", at most {} if each runs until its max-run", text::dollars(sum));
+        line.push_str(&once.words());
+    }
+    let unknown = plans.len() - known.len();
+    if unknown > 0 && !known.is_empty() {
+        let _ = write!(line, "; {unknown} without a price are not in it");
+    }
+    let broken = subjects.iter().filter(|subject| subject.plan.is_some() && subject.problems.errors() > 0);
+    let broken = broken.count();
+    if broken > 0 {
+        let _ = write!(line, "; {broken} with errors");
+    }
+    let lost = subjects.len() - plans.len();
+    if lost > 0 {
+        let _ = write!(
+            line,
+            "; {} hold{} no job that could be read",
+            text::count(lost as u64, "file"),
+            if lost == 1 { "s" } else { "" }
+        );
+    }
+    page.field("total", &line);
+    page.finish()
+}
+
+/// What stands in the way of the next step, and what must be done about it first.
+pub fn blocked(words: &str, first: &[String], options: Options) -> String {
+    let mut page = Page::new(options);
+    page.field("blocked", words);
+    for (at, help) in first.iter().enumerate() {
+        let label = if at == 0 { "first" } else { "" };
+        // A command is taken whole from where it stands.
+        if help.starts_with("aws ") || help.starts_with("trainc ") {
+            page.verbatim(label, help);
+        } else {
+            page.field(label, help);
+        }
+    }
+    page.finish()
+}
+
+/// The command to type next.
+pub fn next(command: &str, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.verbatim("next", command);
+    page.finish()
+}
+
+fn heading(page: &mut Page, subject: &Subject, document: &Document) {
+    let name = subject.job.unwrap_or(subject.path);
+    let rest = match (&document.digest, subject.problems.errors()) {
+        (_, errors @ 1..) => {
+            let what = if subject.plan.is_some() {
+                "what could be planned in spite of"
+            } else {
+                "nothing could be planned:"
+            };
+            format!(": {what} {}", text::count(errors as u64, "error"))
+        }
+        (Some(digest), 0) => {
+            let how = match &document.compared_with {
+                Some(account) => format!("compared with account {account}"),
+                None => "planned offline: compared with nothing".to_owned(),
+            };
+            format!(", digest {}, {how}", digest.get(..8).unwrap_or(digest))
+        }
+        (None, 0) => String::new(),
+    };
+    page.title(name, &rest);
+}
+
+fn lines_of(page: &mut Page, label: &str, lines: &[String]) {
+    for (at, line) in lines.iter().enumerate() {
+        page.field(if at == 0 { label } else { "" }, line);
+    }
+}
+
+/// The same, with what fits beside an earlier line joined to it.
+fn packed(page: &mut Page, label: &str, lines: &[String]) {
+    let mut out: Vec<String> = Vec::new();
+    for line in lines {
+        let room = page.columns().saturating_sub(line.width() + "; ".len());
+        match out.iter_mut().find(|before| before.width() <= room) {
+            Some(before) => {
+                let _ = write!(before, "; {line}");
+            }
+            None => out.push(line.clone()),
+        }
+    }
+    lines_of(page, label, &out);
+}
+
+fn mesh(page: &mut Page, plan: &trainc_ir::Plan) {
+    let Some(mesh) = &plan.mesh else {
+        page.field("mesh", sections::UNKNOWN);
+        return;
+    };
+    page.field("mesh", &sections::mesh(plan, mesh));
+    let (lines, legend) = picture::draw(mesh, page.columns(), page.unicode());
+    for line in lines {
+        page.pieces("", &line);
+    }
+    if !legend.is_empty() {
+        page.field("", &legend);
+    }
+    for (axis, line) in links::lines(plan, mesh) {
+        page.item("", &format!("{axis:<8}"), "", &line);
+    }
+    if let Some(line) = links::layers(plan, mesh) {
+        let word = if mesh.engine == trainc_ir::Engine::DeviceMap { "        " } else { "layers  " };
+        page.item("", word, "", &line);
+    }
+    if let Some(line) = sections::nodes_rule(plan, mesh) {
+        page.item("", "rule    ", "", &line);
+    }
+}
+
+fn memory(page: &mut Page, plan: &Plan, document: &Document) {
+    lines_of(page, "memory", &sections::memory(plan, document));
+    let parts = &document.memory.parts;
+    let (Some(bytes), amount) = (document.memory.per_gpu_bytes, |n: Option<u64>| n.map(|n| n as f64)) else {
+        return;
+    };
+    let parts = [
+        ("parameters", parts.parameters),
+        ("gradients", parts.gradients),
+        ("optimizer", parts.optimizer),
+        ("activations", parts.activations),
+        ("gathered", parts.gathered),
+        ("logits", parts.logits),
+        ("buffers", parts.buffers),
+        ("reserve", parts.reserve),
+    ]
+    .map(|(name, n)| Part { name, amount: amount(n) });
+    let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
+    // A small model's parts would all be 0 GiB.
+    let (unit, size) = if whole < GIB as f64 { ("MiB", GIB >> 10) } else { ("GiB", GIB) };
+    draw(page, unit, bar(&parts, whole, page.columns(), |bytes| text::short(bytes / size as f64)));
+}
+
+fn speed(page: &mut Page, plan: &Plan, document: &Document) {
+    lines_of(page, "speed", &pace::speed(plan, document));
+    let parts = &document.speed.parts;
+    let Some(step) = document.speed.step_seconds else { return };
+    let parts = [
+        ("compute", parts.compute),
+        ("exposed communication", parts.exposed_communication),
+        ("bubble", parts.bubble),
+        ("offload", parts.offload),
+        ("optimizer", parts.optimizer),
+        ("input", parts.input),
+    ]
+    .map(|(name, amount)| Part { name, amount });
+    draw(page, "s", bar(&parts, step, page.columns(), text::short));
+}
+
+fn draw(page: &mut Page, unit: &str, drawn: Option<(String, String)>) {
+    if let Some((bar, words)) = drawn {
+        page.field("", &bar);
+        page.field("", &format!("{unit}: {words}"));
+    }
+}
+
+fn resources(page: &mut Page, document: &Document, depth: Depth) {
+    if document.resources.is_empty() {
+        return;
+    }
+    page.blank();
+    for (at, resource) in document.resources.iter().enumerate() {
+        let label = if at == 0 { "resources" } else { "" };
+        let action = format!("{:<6}", resource.action);
+        let kind = resource.kind.replace('-', " ");
+        match depth {
+            // What others use as well is no matter of this job alone: all of it is said.
+            Depth::Screen if !resource.shared_with.is_empty() => {
+                page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
+            }
+            Depth::Screen => {
+                page.clauses(label, &action, &format!("{kind} {}", brief(&resource.name)), &resource.because);
+            }
+            Depth::Origins => {
+                page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
+            }
+        }
+    }
+}
+
+/// A long name as far as it tells resources apart: the last part of an ARN, the last two of a path.
+fn brief(name: &str) -> String {
+    let parts: Vec<&str> = name.trim_end_matches('/').rsplitn(3, '/').collect();
+    match parts.as_slice() {
+        [last, ..] if name.starts_with("arn:") => (*last).to_owned(),
+        [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => {
+            format!("…/{}/{last}", digest(before))
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// A digest as far as people compare it.
+fn digest(part: &str) -> &str {
+    let is_digest = part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    part.get(..8).filter(|_| is_digest).unwrap_or(part)
+}
+
+fn overrides(page: &mut Page, subject: &Subject) {
+    let Some(plan) = subject.plan.filter(|plan| !plan.job.overrides.is_empty()) else { return };
+    page.blank();
+    // What a value took the place of, where the same value also stands over one of its own kind, is said with that.
+    let all = &plan.job.overrides;
+    let is_said = |over: &Override| {
+        over.replaced_by.is_some()
+            && all.iter().any(|other| other.replaced_by.is_none() && other.by == over.by)
+    };
+    for (at, over) in all.iter().filter(|over| !is_said(over)).enumerate() {
+        let label = if at == 0 { "layers" } else { "" };
+        let place = |span| origins::place(subject.sources, span);
+        let (new, old) =
+            (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
+        let line = match (&over.replaced_by, new, old) {
+            (Some(now), ..) => {
+                format!("{now} ({}) in place of {} ({})", place(over.by), over.path, place(over.from))
+            }
+            (None, Some(new), Some(old)) if new != old => {
+                format!("{} {new} ({}) over {old} ({})", over.path, place(over.by), place(over.from))
+            }
+            _ => format!("{} ({}) over {}", over.path, place(over.by), place(over.from)),
+        };
+        page.field(label, &line);
+    }
+}
+
+/// Where every value of the plan comes from; empty without a plan.
+pub(super) fn origins(subject: &Subject, options: Options) -> String {
+    let mut page = Page::new(options);
+    if let Some(plan) = subject.plan {
+        origins_of(&mut page, subject, plan);
+    }
+    page.finish()
+}
+
+fn origins_of(page: &mut Page, subject: &Subject, plan: &trainc_ir::Plan) {
+    let rows = origins::all_rows(subject, plan);
+    let mut section = "";
+    page.line("file:line:column is the place where a value was written");
+    // Neighbours of one section with one reason stand together.
+    for run in rows.chunk_by(|a, b| a.why == b.why && head(a) == head(b)) {
+        let Some(first) = run.first() else { continue };
+        if head(first) != section {
+            page.blank();
+            section = head(first);
+        }
+        let values: Vec<(&str, &str)> =
+            run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
+        let short = first.why.chars().count() <= MOST_REPEATED;
+        if short {
+            for value in values {
+                page.origins(&[value], &first.why);
+            }
+        } else {
+            page.origins(&values, &first.why);
+        }
+    }
+}
+
+/// The first word of a path.
+fn head(row: &origins::Row) -> &str {
+    row.path.split(['.', ' ']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::brief;
+
+    #[test]
+    fn a_place_in_a_bucket_is_its_last_parts_a_digest_its_head() {
+        let digest = "c1819e12c47fe79e9b54fd6f5fef571bc21d453702ed54f5a6fb6da71733556b";
+        assert_eq!(brief(&format!("s3://a/trainc/{digest}/worker.json")), "…/c1819e12/worker.json");
+        assert_eq!(brief("s3://a/trainc/job/sourcedir.tar.gz"), "…/job/sourcedir.tar.gz");
+        assert_eq!(brief("arn:aws:iam::111122223333:role/training"), "training");
+        assert_eq!(brief("corpus"), "corpus");
+    }
+}

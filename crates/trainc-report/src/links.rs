@@ -1,0 +1,113 @@
+//! Which ranks work together, and over which link they talk.
+
+use trainc_diag::text;
+use trainc_ir::{Axis, Engine, Mesh, Plan, Scalar};
+
+/// One line for each axis of degree above 1: the axis, and its groups with the links that they use.
+pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
+    let mut out = Vec::new();
+    for axis in [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
+        let degree = mesh.degree(axis);
+        if degree <= 1 {
+            continue;
+        }
+        let member = if mesh.engine == Engine::None { "host" } else { plan.rank_noun() };
+        let groups = mesh.ranks().checked_div(degree).unwrap_or(0).max(1);
+        let nodes = mesh.nodes_of_group(axis);
+        let mut line = if groups == 1 {
+            text::count(degree, member)
+        } else {
+            format!("{} × {}", text::group(groups), text::count(degree, member))
+        };
+        let each = if groups == 1 { "" } else { " each" };
+        if mesh.engine == Engine::None {
+            line.push_str("; how they talk is the script's own business");
+        } else if nodes <= 1 {
+            line = format!("{line} inside one node{each}: {}", inside(plan));
+        } else if nodes >= degree {
+            line = format!("{line} over {nodes} nodes{each}: {}", between(plan));
+        } else {
+            line = format!("{line} over {nodes} nodes{each}: {}, and {} inside", between(plan), inside(plan));
+        }
+        let word = if mesh.engine == Engine::DeviceMap { "layers" } else { axis.word() };
+        out.push((word, line));
+    }
+    out
+}
+
+/// How the model's layers lie on the stages, as far as that is known before the run.
+pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
+    let stages = mesh.pipeline_degree.value;
+    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
+    let layers = architecture.layers.saturating_add(architecture.decoder_layers);
+    if stages <= 1 {
+        return None;
+    }
+    let each = if layers.is_multiple_of(stages) {
+        (layers / stages).to_string()
+    } else {
+        format!("{} or {}", layers / stages, layers / stages + 1)
+    };
+    let who = match mesh.engine {
+        Engine::DeviceMap => "the library decides",
+        Engine::Smp if automatic(plan) => "the library decides",
+        Engine::Smp => "the script decides",
+        Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::Worker | Engine::None => return None,
+    };
+    Some(format!("{layers} over {stages} stages, {each} each if even; {who}"))
+}
+
+/// SMP v1 partitions by itself unless told otherwise.
+fn automatic(plan: &Plan) -> bool {
+    plan.job.parallel.as_ref().is_none_or(|parallel| {
+        !parallel.options.iter().any(|option| {
+            option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false))
+        })
+    })
+}
+
+/// The link between GPUs of a node.
+fn inside(plan: &Plan) -> String {
+    let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.intra_bytes_per_second.get());
+    if let Some(speed) = speed {
+        return format!("the {} link", gigabytes(speed));
+    }
+    match plan.instance.as_ref().and_then(|instance| instance.accelerator.nvlink_gb_s) {
+        Some(speed) if speed > 0.0 => "NVLink".to_owned(),
+        Some(_) => "PCIe".to_owned(),
+        None => "the node's own links".to_owned(),
+    }
+}
+
+/// The link between nodes.
+fn between(plan: &Plan) -> String {
+    let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.inter_bytes_per_second.get());
+    if let Some(speed) = speed {
+        return format!("the {} network", gigabytes(speed));
+    }
+    let name = match plan.machine.as_ref().and_then(|machine| machine.efa) {
+        Some(true) => "EFA",
+        Some(false) => "Ethernet",
+        None => "the network",
+    };
+    name.to_owned()
+}
+
+/// What nodes talk over, with its speed where the catalogue knows it; none for a single node and for plain scripts over groups.
+pub(super) fn network(plan: &Plan) -> Option<String> {
+    let nodes = plan.mesh.as_ref()?.nodes;
+    // Groups of which none has the ranks are hosts of several kinds, each with a network of its own.
+    let groups = plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
+    if groups && plan.job.rank_group().is_none() {
+        return None;
+    }
+    let speed = plan.instance.as_ref().and_then(|instance| instance.network_gbps);
+    (nodes > 1).then(|| match speed {
+        Some(speed) => format!("{} at {} Gbit/s a node", between(plan), text::short(speed)),
+        None => between(plan),
+    })
+}
+
+fn gigabytes(bytes_per_second: u64) -> String {
+    format!("{} GB/s", text::short(bytes_per_second as f64 / 1e9))
+}

@@ -1,0 +1,191 @@
+//! Where every value of a plan comes from: one row for each, in reading order.
+//!
+//! Everything is taken apart without `..`, so that a new field of the plan does not compile until it is shown here.
+
+mod figures;
+mod job;
+mod places;
+mod plan;
+
+use trainc_diag::source::{SourceMap, Span};
+use trainc_diag::text;
+use trainc_ir::digest::python_float;
+use trainc_ir::plan::DIGEST_MARK;
+use trainc_ir::{Field, Origin, Pair, Plan, Raw, Scalar, Val};
+
+/// A value of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What it is, as `cluster.nodes`.
+    pub path: String,
+    /// The value, with its unit.
+    pub value: String,
+    /// Where it comes from.
+    pub why: String,
+    /// The place where it was written, if it was.
+    pub span: Option<Span>,
+}
+
+/// All values of a plan.
+pub fn rows(plan: &Plan, sources: &SourceMap) -> Vec<Row> {
+    let mut table = Table { sources, rows: Vec::new(), prefix: String::new() };
+    plan::plan(&mut table, plan);
+    for row in &mut table.rows {
+        // The digest is computed over what stands here, so that it cannot stand here itself.
+        row.value = row.value.replace(DIGEST_MARK, "{{ job.digest }}");
+    }
+    table.rows
+}
+
+/// All values of a plan, and behind them what its predicted figures rest on.
+pub(super) fn all_rows(subject: &super::Subject, plan: &Plan) -> Vec<Row> {
+    let mut table =
+        Table { sources: subject.sources, rows: rows(plan, subject.sources), prefix: String::new() };
+    figures::figures(&mut table, subject, plan);
+    table.rows
+}
+
+/// `job.kdl:12:5`, or `--set cluster.nodes=4`, or `not known`.
+pub(super) fn place(sources: &SourceMap, span: Span) -> String {
+    let Some(source) = sources.get(span.source) else { return "not known".to_owned() };
+    // A name in angle brackets is no file: it says itself what it is.
+    if let Some(name) = source.name.strip_prefix("<--").and_then(|name| name.strip_suffix('>')) {
+        return format!("--{name}");
+    }
+    let (line, column) = source.line_column(span.start);
+    format!("{}:{line}:{column}", source.name)
+}
+
+/// What stands at a place, if it is short.
+pub(super) fn written(sources: &SourceMap, span: Span) -> Option<&str> {
+    let source = sources.get(span.source)?;
+    let text = source.text.get(span.start as usize..span.end as usize)?;
+    (text.len() <= 60 && !text.contains('\n')).then_some(text)
+}
+
+/// Rows as they gather.
+struct Table<'a> {
+    sources: &'a SourceMap,
+    rows: Vec<Row>,
+    prefix: String,
+}
+
+impl Table<'_> {
+    /// What follows stands below this path.
+    fn below(&mut self, prefix: impl Into<String>) {
+        self.prefix = prefix.into();
+    }
+
+    fn push(&mut self, name: &str, value: impl Into<String>, why: impl Into<String>) {
+        let path = match (self.prefix.as_str(), name) {
+            ("", name) => name.to_owned(),
+            (prefix, "") => prefix.to_owned(),
+            (prefix, name) => format!("{prefix}.{name}"),
+        };
+        self.rows.push(Row { path, value: value.into(), why: why.into(), span: None });
+    }
+
+    /// The value just pushed was written there.
+    fn written_at(&mut self, span: Option<Span>) {
+        if let Some(row) = self.rows.last_mut() {
+            row.span = span;
+        }
+    }
+
+    /// The place of what was written, and the placeholder if the value came through one; else the reason.
+    fn why(&self, origin: &Origin) -> String {
+        let Origin::Written(span) = origin else { return trainc_plan::plan::origin_words(origin) };
+        let place = place(self.sources, *span);
+        match written(self.sources, *span) {
+            Some(text) if text.contains("{{") => format!("{place}, as {text}"),
+            _ => place,
+        }
+    }
+
+    /// The node itself was written here.
+    fn node(&mut self, name: &str, value: impl Into<String>, span: Span) {
+        let why = self.why(&Origin::Written(span));
+        self.push(name, value, why);
+        self.written_at(Some(span));
+    }
+
+    fn val<T>(&mut self, name: &str, val: &Val<T>, show: impl Fn(&T) -> String) {
+        let why = self.why(&val.origin);
+        self.push(name, show(&val.value), why);
+        self.written_at(val.origin.span());
+    }
+
+    fn field<T>(&mut self, name: &str, field: &Field<T>, show: impl Fn(&T) -> String) {
+        match field {
+            Field::Absent => {}
+            Field::Bad => self.push(name, "?", "written, but unusable: a problem says why"),
+            Field::Is(val) => self.val(name, val, show),
+        }
+    }
+
+    fn text(&mut self, name: &str, field: &Field<String>) {
+        self.field(name, field, Clone::clone);
+    }
+
+    fn count(&mut self, name: &str, field: &Field<u64>) {
+        self.field(name, field, |n| text::group(*n));
+    }
+
+    fn bytes(&mut self, name: &str, field: &Field<u64>) {
+        self.field(name, field, |n| text::bytes(*n));
+    }
+
+    fn seconds(&mut self, name: &str, field: &Field<u64>) {
+        self.field(name, field, |n| text::duration(*n));
+    }
+
+    fn number(&mut self, name: &str, field: &Field<f64>) {
+        self.field(name, field, |n| python_float(*n));
+    }
+
+    fn switch(&mut self, name: &str, field: &Field<bool>) {
+        self.field(name, field, |on| format!("#{on}"));
+    }
+
+    fn texts(&mut self, name: &str, vals: &[Val<String>]) {
+        for val in vals {
+            self.val(name, val, Clone::clone);
+        }
+    }
+
+    fn names(&mut self, name: &str, field: &Field<Vec<String>>) {
+        self.field(name, field, |names| names.join(", "));
+    }
+
+    fn pairs(&mut self, name: &str, pairs: &[Pair]) {
+        for Pair { key, key_span, value } in pairs {
+            let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            match value {
+                Field::Absent => self.node(&name, "", *key_span),
+                Field::Bad | Field::Is(_) => self.text(&name, value),
+            }
+        }
+    }
+}
+
+fn scalar(value: &Scalar) -> String {
+    match value {
+        Scalar::Text(text) => text.clone(),
+        Scalar::Int(n) => n.to_string(),
+        Scalar::Float(x) => python_float(*x),
+        Scalar::Bool(on) => format!("#{on}"),
+        Scalar::Null => "#null".to_owned(),
+    }
+}
+
+fn raw(value: &Raw) -> String {
+    match value {
+        Raw::Scalar(one) => scalar(&one.value),
+        Raw::List(items) => format!("[{}]", items.iter().map(raw).collect::<Vec<_>>().join(", ")),
+        Raw::Object(members) => {
+            let members: Vec<String> =
+                members.iter().map(|member| format!("{}: {}", member.name, raw(&member.value))).collect();
+            format!("{{{}}}", members.join(", "))
+        }
+    }
+}

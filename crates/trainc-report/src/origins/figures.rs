@@ -1,0 +1,229 @@
+//! Where the predicted figures of a plan come from: the constants that each rests on, and the source of every one of them.
+
+use super::Table;
+use crate::Subject;
+use trainc_diag::text;
+use trainc_ir::Plan;
+use trainc_predict::layout::System;
+use trainc_predict::rests::{self, Figure, Rest};
+use trainc_predict::run::Around;
+use trainc_predict::{Basis, Between, Constants, Input, Interval, Layout, Memory, Prediction, Speed};
+
+/// What an interval of the worker's memory on CPUs rests on.
+const OF_WORKER: &str = "within 8 %, to which the worker's own account of its memory is held";
+
+/// Pushes a row for each figure and one for each constant behind it.
+pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
+    let Prediction { memory, speed, run, .. } = subject.prediction;
+    let found = rests::rests(plan, subject.constants);
+    let by = |figure: Figure, rest: &str| {
+        // What moves a step moves the waiting in it: of an interval its own constants are told.
+        let told: &[&str] = match figure {
+            Figure::StepInterval | Figure::RunInterval => &["interval"],
+            Figure::HostInterval => {
+                &["host.process_low", "host.process_high", "memory.below", "memory.above"]
+            }
+            Figure::SavingInterval => &["memory.below", "memory.above"],
+            _ => &[""],
+        };
+        let is_told = |one: &&Rest| told.iter().any(|words| one.key.contains(words));
+        let moved = found.iter().filter(|one| one.moves.contains(&figure)).filter(is_told);
+        let keys: Vec<&str> = moved.map(|one| one.key.as_str()).collect();
+        if keys.is_empty() { rest.to_owned() } else { format!("{rest}; by {}", text::list(&keys, "and")) }
+    };
+    let bytes = |n: f64| text::bytes(crate::sections::whole(n));
+    let layout = Layout::of_plan(plan).ok();
+    let on_cores = layout.is_some_and(|it| it.system == System::Worker && it.worker.cpu);
+    table.below("predicted");
+    if let Some(memory) = memory {
+        let layout = "bytes by formula: weights, states, what a layer keeps for its backward pass";
+        table.push("memory.per-gpu", bytes(memory.per_gpu_bytes), by(Figure::Memory, layout));
+        let between = format!("{} to {}", bytes(memory.interval.low), bytes(memory.interval.high));
+        let why = "nineteen measured peaks in twenty lie below its upper end";
+        let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::MemoryInterval, why) };
+        table.push("memory.interval", between, why);
+        memory_parts(
+            table,
+            memory,
+            &by(Figure::MemoryInterval, "the errors of whole peaks, shared over what is not counted"),
+        );
+        let between = |ends: Interval| format!("{} to {}", bytes(ends.low), bytes(ends.high));
+        if let (Some(host), Some(ends)) = (memory.host_bytes, memory.host_interval) {
+            let what = "its processes, what is offloaded to it, a checkpoint's copy on its way out";
+            table.push("memory.host", bytes(host), by(Figure::Host, what));
+            let why = "bounds of each of these: no run of data/runs.csv measured a host";
+            let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::HostInterval, why) };
+            table.push("memory.host.interval", between(ends), why);
+        }
+        if let (Some(peak), Some(ends)) = (memory.peak_checkpoint_bytes, memory.peak_checkpoint_interval) {
+            let what = "weights, gradients, states, and what is gathered to save them";
+            table.push("memory.peak-checkpoint", bytes(peak), by(Figure::Saving, what));
+            let why = "errors of a step's peaks, carried over: no run of data/runs.csv measured a save";
+            let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::SavingInterval, why) };
+            table.push("memory.peak-checkpoint.interval", between(ends), why);
+        }
+    }
+    if let Some(speed) = speed {
+        let seconds = |n: f64| format!("{} s", text::short(n));
+        let layout = "FLOP and bytes by formula, peak and bandwidth of the GPU, rates of the links";
+        table.push("speed.step", seconds(speed.step_seconds), by(Figure::Step, layout));
+        let between = format!("{} to {}", seconds(speed.interval.low), seconds(speed.interval.high));
+        table.push("speed.interval", between, by(Figure::StepInterval, "nine runs in ten lie inside"));
+        let why = "as far off as a whole step, what waits further than what works";
+        step_parts(table, speed, &by(Figure::StepInterval, why));
+        match Input::of_plan(plan) {
+            Ok(input) => table.push(
+                "speed.input",
+                format!("{}/s", bytes(input.bytes_per_second)),
+                format!(
+                    "throughput and capacity of the file system (`trainc catalog fsx`), {} a sequence by `dataset`",
+                    bytes(input.sequence_bytes)
+                ),
+            ),
+            Err(why) => table.push("speed.input", "?", why.0),
+        }
+    }
+    if let Some(run) = run {
+        let beside = run.parts.start() + run.parts.checkpoints;
+        let what = match run.parts.download {
+            Some(_) => "start, data and checkpoints beside the steps",
+            None => "start and checkpoints beside the steps, without the download",
+        };
+        let why = by(Figure::Run, what);
+        table.push("run.beside-steps", text::about(beside), why);
+        let ends = Around::of(subject.constants).seconds(beside);
+        let why = by(Figure::RunInterval, "bounds: no run of data/runs.csv measured it");
+        table.push(
+            "run.beside-steps.interval",
+            format!("{} to {}", text::about(ends.low), text::about(ends.high)),
+            why,
+        );
+    }
+    table.below("constant");
+    for Rest { key, value, .. } in &found {
+        table.push(key, Constants::figure(*value), rests::source(subject.constants, key));
+    }
+}
+
+/// `9.1 GiB (8.7 to 10.2 GiB)`; where the ends say the same, the figure alone.
+fn with_ends(figure: String, [low, high]: [String; 2]) -> String {
+    if low == high { figure } else { format!("{figure} ({low} to {high})") }
+}
+
+/// A row for each part of a GPU's memory that there is; `shared` says what the ends of the estimated ones rest on.
+fn memory_parts(table: &mut Table, memory: &Memory, shared: &str) {
+    let (parts, ends) = (&memory.parts, &memory.parts_between);
+    let all = [
+        ("parameters", parts.parameters, ends.parameters),
+        ("gradients", parts.gradients, ends.gradients),
+        ("optimizer", parts.optimizer, ends.optimizer),
+        ("activations", parts.activations, ends.activations),
+        ("gathered", parts.gathered, ends.gathered),
+        ("logits", parts.logits, ends.logits),
+        ("buffers", parts.buffers, ends.buffers),
+        ("reserve", parts.reserve, ends.reserve),
+    ];
+    for (name, bytes, Between { interval, basis }) in all {
+        if bytes <= 0.0 {
+            continue;
+        }
+        let say = |n: f64| text::bytes(crate::sections::whole(n));
+        let why = match basis {
+            Basis::Counted => "counted, as numbers of a known width over the ranks that share them",
+            Basis::Residuals => shared,
+            Basis::Account => OF_WORKER,
+        };
+        let value = with_ends(say(bytes), [interval.low, interval.high].map(say));
+        table.push(&format!("memory.parts.{name}"), value, why);
+    }
+}
+
+/// A row for each part of a step that there is, and for each collective.
+fn step_parts(table: &mut Table, speed: &Speed, why: &str) {
+    let (parts, ends) = (&speed.parts, speed.parts_between());
+    let (links, over) = (&speed.communication, speed.communication_between());
+    let all = [
+        ("parts.compute", parts.compute, ends.compute),
+        ("parts.exposed-communication", parts.exposed_communication, ends.exposed_communication),
+        ("parts.bubble", parts.bubble, ends.bubble),
+        ("parts.offload", parts.offload, ends.offload),
+        ("parts.optimizer", parts.optimizer, ends.optimizer),
+        ("parts.input", parts.input.unwrap_or(0.0), ends.input.unwrap_or_default()),
+        ("communication.tensor", links.tensor, over.tensor),
+        ("communication.pipeline", links.pipeline, over.pipeline),
+        ("communication.experts", links.experts, over.experts),
+        ("communication.context", links.context, over.context),
+        ("communication.gather", links.gather, over.gather),
+        ("communication.replicas", links.replicas, over.replicas),
+        ("communication.gradients", links.gradients, over.gradients),
+    ];
+    for (name, seconds, Interval { low, high }) in all {
+        // What the low end waits for data is nothing, and yet something is waited for.
+        if high > 0.0 {
+            let small = seconds < 1.0;
+            let say = |n: f64| {
+                if small { format!("{} ms", text::short(1e3 * n)) } else { format!("{} s", text::short(n)) }
+            };
+            table.push(&format!("speed.{name}"), with_ends(say(seconds), [low, high].map(say)), why);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::all_rows;
+    use crate::samples::{FALCON, LLAMA, sample};
+    use trainc_predict::Constants;
+
+    fn why<'a>(rows: &'a [super::super::Row], path: &str) -> Option<&'a str> {
+        rows.iter().find(|row| row.path == path).map(|row| row.why.as_str())
+    }
+
+    #[test]
+    fn a_figure_names_the_constants_that_move_it_and_each_its_source() {
+        let sample = sample(LLAMA, &[]);
+        let (subject, plan) = (sample.subject(), sample.compiled.plan.as_deref().unwrap());
+        let rows = all_rows(&subject, plan);
+        let step = why(&rows, "predicted.speed.step").unwrap();
+        assert!(step.contains("gpu.A100.gemm") && step.contains("links.fabric"), "{step}");
+        // What this layout does not do, or its card is not, is not named.
+        assert!(!step.contains("H100") && !step.contains("links.pipeline"), "{step}");
+        let interval = why(&rows, "predicted.speed.interval").unwrap();
+        assert!(interval.ends_with("by interval.known, interval.waiting and interval.unseen"), "{interval}");
+        // So do the parts, and what is counted says so.
+        assert!(why(&rows, "predicted.memory.parts.optimizer").unwrap().starts_with("counted"));
+        let activations = rows.iter().find(|row| row.path == "predicted.memory.parts.activations").unwrap();
+        assert!(
+            activations.value.contains(" to ") && activations.why.contains("memory.above"),
+            "{activations:?}"
+        );
+        assert!(why(&rows, "predicted.speed.parts.compute").unwrap().contains("interval.known"));
+        let gemm = why(&rows, "constant.gpu.A100.gemm").unwrap();
+        assert!(gemm.starts_with("fitted 20") && gemm.ends_with("runs on it in data/runs.csv"), "{gemm}");
+        assert!(why(&rows, "constant.run.startup_seconds").unwrap().starts_with("judgement of the trade"));
+        assert!(why(&rows, "constant.gpu.H100.gemm").is_none());
+    }
+
+    #[test]
+    fn a_file_of_ones_own_is_named_for_what_it_changed() {
+        let text = Constants::shipped().write();
+        let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("unseen = ")).collect();
+        let text = without.join("\n");
+        let mut own = Constants::read(&text).unwrap();
+        *own.slot("gpu.A10G.gemm").unwrap() = 0.61;
+        *own.slot("interval.unknown").unwrap() = 0.2;
+        (own.file, own.fitted, own.command) =
+            (Some("my.toml".to_owned()), "2026-11-22".to_owned(), "trainc calibrate my.csv".to_owned());
+        let sample = sample(FALCON, &[]);
+        let (mut subject, plan) = (sample.subject(), sample.compiled.plan.as_deref().unwrap());
+        subject.constants = &own;
+        let rows = all_rows(&subject, plan);
+        let of_file = "calibration `my.toml`, fitted 2026-11-22 by `trainc calibrate my.csv`";
+        assert_eq!(why(&rows, "constant.gpu.A10G.gemm"), Some(of_file));
+        assert_eq!(why(&rows, "constant.interval.unknown"), Some(of_file));
+        let carried = "carried over from the cards beside it: no run on this one is in data/runs.csv";
+        assert_eq!(why(&rows, "constant.gpu.A10G.flash"), Some(carried));
+        let older = trainc_predict::rests::source(&own, "interval.unseen");
+        assert!(older.starts_with("`my.toml` is older than this constant: fitted 20"), "{older}");
+    }
+}

@@ -1,0 +1,332 @@
+//! What the manifest says, node by node, with the defaults of its nodes.
+
+use super::{Table, places, raw, scalar};
+use trainc_diag::text;
+use trainc_ir::digest::python_float;
+use trainc_ir::{
+    Adapter, Cluster, CustomGpu, Dataset, EngineOption, InstanceGroup, Job, Model, Optimizer, Parallel,
+    Placement, Quantize, RequestMember, Spot, Train, Vary, Warmup,
+};
+
+pub(super) fn job(table: &mut Table, it: &Job) {
+    let Job {
+        name,
+        span: _,
+        region,
+        account,
+        tags,
+        model,
+        adapter,
+        quantize,
+        cluster,
+        parallel,
+        train,
+        program,
+        image,
+        network,
+        storage,
+        channels,
+        checkpoint,
+        output,
+        role,
+        debugger,
+        profiler,
+        tensorboard,
+        experiment,
+        remote_debug,
+        health_check,
+        session_chaining,
+        budget,
+        request,
+        sweep,
+        allows,
+        is_whole: _,
+        overrides: _,
+        needs_program: _,
+        swept_from: _,
+    } = it;
+    table.below("");
+    table.text("job", name);
+    table.text("region", region);
+    table.text("account", account);
+    table.pairs("tags", tags);
+    below(table, "model", model.as_ref(), self::model);
+    below(table, "adapter", adapter.as_ref(), self::adapter);
+    below(table, "quantize", quantize.as_ref(), self::quantize);
+    below(table, "cluster", cluster.as_ref(), self::cluster);
+    below(table, "parallel", parallel.as_ref(), self::parallel);
+    below(table, "train", Some(train), self::train);
+    below(table, "program", program.as_ref(), places::program);
+    below(table, "image", image.as_ref(), places::image_ask);
+    below(table, "network", network.as_ref(), places::network);
+    for it in storage {
+        table.below(named("storage", it.name.value()));
+        places::storage(table, it);
+    }
+    for it in channels {
+        table.below(named("channel", it.name.value()));
+        places::channel(table, it);
+    }
+    below(table, "checkpoint", checkpoint.as_ref(), places::checkpoint);
+    below(table, "output", output.as_ref(), places::output);
+    below(table, "role", role.as_ref(), places::role);
+    below(table, "debugger", debugger.as_ref(), places::debugger);
+    below(table, "profiler", profiler.as_ref(), places::profiler);
+    below(table, "tensorboard", tensorboard.as_ref(), places::tensorboard);
+    below(table, "experiment", experiment.as_ref(), places::experiment);
+    table.below("");
+    table.switch("remote-debug", remote_debug);
+    table.switch("health-check", health_check);
+    table.switch("session-chaining", session_chaining);
+    below(table, "budget", budget.as_ref(), places::budget);
+    table.below("request");
+    for RequestMember { name, span, value } in request {
+        table.node(name, raw(value), *span);
+    }
+    table.below("sweep");
+    for Vary { path, values } in sweep {
+        let values: Vec<String> = values.iter().map(|val| scalar(&val.value)).collect();
+        table.val(&path.value, path, |_| values.join(", "));
+    }
+    for it in allows {
+        table.below("allow");
+        places::allow(table, it);
+    }
+}
+
+fn below<T>(table: &mut Table, prefix: &str, it: Option<&T>, show: fn(&mut Table, &T)) {
+    if let Some(it) = it {
+        table.below(prefix);
+        show(table, it);
+    }
+}
+
+fn named(word: &str, name: Option<&String>) -> String {
+    name.map_or_else(|| word.to_owned(), |name| format!("{word} {name}"))
+}
+
+fn warmup_words(warmup: &Warmup) -> String {
+    match warmup {
+        Warmup::Fraction(fraction) => format!("{} of the steps", python_float(*fraction)),
+        Warmup::Steps(steps) => text::count(*steps, "step"),
+    }
+}
+
+fn model(table: &mut Table, it: &Model) {
+    let Model { span: _, name, config, dimensions, tied, parameters, unusable: _ } = it;
+    table.text("name", name);
+    table.text("config", config);
+    for (name, val) in dimensions {
+        table.val(name, val, |n| text::group(*n));
+    }
+    table.switch("tied", tied);
+    table.count("parameters", parameters);
+}
+
+fn adapter(table: &mut Table, it: &Adapter) {
+    let Adapter { span: _, kind, rank, alpha, dropout, targets } = it;
+    table.text("kind", kind);
+    table.count("rank", rank);
+    table.number("alpha", alpha);
+    table.number("dropout", dropout);
+    table.names("targets", targets);
+}
+
+fn quantize(table: &mut Table, it: &Quantize) {
+    let Quantize { span: _, kind, double, compute } = it;
+    table.text("kind", kind);
+    table.switch("double", double);
+    table.text("compute", compute);
+}
+
+fn cluster(table: &mut Table, it: &Cluster) {
+    let Cluster {
+        span: _,
+        instance,
+        nodes,
+        volume_bytes,
+        volume_kms,
+        max_run_seconds,
+        max_pending_seconds,
+        spot,
+        warm_pool_seconds,
+        retry,
+        training_plan,
+        placement,
+        groups,
+        gpu,
+        intra_bytes_per_second,
+        inter_bytes_per_second,
+        ranks,
+        node_mtbf_seconds,
+    } = it;
+    table.text("instance", instance);
+    table.count("nodes", nodes);
+    table.bytes("volume", volume_bytes);
+    table.text("volume-kms", volume_kms);
+    table.seconds("max-run", max_run_seconds);
+    table.seconds("max-pending", max_pending_seconds);
+    if let Some(it) = spot {
+        table.below("cluster.spot");
+        self::spot(table, it);
+    }
+    table.seconds("warm-pool", warm_pool_seconds);
+    table.count("retry", retry);
+    table.text("training-plan", training_plan);
+    if let Some(Placement { span: _, multiple_jobs, ultra_servers }) = placement {
+        table.below("cluster.placement");
+        table.switch("multiple-jobs", multiple_jobs);
+        for (id, instances) in ultra_servers {
+            table.count(&format!("ultra-server {}", id.value), instances);
+        }
+    }
+    for it in groups {
+        table.below(named("cluster.group", it.name.value()));
+        instance_group(table, it);
+    }
+    if let Some(it) = gpu {
+        table.below("cluster.gpu");
+        custom_gpu(table, it);
+    }
+    table.below("cluster");
+    table.field("intra", intra_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
+    table.field("inter", inter_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
+    table.count("ranks", ranks);
+    table.seconds("node-mtbf", node_mtbf_seconds);
+}
+
+fn spot(table: &mut Table, it: &Spot) {
+    let Spot { span: _, max_wait_seconds, interruptions_per_hour } = it;
+    table.seconds("max-wait", max_wait_seconds);
+    table.number("interruptions-per-hour", interruptions_per_hour);
+}
+
+fn instance_group(table: &mut Table, it: &InstanceGroup) {
+    let InstanceGroup { span: _, name, instance, nodes } = it;
+    table.text("name", name);
+    table.text("instance", instance);
+    table.count("nodes", nodes);
+}
+
+fn custom_gpu(table: &mut Table, it: &CustomGpu) {
+    let CustomGpu { span: _, name, per_node } = it;
+    table.text("name", name);
+    table.count("per-node", per_node);
+}
+
+fn parallel(table: &mut Table, it: &Parallel) {
+    let Parallel {
+        span: _,
+        engine,
+        launcher,
+        group,
+        strategy,
+        shard_degree,
+        tensor_degree,
+        pipeline_degree,
+        schedule,
+        microbatches,
+        active_microbatches,
+        context_degree,
+        expert_degree,
+        placement,
+        offload_activations,
+        offload_horizon,
+        wrap,
+        prescaled_batch,
+        shard_optimizer_state,
+        processes,
+        options,
+        mpi_env,
+        mpi_options,
+    } = it;
+    table.field("engine", engine, |e| e.name().to_owned());
+    table.text("launcher", launcher);
+    table.text("group", group);
+    table.text("strategy", strategy);
+    table.count("shard-degree", shard_degree);
+    table.count("tensor-degree", tensor_degree);
+    table.count("pipeline-degree", pipeline_degree);
+    table.text("schedule", schedule);
+    table.count("microbatches", microbatches);
+    table.count("active-microbatches", active_microbatches);
+    table.count("context-degree", context_degree);
+    table.count("expert-degree", expert_degree);
+    table.text("placement", placement);
+    table.switch("offload-activations", offload_activations);
+    table.count("offload-horizon", offload_horizon);
+    table.text("wrap", wrap);
+    table.switch("prescaled-batch", prescaled_batch);
+    table.switch("shard-optimizer-state", shard_optimizer_state);
+    table.count("processes", processes);
+    for it in options {
+        engine_option(table, it);
+    }
+    table.pairs("mpi-env", mpi_env);
+    table.text("mpi-options", mpi_options);
+}
+
+fn engine_option(table: &mut Table, it: &EngineOption) {
+    let EngineOption { name, span: _, value } = it;
+    table.field(name, value, scalar);
+}
+
+fn train(table: &mut Table, it: &Train) {
+    let Train {
+        span: _,
+        precision,
+        sequence_length,
+        micro_batch,
+        accumulation,
+        global_batch,
+        activation_checkpointing,
+        flash_attention,
+        optimizer,
+        steps,
+        tokens,
+        epochs,
+        dataset,
+        seed,
+    } = it;
+    table.text("precision", precision);
+    table.count("sequence-length", sequence_length);
+    table.count("micro-batch", micro_batch);
+    table.count("accumulation", accumulation);
+    table.count("global-batch", global_batch);
+    table.field("activation-checkpointing", activation_checkpointing, |r| r.word().to_owned());
+    table.switch("flash-attention", flash_attention);
+    if let Some(it) = optimizer {
+        table.below("train.optimizer");
+        self::optimizer(table, it);
+        table.below("train");
+    }
+    table.count("steps", steps);
+    table.count("tokens", tokens);
+    table.number("epochs", epochs);
+    if let Some(it) = dataset {
+        table.below("train.dataset");
+        self::dataset(table, it);
+        table.below("train");
+    }
+    table.field("seed", seed, u64::to_string);
+}
+
+fn optimizer(table: &mut Table, it: &Optimizer) {
+    let Optimizer { span: _, name, lr, betas, eps, weight_decay, clip, warmup, schedule, min_lr } = it;
+    table.text("name", name);
+    table.number("lr", lr);
+    table.field("betas", betas, |(a, b)| format!("{}, {}", python_float(*a), python_float(*b)));
+    table.number("eps", eps);
+    table.number("weight-decay", weight_decay);
+    table.number("clip", clip);
+    table.field("warmup", warmup, warmup_words);
+    table.text("schedule", schedule);
+    table.number("min-lr", min_lr);
+}
+
+fn dataset(table: &mut Table, it: &Dataset) {
+    let Dataset { span: _, sequences, tokens, size_bytes } = it;
+    table.count("sequences", sequences);
+    table.count("tokens", tokens);
+    table.count("size-bytes", size_bytes);
+}

@@ -1,0 +1,363 @@
+//! What the plan adds to the job.
+
+use super::Table;
+use trainc_diag::text;
+use trainc_ir::hardware::Provenance;
+use trainc_ir::worker::Worker;
+use trainc_ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp, SourceFile};
+use trainc_plan::plan::minimum_nodes;
+
+pub(super) fn plan(table: &mut Table, plan: &Plan) {
+    let Plan {
+        job,
+        instance,
+        machine,
+        region,
+        model,
+        mesh,
+        batch,
+        run,
+        image,
+        smp,
+        worker: told,
+        price,
+        group_prices,
+        storage_prices: _,
+        volume_price,
+        source,
+        missing,
+        dependencies,
+        missing_dependencies: _,
+        deployable,
+        known: _,
+    } = plan;
+    super::job::job(table, job);
+    if let Some(Region { name: _, partition, dns_suffix }) = region {
+        table.below("region");
+        table.push("partition", partition, "catalogue row of the region");
+        table.push("dns-suffix", dns_suffix, "catalogue row of the region");
+    }
+    if let Some(machine) = machine {
+        let why = match instance {
+            Some(row) => from_row(&format!("instances {}", row.name), &row.provenance),
+            None => "as the cluster says, and the catalogue of accelerators".to_owned(),
+        };
+        node(table, machine, &why);
+        if let Some(row) = instance {
+            table.push(
+                "network",
+                row.network_gbps
+                    .map_or_else(|| "?".to_owned(), |speed| format!("{} Gbit/s", text::short(speed))),
+                &why,
+            );
+            let nvlink = row
+                .accelerator
+                .nvlink_gb_s
+                .map_or_else(|| "?".to_owned(), |speed| format!("{} GB/s", text::short(speed)));
+            table.push(
+                "nvlink",
+                nvlink,
+                from_row(&format!("accelerators {}", row.accelerator.name), &row.accelerator.provenance),
+            );
+        }
+    }
+    table.below("cluster");
+    if !deployable {
+        table.push("deployable", "#false", "`custom` and `local` are for plan and run");
+    }
+    if let Some(facts) = model {
+        self::model(table, plan, facts);
+    }
+    if let Some(mesh) = mesh {
+        self::mesh(table, plan, mesh);
+    }
+    launcher(table, plan, smp.as_ref());
+    if let Some(it) = told {
+        worker(table, it);
+    }
+    if let Some(batch) = batch {
+        self::batch(table, batch);
+    }
+    let Run { steps, tokens } = run;
+    table.below("run");
+    for (name, val) in [("steps", steps), ("tokens", tokens)] {
+        if let Some(val) = val {
+            table.val(name, val, |n| text::group(*n));
+        }
+    }
+    if let Some(image) = image {
+        self::image(table, image);
+    }
+    table.below("price");
+    let groups = job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(group_prices);
+    let of_groups = groups.filter_map(|(group, price)| {
+        Some((format!("group {}.usd-per-hour", group.name.value()?), price.as_ref()?))
+    });
+    let own = price.iter().map(|price| ("usd-per-hour".to_owned(), price));
+    for (name, Price { usd_per_hour, region, date, source }) in own.chain(of_groups) {
+        let row = region.iter().chain(date).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
+        table.push(&name, format!("{usd_per_hour}"), why);
+    }
+    let stored = plan.made_file_systems().filter_map(|(storage, price)| {
+        Some((format!("storage {}.usd-per-gb-month", storage.name.value()?), price?))
+    });
+    let volumes = volume_price.iter().map(|price| ("volume.usd-per-gb-month".to_owned(), price));
+    for (name, price) in stored.chain(volumes) {
+        let source = &price.source;
+        let why = price.row().map_or_else(|| source.clone(), |row| format!("{row}: {source}"));
+        table.push(&name, format!("{}", price.usd_per_gb_month), why);
+    }
+    table.below("source");
+    for tree in source.iter().chain(dependencies) {
+        table.push(
+            "",
+            format!("{}, {}", tree.dir, text::count(tree.files.len() as u64, "file")),
+            if tree.dir.contains("://") { "fetched by git" } else { "read from disk" },
+        );
+    }
+    if let Some(unread) = missing {
+        table.push("missing", "?", unread.why.as_str());
+    }
+}
+
+fn from_row(row: &str, provenance: &Provenance) -> String {
+    let Provenance { source, date } = provenance;
+    trainc_plan::plan::origin_words(&Origin::Catalogue {
+        row: row.to_owned(),
+        source: source.clone(),
+        date: date.clone(),
+    })
+}
+
+fn node(table: &mut Table, machine: &Machine, why: &str) {
+    let Machine { gpus_per_node, gpu, ranks_per_gpu, gpu_memory_bytes, bf16, efa } = machine;
+    table.below("node");
+    table.push("gpus", text::group(*gpus_per_node), why);
+    if *ranks_per_gpu > 1 {
+        table.push("ranks-per-gpu", text::group(*ranks_per_gpu), why);
+    }
+    for (name, value) in [
+        ("gpu", gpu.clone()),
+        ("gpu-memory", gpu_memory_bytes.map(text::bytes)),
+        ("bf16", bf16.map(|on| format!("#{on}"))),
+        ("efa", efa.map(|on| format!("#{on}"))),
+    ] {
+        table.push(name, value.unwrap_or_else(|| "?".to_owned()), why);
+    }
+}
+
+fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
+    let ModelFacts { name: _, architecture, class, parameters, trainable, details: _, defaulted } = facts;
+    table.below("model");
+    table.val("parameters", parameters, |n| text::group(*n));
+    if let Some(trainable) = trainable {
+        table.val("parameters-trainable", trainable, |n| text::group(*n));
+    }
+    if let Some(class) = class {
+        table.push(
+            "class",
+            format!("{class:?}").to_lowercase(),
+            "the head that the architecture's name or config stands for",
+        );
+    }
+    for (name, value, rule) in defaulted {
+        table.push(name, value, format!("the default ({rule})"));
+    }
+    let written: Vec<&str> =
+        plan.job.model.iter().flat_map(|model| model.dimensions.iter().map(|(name, _)| *name)).collect();
+    let Some(a) = architecture else { return };
+    let from = match &parameters.origin {
+        Origin::Catalogue { .. } => table.why(&parameters.origin),
+        Origin::Written(_) | Origin::Default(_) | Origin::Derived(_) => {
+            match plan.job.model.as_ref().and_then(|model| model.config.value()) {
+                Some(path) => format!("read from {path}"),
+                None => format!("architecture {}", a.family.name()),
+            }
+        }
+    };
+    table.push("family", a.family.name(), &from);
+    for (name, value) in [
+        ("hidden", a.hidden),
+        ("layers", a.layers),
+        ("decoder-layers", a.decoder_layers),
+        ("heads", a.heads),
+        ("kv-heads", a.kv_heads),
+        ("head-dim", a.head_dim),
+        ("ffn", a.ffn),
+        ("vocab", a.vocab),
+        ("positions", a.positions),
+        ("experts", a.experts),
+        ("active-experts", a.active_experts),
+    ] {
+        let known =
+            written.contains(&name) || defaulted.iter().any(|(field, _, _)| field.replace('_', "-") == name);
+        if !known && value > 0 {
+            table.push(name, text::group(value), &from);
+        }
+    }
+}
+
+fn mesh(table: &mut Table, plan: &Plan, mesh: &Mesh) {
+    let Mesh {
+        engine: _,
+        nodes,
+        gpus_per_node,
+        processes_per_node,
+        world_size,
+        replicas,
+        shard_degree,
+        tensor_degree,
+        pipeline_degree,
+        context_degree,
+        expert_degree,
+        data_ranks,
+        minimum_nodes,
+        recommended_nodes,
+        order,
+    } = mesh;
+    table.below("mesh");
+    table.push(
+        "world-size",
+        text::group(*world_size),
+        format!("{} × {}", text::count(*nodes, "node"), text::count(*gpus_per_node, "GPU")),
+    );
+    table.push("processes-per-node", text::group(*processes_per_node), "what the engine starts on each node");
+    for (name, val) in [
+        ("replicas", replicas),
+        ("shard-degree", shard_degree),
+        ("tensor-degree", tensor_degree),
+        ("pipeline-degree", pipeline_degree),
+        ("context-degree", context_degree),
+        ("expert-degree", expert_degree),
+        ("data-ranks", data_ranks),
+    ] {
+        table.val(name, val, |n| text::group(*n));
+    }
+    for (name, val) in [("minimum-nodes", minimum_nodes), ("recommended-nodes", recommended_nodes)] {
+        match val {
+            Some(val) => table.val(name, val, |n| text::group(*n)),
+            None => {
+                table.push(name, "none", minimum_nodes::why_none(plan));
+            }
+        }
+    }
+    let words: Vec<&str> = order.iter().map(|(axis, _)| axis.word()).collect();
+    if words.len() > 1 {
+        table.push(
+            "order",
+            words.join(", "),
+            "the engine's own: neighbouring ranks differ in the last first",
+        );
+    }
+}
+
+fn launcher(table: &mut Table, plan: &Plan, smp: Option<&Smp>) {
+    table.below("launcher");
+    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    if let Some(engine) = engine {
+        table.push("", trainc_emit::launcher_words(plan), format!("engine `{}`", engine.name()));
+    }
+    match smp {
+        Some(Smp::V1(version)) => {
+            let version = version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
+            table.push("smp", format!("v1{version}"), "the PyTorch version of the image");
+        }
+        Some(Smp::V2) => table.push("smp", "v2", "the PyTorch version of the image"),
+        None => {}
+    }
+}
+
+fn batch(table: &mut Table, batch: &Batch) {
+    let Batch { micro, microbatches, per_replica, accumulation, global_sequences, global_tokens } = batch;
+    table.below("batch");
+    table.val("micro", micro, |n| text::group(*n));
+    table.push("microbatches", text::group(*microbatches), "the pipeline's, 1 where there is none");
+    table.push("per-replica", text::group(*per_replica), "micro × microbatches");
+    table.val("accumulation", accumulation, |n| text::group(*n));
+    table.val("global-sequences", global_sequences, |n| text::group(*n));
+    if let Some(tokens) = global_tokens {
+        table.push("global-tokens", text::group(*tokens), "global sequences × sequence length");
+    }
+}
+
+fn worker(table: &mut Table, worker: &Worker) {
+    let Worker {
+        model,
+        optimizer,
+        schedule,
+        bf16,
+        reduce_bf16,
+        recompute,
+        prefetch,
+        reshard_after_forward,
+        offload,
+        document_mask,
+        keep,
+        seed,
+        binary,
+    } = worker;
+    table.below("worker");
+    let switch = |on: &bool| format!("#{on}");
+    table.val("norm-eps", &model.norm_eps, |x| format!("{x}"));
+    table.val("initializer-range", &model.initializer_range, |x| format!("{x}"));
+    if let Some(rotary) = &model.rotary {
+        table.val("rotary-fraction", &rotary.fraction, |x| format!("{x}"));
+        match &rotary.scaling {
+            Some(scaling) => {
+                table.val("rope-scaling", scaling, |s| format!("{} by {}", s.kind.name(), s.factor));
+            }
+            None => table.push("rope-scaling", "none", "positions are not stretched"),
+        }
+    }
+    table.val("bf16", bf16, switch);
+    table.val("reduce-bf16", reduce_bf16, switch);
+    table.val("recompute", recompute, switch);
+    table.val("prefetch", prefetch, |n| text::group(*n));
+    table.val("reshard-after-forward", reshard_after_forward, switch);
+    table.val("offload", offload, switch);
+    table.val("document-mask", document_mask, switch);
+    table.val("lr", &optimizer.learning_rate, |x| format!("{x}"));
+    table.val("betas", &optimizer.betas, |(first, second)| format!("{first}, {second}"));
+    table.val("eps", &optimizer.eps, |x| format!("{x}"));
+    table.val("weight-decay", &optimizer.weight_decay, |x| format!("{x}"));
+    if let Some(clip) = &optimizer.clip_norm {
+        table.val("clip", clip, |x| format!("{x}"));
+    }
+    table.val("schedule", &schedule.kind, Clone::clone);
+    table.val("warmup-steps", &schedule.warmup_steps, |n| text::group(*n));
+    table.val("min-lr", &schedule.minimum_learning_rate, |x| format!("{x}"));
+    table.val("keep", keep, |n| text::group(*n));
+    table.val("seed", seed, |n| text::group(*n));
+    table.push(
+        "binary",
+        binary.as_ref().map_or("?", SourceFile::sha256),
+        "SHA-256 of `trainc-worker`: `--worker`, or the one beside trainc",
+    );
+}
+
+fn image(table: &mut Table, image: &Image) {
+    let Image { uri, family, pytorch, transformers, python, patch_window, toolkit, sdk_v2, origin } = image;
+    let why = table.why(origin);
+    table.below("container");
+    table.push("uri", uri, &why);
+    table.push("family", family, &why);
+    for (name, value) in [("pytorch", pytorch), ("transformers", transformers), ("python", python)] {
+        if let Some(value) = value {
+            table.push(name, value, &why);
+        }
+    }
+    if let Some((first, last)) = patch_window {
+        table.push("patched", format!("{first} to {last}"), &why);
+    }
+    if !sdk_v2 {
+        table.push(
+            "sdk",
+            "by path",
+            "the SageMaker Python SDK v2 does not take these versions with this engine",
+        );
+    }
+    if !toolkit {
+        table.push("toolkit", "#false", "no training toolkit reads `sagemaker_*` hyperparameters");
+    }
+}

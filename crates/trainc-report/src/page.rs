@@ -1,0 +1,234 @@
+//! A page for a terminal or a log: a column of labels, and text beside it that is wrapped. Colour only underlines
+//! what the words say already.
+
+use super::picture::Piece;
+use trainc_diag::safe;
+use trainc_diag::text;
+use unicode_width::UnicodeWidthStr as _;
+
+/// What the terminal can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether to send colour codes.
+    pub color: bool,
+    /// Whether more than ASCII may be used. What the user wrote stands as written.
+    pub unicode: bool,
+    /// Columns. Words longer than that go past it.
+    pub width: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { color: false, unicode: true, width: 80 }
+    }
+}
+
+/// Columns before the text: two, and the label.
+const LABEL: usize = 12;
+
+/// Colours of neighbouring groups: blue, green, magenta, cyan, yellow, and again.
+const GROUPS: [&str; 5] = ["34", "32", "35", "36", "33"];
+
+pub(super) const BOLD: &str = "1";
+pub(super) const DIM: &str = "2";
+pub(super) const RED: &str = "1;31";
+pub(super) const YELLOW: &str = "1;33";
+pub(super) const BLUE: &str = "1;34";
+
+/// A page that is being written.
+pub(super) struct Page {
+    options: Options,
+    out: String,
+}
+
+impl Page {
+    pub(super) fn new(options: Options) -> Self {
+        Self { options, out: String::new() }
+    }
+
+    /// Columns for text beside the labels.
+    pub(super) fn columns(&self) -> usize {
+        self.options.width.max(40) - LABEL
+    }
+
+    pub(super) fn unicode(&self) -> bool {
+        self.options.unicode
+    }
+
+    fn paint(&self, style: &str, text: &str) -> String {
+        if self.options.color && !style.is_empty() && !text.trim().is_empty() {
+            format!("\u{1b}[{style}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// Our signs in the terminal's alphabet, and nothing that a terminal would obey.
+    fn spelled(&self, text: &str) -> String {
+        let text = safe(text);
+        if self.options.unicode { text } else { ascii(&text) }
+    }
+
+    fn push(&mut self, line: &str) {
+        // What may not be broken was joined by no-break spaces.
+        self.out.push_str(line.trim_end().replace('\u{a0}', " ").as_str());
+        self.out.push('\n');
+    }
+
+    pub(super) fn blank(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with("\n\n") {
+            self.out.push('\n');
+        }
+    }
+
+    /// A line over the whole width, in bold up to where the rest begins.
+    pub(super) fn title(&mut self, title: &str, rest: &str) {
+        let (title, rest) = (self.spelled(title), self.spelled(rest));
+        let line = format!("{}{rest}", self.paint(BOLD, &title));
+        self.push(&line);
+    }
+
+    fn label(&self, label: &str) -> String {
+        let padded = format!("{:<1$}", label, LABEL - 3);
+        format!("  {} ", self.paint(BOLD, &padded))
+    }
+
+    /// Text beside a label; further lines hang below it.
+    pub(super) fn field(&mut self, label: &str, text: &str) {
+        self.styled(label, "", text);
+    }
+
+    /// The same in a style.
+    pub(super) fn styled(&mut self, label: &str, style: &str, text: &str) {
+        let text = self.spelled(text);
+        for (at, line) in text::wrap(&text, self.columns(), 0).iter().enumerate() {
+            let before = if at == 0 { self.label(label) } else { " ".repeat(LABEL) };
+            let line = self.paint(style, line);
+            self.push(&format!("{before}{line}"));
+        }
+    }
+
+    /// Text below the labels' column with a word of its own before it: `use`, `help:`.
+    pub(super) fn item(&mut self, label: &str, word: &str, style: &str, text: &str) {
+        let indent = word.chars().count() + 1;
+        let (word, text) = (self.spelled(word), self.spelled(text));
+        for (at, line) in text::wrap(&text, self.columns().saturating_sub(indent), 0).iter().enumerate() {
+            let before = if at == 0 {
+                format!("{}{} ", self.label(label), self.paint(style, &word))
+            } else {
+                " ".repeat(LABEL + indent)
+            };
+            self.push(&format!("{before}{line}"));
+        }
+    }
+
+    /// The same on one line, with as many whole clauses of a reason as fit.
+    pub(super) fn clauses(&mut self, label: &str, word: &str, text: &str, reason: &str) {
+        let (word, text, reason) = (self.spelled(word), self.spelled(text), self.spelled(reason));
+        let room = self.columns().saturating_sub(word.width() + text.width() + 3);
+        let ends = ["; ", ": ", ", "]
+            .iter()
+            .flat_map(|sign| reason.match_indices(sign))
+            .map(|(at, _)| at)
+            .chain([reason.len()]);
+        let fitting = ends
+            .filter_map(|end| reason.get(..end))
+            .filter(|clause| clause.width() <= room)
+            .max_by_key(|clause| clause.len());
+        let line = match fitting {
+            Some(clause) if !clause.is_empty() => format!("{}{word} {text}: {clause}", self.label(label)),
+            _ => format!("{}{word} {text}", self.label(label)),
+        };
+        self.push(&line);
+    }
+
+    /// Text after a word in a style; further lines hang two columns in.
+    pub(super) fn hanging(&mut self, label: &str, word: &str, style: &str, text: &str) {
+        let indent = word.len() - word.trim_start().len() + 2;
+        let (word, text) = (self.spelled(word), self.spelled(text));
+        let columns = self.columns().saturating_sub(indent);
+        for (at, line) in
+            text::wrap(&text, columns, (word.width() + 1).saturating_sub(indent)).iter().enumerate()
+        {
+            let before = if at == 0 {
+                format!("{}{} ", self.label(label), self.paint(style, &word))
+            } else {
+                " ".repeat(LABEL + indent)
+            };
+            self.push(&format!("{before}{line}"));
+        }
+    }
+
+    /// A line of a picture: never broken.
+    pub(super) fn pieces(&mut self, label: &str, pieces: &[Piece]) {
+        let mut line = self.label(label);
+        for piece in pieces {
+            let text = self.spelled(&piece.text);
+            let at = piece.group.map(|group| usize::try_from(group % GROUPS.len() as u64).unwrap_or(0));
+            line.push_str(&match at.and_then(|at| GROUPS.get(at)) {
+                Some(style) => self.paint(style, &text),
+                None => text,
+            });
+        }
+        self.push(&line);
+    }
+
+    /// A line of words over the whole width.
+    pub(super) fn line(&mut self, text: &str) {
+        let line = self.spelled(text);
+        self.push(&line);
+    }
+
+    /// Text beside a label as it stands: a command to copy.
+    pub(super) fn verbatim(&mut self, label: &str, text: &str) {
+        let line = format!("{}{}", self.label(label), safe(text));
+        self.push(&line);
+    }
+
+    /// Values with one reason: on one line where that fits, else the reason once below them.
+    pub(super) fn origins(&mut self, values: &[(&str, &str)], why: &str) {
+        let why = self.spelled(why);
+        let lefts: Vec<String> = values
+            .iter()
+            .map(|(path, value)| format!("  {:<24} {}", self.spelled(path), self.spelled(value)))
+            .collect();
+        let Some((left, before)) = lefts.split_last() else { return };
+        for line in before {
+            self.push(line);
+        }
+        let used = left.width().max(40) + 2;
+        let width = self.options.width.max(40);
+        if before.is_empty() && used + why.width() <= width {
+            let gap = " ".repeat(used - left.width());
+            let why = self.paint(DIM, &why);
+            self.push(&format!("{left}{gap}{why}"));
+            return;
+        }
+        self.push(left);
+        let why = if before.is_empty() { why } else { format!("each: {why}") };
+        for line in text::wrap(&why, width - 6, 0) {
+            let line = self.paint(DIM, &line);
+            self.push(&format!("      {line}"));
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+}
+
+/// Our own signs in ASCII.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '×' => out.push('x'),
+            '–' => out.push('-'),
+            '…' => out.push_str(".."),
+            '≤' => out.push_str("<="),
+            '≈' => out.push('~'),
+            _ => out.push(character),
+        }
+    }
+    out
+}

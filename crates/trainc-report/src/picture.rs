@@ -1,0 +1,339 @@
+//! The mesh as a picture: a row for each node, a cell for each GPU, named by where it stands on every axis.
+//!
+//! Of nodes that go on with what the one above shows, only the last is drawn: `to 15`. Others are left out and counted.
+
+use trainc_diag::text;
+use trainc_ir::{Axis, Engine, Mesh};
+
+/// Nodes that are looked at one by one; beyond, only the first and the last are drawn.
+const MOST_NODES: u64 = 4_096;
+/// GPUs of a node that are looked at.
+const MOST_CELLS: u64 = 64;
+/// Begins what names a replica.
+const REPLICA: &str = "replica ";
+/// Replicas up to this many are named by letters.
+const LETTERS: u64 = 26;
+
+/// A piece of a line, and the group by which it may be coloured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The text.
+    pub(super) text: String,
+    /// Pieces of one group belong together.
+    pub(super) group: Option<u64>,
+}
+
+/// Worlds up to this many nodes are drawn node by node.
+const ALL_NODES: u64 = 4;
+/// Blocks up to this many are all drawn; of more, the first two and the last.
+const ALL_BLOCKS: usize = 3;
+
+/// One node, or a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Row {
+    /// `word` is `node`, or `to` where the nodes since the row above are like it.
+    Node {
+        word: &'static str,
+        node: u64,
+        cells: Vec<Piece>,
+        note: String,
+    },
+    Gap(u64),
+}
+
+/// How to read a cell.
+struct Legend {
+    /// On every axis that is split.
+    full: String,
+    /// Without the replica, for where the rows name it.
+    short: Option<String>,
+}
+
+/// The lines of the picture, each at most `columns` wide where that is possible at all, and how to read a cell; the
+/// latter is empty where it stands beside the last row.
+pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece>>, String) {
+    let picture = Cells { mesh };
+    let rows = picture.rows();
+    let digits = mesh.nodes.saturating_sub(1).to_string().len();
+    let wide = rows.iter().flat_map(|row| match row {
+        Row::Node { cells, .. } => cells.iter().map(|cell| cell.text.len()).collect(),
+        Row::Gap(_) => Vec::new(),
+    });
+    let cell = wide.max().unwrap_or(1);
+    let (bar, gap) = if unicode { ("│", "⋮") } else { ("|", ":") };
+    let frame = "node ".len() + digits + 1 + 2;
+    let room = columns.saturating_sub(frame + 1) / (cell + 1);
+    let mut legend = picture.legend();
+    let last = rows.len().saturating_sub(1);
+    // Whether the rows of the block that is being drawn say whose replica it is.
+    let mut named = false;
+    let lines = rows
+        .into_iter()
+        .enumerate()
+        .map(|(at, row)| match row {
+            Row::Gap(nodes) => {
+                vec![plain(format!("{:>1$} {gap} {2} more nodes", "", digits + 5, text::group(nodes)))]
+            }
+            Row::Node { word, node, cells, note } => {
+                let mut line = vec![plain(format!("{word:>4} {node:>digits$} {bar}"))];
+                let mut used = frame;
+                for piece in elided(cells, mesh.places_per_node(), room) {
+                    let text = format!(" {:>cell$}", piece.text);
+                    used += text.len();
+                    line.push(Piece { text, group: piece.group });
+                }
+                line.push(plain(format!(" {bar}")));
+                used += 1;
+                let fits = |text: &str| !text.is_empty() && used + 2 + text.len() <= columns;
+                let beside = if at == last {
+                    let short = legend.short.as_ref().filter(|_| named && note.is_empty());
+                    [Some(&legend.full), short].into_iter().flatten().find(|text| fits(text)).cloned()
+                } else {
+                    None
+                };
+                if !note.is_empty() {
+                    named = note.starts_with(REPLICA) && fits(&note);
+                }
+                if let Some(text) = beside {
+                    line.push(plain(format!("  {text}")));
+                    legend.full.clear();
+                } else if fits(&note) {
+                    line.push(plain(format!("  {note}")));
+                }
+                line
+            }
+        })
+        .collect();
+    (lines, legend.full)
+}
+
+/// Where the rank of a GPU stands, as far as cells tell: its replica's name, and its place on the other axes that are
+/// split. None for a GPU without a process.
+pub(super) fn standing(mesh: &Mesh, node: u64, gpu: u64) -> Option<Standing> {
+    let cells = Cells { mesh };
+    let rank = cells.rank(node, gpu)?;
+    Some(Standing {
+        replica: (mesh.replicas.value > 1).then(|| cells.replica(rank)),
+        place: cells.axes().map(|axis| mesh.coordinate(axis, rank).to_string()).collect::<Vec<_>>().join("."),
+        group: cells.cell(node, gpu).group.unwrap_or(0),
+    })
+}
+
+/// The axes on which [`Standing::place`] stands, in its order.
+pub(super) fn axes(mesh: &Mesh) -> Vec<Axis> {
+    Cells { mesh }.axes().collect()
+}
+
+/// Where a rank stands.
+pub(super) struct Standing {
+    /// The replica's name, where there are several.
+    pub(super) replica: Option<String>,
+    /// Its place on the other axes, as `3.0`; empty where nothing else is split.
+    pub(super) place: String,
+    /// Ranks of one group have one colour.
+    pub(super) group: u64,
+}
+
+fn plain(text: String) -> Piece {
+    Piece { text, group: None }
+}
+
+/// The cells that fit, the last of the node among them.
+fn elided(mut cells: Vec<Piece>, gpus: u64, room: usize) -> Vec<Piece> {
+    let hidden = gpus > cells.len() as u64;
+    if cells.len() <= room.max(1) && !hidden {
+        return cells;
+    }
+    let last = cells.pop();
+    cells.truncate(room.saturating_sub(2).max(1));
+    cells.push(plain("…".to_owned()));
+    cells.extend(last);
+    cells
+}
+
+struct Cells<'a> {
+    mesh: &'a Mesh,
+}
+
+impl Cells<'_> {
+    /// The rank whose work a GPU does; none for a GPU without a process.
+    fn rank(&self, node: u64, gpu: u64) -> Option<u64> {
+        let per_node = self.mesh.ranks_per_node();
+        if self.mesh.engine == Engine::None {
+            return Some(node);
+        }
+        (gpu < per_node).then(|| node * per_node + gpu)
+    }
+
+    /// The GPUs of a node that are looked at: the first ones and the last.
+    fn gpus(&self) -> impl Iterator<Item = u64> {
+        let all = self.mesh.places_per_node();
+        let first = all.min(MOST_CELLS);
+        (0..first).chain((all > first).then(|| all - 1))
+    }
+
+    /// The replica's name: a letter while there are enough of them.
+    fn replica(&self, rank: u64) -> String {
+        let replica = self.mesh.coordinate(Axis::Replica, rank);
+        let letter = u8::try_from(replica)
+            .ok()
+            .filter(|_| self.mesh.replicas.value <= LETTERS)
+            .map(|n| char::from(b'A' + n));
+        letter.map_or_else(|| replica.to_string(), |letter| letter.to_string())
+    }
+
+    /// The axes beside the replica on which ranks differ.
+    fn axes(&self) -> impl Iterator<Item = Axis> {
+        [Axis::Pipeline, Axis::Shard, Axis::Tensor].into_iter().filter(|axis| self.mesh.degree(*axis) > 1)
+    }
+
+    fn label(&self, rank: u64) -> String {
+        let parts: Vec<String> =
+            self.axes().map(|axis| self.mesh.coordinate(axis, rank).to_string()).collect();
+        let many = self.mesh.replicas.value > 1;
+        match (many, parts.is_empty()) {
+            (true, true) => self.replica(rank),
+            (false, true) => "A".to_owned(),
+            (false, false) => parts.join("."),
+            (true, false) if self.mesh.replicas.value <= LETTERS => {
+                format!("{}{}", self.replica(rank), parts.join("."))
+            }
+            (true, false) => format!("{}.{}", self.replica(rank), parts.join(".")),
+        }
+    }
+
+    fn cell(&self, node: u64, gpu: u64) -> Piece {
+        match self.rank(node, gpu) {
+            Some(rank) => {
+                let axis = if self.mesh.replicas.value > 1 { Axis::Replica } else { Axis::Pipeline };
+                Piece { text: self.label(rank), group: Some(self.mesh.coordinate(axis, rank)) }
+            }
+            None => plain("-".to_owned()),
+        }
+    }
+
+    /// What a node holds, but for the shard and tensor ranks that run on: nodes of one key are drawn as one block.
+    fn key(&self, node: u64) -> Vec<(u64, u64)> {
+        self.gpus()
+            .filter_map(|gpu| self.rank(node, gpu))
+            .map(|rank| {
+                (self.mesh.coordinate(Axis::Replica, rank), self.mesh.coordinate(Axis::Pipeline, rank))
+            })
+            .collect()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let nodes = self.mesh.nodes;
+        if nodes == 0 || self.mesh.gpus_per_node == 0 {
+            return Vec::new();
+        }
+        let blocks = if nodes > MOST_NODES { vec![(0, nodes - 1)] } else { self.blocks() };
+        let ends = |(first, last): &(u64, u64)| [*first, *last];
+        let mut wanted: Vec<u64> = match blocks.as_slice() {
+            _ if nodes <= ALL_NODES => (0..nodes).collect(),
+            [one, two, .., end] if blocks.len() > ALL_BLOCKS => {
+                [one, two, end].into_iter().flat_map(ends).collect()
+            }
+            few => few.iter().flat_map(ends).collect(),
+        };
+        wanted.dedup();
+        let mut rows = Vec::new();
+        let mut next = 0;
+        for node in wanted {
+            // The last of a block stands for those between it and the block's first.
+            let goes_on = blocks.iter().any(|(first, last)| *last == node && *first < next && next < node);
+            match if goes_on { 0 } else { node.saturating_sub(next) } {
+                0 => {}
+                1 => rows.push(self.row("node", next, &blocks)),
+                gap => rows.push(Row::Gap(gap)),
+            }
+            rows.push(self.row(if goes_on { "to" } else { "node" }, node, &blocks));
+            next = node + 1;
+        }
+        rows
+    }
+
+    fn row(&self, word: &'static str, node: u64, blocks: &[(u64, u64)]) -> Row {
+        let cells = self.gpus().map(|gpu| self.cell(node, gpu)).collect();
+        let note = blocks
+            .iter()
+            .find(|(first, _)| *first == node)
+            .map(|(first, _)| self.note(*first))
+            .unwrap_or_default();
+        Row::Node { word, node, cells, note }
+    }
+
+    /// First and last node of each run of nodes with one key.
+    fn blocks(&self) -> Vec<(u64, u64)> {
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        let mut before = None;
+        for node in 0..self.mesh.nodes {
+            let key = self.key(node);
+            match out.last_mut() {
+                Some(last) if before.as_ref() == Some(&key) => last.1 = node,
+                _ => out.push((node, node)),
+            }
+            before = Some(key);
+        }
+        out
+    }
+
+    /// What a block of whole nodes holds, if it holds one thing.
+    fn note(&self, first: u64) -> String {
+        let key = self.key(first);
+        let Some(one) = key.first() else { return String::new() };
+        let mut what = Vec::new();
+        if self.mesh.replicas.value > 1
+            && self.mesh.nodes <= MOST_NODES
+            && key.iter().all(|other| other.0 == one.0)
+        {
+            what.push(format!(
+                "{REPLICA}{}",
+                self.rank(first, 0).map(|rank| self.replica(rank)).unwrap_or_default()
+            ));
+        }
+        if self.mesh.pipeline_degree.value > 1
+            && self.mesh.nodes <= MOST_NODES
+            && key.iter().all(|other| other.1 == one.1)
+        {
+            what.push(format!("stage {}", one.1));
+        }
+        what.join(", ")
+    }
+
+    /// How to read a cell: the last one, in words.
+    fn legend(&self) -> Legend {
+        let only = |full: String| Legend { full, short: None };
+        let last = self.mesh.nodes.saturating_sub(1);
+        let gpu = self.mesh.ranks_per_node().saturating_sub(1);
+        let Some(rank) = self.rank(last, gpu) else { return only(String::new()) };
+        let mut words = Vec::new();
+        if self.mesh.replicas.value > 1 {
+            words.push(format!("{REPLICA}{}", self.replica(rank)));
+        }
+        for axis in self.axes() {
+            let word = match axis {
+                Axis::Pipeline if self.mesh.engine == Engine::DeviceMap => "layers of GPU",
+                Axis::Pipeline => "stage",
+                Axis::Shard => "shard",
+                Axis::Tensor => "tensor rank",
+                Axis::Replica => "replica",
+                Axis::Context => "context rank",
+                Axis::Expert => "expert rank",
+            };
+            words.push(format!("{word} {}", self.mesh.coordinate(axis, rank)));
+        }
+        if words.is_empty() {
+            let holder = if self.mesh.gpus_per_node > 0 { "accelerator" } else { "process" };
+            return only(format!("A: one {holder} holds everything"));
+        }
+        if self.axes().next().is_none() {
+            let name = if self.mesh.replicas.value <= LETTERS { "letter" } else { "number" };
+            return only(format!("one {name} for each replica"));
+        }
+        let cell = self.label(rank);
+        let short =
+            words.iter().filter(|word| !word.starts_with(REPLICA)).cloned().collect::<Vec<_>>().join(", ");
+        Legend { full: format!("{cell}: {}", words.join(", ")), short: Some(format!("{cell}: {short}")) }
+    }
+}

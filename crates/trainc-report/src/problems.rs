@@ -1,0 +1,136 @@
+//! The problems of the manifest in the terminal's plan: on one screen the gravest in short and the rest counted, with
+//! [`Depth::Origins`] all of them.
+
+use super::Subject;
+use super::human::{Depth, Problems};
+use super::page::{BLUE, Page, RED, YELLOW};
+use trainc_diag::text;
+use trainc_diag::{Diagnostic, Severity};
+use unicode_width::UnicodeWidthStr as _;
+
+/// Errors and warnings that the short plan shows; the rest, and notes, are counted.
+const MOST_PROBLEMS: usize = 6;
+
+/// Where a message has its point already: what comes behind is why, or what follows.
+const POINTS: [&str; 3] = [": ", ", so ", ", which "];
+
+/// Those that are worth a line, and how many more there are.
+pub(super) fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems) {
+    let mut all: Vec<&Diagnostic> = subject.problems.iter().collect();
+    if all.is_empty() {
+        page.field("problems", "none");
+        return;
+    }
+    all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    if problems == Problems::Here && depth == Depth::Screen {
+        screen(page, &all);
+        return;
+    }
+    let count = |severity| count(&all, severity);
+    let counts: Vec<String> =
+        [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")]
+            .into_iter()
+            .filter(|(severity, _)| count(*severity) > 0)
+            .map(|(severity, word)| text::count(count(severity), word))
+            .collect();
+    let place = if problems == Problems::Above { ", above" } else { "" };
+    page.field("problems", &format!("{}{place}", counts.join(", ")));
+    if problems == Problems::Above {
+        return;
+    }
+    for problem in &all {
+        one(page, problem);
+    }
+}
+
+fn count(all: &[&Diagnostic], severity: Severity) -> u64 {
+    all.iter().filter(|problem| problem.severity == severity).count() as u64
+}
+
+/// Errors and warnings in a line each, where that can be; notes in their number.
+fn screen(page: &mut Page, all: &[&Diagnostic]) {
+    let shown = || all.iter().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS);
+    let mut before = None;
+    for problem in shown() {
+        let label = if before == Some(problem.severity) { "" } else { label(problem.severity, all) };
+        before = Some(problem.severity);
+        let message = one_line(&problem.message);
+        let room = page.columns().saturating_sub(problem.code.id.len() + 1);
+        page.hanging(label, problem.code.id, style(problem.severity), point(&message, room));
+        costs(page, problem);
+    }
+    let notes = count(all, Severity::Note);
+    let graver = all.len() - shown().count() - usize::try_from(notes).unwrap_or(usize::MAX).min(all.len());
+    let more = if graver > 0 { format!("and {graver} more; ") } else { String::new() };
+    // What the account says `check` knows nothing of.
+    let seen = all.iter().filter(|problem| is_of_account(problem)).count();
+    let words = match (seen == all.len(), seen == 0) {
+        (true, false) => "`-v` shows each with its help",
+        (false, false) => "`trainc check` shows the manifest's at their place, `-v` here all with help",
+        (_, true) => "`trainc check` shows each at its place, with help",
+    };
+    let (label, number) =
+        if notes > 0 { (label(Severity::Note, all), format!("{notes}; ")) } else { ("", String::new()) };
+    page.field(label, &format!("{number}{more}{words}"));
+}
+
+/// The label over the problems of a severity.
+fn label(severity: Severity, all: &[&Diagnostic]) -> &'static str {
+    match (severity, count(all, severity)) {
+        (Severity::Error, 1) => "error",
+        (Severity::Error, _) => "errors",
+        (Severity::Warning, 1) => "warning",
+        (Severity::Warning, _) => "warnings",
+        (Severity::Note, 1) => "note",
+        (Severity::Note, _) => "notes",
+    }
+}
+
+/// A message up to the last point at which it fits into `room` columns; whole where it has none.
+fn point(message: &str, room: usize) -> &str {
+    let ends = POINTS.iter().flat_map(|sign| message.match_indices(sign)).map(|(at, _)| at);
+    ends.chain([message.len()])
+        .filter_map(|end| message.get(..end))
+        // What stands between backticks is not cut.
+        .filter(|part| part.matches('`').count().is_multiple_of(2) && part.width() <= room)
+        .max_by_key(|part| part.len())
+        .unwrap_or(message)
+}
+
+/// Whether a problem was found in an account: its code is one of apply's.
+fn is_of_account(problem: &Diagnostic) -> bool {
+    problem.code.id.starts_with("T06")
+}
+
+fn style(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => RED,
+        Severity::Warning => YELLOW,
+        Severity::Note => BLUE,
+    }
+}
+
+/// What a problem costs, where it says so.
+fn costs(page: &mut Page, problem: &Diagnostic) {
+    for note in problem.notes.iter().filter(|note| note.contains('$')) {
+        page.hanging("", "  costs:", "", &one_line(note));
+    }
+}
+
+/// A problem of the long plan: what, what it costs, and what to do.
+fn one(page: &mut Page, problem: &Diagnostic) {
+    let word = format!("{}[{}]", problem.severity.word(), problem.code.id);
+    page.hanging("", &word, style(problem.severity), &one_line(&problem.message));
+    costs(page, problem);
+    for note in problem.notes.iter().filter(|note| is_of_account(problem) && !note.contains('$')) {
+        page.hanging("", "  note:", "", &one_line(note));
+    }
+    if let Some(help) = &problem.help {
+        page.hanging("", "  help:", "", &one_line(help));
+    }
+}
+
+/// Line ends become spaces.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,48 @@
+//! The program in the terminal's plan: which script of which files, or what the container starts by itself.
+
+use super::json::Document;
+use trainc_diag::text;
+use trainc_ir::Plan;
+
+pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
+    let program = plan.job.program.as_ref()?;
+    let entry = program.entry.value().map_or("", String::as_str);
+    if !program.entrypoint.is_empty() {
+        // The container starts its own words; what `source` names is not sent.
+        let words: Vec<&str> =
+            program.entrypoint.iter().chain(&program.arguments).map(|w| w.value.as_str()).collect();
+        return Some(vec![format!("`{}` of the container", words.join(" "))]);
+    }
+    let from = if let Some(git) = program.git.value() {
+        let at = program
+            .commit
+            .value()
+            .or(program.branch.value())
+            .map(|at| format!(" at {at}"))
+            .unwrap_or_default();
+        let dir = program.dir.value().map(|dir| format!(", {dir}")).unwrap_or_default();
+        let fetched = match (&document.source, &plan.source, &plan.missing) {
+            (Some(source), Some(tree), _) => {
+                let commit = tree.dir.rsplit('@').next().unwrap_or_default();
+                let commit = commit.get(..12).unwrap_or(commit);
+                format!("{} of commit {commit}", text::count(source.files as u64, "file"))
+            }
+            (_, _, Some(unread)) => unread.why.clone(),
+            _ => "not fetched: url and ref stand for its content in the digest".to_owned(),
+        };
+        vec![format!("{entry} of {git}{at}{dir}"), fetched]
+    } else if let Some(s3) = program.s3.value() {
+        vec![format!("{entry} of {s3}")]
+    } else if let Some(dir) = program.source.value() {
+        match (&document.source, &plan.missing) {
+            (Some(source), _) => {
+                vec![format!("{entry} of {dir}, {}", text::count(source.files as u64, "file"))]
+            }
+            (None, Some(unread)) => vec![format!("{entry} of {dir}: {}", unread.why)],
+            (None, None) => vec![format!("{entry} of {dir}")],
+        }
+    } else {
+        vec![entry.to_owned()]
+    };
+    Some(from)
+}

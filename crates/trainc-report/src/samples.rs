@@ -1,0 +1,129 @@
+//! Plans for the tests of reports: the examples of this repository, compiled without a disk.
+
+use super::json::Document;
+use super::{Subject, document};
+use trainc_diag::source::SourceMap;
+use trainc_emit::Identity;
+use trainc_ir::{SourceFile, SourceTree};
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+
+/// A manifest and what it became.
+pub(super) struct Sample {
+    pub(super) sources: SourceMap,
+    pub(super) compiled: Compiled,
+    identity: Option<Identity>,
+}
+
+/// A world without files, but for the program's.
+pub(super) struct Nowhere;
+
+impl Loader for Nowhere {
+    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Nowhere {
+    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+        let names = [
+            "pretrain.py",
+            "run_clm.py",
+            "train.py",
+            "train_gpt_simple.py",
+            "train_gptj_smp_tensor_parallel_script.py",
+        ];
+        let file = |name: &str| SourceFile::new(name, *b"print()\n", false);
+        Ok(SourceTree { dir: path.to_owned(), files: names.map(file).to_vec() })
+    }
+
+    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+}
+
+/// Compiles a manifest, with `--set` values laid over it.
+pub(super) fn sample(text: &str, sets: &[&str]) -> Sample {
+    let mut sources = SourceMap::default();
+    let source = sources.add("job.kdl", text);
+    let mut options = Options { today: "2026-11-21".to_owned(), ..Options::default() };
+    options.choices.sets = sets.iter().map(|set| (*set).to_owned()).collect();
+    let compiled = trainc_check::compile(source, text, &options, &mut Nowhere, &mut sources);
+    let identity = compiled.checked().map(trainc_emit::identity);
+    Sample { sources, compiled, identity }
+}
+
+impl Sample {
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject {
+            path: "job.kdl",
+            sha256: "",
+            job: self.compiled.job.as_deref(),
+            plan: self.compiled.plan.as_deref(),
+            identity: self.identity.as_ref(),
+            prediction: &self.compiled.prediction,
+            constants: trainc_predict::Constants::shipped(),
+            problems: &self.compiled.problems,
+            sources: &self.sources,
+        }
+    }
+
+    pub(super) fn document(&self) -> Document {
+        document::document(&self.subject())
+    }
+}
+
+pub(super) const GPT2: &str = include_str!("../../../examples/gpt2-30b-sharded/trainc.kdl");
+pub(super) const ROBERTA: &str = include_str!("../../../examples/roberta-mnli-pipeline/trainc.kdl");
+pub(super) const GPTJ: &str = include_str!("../../../examples/gptj-6b-tensor/trainc.kdl");
+pub(super) const LLAMA: &str = include_str!("../../../examples/llama-7b-fsdp/trainc.kdl");
+pub(super) const FALCON: &str = include_str!("../../../examples/falcon-40b-qlora/trainc.kdl");
+
+/// Mistakes of several kinds: part of it can still be planned.
+pub(super) const BROKEN: &str = r#"job "broken" {
+    region "us-west-2"
+    model "gpt2-xl"
+    cluster "ml.p4d.24xlarge" nodes=4 {
+        max-run "2h"
+    }
+    parallel engine="smp" {
+        shard-degree 12
+    }
+    train {
+        sequence-length 1024
+        micro-batch 2
+        steps 10
+    }
+    program "train.py" source="./scripts"
+    image "pytorch" version="1.12" python="py38"
+    output s3="s3://bucket/out/"
+    role create=#true
+    colour "red"
+}
+"#;
+
+/// A job on a cluster that is not SageMaker's.
+pub(super) const CUSTOM: &str = r#"job "custom" {
+    model "gpt2-xl"
+    cluster "custom" nodes=2 {
+        gpu "A100-SXM4-80GB" per-node=8
+        intra "600GB/s"
+        inter "50GB/s"
+    }
+    parallel engine="fsdp"
+    train {
+        precision "bf16"
+        sequence-length 1024
+        micro-batch 1
+        optimizer "adamw" lr=1e-4
+        steps 10
+    }
+    program "train.py" source="./scripts"
+}
+"#;

@@ -1,0 +1,385 @@
+//! The plan in lines of words, for any page: a label, and what stands beside it.
+
+use super::json::Document;
+use super::program::program;
+use std::fmt::Write as _;
+use trainc_diag::text;
+use trainc_ir::{Field, Mesh, Origin, Plan, Val};
+use trainc_predict::{self as predict, Fit};
+
+/// A label and its lines.
+pub(super) type Section = (&'static str, Vec<String>);
+
+/// Stands where something could not be computed.
+pub(super) const UNKNOWN: &str = "not known";
+
+/// Begins the line of a run whose cost is not known.
+pub(super) const COST_UNKNOWN: &str = "cost not known";
+
+/// The longest image name that is shown with its tag.
+const LONGEST_IMAGE: usize = 45;
+
+/// ` (default)` where nobody wrote the value.
+fn default<T>(val: &Val<T>) -> &'static str {
+    if matches!(val.origin, Origin::Default(_)) { " (default)" } else { "" }
+}
+
+/// Job and place: where, cluster, image, program, model.
+pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
+    let mut out = vec![("where", vec![place(document)]), ("cluster", cluster(plan))];
+    if let Some(image) = &plan.image {
+        let name = image.uri.split_once('/').map_or(image.uri.as_str(), |(_, name)| name);
+        // A long tag only repeats the versions; the whole path stands in `-v` and in the request.
+        let tagless = name.split(':').next().filter(|_| name.len() > LONGEST_IMAGE).unwrap_or(name);
+        let mut line = tagless.to_owned();
+        for (what, version) in [("PyTorch", &image.pytorch), ("transformers", &image.transformers)] {
+            if let Some(version) = version {
+                let _ = write!(line, ", {what} {version}");
+            }
+        }
+        out.push(("image", vec![line]));
+    } else if plan.job.image.is_some() {
+        out.push(("image", vec![UNKNOWN.to_owned()]));
+    }
+    out.extend(program(document, plan).map(|lines| ("program", lines)));
+    if plan.job.model.is_some() {
+        out.push(("model", model(document, plan)));
+    }
+    out
+}
+
+fn place(document: &Document) -> String {
+    let region = document.region.as_deref().unwrap_or("region not known");
+    match &document.account {
+        Some(account) => format!("{region}, account {account}"),
+        None => format!("{region}, in whichever account it is applied to"),
+    }
+}
+
+fn cluster(plan: &Plan) -> Vec<String> {
+    let Some(cluster) = &plan.job.cluster else { return vec![without_cluster(plan)] };
+    let mut first = match (cluster.instance.value(), cluster.groups.is_empty()) {
+        (Some(instance), _) => match cluster.nodes.get() {
+            Some(nodes) => format!("{} × {instance}", text::group(nodes)),
+            None => instance.clone(),
+        },
+        (None, false) => {
+            let groups: Vec<String> = cluster
+                .groups
+                .iter()
+                .map(|group| {
+                    let nodes = group.nodes.get().map_or_else(|| "?".to_owned(), text::group);
+                    format!("{nodes} × {}", group.instance.value().map_or("?", String::as_str))
+                })
+                .collect();
+            groups.join(" + ")
+        }
+        (None, true) => UNKNOWN.to_owned(),
+    };
+    let machine = plan.machine.as_ref();
+    if let Some(mesh) = &plan.mesh
+        && machine.is_some_and(|machine| machine.gpu.is_some())
+    {
+        let gpus = text::count(mesh.gpus(), plan.chip_noun());
+        first += &match plan.job.rank_group().and_then(|group| group.name.value()) {
+            Some(group) => format!(", the ranks on `{group}`: {gpus}"),
+            None if cluster.groups.is_empty() => format!(" = {gpus}"),
+            None => String::new(),
+        };
+    }
+    if let Some(gpu) = machine.and_then(|machine| machine.gpu.as_ref()) {
+        let memory = machine.and_then(|machine| machine.gpu_memory_bytes).map(text::bytes);
+        let _ = write!(first, ", {gpu}");
+        if let Some(memory) = memory {
+            let _ = write!(first, ", {memory} each");
+        }
+    }
+    let mut how = Vec::new();
+    match (&cluster.spot, plan.deployable) {
+        (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
+            Some(wait) => format!("spot (with waiting at most {})", text::duration(wait)),
+            None => "spot".to_owned(),
+        }),
+        (None, true) if cluster.training_plan.value().is_some() => {
+            how.push("capacity of a training plan".to_owned());
+        }
+        (None, true) => how.push("on demand".to_owned()),
+        (None, false) => how.push("for plan and run only: apply refuses it".to_owned()),
+    }
+    if plan.deployable
+        && let Field::Is(seconds) = &cluster.max_run_seconds
+    {
+        how.push(format!("at most {}{}", text::duration(seconds.value), default(seconds)));
+    }
+    if let Some(seconds) = cluster.warm_pool_seconds.get() {
+        how.push(format!("kept warm for {} afterwards", text::duration(seconds)));
+    }
+    how.extend(super::links::network(plan));
+    vec![first, how.join(", ")]
+}
+
+fn model(document: &Document, plan: &Plan) -> Vec<String> {
+    let (Some(model), Some(facts)) = (&document.model, &plan.model) else { return vec![UNKNOWN.to_owned()] };
+    let mut out = vec![format!("{}, {} parameters", model.name, text::group(model.parameters))];
+    let mut parts = Vec::new();
+    for (name, value) in [
+        ("layers", model.layers),
+        ("hidden", model.hidden),
+        ("heads", model.heads),
+        ("tokens a sequence", model.sequence_length),
+    ] {
+        let Some(value) = value else { continue };
+        parts.push(if name == "hidden" {
+            format!("hidden {}", text::group(value))
+        } else {
+            format!("{} {name}", text::group(value))
+        });
+    }
+    if !parts.is_empty() {
+        out.push(parts.join(", "));
+    }
+    if facts.architecture.is_none() {
+        out.push("only its size is known: no dimensions are written".to_owned());
+    }
+    let mut kind = Vec::new();
+    if let (Some(trainable), true) = (model.parameters_trainable, plan.job.adapter.is_some()) {
+        let share = 100.0 * trainable as f64 / model.parameters.max(1) as f64;
+        kind.push(format!("trained: {} of them, {}%", text::group(trainable), text::short(share)));
+    }
+    if let Some(kind_of) = plan.job.quantize.as_ref().and_then(|quantize| quantize.kind.value()) {
+        kind.push(format!("base weights in {kind_of}"));
+    }
+    if !kind.is_empty() {
+        out.push(kind.join("; "));
+    }
+    out
+}
+
+/// The mesh in a line: `smp: 2 replicas × shard 128 = 256 GPUs`.
+pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
+    let engine = match (&plan.smp, mesh.engine.name()) {
+        (Some(trainc_ir::Smp::V1(_)), name) => format!("{name} v1"),
+        (Some(trainc_ir::Smp::V2), name) => format!("{name} v2"),
+        (None, "none") => "plain script".to_owned(),
+        (None, name) => name.to_owned(),
+    };
+    let what = if mesh.engine == trainc_ir::Engine::None { "host" } else { "replica" };
+    if mesh.engine == trainc_ir::Engine::DeviceMap {
+        return format!(
+            "{engine}: one process, its layers over {}",
+            text::count(mesh.pipeline_degree.value, "GPU")
+        );
+    }
+    let mut factors = vec![text::count(mesh.replicas.value, what)];
+    for (name, degree) in
+        [("shard", &mesh.shard_degree), ("tensor", &mesh.tensor_degree), ("pipeline", &mesh.pipeline_degree)]
+    {
+        if degree.value > 1 {
+            factors.push(format!("{name} {}", text::group(degree.value)));
+        }
+    }
+    let mut line = format!("{engine}: {}", factors.join(" × "));
+    let ranks = mesh.ranks();
+    if mesh.engine != trainc_ir::Engine::None {
+        let _ = write!(line, " = {}", text::count(ranks, plan.rank_noun()));
+        if ranks < mesh.gpus() {
+            let _ = write!(line, " of {}", text::group(mesh.gpus()));
+        }
+    }
+    for (name, degree) in [("context", &mesh.context_degree), ("expert", &mesh.expert_degree)] {
+        if degree.value > 1 {
+            let _ = write!(line, "; {name} {} of the shard group", degree.value);
+        }
+    }
+    line
+}
+
+/// What the 3-billion rule says, where it speaks: it counts gradients and optimizer states, which what is frozen under an
+/// adapter has not.
+pub(super) fn nodes_rule(plan: &Plan, mesh: &Mesh) -> Option<String> {
+    if plan.job.adapter.is_some() {
+        return None;
+    }
+    let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
+    let has = mesh.nodes_of_group(trainc_ir::Axis::Shard);
+    let better = if recommended.value > minimum.value {
+        format!(", better {}", recommended.value)
+    } else {
+        String::new()
+    };
+    Some(format!("one node per 3 billion parameters: {}{better}; has {has}", minimum.value))
+}
+
+/// The batch with its factors.
+pub(super) fn batch(plan: &Plan) -> Vec<String> {
+    let Some(batch) = &plan.batch else {
+        return vec![if plan.job.train.span.is_some() {
+            UNKNOWN.to_owned()
+        } else {
+            "none: the job has no `train`".to_owned()
+        }];
+    };
+    let mut factors = vec![format!("micro-batch {}", text::group(batch.micro.value))];
+    if batch.microbatches > 1 {
+        factors.push(format!("{} microbatches", text::group(batch.microbatches)));
+    }
+    // Microbatches are accumulated, mostly without more.
+    if batch.microbatches <= 1 || batch.accumulation.value > 1 {
+        factors.push(format!("accumulation {}", text::group(batch.accumulation.value)));
+    }
+    if let Some(mesh) = &plan.mesh {
+        factors.push(text::count(mesh.data_ranks.value, "data rank"));
+    }
+    let sequences = text::count(batch.global_sequences.value, "sequence");
+    let mut out = vec![format!("{} = {sequences}", factors.join(" × "))];
+    if tokens_of_steps(plan).is_some() {
+        // The tokens of a step stand in the run's length.
+    } else if let (Some(tokens), Some(length)) = (batch.global_tokens, plan.job.train.sequence_length.get()) {
+        out.push(format!("× {} tokens = {} tokens a step", text::group(length), text::group(tokens)));
+    } else if let Some(line) = out.first_mut() {
+        line.push_str(" a step");
+    }
+    out
+}
+
+/// The tokens of a step, where its steps make the run's tokens.
+fn tokens_of_steps(plan: &Plan) -> Option<u64> {
+    let (steps, tokens) = (plan.run.steps.as_ref()?.value, plan.run.tokens.as_ref()?.value);
+    let each = plan.batch.as_ref()?.global_tokens?;
+    (steps.checked_mul(each) == Some(tokens)).then_some(each)
+}
+
+/// Steps and tokens.
+pub(super) fn length(plan: &Plan) -> Vec<String> {
+    let mut out = Vec::new();
+    match (&plan.run.steps, &plan.run.tokens) {
+        (Some(steps), Some(tokens)) => {
+            let [all, steps] = [text::group(tokens.value), text::count(steps.value, "step")];
+            out.push(match tokens_of_steps(plan) {
+                Some(each) => format!("{steps} × {} tokens = {all} tokens", text::group(each)),
+                None => format!("{steps}, {all} tokens"),
+            });
+        }
+        (Some(steps), None) => out.push(text::count(steps.value, "step")),
+        (None, Some(tokens)) => out.push(format!("{} tokens", text::group(tokens.value))),
+        (None, None) if plan.job.train.span.is_none() => out.push("none: the job has no `train`".to_owned()),
+        (None, None) => out.push(UNKNOWN.to_owned()),
+    }
+    if let Some(Val { origin: Origin::Derived(from), .. }) = &plan.run.steps {
+        out.push(format!("steps are {from}"));
+    }
+    out
+}
+
+/// Memory of a GPU.
+pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
+    let memory = &document.memory;
+    let Some(bytes) = memory.per_gpu_bytes else {
+        return vec![unknown(document, "memory")];
+    };
+    let one = plan.rank_noun();
+    let mut line = format!("{} a {one}", text::bytes(bytes));
+    if let Some(capacity) = memory.capacity_bytes {
+        let _ = write!(line, " of {}", text::bytes(capacity));
+    }
+    if let Some(interval) = &memory.interval {
+        let _ =
+            write!(line, " ({} to {})", text::bytes(whole(interval.low)), text::bytes(whole(interval.high)));
+    }
+    match (memory.capacity_bytes, &memory.interval) {
+        (Some(capacity), Some(interval)) => {
+            let interval = predict::Interval { low: interval.low, high: interval.high };
+            let fit = Fit::of(bytes as f64, interval, capacity as f64);
+            let _ = write!(line, ": {}", fit.words());
+        }
+        (None, _) => line.push_str(": how much it has is not known"),
+        (Some(_), None) => {}
+    }
+    vec![line]
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
+pub(super) fn whole(bytes: f64) -> u64 {
+    bytes.max(0.0).round() as u64
+}
+
+/// That something is not known, and why: the note of plan.json.
+pub(super) fn unknown(document: &Document, member: &str) -> String {
+    let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
+    note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
+}
+
+/// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.
+pub(super) fn run(document: &Document) -> Vec<String> {
+    let run = &document.run;
+    let mut out = Vec::new();
+    if let Some(seconds) = run.seconds {
+        let mut line = text::about(seconds);
+        if let Some(interval) = &run.interval {
+            let _ = write!(line, " ({} to {})", text::about(interval.low), text::about(interval.high));
+        }
+        if let Some(usd) = run.cost_usd {
+            let _ = write!(line, ", {}", text::dollars(usd));
+            // What is paid is paid by the second.
+            if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
+                let [low, high] = [interval.low, interval.high].map(|end| text::dollars(usd * end / seconds));
+                let _ = write!(line, " ({low} to {high})");
+            }
+        }
+        out.push(line);
+        if run.parts.download.is_none() {
+            out.push(
+                "without the copy of the data before it starts: `dataset size=` says how much".to_owned(),
+            );
+        }
+        out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
+        if let Some(usd) = run.on_demand_usd {
+            let between = run
+                .on_demand_usd_interval
+                .as_ref()
+                .map(|usd| format!(" ({} to {})", text::dollars(usd.low), text::dollars(usd.high)));
+            let between = between.unwrap_or_default();
+            out.push(format!("{}{between} if its hours cost what they do on demand", text::dollars(usd)));
+        }
+    } else if run.parts.training.is_some() {
+        out.push(unknown(document, "run.seconds"));
+    }
+    if let Some(spot) = &run.spot {
+        let of = run.parts.interruptions.map_or_else(String::new, |lost| {
+            format!("interruptions as given take {} of it; ", text::about(lost.max(0.0)))
+        });
+        let usd = spot.p90_usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
+        let most = text::about(spot.p90_seconds);
+        // Below what is expected where one run in ten at most is stopped at all.
+        let which = if spot.p90_seconds < spot.expected_seconds {
+            "nine in ten runs are not stopped, and end within"
+        } else {
+            "nine in ten runs end within"
+        };
+        out.push(format!("{of}at this speed {which} {most}{usd}"));
+    }
+    if let Some(checkpoint) = &run.checkpoint {
+        let range = |ends: &super::json::Interval| {
+            let [low, high] = [ends.low, ends.high].map(|end| text::about(end.max(1.0)));
+            if low == high { String::new() } else { format!(" ({low} to {high})") }
+        };
+        let best = checkpoint.best_interval_seconds.map_or_else(String::new, |best| {
+            let ends = checkpoint.best_interval_seconds_interval.as_ref().map(range).unwrap_or_default();
+            format!("; the least loss with one every {}{ends}", text::about(best))
+        });
+        out.push(format!(
+            "a checkpoint: {} in {}{}{best}",
+            text::bytes(checkpoint.bytes),
+            text::about(checkpoint.seconds.max(1.0)),
+            range(&checkpoint.seconds_interval)
+        ));
+    }
+    out
+}
+
+fn without_cluster(plan: &Plan) -> String {
+    match plan.job.serverless() {
+        Some(_) => "none: SageMaker chooses machines and container of a serverless job".to_owned(),
+        None => format!("{UNKNOWN}: no `cluster` is written"),
+    }
+}

@@ -1,0 +1,475 @@
+//! Reports of whole plans: the pages as users see them, the schema against the types, and odd plans.
+
+use super::human::{self, Depth, Problems};
+use super::json::{CostParts, Document, Interval, MemoryParts, SCHEMA, SpeedParts, Tflops};
+use super::samples::{self, BROKEN, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, sample};
+use super::{Options, markdown};
+use serde_json::Value;
+use std::fmt::Write as _;
+use trainc_ir::{Axis, Plan};
+use trainc_testing::json_schema;
+
+fn page(sample: &Sample, options: Options) -> String {
+    human::plan(&sample.subject(), &sample.document(), Depth::Screen, Problems::Here, options)
+}
+
+#[track_caller]
+fn shown(text: &str) -> String {
+    page(&sample(text, &[]), Options::default())
+}
+
+#[test]
+fn sharded() {
+    insta::assert_snapshot!(shown(GPT2));
+}
+
+#[test]
+fn pipeline() {
+    insta::assert_snapshot!(shown(ROBERTA));
+}
+
+#[test]
+fn tensor() {
+    insta::assert_snapshot!(shown(GPTJ));
+}
+
+#[test]
+fn hybrid() {
+    insta::assert_snapshot!(shown(LLAMA));
+}
+
+#[test]
+fn device_map() {
+    insta::assert_snapshot!(shown(FALCON));
+}
+
+#[test]
+fn broken() {
+    insta::assert_snapshot!(shown(BROKEN));
+}
+
+#[test]
+fn narrow_ascii() {
+    let text = page(&sample(LLAMA, &[]), Options { color: false, unicode: false, width: 60 });
+    assert!(text.is_ascii(), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn wide_with_colour() {
+    let text = page(&sample(ROBERTA, &[]), Options { color: true, unicode: true, width: 120 });
+    insta::assert_snapshot!(text.replace('\u{1b}', "^"));
+}
+
+#[test]
+fn every_origin() {
+    let sample = sample(LLAMA, &["cluster.nodes=16"]);
+    let text = human::plan(
+        &sample.subject(),
+        &sample.document(),
+        Depth::Origins,
+        Problems::Here,
+        Options::default(),
+    );
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_takes_the_place_of_something_else_is_named_with_its_own_path() {
+    let sample = sample(LLAMA, &["train.steps=1000"]);
+    let document = sample.document();
+    let over = document.overrides.iter().find(|over| over.path == "train.tokens").unwrap();
+    assert_eq!(over.replaced_by.as_deref(), Some("train.steps"));
+    let text = human::plan(&sample.subject(), &document, Depth::Origins, Problems::Here, Options::default());
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("train.steps (--set train.steps=1000) in place of train.tokens (job.kdl:"),
+        "{text}"
+    );
+}
+
+#[test]
+fn comment() {
+    let one = sample(GPTJ, &[]);
+    let two = sample(BROKEN, &[]);
+    let (first, second) = (one.document(), two.document());
+    insta::assert_snapshot!(markdown::plans(&[(one.subject(), &first), (two.subject(), &second)]));
+}
+
+#[test]
+fn a_comment_keeps_its_limit() {
+    let one = sample(GPT2, &[]);
+    let document = one.document();
+    let jobs: Vec<_> = (0..60).map(|_| (one.subject(), &document)).collect();
+    let text = markdown::plans(&jobs);
+    assert!(text.encode_utf16().count() <= trainc_diag::markdown::COMMENT_LIMIT);
+    assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+    assert!(text.contains("60 jobs without all details, too long for one comment"), "{}", text.len());
+    // No job is left out while another shows its details.
+    assert_eq!(text.matches("\n### ").count(), 60);
+    let several =
+        |count: usize| markdown::plans(&jobs.iter().cycle().take(count).copied().collect::<Vec<_>>());
+    let few = several(12);
+    assert_eq!((few.matches("\n### ").count(), few.matches("| cost |").count()), (12, 12));
+    assert!(few.contains("<details>"), "what is folded away fills what is left");
+    let many = several(2_000);
+    assert!(many.encode_utf16().count() <= trainc_diag::markdown::COMMENT_LIMIT);
+    assert!(!many.contains("<details>") && many.contains(" more, too long for one comment"));
+}
+
+#[test]
+fn a_total() {
+    let (one, two, three) = (sample(GPT2, &[]), sample(ROBERTA, &[]), sample(BROKEN, &[]));
+    let text = human::total(&[one.subject(), two.subject(), three.subject()], Options::default());
+    insta::assert_snapshot!(text);
+}
+
+/// Each of them says what it costs with its file system; together they make one.
+#[test]
+fn a_file_system_that_jobs_share_is_in_a_total_once() {
+    let (llama, other) = (sample(LLAMA, &[]), sample(LLAMA, &["storage.corpus.kms=alias/own"]));
+    let total = |samples: &[&Sample]| {
+        let subjects: Vec<_> = samples.iter().map(|one| one.subject()).collect();
+        let text = human::total(&subjects, Options { width: 400, ..Options::default() });
+        let dollars = text.split_once('$').unwrap().1.split_once(' ').unwrap().0;
+        (dollars.replace(',', "").parse::<f64>().unwrap(), text)
+    };
+    let plan = llama.compiled.plan.as_ref().unwrap();
+    let (storage, price) = plan.made_file_systems().next().unwrap();
+    let month = price.unwrap().usd_per_month(storage.capacity_bytes.get().unwrap());
+    // By hand: it is there for the five days of max-run.
+    let paid = month * 5.0 * 24.0 / 730.0;
+    let (alone, text) = total(&[&llama]);
+    assert!(!text.contains("counted once"), "{text}");
+    let (two, text) = total(&[&llama, &llama]);
+    assert!(text.contains("; shared file system `corpus` counted once"), "{text}");
+    assert!((2.0 * alone - two - paid).abs() < 2.0, "{alone} {two} {paid}");
+    // Another key makes another file system.
+    let (apart, text) = total(&[&llama, &other]);
+    assert!((apart - 2.0 * alone).abs() < 2.0 && !text.contains("counted once"), "{apart} {text}");
+}
+
+#[test]
+fn trainium_has_chips() {
+    const SET: &[&str] = &["cluster=ml.trn1.32xlarge", "cluster.nodes=2"];
+    let (trainium, gpus) = (sample(LLAMA, SET), sample(GPT2, &[]));
+    let text = page(&trainium, Options::default());
+    assert!(text.contains("2 × ml.trn1.32xlarge = 32 chips"), "{text}");
+    // A chip has two NeuronCores, and torchrun starts a rank for each.
+    assert!(text.contains("= 64 NeuronCores\n"), "the mesh: {text}");
+    // A row is a node of 32 ranks: the picture shows the ranks, the last of them too.
+    let row = text.lines().find(|line| line.contains("node 1 │")).unwrap_or_default();
+    assert!(row.contains("…") && row.contains("B31"), "{text}");
+    assert!(text.contains(" a NeuronCore of 16 GiB"), "{text}");
+    let total = |samples: &[&Sample]| {
+        human::total(&samples.iter().map(|one| one.subject()).collect::<Vec<_>>(), Options::default())
+    };
+    assert!(total(&[&trainium]).contains("1 job, 32 chips"));
+    assert!(total(&[&trainium, &gpus]).contains(" accelerators"), "{}", total(&[&trainium, &gpus]));
+    assert!(total(&[&gpus]).contains(" GPUs"));
+}
+
+#[test]
+fn no_file_system_costs_plain_nothing() {
+    let cost = sample(GPT2, &[]).document().run.cost_parts.file_systems;
+    assert_eq!(cost.map(f64::to_bits), Some(0.0_f64.to_bits()));
+}
+
+/// Figures as a prediction would give them: the page is ready for them.
+#[test]
+fn with_a_prediction() {
+    let sample = sample(GPT2, &[]);
+    let document = predicted(&sample);
+    let text = human::plan(&sample.subject(), &document, Depth::Screen, Problems::Here, Options::default());
+    let from = text.find("  memory").unwrap();
+    let to = text.find("  resources").unwrap();
+    insta::assert_snapshot!(&text[from..to]);
+}
+
+fn predicted(sample: &Sample) -> Document {
+    let mut document = sample.document();
+    let gib = |n: u64| Some(n << 30);
+    document.memory.per_gpu_bytes = gib(30);
+    document.memory.fits = Some(true);
+    document.memory.interval = Some(Interval { low: 28.0 * 1_073_741_824.0, high: 33.0 * 1_073_741_824.0 });
+    document.memory.parts = MemoryParts {
+        parameters: gib(2),
+        gradients: gib(1),
+        optimizer: gib(4),
+        activations: gib(12),
+        gathered: gib(6),
+        logits: gib(2),
+        buffers: gib(1),
+        reserve: gib(2),
+    };
+    document.speed.step_seconds = Some(20.0);
+    document.speed.tokens_per_second = Some(157_286.0);
+    document.speed.tflops_per_gpu = Some(110.5);
+    document.speed.tflops =
+        Tflops { model: Some(92.0), hardware: Some(110.5), six_n: Some(88.0), eight_n: Some(110.0) };
+    document.speed.interval = Some(Interval { low: 18.5, high: 23.0 });
+    document.speed.parts = SpeedParts {
+        compute: Some(14.0),
+        exposed_communication: Some(4.0),
+        bubble: Some(0.0),
+        offload: Some(1.0),
+        optimizer: Some(0.5),
+        input: Some(0.5),
+    };
+    document.run.seconds = Some(2_400.0);
+    document.run.interval = Some(Interval { low: 2_200.0, high: 2_800.0 });
+    document.run.parts.interruptions = Some(400.0);
+    document.run.checkpoint = Some(super::json::Checkpoint {
+        bytes: 420 << 30,
+        seconds: 10.0,
+        seconds_interval: Interval { low: 6.0, high: 20.0 },
+        best_interval_seconds: Some(3_600.0),
+        best_interval_seconds_interval: Some(Interval { low: 2_800.0, high: 5_000.0 }),
+    });
+    document.run.spot = Some(super::json::Spot {
+        expected_seconds: 2_400.0,
+        p90_seconds: 3_100.0,
+        interruptions: 0.5,
+        expected_usd: Some(449.0),
+        p90_usd: None,
+        ..super::json::Spot::default()
+    });
+    document.run.cost_usd = Some(449.0);
+    document.compared_with = Some("111122223333".to_owned());
+    document.changes = Some(true);
+    if let Some(resource) = document.resources.first_mut() {
+        resource.shared_with = vec!["other".to_owned()];
+    }
+    document.blocked = Some(super::json::Blocked { exit: 7, codes: vec!["T0605"] });
+    document.run.cost_parts = CostParts { instances: Some(449.0), volumes: Some(0.0), file_systems: None };
+    document
+}
+
+/// Documents that between them write every member of every type.
+fn documents() -> Vec<Value> {
+    let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
+    let mut documents = vec![predicted(&gpt2)];
+    documents.extend(
+        [ROBERTA, GPTJ, LLAMA, FALCON, GROUPS, BROKEN, "job", ""].map(|text| sample(text, &[]).document()),
+    );
+    // A misspelt node is mended by an edit.
+    documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
+    documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
+}
+
+#[test]
+fn the_schema_describes_every_document() {
+    for document in documents() {
+        assert_eq!(json_schema::violations(SCHEMA, &document), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_schema_describes_no_more_than_is_written() {
+    let mut written = std::collections::BTreeSet::new();
+    for document in documents() {
+        json_schema::keys(&document, &mut written);
+    }
+    assert_eq!(written, json_schema::described(SCHEMA));
+}
+
+/// Every member stands in every document; only an edit of a problem may be absent.
+#[test]
+fn the_schema_requires_every_member() {
+    fn walk(schema: &Value, at: &str) {
+        if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
+            // An edit is not always there, nor are other jobs that share something, or a price on demand beside another; the list of files is only in what `emit` wrote, the comparison only in a plan
+            // against an account, the prices of groups only where there are groups.
+            let optional = |name: &str| {
+                matches!(name, "fix" | "shared_with" | "on_demand_usd" | "on_demand_usd_interval")
+                    || (at.is_empty()
+                        && matches!(name, "files" | "compared_with" | "changes" | "blocked" | "group_prices"))
+            };
+            let names: Vec<&String> =
+                properties.as_object().unwrap().keys().filter(|name| !optional(name)).collect();
+            let mut required: Vec<&str> =
+                required.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            required.sort_unstable();
+            let mut names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+            names.sort_unstable();
+            assert_eq!(names, required, "{at}");
+        }
+        for (key, member) in schema.as_object().into_iter().flatten() {
+            walk(member, &format!("{at}/{key}"));
+        }
+    }
+    walk(&serde_json::from_str(SCHEMA).unwrap(), "");
+}
+
+#[test]
+fn the_schema_has_the_problems_of_the_diagnostics() {
+    let plan: Value = serde_json::from_str(SCHEMA).unwrap();
+    let diagnostic: Value = serde_json::from_str(trainc_diag::json::SCHEMA).unwrap();
+    for name in ["problem", "label", "fix", "file", "start", "end", "line", "column"] {
+        assert_eq!(plan["$defs"][name], diagnostic["$defs"][name], "{name}");
+    }
+}
+
+/// Whatever is null outside of `problems` has a note that names it, or what it belongs to.
+#[test]
+fn every_null_has_a_note() {
+    fn nulls(path: &str, value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Null => found.push(path.to_owned()),
+            Value::Object(members) => {
+                members.iter().for_each(|(name, value)| nulls(&format!("{path}.{name}"), value, found));
+            }
+            Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    for document in documents().into_iter().skip(1) {
+        let notes: Vec<&str> = document["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|note| note.as_str()?.split(": ").next())
+            .collect();
+        let mut found = Vec::new();
+        for (name, value) in document.as_object().unwrap().iter().filter(|(name, _)| *name != "problems") {
+            nulls(name, value, &mut found);
+        }
+        for path in found {
+            let has = notes.iter().any(|note| path == *note || path.starts_with(&format!("{note}.")));
+            assert!(has, "{path} in {}", document["job"]);
+        }
+    }
+}
+
+/// Nothing known but the job's word: no page may fail.
+#[test]
+fn a_plan_of_which_nothing_is_known() {
+    let mut empty = sample("job \"empty\" {}", &[]);
+    let plan = empty.compiled.plan.as_mut().unwrap();
+    let Plan { instance, machine, region, model, mesh, batch, image, smp, price, source, missing, .. } =
+        &mut **plan;
+    (*instance, *machine, *region, *model, *mesh) = (None, None, None, None, None);
+    (*batch, *image, *smp, *price, *source, *missing) = (None, None, None, None, None, None);
+    insta::assert_snapshot!(page(&empty, Options::default()));
+    let document = empty.document();
+    assert!(markdown::plan(&empty.subject(), &document).starts_with("<!-- trainc:plan empty -->\n"));
+    human::plan(&empty.subject(), &document, Depth::Origins, Problems::Here, Options::default());
+
+    // Each part alone missing from a whole plan.
+    let parts: [fn(&mut Plan); 9] = [
+        |plan| plan.instance = None,
+        |plan| plan.machine = None,
+        |plan| plan.region = None,
+        |plan| plan.model = None,
+        |plan| plan.mesh = None,
+        |plan| plan.batch = None,
+        |plan| plan.image = None,
+        |plan| plan.price = None,
+        |plan| plan.job.cluster = None,
+    ];
+    for part in parts {
+        let mut sample = sample(FALCON, &[]);
+        part(sample.compiled.plan.as_mut().unwrap());
+        for depth in [Depth::Screen, Depth::Origins] {
+            human::plan(&sample.subject(), &sample.document(), depth, Problems::Here, Options::default());
+        }
+    }
+}
+
+#[test]
+fn nothing_could_be_read() {
+    let sample = sample("job \"a\" {", &[]);
+    page(&sample, Options::default());
+    let document = sample.document();
+    markdown::plan(&sample.subject(), &document);
+}
+
+/// Pictures of worlds from one GPU to the most that a plan takes, in widths from none to plenty.
+#[test]
+fn worlds_of_any_size() {
+    let mut out = String::new();
+    for (nodes, per_node, shard) in [
+        (1, 1, 1),
+        (1, 16, 4),
+        (3, 8, 24),
+        (40, 8, 8),
+        (64, 1, 8),
+        (2, 72, 144),
+        (1 << 21, 8, 1 << 10),
+        (1, 1 << 24, 1 << 24),
+        (1 << 24, 1, 1),
+    ] {
+        let mut sample = sample(samples::CUSTOM, &[]);
+        let order = [(Axis::Replica, nodes * per_node / shard), (Axis::Shard, shard)];
+        let mesh = &trainc_ir::mesh::Mesh::new(trainc_ir::Engine::Smp, (nodes, per_node), &order, "test");
+        sample.compiled.plan.as_mut().unwrap().mesh = Some(mesh.clone());
+        let _ = writeln!(out, "{nodes} × {per_node}, shard {shard}");
+        let (lines, legend) = super::picture::draw(mesh, 68, true);
+        for line in lines {
+            let line: String = line.into_iter().map(|piece| piece.text).collect();
+            assert!(line.chars().count() <= 68, "{line}");
+            let _ = writeln!(out, "  {line}");
+        }
+        if !legend.is_empty() {
+            let _ = writeln!(out, "  {legend}");
+        }
+        out.push('\n');
+        for width in [0, 20, 60, 80, 120] {
+            page(&sample, Options { color: false, unicode: false, width });
+        }
+    }
+    insta::assert_snapshot!(out);
+}
+
+/// By hand: two hosts with GPUs and four beside them, each at its own price, for the time of the run and for `max-run`.
+#[test]
+fn every_group_is_paid_for() {
+    let price = |usd_per_hour| trainc_ir::Price {
+        usd_per_hour,
+        region: None,
+        date: None,
+        source: "--price".to_owned(),
+    };
+    let mut sample = sample(GROUPS, &[]);
+    let unknown = sample.document();
+    assert_eq!((unknown.run.most_usd, unknown.price), (None, None));
+    let notes = unknown.notes.join("\n");
+    assert!(notes.contains("run.most_usd: no price of `ml.c5.18xlarge` in this region"), "{notes}");
+
+    let plan = sample.compiled.plan.as_mut().unwrap();
+    plan.group_prices = vec![Some(price(3.0)), Some(price(20.0))];
+    *sample.compiled.prediction = trainc_predict::of_plan(plan, trainc_predict::Constants::shipped());
+    let document = sample.document();
+    assert_eq!(document.run.most_usd, Some((4.0 * 3.0 + 2.0 * 20.0) * 24.0));
+    let hours = document.run.seconds.unwrap() / 3_600.0;
+    let instances = document.run.cost_parts.instances.unwrap();
+    assert!((instances - 52.0 * hours).abs() < 1e-9, "{instances}");
+    // The hosts with GPUs have disks of their own, the four others a volume each, of a price that is not known.
+    assert_eq!(document.run.cost_parts.volumes, None);
+    assert!(page(&sample, Options::default()).contains("4 × $3.00 + 2 × $20.00 = $52.00 an hour"));
+}
+
+const GROUPS: &str = r#"
+job "groups" {
+    region "us-west-2"
+    account "111122223333"
+    model "gpt2"
+    cluster {
+        max-run "1d"
+        volume "100GiB"
+        group "loaders" instance="ml.c5.18xlarge" nodes=4
+        group "gpus" instance="ml.p4d.24xlarge" nodes=2
+    }
+    parallel engine="ddp" launcher="torchrun" group="gpus"
+    train {
+        precision "bf16"
+        sequence-length 512
+        micro-batch 4
+        optimizer "adamw" lr=2e-4
+        steps 100
+    }
+    program "train.py" source="./scripts"
+    image "pytorch" version="2.8.0" python="py312"
+    output s3="s3://example-runs/groups/output/"
+    role create=#true
+}
+"#;

@@ -1,0 +1,148 @@
+//! What the user wrote, node by node, checked against the language's tables: no defaults, no names bound.
+
+use super::spec::{NodeSpec, Repeat};
+use trainc_diag::source::{Span, Spanned};
+
+/// A value of the type that its place asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A string.
+    Text(String),
+    /// A whole number.
+    Int(i128),
+    /// A number.
+    Float(f64),
+    /// A boolean.
+    Bool(bool),
+    /// `#null`.
+    Null,
+    /// A size, bytes.
+    Bytes(u64),
+    /// A duration, milliseconds.
+    Milliseconds(u64),
+    /// A rate, bytes per second.
+    BytesPerSecond(u64),
+    /// A number of steps.
+    Steps(u64),
+    /// Written, but of the wrong kind: already reported.
+    Bad,
+}
+
+/// What stands a second time where one may: reported, laid over nothing, and still held to the rules.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Twin {
+    /// A node of the same name.
+    Node(Node),
+    /// A property of the same name, with its value.
+    Property(Spanned<String>, Spanned<Value>),
+}
+
+/// More of one thing than anybody writes twice; keeps the work in bounds.
+const MOST_TWINS: usize = 16;
+
+/// A node with its values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The table that it was read by; none inside `request`.
+    pub spec: Option<&'static NodeSpec>,
+    /// Its name.
+    pub name: Spanned<String>,
+    /// The whole node with its children.
+    pub span: Span,
+    /// The same node in the layers that were laid over it.
+    pub also: Vec<Span>,
+    /// What of it stands twice, beside what counts.
+    pub twins: Vec<Twin>,
+    /// Its arguments.
+    pub args: Vec<Spanned<Value>>,
+    /// Its properties in the order written: name and value.
+    pub props: Vec<(Spanned<String>, Spanned<Value>)>,
+    /// Its children.
+    pub children: Vec<Node>,
+}
+
+impl Node {
+    /// A node that is not written, around one that is.
+    pub(crate) fn around(spec: &'static NodeSpec, child: Self) -> Self {
+        Self {
+            spec: Some(spec),
+            name: Spanned::new(spec.name.to_owned(), child.name.span),
+            span: child.span,
+            also: Vec::new(),
+            twins: Vec::new(),
+            args: Vec::new(),
+            props: Vec::new(),
+            children: vec![child],
+        }
+    }
+
+    /// Keeps what stands a second time.
+    pub fn add_twin(&mut self, twin: Twin) {
+        if self.twins.len() < MOST_TWINS {
+            self.twins.push(twin);
+        }
+    }
+
+    /// The argument at a position.
+    pub fn arg(&self, at: usize) -> Option<&Spanned<Value>> {
+        self.args.get(at)
+    }
+
+    /// The property of that name.
+    pub fn prop(&self, name: &str) -> Option<&Spanned<Value>> {
+        debug_assert!(
+            self.spec.is_none_or(|spec| spec.free_props.is_some() || spec.prop(name).is_some()),
+            "`{}` has no property `{name}` in its table",
+            self.name.value
+        );
+        self.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
+    }
+
+    /// The only child of that name.
+    pub fn child(&self, name: &'static str) -> Option<&Self> {
+        self.children_named(name).next()
+    }
+
+    /// All children of that name.
+    pub fn children_named(&self, name: &'static str) -> impl Iterator<Item = &Self> {
+        debug_assert!(
+            self.spec.is_none_or(|spec| name == "allow" || spec.child(name).is_some()),
+            "`{}` has no child `{name}` in its table",
+            self.name.value
+        );
+        self.children.iter().filter(move |child| child.name.value == name)
+    }
+
+    /// What tells this node apart from others of its name, if its table names something.
+    pub fn key(&self) -> Option<&str> {
+        match self.spec?.repeat {
+            Repeat::ByFirst => self.first_text(),
+            Repeat::ByName => match self.prop("name").map(|value| &value.value) {
+                Some(Value::Text(text)) => Some(text),
+                _ => None,
+            },
+            Repeat::Once | Repeat::Many => None,
+        }
+    }
+
+    /// The text of the first argument, by which named nodes are told apart.
+    pub fn first_text(&self) -> Option<&str> {
+        match self.args.first().map(|arg| &arg.value) {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// One file: what stands at its top level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File {
+    /// The `job` node, if the file has one.
+    pub job: Option<Node>,
+    /// `extends`, in the order written.
+    pub extends: Vec<Node>,
+    /// `env`, in the order written.
+    pub envs: Vec<Node>,
+    /// The other top-level nodes, which make the file a layer.
+    pub layer: Vec<Node>,
+}

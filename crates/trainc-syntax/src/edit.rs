@@ -1,0 +1,583 @@
+//! Edits of a manifest that leave everything else as it was written, comments and layout included.
+//!
+//! In: text, a path to a node, and what to put there as KDL text. Out: the new text and the place of the edit in
+//! the old text and in the new. Works on text with mistakes too, as far as the node can be found in it.
+
+use super::lex::{self, Kind, Token};
+use super::literal;
+use super::recover::quoted;
+use super::tree::{self, Block, Entry, Item, Node, Part, Tree};
+use std::ops::Range;
+
+/// One step of a path: a node by its name, and by its first argument where that is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathStep<'a> {
+    /// The node's name.
+    pub name: &'a str,
+    /// Its first argument, a string: tells `channel "train"` from `channel "test"`.
+    pub argument: Option<&'a str>,
+}
+
+impl<'a> PathStep<'a> {
+    /// The node of that name, whatever its arguments.
+    pub fn named(name: &'a str) -> Self {
+        Self { name, argument: None }
+    }
+
+    /// The node of that name and first argument.
+    pub fn with(name: &'a str, argument: &'a str) -> Self {
+        Self { name, argument: Some(argument) }
+    }
+}
+
+impl std::fmt::Display for PathStep<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.argument {
+            Some(argument) => write!(f, "{} {}", self.name, quoted(argument)),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+/// A text after an edit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// The whole new text.
+    pub text: String,
+    /// What was replaced, in bytes of the old text; empty for an insertion.
+    pub replaced: Range<usize>,
+    /// What took its place, in bytes of the new text; empty for a removal.
+    pub span: Range<usize>,
+}
+
+/// Why an edit cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// No such node.
+    #[error("there is no node `{0}`")]
+    NotFound(String),
+    /// Several nodes answer to the step.
+    #[error("there are several nodes `{0}`")]
+    Ambiguous(String),
+    /// The node has fewer arguments.
+    #[error("there is no argument {0}")]
+    NoArgument(usize),
+    /// The new text is not one KDL value.
+    #[error("`{0}` is not one KDL value")]
+    NotAValue(String),
+    /// The new text is not KDL nodes.
+    #[error("`{0}` is not a KDL node")]
+    NotANode(String),
+    /// The span lies outside of the text, cuts a character, or overlaps another.
+    #[error("bytes {0} to {1} cannot be replaced")]
+    BadSpan(usize, usize),
+    /// The text passes a limit of size or depth.
+    #[error("the text is too large or nests too deeply")]
+    Limit,
+}
+
+/// Sets a property of a node: replaces its value, or adds it behind the node's last value.
+pub fn set_property(
+    text: &str,
+    path: &[PathStep<'_>],
+    property: &str,
+    value: &str,
+) -> Result<Edited, EditError> {
+    expect_value(value)?;
+    let tree = read(text)?;
+    let (node, _) = find(text, &tree, path)?;
+    let named = |entry: &&Entry| entry.key.is_some_and(|key| string(text, key) == property);
+    // Of several, the last counts.
+    if let Some(entry) = entries(node).filter(named).max_by_key(|entry| entry.start) {
+        return replace_span(text, value_range(entry), value);
+    }
+    let key = if lex::is_bare_name(property) { property.to_owned() } else { quoted(property) };
+    let at = head_end(node);
+    replace_span(text, at..at, &format!(" {key}={value}"))
+}
+
+/// Removes a property of a node with the blanks before it; a node without it stays as it is.
+pub fn remove_property(text: &str, path: &[PathStep<'_>], property: &str) -> Result<Edited, EditError> {
+    let tree = read(text)?;
+    let (node, _) = find(text, &tree, path)?;
+    let mut ranges: Vec<Range<usize>> = entries(node)
+        .filter(|entry| entry.key.is_some_and(|key| string(text, key) == property))
+        .map(|entry| {
+            let before = text.get(..entry.start).unwrap_or_default();
+            before.trim_end_matches([' ', '\t']).len()..entry.end
+        })
+        .collect();
+    let Some(last) = ranges.pop() else { return replace_span(text, node.start..node.start, "") };
+    let text = replace_all(
+        &replace_span(text, last.clone(), "")?.text,
+        &ranges.into_iter().map(|one| (one, String::new())).collect::<Vec<_>>(),
+    )?;
+    Ok(Edited { text, span: last.start..last.start, replaced: last })
+}
+
+/// Sets an argument of a node, counted from 0: replaces it, or adds it where it is the next.
+pub fn set_argument(
+    text: &str,
+    path: &[PathStep<'_>],
+    index: usize,
+    value: &str,
+) -> Result<Edited, EditError> {
+    expect_value(value)?;
+    let tree = read(text)?;
+    let (node, _) = find(text, &tree, path)?;
+    let arguments: Vec<&Entry> = entries(node).filter(|entry| entry.key.is_none()).collect();
+    if let Some(entry) = arguments.get(index) {
+        return replace_span(text, value_range(entry), value);
+    }
+    if index > arguments.len() {
+        return Err(EditError::NoArgument(index));
+    }
+    let at = arguments.last().map_or(node.name.end, |entry| entry.end);
+    replace_span(text, at..at, &format!(" {value}"))
+}
+
+/// Adds a node behind the last child of a node, indented like its siblings; with an empty path, at the end of the
+/// text. The child may have several lines; they are written as if they stood at the margin.
+pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Edited, EditError> {
+    let child = child.trim();
+    if !tree::read(child).is_ok_and(|tree| tree.faults.is_empty() && !tree.items.is_empty()) {
+        return Err(EditError::NotANode(child.to_owned()));
+    }
+    let tree = read(text)?;
+    if path.is_empty() {
+        let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        return replace_span(text, text.len()..text.len(), &format!("{newline}{child}\n"));
+    }
+    let (node, _) = find(text, &tree, path)?;
+    let outer = indentation(text, node.start);
+    let Some(block) = live_block(node) else {
+        let inner = format!("{outer}    ");
+        let new = format!(" {{\n{}\n{outer}}}", indented(child, &inner));
+        // Behind a comment in the line it would be part of the comment; `end` is before that.
+        return replace_span(text, node.end..node.end, &new);
+    };
+    let one_line = !child.contains(lex::is_newline) && !child.contains("//");
+    let last = block.items.iter().rev().find(|item| !matches!(item, Item::Blank));
+    match last {
+        None if block.flat && one_line => {
+            replace_span(text, block.start..block.end, &format!("{{ {child} }}"))
+        }
+        None if block.flat => {
+            let new = format!("{{\n{}\n{outer}}}", indented(child, &format!("{outer}    ")));
+            replace_span(text, block.start..block.end, &new)
+        }
+        Some(Item::Node(last)) if block.flat && one_line => {
+            replace_span(text, last.end..last.end, &format!("; {child}"))
+        }
+        _ => {
+            let first = block.items.iter().find_map(|item| match item {
+                Item::Node(node) => Some(node.start),
+                Item::Comment { .. } | Item::Blank => None,
+            });
+            // Siblings on the line of the brace give no indentation of their own.
+            let own_line =
+                |at: &usize| text.get(block.start..*at).is_some_and(|before| before.contains('\n'));
+            let inner = match first.filter(own_line) {
+                Some(at) => indentation(text, at).to_owned(),
+                None => format!("{outer}    "),
+            };
+            let end = match last {
+                Some(Item::Node(last)) => past_terminator(text, last),
+                Some(Item::Comment { token, .. }) => token.end,
+                Some(Item::Blank) | None => block.comment.map_or(block.start + 1, |comment| comment.end),
+            };
+            // The closing brace may stand on the last child's line.
+            let closed = block_end(text, block);
+            let rest = text.get(end..closed).unwrap_or("");
+            let tail = if rest.contains('\n') { String::new() } else { format!("\n{outer}") };
+            let until = if tail.is_empty() { end } else { closed };
+            replace_span(text, end..until, &format!("\n{}{tail}", indented(child, &inner)))
+        }
+    }
+}
+
+/// Removes a node with its block and the comment at its end. Comments on the lines above it stay.
+pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditError> {
+    let tree = read(text)?;
+    let (node, _) = find(text, &tree, path)?;
+    let end = past_terminator(text, node);
+    let line_start = line_start(text, node.start);
+    let before = text.get(line_start..node.start).unwrap_or("");
+    let after = text.get(end..).unwrap_or("");
+    let line_left = after.find('\n').map_or(after, |at| after.get(..at).unwrap_or(""));
+    if before.trim().is_empty() && line_left.trim().is_empty() {
+        let line_end = (end + line_left.len() + 1).min(text.len());
+        // One of two blank lines that would meet goes too.
+        let gap =
+            text.get(..line_start).is_some_and(|above| above.ends_with("\n\n") || above.ends_with("\n\r\n"));
+        let below = text.get(line_end..).unwrap_or("");
+        let meets = below.is_empty()
+            || below.starts_with(['\n', '\r'])
+            || below.trim_start_matches([' ', '\t']).starts_with('}');
+        let blank = text.get(..line_start).map_or(0, |above| if above.ends_with("\r\n") { 2 } else { 1 });
+        let start = if gap && meets { line_start - blank } else { line_start };
+        return replace_span(text, start..line_end, "");
+    }
+    // On a line with others: up to the next of them, or with the `;` before it.
+    let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
+    if text.get(node.end..end).is_some_and(|rest| rest.contains(';'))
+        && !after.trim_start_matches([' ', '\t']).starts_with('}')
+    {
+        return replace_span(text, node.start..end + blanks, "");
+    }
+    let kept = before.trim_end().trim_end_matches(';').trim_end();
+    let start = if before.trim_end().ends_with(';') { line_start + kept.len() } else { node.start };
+    // In `{ a }` one of the blanks around it goes too.
+    let blanks = if start == node.start { blanks } else { 0 };
+    replace_span(text, start..end + blanks, "")
+}
+
+/// Replaces a stretch of the text.
+pub fn replace_span(text: &str, range: Range<usize>, new: &str) -> Result<Edited, EditError> {
+    let bad = EditError::BadSpan(range.start, range.end);
+    let (Some(before), Some(_), Some(after)) =
+        (text.get(..range.start), text.get(range.clone()), text.get(range.end..))
+    else {
+        return Err(bad);
+    };
+    let span = range.start..range.start + new.len();
+    Ok(Edited { text: [before, new, after].concat(), replaced: range, span })
+}
+
+/// Replaces several stretches at once, given in any order: what `check --fix` does. They must not overlap.
+pub fn replace_all(text: &str, edits: &[(Range<usize>, String)]) -> Result<String, EditError> {
+    let mut edits: Vec<&(Range<usize>, String)> = edits.iter().collect();
+    edits.sort_by_key(|(range, _)| (range.start, range.end));
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for (range, new) in edits {
+        let bad = || EditError::BadSpan(range.start, range.end);
+        out.push_str(text.get(at..range.start).ok_or_else(bad)?);
+        text.get(range.clone()).ok_or_else(bad)?;
+        out.push_str(new);
+        at = range.end;
+    }
+    out.push_str(text.get(at..).unwrap_or(""));
+    Ok(out)
+}
+
+/// The place of a node, from its name to the end of its block.
+pub fn locate(text: &str, path: &[PathStep<'_>]) -> Result<Range<usize>, EditError> {
+    let tree = read(text)?;
+    let (node, _) = find(text, &tree, path)?;
+    Ok(node.start..node.end)
+}
+
+fn read(text: &str) -> Result<Tree, EditError> {
+    tree::read(text).map_err(|_| EditError::Limit)
+}
+
+fn expect_value(value: &str) -> Result<(), EditError> {
+    let single = tree::read(&format!("x {value}")).is_ok_and(|tree| {
+        tree.faults.is_empty()
+            && matches!(tree.items.as_slice(), [Item::Node(node)] if node.comment.is_none()
+                && matches!(node.parts.as_slice(), [Part::Entry(Entry { key: None, slashdash: false, .. })]))
+    });
+    // A value brings neither blanks nor a terminator along.
+    let tight = !value.ends_with(';') && value.trim() == value;
+    if single && tight { Ok(()) } else { Err(EditError::NotAValue(value.to_owned())) }
+}
+
+fn string(text: &str, token: Token) -> String {
+    let raw = text.get(token.start..token.end).unwrap_or("");
+    literal::string(raw).unwrap_or_else(|_| raw.to_owned())
+}
+
+fn entries(node: &Node) -> impl Iterator<Item = &Entry> {
+    node.parts.iter().filter_map(|part| match part {
+        Part::Entry(entry) if !entry.slashdash => Some(entry),
+        Part::Entry(_) | Part::Block(_) | Part::Comment(_) | Part::Break(_) => None,
+    })
+}
+
+fn live_block(node: &Node) -> Option<&Block> {
+    node.parts.iter().find_map(|part| match part {
+        Part::Block(block) if !block.slashdash => Some(block),
+        Part::Block(_) | Part::Entry(_) | Part::Comment(_) | Part::Break(_) => None,
+    })
+}
+
+/// The end of a node's last value, left out or not, or of its name.
+fn head_end(node: &Node) -> usize {
+    let ends = node.parts.iter().filter_map(|part| match part {
+        Part::Entry(entry) => Some(entry.end),
+        Part::Block(_) | Part::Comment(_) | Part::Break(_) => None,
+    });
+    ends.max().unwrap_or(node.name.end)
+}
+
+/// A value with its type tag.
+fn value_range(entry: &Entry) -> Range<usize> {
+    let start = entry.ty.map(|ty| ty.start).or(entry.value.map(|value| value.start)).unwrap_or(entry.end);
+    start..entry.end
+}
+
+fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n Node, usize), EditError> {
+    let mut items: &[Item] = &tree.items;
+    let mut found = None;
+    for (depth, step) in path.iter().enumerate() {
+        let mut fitting = items.iter().filter_map(|item| match item {
+            Item::Node(node) if !node.slashdash && !node.broken && fits(text, node, *step) => Some(&**node),
+            Item::Node(_) | Item::Comment { .. } | Item::Blank => None,
+        });
+        let node = fitting.next().ok_or_else(|| EditError::NotFound(step.to_string()))?;
+        if fitting.next().is_some() {
+            return Err(EditError::Ambiguous(step.to_string()));
+        }
+        items = live_block(node).map_or(&[], |block| block.items.as_slice());
+        found = Some((node, depth));
+    }
+    found.ok_or_else(|| EditError::NotFound(String::new()))
+}
+
+fn fits(text: &str, node: &Node, step: PathStep<'_>) -> bool {
+    let first = || entries(node).find(|entry| entry.key.is_none()).and_then(|entry| entry.value);
+    string(text, node.name) == step.name
+        && step.argument.is_none_or(|wanted| {
+            first().is_some_and(|token| token.kind.is_string() && string(text, token) == wanted)
+        })
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
+}
+
+/// The blanks at the start of the line.
+fn indentation(text: &str, at: usize) -> &str {
+    let line = text.get(line_start(text, at)..at).unwrap_or("");
+    let line = line.trim_start_matches('\u{feff}');
+    line.get(..line.len() - line.trim_start().len()).unwrap_or("")
+}
+
+/// Each line that is not empty, moved in.
+fn indented(child: &str, indent: &str) -> String {
+    let lines: Vec<String> = child
+        .lines()
+        .map(|line| if line.trim().is_empty() { String::new() } else { format!("{indent}{line}") })
+        .collect();
+    lines.join("\n")
+}
+
+/// Past the `;` and the line comment that belong to a node.
+fn past_terminator(text: &str, node: &Node) -> usize {
+    if let Some(comment) = node.comment {
+        return comment.end;
+    }
+    // Block comments behind the last value are the node's.
+    let end = node.parts.iter().rev().find_map(|part| match part {
+        Part::Comment(token) if token.kind == Kind::BlockComment => Some(token.end),
+        Part::Comment(_) | Part::Break(_) | Part::Entry(_) | Part::Block(_) => None,
+    });
+    let end = end.unwrap_or(0).max(node.end);
+    let after = text.get(end..).unwrap_or("");
+    let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
+    if after.get(blanks..).is_some_and(|rest| rest.starts_with(';')) { end + blanks + 1 } else { end }
+}
+
+/// The closing brace, or the end of a block that has none.
+fn block_end(text: &str, block: &Block) -> usize {
+    let closed =
+        text.get(block.start..block.end).is_some_and(|inside| inside.len() > 1 && inside.ends_with('}'));
+    if closed { block.end - 1 } else { block.end }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recover::tests::near_kdl;
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = "// head\njob \"x\" {\n    cluster \"c\" nodes=2 { max-run \"5d\" } // two\n    channel \"train\" s3=\"a\" // t\n    channel \"test\" s3=(u8)1 /-mode=\"x\"\n\n    // about train\n    train {\n        steps 100 // few\n    }\n    debugger\n}\n";
+
+    fn job<'a>(steps: &[PathStep<'a>]) -> Vec<PathStep<'a>> {
+        [&[PathStep::with("job", "x")], steps].concat()
+    }
+
+    #[track_caller]
+    fn check(edited: Result<Edited, EditError>, from: &str, to: &str) {
+        let edited = edited.unwrap();
+        assert_eq!(edited.text, TEXT.replacen(from, to, 1));
+        let (start, end) = (edited.replaced.start, TEXT.len() - edited.replaced.end);
+        assert_eq!(edited.text[..start], TEXT[..start]);
+        assert_eq!(edited.text[edited.span.end..], TEXT[TEXT.len() - end..]);
+        assert_eq!(edited.span.start, start);
+    }
+
+    #[test]
+    fn properties() {
+        let train = job(&[PathStep::with("channel", "train")]);
+        check(set_property(TEXT, &train, "s3", "\"b\""), "s3=\"a\"", "s3=\"b\"");
+        check(set_property(TEXT, &train, "mode", "\"ro\""), "s3=\"a\"", "s3=\"a\" mode=\"ro\"");
+        check(set_property(TEXT, &train, "two words", "1"), "s3=\"a\"", "s3=\"a\" \"two words\"=1");
+        let test = job(&[PathStep::with("channel", "test")]);
+        check(set_property(TEXT, &test, "s3", "2"), "(u8)1", "2");
+        check(set_property(TEXT, &test, "mode", "2"), "/-mode=\"x\"", "/-mode=\"x\" mode=2");
+        let cluster = job(&[PathStep::named("cluster")]);
+        check(set_property(TEXT, &cluster, "nodes", "16"), "nodes=2", "nodes=16");
+        check(set_property(TEXT, &cluster, "spare", "1"), "nodes=2", "nodes=2 spare=1");
+    }
+
+    #[test]
+    fn arguments() {
+        let steps = job(&[PathStep::named("train"), PathStep::named("steps")]);
+        check(set_argument(TEXT, &steps, 0, "2_000"), "100", "2_000");
+        check(set_argument(TEXT, &steps, 1, "#true"), "100", "100 #true");
+        assert_eq!(set_argument(TEXT, &steps, 2, "1"), Err(EditError::NoArgument(2)));
+        check(
+            set_argument(TEXT, &job(&[PathStep::with("channel", "train")]), 0, "\"t\""),
+            "\"train\"",
+            "\"t\"",
+        );
+        check(
+            set_argument(TEXT, &job(&[PathStep::named("debugger")]), 0, "#true"),
+            "debugger",
+            "debugger #true",
+        );
+    }
+
+    #[test]
+    fn children() {
+        check(
+            insert_child(TEXT, &job(&[PathStep::named("train")]), "seed 1"),
+            "// few\n",
+            "// few\n        seed 1\n",
+        );
+        check(
+            insert_child(TEXT, &job(&[PathStep::named("cluster")]), "volume \"1GiB\""),
+            "\"5d\" }",
+            "\"5d\"; volume \"1GiB\" }",
+        );
+        check(
+            insert_child(TEXT, &job(&[PathStep::named("debugger")]), "a {\n    b\n}"),
+            "debugger\n",
+            "debugger {\n        a {\n            b\n        }\n    }\n",
+        );
+        check(
+            insert_child(TEXT, &job(&[PathStep::with("channel", "train")]), "b"),
+            "s3=\"a\" //",
+            "s3=\"a\" {\n        b\n    } //",
+        );
+        check(insert_child(TEXT, &job(&[]), "profiler"), "debugger\n", "debugger\n    profiler\n");
+        assert_eq!(insert_child("a {}\n", &[PathStep::named("a")], "b").unwrap().text, "a { b }\n");
+        assert_eq!(insert_child("a {\n}\n", &[PathStep::named("a")], "b").unwrap().text, "a {\n    b\n}\n");
+        assert_eq!(
+            insert_child("a { b }\n", &[PathStep::named("a")], "c // d").unwrap().text,
+            "a { b\n    c // d\n}\n"
+        );
+        assert_eq!(insert_child("a", &[], "b").unwrap().text, "a\nb\n");
+    }
+
+    #[test]
+    fn removal() {
+        check(
+            remove_node(TEXT, &job(&[PathStep::with("channel", "train")])),
+            "    channel \"train\" s3=\"a\" // t\n",
+            "",
+        );
+        check(remove_node(TEXT, &job(&[PathStep::named("debugger")])), "    debugger\n", "");
+        check(
+            remove_node(TEXT, &job(&[PathStep::named("cluster"), PathStep::named("max-run")])),
+            " max-run \"5d\" }",
+            " }",
+        );
+        let remove = |text: &str, name: &str| {
+            remove_node(text, &[PathStep::named("a"), PathStep::named(name)]).unwrap().text
+        };
+        assert_eq!(remove("a { b; c; d }\n", "b"), "a { c; d }\n");
+        assert_eq!(remove("a { b; c; d }\n", "c"), "a { b; d }\n");
+        assert_eq!(remove("a { b; c; d }\n", "d"), "a { b; c }\n");
+        assert_eq!(remove("a {\n    b\n\n    c {\n        d\n    }\n}\n", "c"), "a {\n    b\n}\n");
+        assert_eq!(remove("a {\n    b\n\n    c\n\n    d\n}\n", "c"), "a {\n    b\n\n    d\n}\n");
+    }
+
+    #[test]
+    fn what_cannot_be_done() {
+        let channel = job(&[PathStep::named("channel")]);
+        assert_eq!(set_property(TEXT, &channel, "s3", "1"), Err(EditError::Ambiguous("channel".into())));
+        let none = job(&[PathStep::with("channel", "nope")]);
+        assert_eq!(
+            set_property(TEXT, &none, "s3", "1").unwrap_err().to_string(),
+            "there is no node `channel \"nope\"`"
+        );
+        for bad in ["5d", "1 2", "a=1", "", "1 // c", "1\nb", "1;", "/-1", "{ a }", "1 "] {
+            assert_eq!(
+                set_argument(TEXT, &job(&[]), 0, bad),
+                Err(EditError::NotAValue(bad.into())),
+                "{bad:?}"
+            );
+        }
+        assert!(insert_child(TEXT, &job(&[]), "5d").is_err());
+        assert_eq!(replace_span("é", 1..2, ""), Err(EditError::BadSpan(1, 2)));
+    }
+
+    #[test]
+    fn several_replacements_at_once() {
+        let edits = [(8..10, "\"5d\"".to_owned()), (2..3, "B".to_owned())];
+        assert_eq!(replace_all("a b c = 5d", &edits).unwrap(), "a B c = \"5d\"");
+        assert!(replace_all("abc", &[(0..2, String::new()), (1..3, String::new())]).is_err());
+    }
+
+    #[test]
+    fn text_with_mistakes_can_be_edited() {
+        let edited = set_argument("a 5d\nb 1\n", &[PathStep::named("b")], 0, "2").unwrap();
+        assert_eq!(edited.text, "a 5d\nb 2\n");
+    }
+
+    /// The nodes of a text as its reader sees them.
+    fn nodes(text: &str) -> Vec<kdl::KdlNode> {
+        let mut problems = trainc_diag::Problems::default();
+        let document = crate::recover::parse(trainc_diag::source::SourceId(0), text, &mut problems);
+        assert!(problems.is_empty(), "{text:?} {problems:?}");
+        document.unwrap().nodes().to_vec()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_edit_panics_and_sound_text_stays_sound(text in near_kdl()) {
+            let path = [PathStep::named("a")];
+            let sound = tree::read(&text).is_ok_and(|tree| tree.faults.is_empty());
+            let edits = [
+                set_property(&text, &path, "k", "7"),
+                set_argument(&text, &path, 0, "7"),
+                insert_child(&text, &path, "child 1"),
+                remove_node(&text, &path),
+            ];
+            for edited in edits.into_iter().flatten() {
+                let tree = tree::read(&edited.text);
+                let still = tree.is_ok_and(|tree| tree.faults.is_empty());
+                prop_assert!(!sound || still, "{:?} to {:?}", text, edited.text);
+            }
+        }
+
+        #[test]
+        fn an_edit_does_what_it_says_and_nothing_else(text in super::super::format::tests::sloppy()) {
+            let path = [PathStep::named("node")];
+            let before = nodes(&text);
+            if let Ok(edited) = set_property(&text, &path, "k", "7") {
+                let after = nodes(&edited.text);
+                prop_assert_eq!(after[0].get("k"), Some(&kdl::KdlValue::Integer(7)), "{:?} to {:?}", text, edited.text);
+                prop_assert_eq!(after.len(), before.len());
+            }
+            if let Ok(edited) = set_argument(&text, &path, 0, "7") {
+                let after = nodes(&edited.text);
+                prop_assert_eq!(after[0].get(0), Some(&kdl::KdlValue::Integer(7)), "{:?} to {:?}", text, edited.text);
+            }
+            if let Ok(edited) = insert_child(&text, &path, "child 1 // c") {
+                let after = nodes(&edited.text);
+                let children = |node: &kdl::KdlNode| node.children().map_or(0, |children| children.nodes().len());
+                prop_assert_eq!(children(&after[0]), children(&before[0]) + 1, "{:?} to {:?}", text, edited.text);
+                prop_assert_eq!(after[0].entries().len(), before[0].entries().len());
+            }
+            if let Ok(edited) = remove_node(&text, &path) {
+                prop_assert_eq!(nodes(&edited.text).len(), before.len() - 1, "{:?} to {:?}", text, edited.text);
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What the edits that mend a mistake of the writing put in and take away.
+
+use super::lex::{self, Fault};
+use super::literal;
+use super::recover::quoted;
+use trainc_diag::source::Span;
+
+/// Whether text stands on both sides of what is to go.
+pub(super) fn touches(text: &str, fault: &Fault) -> bool {
+    let (before, behind) = (text.get(..fault.start).unwrap_or(""), text.get(fault.end..).unwrap_or(""));
+    !before.ends_with(lex::is_space) && !behind.starts_with(lex::is_space)
+}
+
+/// What goes, with one of the two blanks where one is on both sides.
+pub(super) fn alone(text: &str, span: Span) -> Span {
+    let (before, behind) = (text.get(..span.start as usize), text.get(span.end as usize..));
+    let blank = |text: Option<&str>, is: fn(&str) -> bool| text.is_some_and(is);
+    let both = blank(before, |text| text.ends_with([' ', '\t']))
+        && blank(behind, |text| text.starts_with([' ', '\t']));
+    Span { end: span.end + u32::from(both), ..span }
+}
+
+/// The items of a list in brackets or parentheses as one text, parted by commas: `"0.9,0.95"`.
+pub(super) fn one_text(raw: &str) -> String {
+    let items: Vec<&str> = raw
+        .trim_matches(['[', ']', '(', ')'])
+        .split([',', ' '])
+        .map(|item| item.trim_matches(['"', '\'', ' ']))
+        .filter(|item| !item.is_empty())
+        .collect();
+    quoted(&items.join(","))
+}
+
+/// What stands in parentheses that are no type, as a value: `8` of `(8)`, `"0.9,0.95"` of `(0.9,0.95)`.
+pub(super) fn inside(raw: &str) -> Option<String> {
+    let text = raw.strip_prefix('(')?.strip_suffix(')')?.trim();
+    let plain = !text.is_empty() && !text.contains(['(', ')', '{', '}', ';', '=', '#']);
+    let is_number = matches!(literal::number(text), literal::Number::Value(_));
+    plain.then(|| if is_number { text.to_owned() } else { one_text(text) })
+}

@@ -1,0 +1,79 @@
+//! Nodes of any shape, as they stand under `request`.
+
+use super::ast::{Node, Twin};
+use super::read::{Reader, T0122, T0123};
+use super::spec::Ty;
+use kdl::KdlNode;
+use std::collections::BTreeMap;
+use trainc_diag::Diagnostic;
+use trainc_diag::source::{Span, Spanned};
+
+impl Reader<'_> {
+    pub(super) fn free_children(&mut self, list: &[&KdlNode]) -> Vec<Node> {
+        let mut out: Vec<Node> = Vec::new();
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        for child in list {
+            let read = self.free(child);
+            if read.name.value != "-" {
+                let at = *seen.entry(read.name.value.clone()).or_insert(out.len());
+                if let Some(first) = out.get_mut(at) {
+                    self.push(
+                        Diagnostic::new(
+                            &T0122,
+                            read.name.span,
+                            format!("`{}` stands twice", read.name.value),
+                        )
+                        .here("the second")
+                        .label(first.name.span, "the first")
+                        .help("keep one of them; the items of a list are written as `-`"),
+                    );
+                    first.add_twin(Twin::Node(read));
+                    continue;
+                }
+            }
+            out.push(read);
+        }
+        out
+    }
+
+    /// A node of any shape, under `request`.
+    fn free(&mut self, node: &KdlNode) -> Node {
+        let mut read = Node {
+            spec: None,
+            name: Spanned::new(node.name().value().to_owned(), self.span(node.name().span())),
+            span: self.span(node.span()),
+            also: Vec::new(),
+            twins: Vec::new(),
+            args: Vec::new(),
+            props: Vec::new(),
+            children: Vec::new(),
+        };
+        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
+        for entry in node.entries() {
+            self.annotation(entry);
+            let span = self.value_span(entry);
+            let value = self.value(entry, span, Ty::Scalar, &read.name.value);
+            match entry.name() {
+                None => read.args.push(Spanned::new(value, span)),
+                Some(key) => {
+                    let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
+                    if let Some(first) = seen.insert(key.value.clone(), key.span) {
+                        self.push(
+                            Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
+                                .label(first, "the first")
+                                .help("keep one of them"),
+                        );
+                        read.add_twin(Twin::Property(key, Spanned::new(value, span)));
+                        continue;
+                    }
+                    read.props.push((key, Spanned::new(value, span)));
+                }
+            }
+        }
+        if let Some(children) = node.children() {
+            let list: Vec<&KdlNode> = children.nodes().iter().collect();
+            read.children = self.free_children(&list);
+        }
+        read
+    }
+}

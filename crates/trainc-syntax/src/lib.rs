@@ -1,0 +1,73 @@
+//! Text to [`ast`]: what the user wrote, with every node against the language's tables; and edits of the text.
+//!
+//! In: the text of one file. Out: [`ast::File`], as much of it as could be read, and problems; or new text.
+//! The letters and the tree are read by our own reader, because the `kdl` crate gives nothing for a file with
+//! a mistake in it; tests hold the two equal on sound text. Knows no defaults, no catalogue, no other file.
+
+pub mod ast;
+mod braces;
+pub mod edit;
+mod edits_of_faults;
+mod faults;
+pub mod format;
+mod free;
+mod lex;
+mod literal;
+pub mod meant;
+pub mod nodes;
+mod open_string;
+mod property;
+pub mod read;
+pub mod recover;
+pub mod require;
+pub mod schema;
+pub mod spec;
+mod surplus;
+mod top;
+mod tree;
+pub mod units;
+pub mod value;
+
+pub use open_string::properties_at;
+
+use trainc_diag::source::SourceId;
+use trainc_diag::{Code, Problems};
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    [recover::CODES.to_vec(), top::CODES.to_vec(), read::CODES.to_vec()].concat()
+}
+
+/// Whether the language has a node of this name anywhere in a job.
+pub fn is_node(name: &str) -> bool {
+    !meant::parents_of(name).is_empty()
+}
+
+/// Whether the language has a node of this name that stands once where it stands.
+pub fn stands_once(name: &str) -> bool {
+    meant::parents_of(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
+}
+
+/// Reads one file; `None` when nothing at all could be read.
+pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
+    let other = top::written_as_json(text, source).or_else(|| top::written_as_toml(text, source));
+    if let Some(other) = other {
+        // No line of it is KDL.
+        problems.push(other);
+        return None;
+    }
+    let mut found = Problems::default();
+    let document = recover::parse(source, text, &mut found);
+    if let Some(yaml) = document.as_ref().and_then(|document| top::written_as_yaml(document, source)) {
+        // What is no KDL in it, and what a manifest would lack, follows from that.
+        problems.push(yaml);
+        return None;
+    }
+    problems.extend(found);
+    let document = document?;
+    let mut found = Problems::default();
+    let file = top::file(&document, source, text, &mut found);
+    top::cap(&mut found);
+    problems.extend(found);
+    Some(file)
+}

@@ -1,0 +1,81 @@
+//! `role` and what watches the job.
+
+use crate::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};
+
+static READ: NodeSpec = NodeSpec {
+    name: "read",
+    doc: "an S3 prefix that a created role may read as well: what a manifest lists, what the program fetches itself",
+    args: &[arg("s3", Ty::Text)],
+    repeat: Repeat::ByFirst,
+    ..NodeSpec::LEAF
+};
+pub(crate) static ROLE: NodeSpec = NodeSpec {
+    name: "role",
+    doc: "the job's role: `create=#true`, or `arn=` of one that exists",
+    props: &[
+        prop("create", Ty::Bool, "make a role with least privilege"),
+        prop("arn", Ty::Text, "an existing role"),
+        prop("boundary", Ty::Text, "permissions boundary of a created role"),
+        prop("path", Ty::Plain, "path of a created role; /trainc/ if left out"),
+    ],
+    children: &[&READ],
+    alternatives: &[&["create", "boundary", "path", "read"], &["arn"]],
+    ..NodeSpec::LEAF
+};
+
+static PARAMETERS: NodeSpec = NodeSpec {
+    name: "parameters",
+    doc: "parameters by name",
+    free_props: Some(Ty::Scalar),
+    ..NodeSpec::LEAF
+};
+static COLLECTION: NodeSpec = NodeSpec {
+    name: "collection",
+    doc: "a collection of tensors and its parameters",
+    args: &[arg("name", Ty::Plain)],
+    free_props: Some(Ty::Scalar),
+    repeat: Repeat::ByFirst,
+    ..NodeSpec::LEAF
+};
+pub(crate) static DEBUGGER: NodeSpec = NodeSpec {
+    name: "debugger",
+    doc: "SageMaker Debugger; off if left out",
+    props: &[
+        prop("s3", Ty::Text, "where tensors go; the output prefix if left out"),
+        prop("local", Ty::Text, "path in the container"),
+    ],
+    children: &[&PARAMETERS, &COLLECTION],
+    ..NodeSpec::LEAF
+};
+pub(crate) static PROFILER: NodeSpec = NodeSpec {
+    name: "profiler",
+    doc: "SageMaker Profiler; off if left out",
+    props: &[
+        prop("s3", Ty::Text, "where its data goes; the output prefix if left out"),
+        prop("interval", Ty::Duration, "interval of system metrics, as \"500ms\""),
+    ],
+    children: &[&PARAMETERS],
+    ..NodeSpec::LEAF
+};
+pub(crate) static TENSORBOARD: NodeSpec = NodeSpec {
+    name: "tensorboard",
+    doc: "TensorBoard output",
+    props: &[must("s3", Ty::Text, "where event files go"), prop("local", Ty::Text, "path in the container")],
+    ..NodeSpec::LEAF
+};
+pub(crate) static EXPERIMENT: NodeSpec = NodeSpec {
+    name: "experiment",
+    doc: "association with an experiment",
+    props: &[
+        prop("name", Ty::Text, "experiment"),
+        prop("trial", Ty::Text, "trial"),
+        prop("component", Ty::Text, "display name of the trial component"),
+        prop("run", Ty::Text, "run"),
+    ],
+    ..NodeSpec::LEAF
+};
+pub(crate) static REMOTE_DEBUG: NodeSpec = one("remote-debug", Ty::Bool, "shell access to the containers");
+pub(crate) static HEALTH_CHECK: NodeSpec =
+    one("health-check", Ty::Bool, "infrastructure check before the job starts");
+pub(crate) static SESSION_CHAINING: NodeSpec =
+    one("session-chaining", Ty::Bool, "the job's tags as session tags of its role");

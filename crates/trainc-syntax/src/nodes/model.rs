@@ -1,0 +1,67 @@
+//! `model`, `adapter`, `quantize`.
+
+use crate::spec::{NodeSpec, Ty, arg, maybe_arg, one, prop};
+
+const fn dimension(name: &'static str, doc: &'static str) -> NodeSpec {
+    one(name, Ty::Count, doc)
+}
+
+static HIDDEN: NodeSpec = dimension("hidden", "width of the residual stream");
+static LAYERS: NodeSpec = dimension("layers", "decoder or encoder layers");
+static HEADS: NodeSpec = dimension("heads", "attention heads");
+static KV_HEADS: NodeSpec = dimension("kv-heads", "key and value heads (grouped-query attention)");
+static HEAD_DIM: NodeSpec = dimension("head-dim", "width of one head, where it is not hidden / heads");
+static FFN: NodeSpec = dimension("ffn", "width of the feed-forward layer");
+static VOCAB: NodeSpec = dimension("vocab", "size of the vocabulary");
+static POSITIONS: NodeSpec = dimension("positions", "longest sequence");
+static EXPERTS: NodeSpec = dimension("experts", "experts in each layer");
+static ACTIVE_EXPERTS: NodeSpec = dimension("active-experts", "experts that each token passes");
+static TIED: NodeSpec = one("tied", Ty::Bool, "the head shares the embedding's weights");
+static PARAMETERS: NodeSpec = dimension("parameters", "the size alone; what needs more is null");
+
+/// The names of the dimension nodes.
+pub(crate) static MODEL: NodeSpec = NodeSpec {
+    name: "model",
+    doc: "a catalogue name (Hugging Face id), or an architecture with its dimensions as children",
+    args: &[maybe_arg("name", Ty::Plain)],
+    props: &[prop("config", Ty::Plain, "a Hugging Face config.json, relative to this file")],
+    children: &[
+        &HIDDEN,
+        &LAYERS,
+        &HEADS,
+        &KV_HEADS,
+        &HEAD_DIM,
+        &FFN,
+        &VOCAB,
+        &POSITIONS,
+        &EXPERTS,
+        &ACTIVE_EXPERTS,
+        &TIED,
+        &PARAMETERS,
+    ],
+    ..NodeSpec::LEAF
+};
+
+pub(crate) static ADAPTER: NodeSpec = NodeSpec {
+    name: "adapter",
+    doc: "the trainable part when the model itself is frozen",
+    args: &[arg("kind", Ty::Word(&["lora"]))],
+    props: &[
+        prop("rank", Ty::Int(1, 65_536), "rank of the update"),
+        prop("alpha", Ty::Number(0.0, f64::MAX), "scale of the update"),
+        prop("dropout", Ty::Number(0.0, 1.0), "dropout on the adapter's input"),
+        prop("targets", Ty::Plain, "matrices it sits on, separated by commas"),
+    ],
+    ..NodeSpec::LEAF
+};
+
+pub(crate) static QUANTIZE: NodeSpec = NodeSpec {
+    name: "quantize",
+    doc: "how frozen base weights are stored",
+    args: &[arg("kind", Ty::Word(&["nf4", "int8"]))],
+    props: &[
+        prop("double", Ty::Bool, "quantise the scales too"),
+        prop("compute", Ty::Word(&["fp32", "fp16", "bf16"]), "precision of the arithmetic"),
+    ],
+    ..NodeSpec::LEAF
+};

@@ -1,0 +1,99 @@
+//! `train`.
+
+use crate::spec::{NodeSpec, Ty, arg, one, prop};
+
+static PRECISION: NodeSpec = NodeSpec {
+    name: "precision",
+    doc: "precision of the arithmetic",
+    args: &[arg("precision", Ty::Word(&["fp32", "fp16", "bf16"]))],
+    ..NodeSpec::LEAF
+};
+static SEQUENCE_LENGTH: NodeSpec = one("sequence-length", Ty::Count, "tokens in one sequence");
+static MICRO_BATCH: NodeSpec = one("micro-batch", Ty::Count, "sequences through one model replica at a time");
+static ACCUMULATION: NodeSpec = one("accumulation", Ty::Count, "passes per optimizer step");
+static GLOBAL_BATCH: NodeSpec =
+    one("global-batch", Ty::Count, "sequences per optimizer step over all replicas");
+static CHECKPOINTING: NodeSpec = NodeSpec {
+    name: "activation-checkpointing",
+    doc: "recompute activations in the backward pass",
+    args: &[arg("value", Ty::BoolOr(&["selective"]))],
+    ..NodeSpec::LEAF
+};
+static FLASH: NodeSpec = one("flash-attention", Ty::Bool, "attention without the s × s matrix");
+static OPTIMIZER: NodeSpec = NodeSpec {
+    name: "optimizer",
+    doc: "the optimizer and its schedule",
+    args: &[arg(
+        "name",
+        Ty::Word(&[
+            "adamw",
+            "adamw-apex-fused",
+            "adamw-fused",
+            "adamw-8bit",
+            "paged-adamw-32bit",
+            "paged-adamw-8bit",
+            "adam",
+            "adafactor",
+            "sgd",
+            "lamb",
+            "lion",
+        ]),
+    )],
+    props: &[
+        prop("lr", Ty::Number(0.0, 1e6), "peak learning rate"),
+        prop("betas", Ty::Plain, "decay of both moments, as \"0.9,0.95\""),
+        prop("eps", Ty::Number(0.0, 1.0), "stabiliser"),
+        prop("weight-decay", Ty::Number(0.0, 1e3), "weight decay"),
+        prop("clip", Ty::Number(0.0, 1e6), "global gradient norm limit"),
+        prop("warmup", Ty::Warmup, "warm-up"),
+        prop("schedule", Ty::Word(&["constant", "linear", "cosine"]), "shape after the warm-up"),
+        prop("min-lr", Ty::Number(0.0, 1e6), "learning rate at the end"),
+    ],
+    ..NodeSpec::LEAF
+};
+static STEPS: NodeSpec = one("steps", Ty::Count, "optimizer steps");
+static TOKENS: NodeSpec = one("tokens", Ty::Count, "tokens to train on");
+static EPOCHS: NodeSpec = NodeSpec {
+    name: "epochs",
+    doc: "passes over the data; needs `dataset`",
+    args: &[arg("epochs", Ty::Number(1e-6, 1e9))],
+    ..NodeSpec::LEAF
+};
+static DATASET: NodeSpec = NodeSpec {
+    name: "dataset",
+    doc: "size of the data",
+    props: &[
+        prop("sequences", Ty::Int(1, u64::MAX), "sequences in one epoch"),
+        prop("tokens", Ty::Int(1, u64::MAX), "tokens in one epoch"),
+        prop("size", Ty::Bytes, "what one epoch reads, for the throughput that a Lustre file system needs"),
+    ],
+    ..NodeSpec::LEAF
+};
+static SEED: NodeSpec = NodeSpec {
+    name: "seed",
+    doc: "seed of all random numbers",
+    args: &[arg("seed", Ty::Int(0, u64::MAX))],
+    ..NodeSpec::LEAF
+};
+
+pub(crate) static TRAIN: NodeSpec = NodeSpec {
+    name: "train",
+    doc: "how it is trained; exactly one of steps, tokens, epochs",
+    children: &[
+        &PRECISION,
+        &SEQUENCE_LENGTH,
+        &MICRO_BATCH,
+        &ACCUMULATION,
+        &GLOBAL_BATCH,
+        &CHECKPOINTING,
+        &FLASH,
+        &OPTIMIZER,
+        &STEPS,
+        &TOKENS,
+        &EPOCHS,
+        &DATASET,
+        &SEED,
+    ],
+    alternatives: &[&["steps"], &["tokens"], &["epochs", "dataset"]],
+    ..NodeSpec::LEAF
+};

@@ -1,0 +1,371 @@
+//! One property of a node: read by its table, and where the table has none of that name, what was meant.
+
+use super::ast::{Node, Twin, Value};
+use super::meant::{left_out, other_property, other_spelling, parents_of};
+use super::read::{Reader, T0120, T0123, T0128, is_bare};
+use super::recover;
+use super::require;
+use super::spec::{NodeSpec, Prop, Repeat, Ty};
+use super::value::typed;
+use kdl::{KdlEntry, KdlNode};
+use std::collections::BTreeMap;
+use trainc_diag::Diagnostic;
+use trainc_diag::declare_code;
+use trainc_diag::source::{Span, Spanned};
+use trainc_diag::text;
+
+declare_code!(T0121, "unknown-property", Error, "a property that its node does not take");
+
+/// What a property that its node does not take was probably meant to be.
+enum Meant {
+    /// The node's first argument.
+    Argument,
+    /// A child of the node.
+    Child(&'static NodeSpec),
+    /// A property of nearly that name.
+    Property(&'static Prop),
+    /// A node that stands elsewhere: its parent there, and its table.
+    Elsewhere(&'static str, &'static NodeSpec),
+}
+
+impl Meant {
+    fn of(key: &str, spec: &'static NodeSpec) -> Option<Self> {
+        if let Some(child) = spec.child(key) {
+            return Some(Self::Child(child));
+        }
+        if spec.arg(0).is_some_and(|arg| arg.name == key) {
+            return Some(Self::Argument);
+        }
+        let other = other_property(key).and_then(|name| spec.prop(name));
+        let near = |key| text::nearest(key, spec.props.iter().map(|prop| prop.name));
+        if let Some(prop) = other.or_else(|| near(key).and_then(|near| spec.prop(near))) {
+            return Some(Self::Property(prop));
+        }
+        // `tensor=8` for `tensor-degree 8`.
+        if let Some(child) = spec.child(&format!("{key}-degree")) {
+            return Some(Self::Child(child));
+        }
+        match parents_of(key).as_slice() {
+            [(parent, child)] if child.arg(0).is_some() => Some(Self::Elsewhere(parent, child)),
+            _ => None,
+        }
+    }
+}
+
+/// A property that stood as a node of its own, beside or above the node it belongs to.
+pub(super) struct Astray {
+    owner: &'static NodeSpec,
+    name: Spanned<String>,
+    value: Spanned<Value>,
+}
+
+impl Astray {
+    /// Reads on as if it stood where it belongs, so that nothing is said to be missing.
+    pub(super) fn put(self, list: &mut Vec<Node>) {
+        if let Some(owner) = list.iter_mut().find(|node| node.name.value == self.owner.name) {
+            if owner.prop(&self.name.value).is_none() {
+                owner.props.push((self.name, self.value));
+            }
+            return;
+        }
+        let at = self.name.span;
+        list.push(Node {
+            spec: Some(self.owner),
+            name: Spanned::new(self.owner.name.to_owned(), at),
+            span: at,
+            also: Vec::new(),
+            twins: Vec::new(),
+            args: self.owner.args.iter().map(|_| Spanned::new(Value::Bad, at)).collect(),
+            props: vec![(self.name, self.value)],
+            children: Vec::new(),
+        });
+    }
+}
+
+/// The one node, of those that may stand in a place, that takes a property by which a node there is called.
+pub(super) fn owner_of(
+    name: &str,
+    known: &[&str],
+    specs: &'static [&'static NodeSpec],
+) -> Option<&'static NodeSpec> {
+    let taken = other_spelling(name).is_some() || !parents_of(name).is_empty();
+    if taken || text::nearest(name, known.iter().copied()).is_some() {
+        return None;
+    }
+    let name = other_property(name).unwrap_or(name);
+    // Of what may stand many times none is the one.
+    let mut owners =
+        specs.iter().copied().filter(|spec| spec.prop(name).is_some() && spec.repeat == Repeat::Once);
+    owners.next().filter(|_| owners.next().is_none())
+}
+
+/// Whether a node takes a name and a value, and has neither: `hyperparameter lr=2e-5`.
+fn is_pair(spec: &NodeSpec, read: &Node) -> bool {
+    read.args.is_empty() && spec.props.is_empty() && matches!(spec.args, [_, second] if second.required)
+}
+
+impl Reader<'_> {
+    /// Reads `lr 2e-5`, `lr: 2e-5` and `lr:2e-5` for `lr=2e-5`; tells how many arguments were that.
+    pub(super) fn lacks_equals(
+        &mut self,
+        entry: &KdlEntry,
+        next: Option<&KdlEntry>,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+        seen: &mut BTreeMap<String, Span>,
+    ) -> usize {
+        if spec.arg(read.args.len()).is_some() {
+            return 0;
+        }
+        // Of a node that takes any property every name is one, as `environment "A" "b"`.
+        let takes = |name: &str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_bare(name));
+        let Some(word) = entry.value().as_string() else { return 0 };
+        // An ARN or an address in quotes is a value, whatever it begins with.
+        let is_unquoted = recover::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
+        let (prop, behind) = match word.split_once(':').filter(|_| is_unquoted) {
+            Some((name, value)) if takes(name) && !value.contains([':', '/']) => {
+                (name, Some(value).filter(|value| !value.is_empty()))
+            }
+            _ if takes(word) => (word, None),
+            _ => return 0,
+        };
+        let name = self.value_span(entry);
+        let next = next.filter(|next| next.name().is_none() && behind.is_none());
+        let value = next.map(|next| self.value_span(next));
+        let of_next =
+            value.map(|value| self.text.get(value.start as usize..value.end as usize).unwrap_or("…"));
+        let Some(shown) = behind.or(of_next) else { return 0 };
+        let joined = format!("{prop}={shown}");
+        self.push(
+            Diagnostic::new(
+                &T0128,
+                name,
+                if word == prop {
+                    format!("surplus argument {prop}; it is a property")
+                } else {
+                    format!("surplus argument {word}; `{prop}` is a property")
+                },
+            )
+            .help(format!("write `{joined}`"))
+            .fix(value.map_or(name, |value| name.to(value)), joined),
+        );
+        let key = Spanned::new(prop.to_owned(), name);
+        let Some(next) = next else {
+            // Its value is a part of a word, and was not read.
+            read.props.push((key, Spanned::new(Value::Bad, name)));
+            return 1;
+        };
+        self.property(next, key, spec, read, seen);
+        2
+    }
+
+    /// Reads a child that is called as a property of its parent is; tells whether it was one.
+    pub(super) fn property_as_child(
+        &mut self,
+        node: &KdlNode,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+        seen: &mut BTreeMap<String, Span>,
+    ) -> bool {
+        let name = node.name().value();
+        if spec.child(name).is_some() {
+            return false;
+        }
+        let Some(prop) = spec.prop(name).or_else(|| other_property(name).and_then(|name| spec.prop(name)))
+        else {
+            return false;
+        };
+        let (key, value, shown) = self.as_property(node, prop);
+        self.push(
+            Diagnostic::new(
+                &T0120,
+                key.span,
+                format!("unknown node `{name}` in `{}`; it is a property", spec.name),
+            )
+            .help(format!("write `{}={shown}` on the line of `{}`", prop.name, spec.name)),
+        );
+        if seen.insert(prop.name.to_owned(), key.span).is_none() {
+            read.props.push((key, value));
+        } else {
+            read.add_twin(Twin::Property(key, value));
+        }
+        true
+    }
+
+    /// A node that is called as a property of a neighbour is.
+    pub(super) fn property_astray(
+        &mut self,
+        node: &KdlNode,
+        name: &str,
+        owner: &'static NodeSpec,
+        place: &str,
+    ) -> Astray {
+        let known = other_property(name).unwrap_or(name);
+        let span = self.span(node.name().span());
+        let Some(prop) = owner.prop(known) else {
+            let (name, value) = (Spanned::new(known.to_owned(), span), Spanned::new(Value::Bad, span));
+            return Astray { owner, name, value };
+        };
+        let (name_there, value, shown) = self.as_property(node, prop);
+        self.push(
+            Diagnostic::new(
+                &T0120,
+                span,
+                format!("unknown node `{name}` {place}; it is a property of `{}`", owner.name),
+            )
+            .help(format!("write `{}={shown}` on the line of `{}`", prop.name, owner.name)),
+        );
+        Astray { owner, name: name_there, value }
+    }
+
+    /// The name and the value of a property that was written as a node, and how to write the value.
+    fn as_property(&mut self, node: &KdlNode, prop: &Prop) -> (Spanned<String>, Spanned<Value>, String) {
+        let name = Spanned::new(prop.name.to_owned(), self.span(node.name().span()));
+        let first = node.entries().iter().find(|entry| entry.name().is_none());
+        let Some(entry) = first else {
+            let value = if prop.ty == Ty::Bool { Value::Bool(true) } else { Value::Bad };
+            let at = name.span;
+            return (name, Spanned::new(value, at), require::example(prop.ty));
+        };
+        let span = self.value_span(entry);
+        let value = self.value(entry, span, prop.ty, prop.name);
+        let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("…").to_owned();
+        (name, Spanned::new(value, span), shown)
+    }
+
+    /// Reads a property; tells whether it is known what it was meant to be.
+    pub(super) fn property(
+        &mut self,
+        entry: &KdlEntry,
+        key: Spanned<String>,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+        seen: &mut BTreeMap<String, Span>,
+    ) -> bool {
+        let span = self.value_span(entry);
+        let ty = match (spec.prop(&key.value), spec.free_props) {
+            (Some(prop), _) => prop.ty,
+            (None, Some(ty)) => ty,
+            (None, None) => {
+                let diagnostic = self.unknown_property(&key, span, spec, read);
+                self.push(diagnostic);
+                if let Some(second) = spec.arg(1).filter(|_| is_pair(spec, read)) {
+                    let value = self.value(entry, span, second.ty, spec.name);
+                    let at = key.span;
+                    read.args = vec![Spanned::new(Value::Text(key.value), at), Spanned::new(value, span)];
+                    return true;
+                }
+                return self.as_meant(entry, span, key, spec, read);
+            }
+        };
+        if let Some(first) = seen.insert(key.value.clone(), key.span) {
+            self.push(
+                Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
+                    .label(first, "the first")
+                    .help("keep one of them"),
+            );
+            let value = self.value(entry, span, ty, &key.value);
+            read.add_twin(Twin::Property(key, Spanned::new(value, span)));
+            return true;
+        }
+        let value = self.value(entry, span, ty, &key.value);
+        read.props.push((key, Spanned::new(value, span)));
+        true
+    }
+
+    /// Reads on a property whose name was reported as if it stood as it was probably meant, so that nothing is said to
+    /// be missing; tells whether it is known what that is.
+    fn as_meant(
+        &mut self,
+        entry: &KdlEntry,
+        span: Span,
+        key: Spanned<String>,
+        spec: &'static NodeSpec,
+        read: &mut Node,
+    ) -> bool {
+        let Some(meant) = Meant::of(&key.value, spec) else { return false };
+        match meant {
+            Meant::Argument => {
+                if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
+                    let value = self.value(entry, span, arg.ty, &key.value);
+                    read.args.push(Spanned::new(value, span));
+                }
+            }
+            Meant::Child(child) | Meant::Elsewhere(_, child) => {
+                let Some(arg) = child.arg(0) else { return true };
+                let value = self.value(entry, span, arg.ty, &key.value);
+                let node = Node {
+                    spec: Some(child),
+                    name: Spanned::new(child.name.to_owned(), key.span),
+                    span: key.span.to(span),
+                    also: Vec::new(),
+                    twins: Vec::new(),
+                    args: vec![Spanned::new(value, span)],
+                    props: Vec::new(),
+                    children: Vec::new(),
+                };
+                match meant {
+                    Meant::Elsewhere(parent, _) => self.strays.push((parent, node)),
+                    _ => read.children.push(node),
+                }
+            }
+            Meant::Property(prop) => {
+                // A value that does not fit may as well be of something else: the name is one mistake, and said.
+                let fits = typed(entry.value(), prop.ty).is_ok();
+                let value = if fits { self.value(entry, span, prop.ty, prop.name) } else { Value::Bad };
+                if !read.props.iter().any(|(name, _)| name.value == prop.name) {
+                    let name = Spanned::new(prop.name.to_owned(), key.span);
+                    read.props.push((name, Spanned::new(value, span)));
+                }
+            }
+        }
+        true
+    }
+
+    fn unknown_property(
+        &self,
+        key: &Spanned<String>,
+        value: Span,
+        spec: &'static NodeSpec,
+        read: &Node,
+    ) -> Diagnostic {
+        let diagnostic =
+            Diagnostic::new(&T0121, key.span, format!("`{}` has no property `{}`", spec.name, key.value));
+        let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
+        if let Some(why) = left_out(&key.value).filter(|_| spec.name == "storage") {
+            return diagnostic.note(why);
+        }
+        if is_pair(spec, read) {
+            return diagnostic.help(format!(
+                "write name and value side by side: `{} \"{}\" {shown}`",
+                spec.name, key.value
+            ));
+        }
+        match Meant::of(&key.value, spec) {
+            Some(Meant::Argument) => {
+                diagnostic.help(format!("write it without a name: `{} {shown}`", spec.name))
+            }
+            // A child that is said by its properties, as `spot max-wait="2d"`.
+            Some(Meant::Child(child)) if child.args.is_empty() => {
+                let first =
+                    child.props.first().map(|prop| format!(" {}={}", prop.name, require::example(prop.ty)));
+                let shown = format!("{}{}", child.name, first.unwrap_or_default());
+                diagnostic.help(format!("write it as a child: `{shown}`"))
+            }
+            Some(Meant::Child(child)) => {
+                diagnostic.help(format!("write it as a child: `{} {shown}`", child.name))
+            }
+            Some(Meant::Property(prop)) => {
+                diagnostic.help(format!("did you mean `{}`?", prop.name)).fix(key.span, prop.name)
+            }
+            Some(Meant::Elsewhere(parent, child)) => {
+                diagnostic.help(format!("`{}` belongs in `{parent}`: `{} {shown}`", child.name, child.name))
+            }
+            None if spec.props.is_empty() => diagnostic.note(format!("`{}` takes no property", spec.name)),
+            None => {
+                let known: Vec<&str> = spec.props.iter().map(|prop| prop.name).collect();
+                diagnostic.note(format!("known here: {}", known.join(", ")))
+            }
+        }
+    }
+}

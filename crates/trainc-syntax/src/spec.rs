@@ -1,0 +1,234 @@
+//! What a node of the language takes: the form in which every reader is written.
+//!
+//! The readers, `trainc schema manifest`, the reference page and the language server all use these, so a
+//! spelling exists in one place.
+
+/// The type of a value in the language.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ty {
+    /// A string; placeholders are allowed.
+    Text,
+    /// A string that the plan is made from, or that names something: a placeholder has no value there yet.
+    Plain,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number between two bounds, both included.
+    Int(u64, u64),
+    /// A number between two bounds, both included.
+    Number(f64, f64),
+    /// `#true` or `#false`.
+    Bool,
+    /// A size with its unit, as `"500GiB"`.
+    Bytes,
+    /// A duration with its unit, as `"5d"`.
+    Duration,
+    /// A data rate with its unit, as `"600GB/s"`.
+    Rate,
+    /// Steps or a duration or a word, as `"200 steps"`, `"30m"`, `"optimal"`.
+    Every,
+    /// Steps, or a fraction of the steps, as `"2000 steps"` or `0.01`.
+    Warmup,
+    /// A whole number of steps, bare.
+    Count,
+    /// `#true`, `#false`, or one of these words.
+    BoolOr(&'static [&'static str]),
+    /// Any scalar; placeholders are allowed.
+    Scalar,
+}
+
+impl Ty {
+    /// What to expect, for messages: `a size with its unit, as "500GiB"`.
+    pub fn expected(self) -> String {
+        match self {
+            Self::Text | Self::Plain => "a string".to_owned(),
+            Self::Word(words) => trainc_diag::text::ticked(words, "or"),
+            Self::Int(0, u64::MAX) | Self::Count => "a whole number".to_owned(),
+            Self::Int(low, u64::MAX) => format!("a whole number, {low} or more"),
+            Self::Int(low, high) => format!("a whole number from {low} to {high}"),
+            Self::Number(..) => "a number".to_owned(),
+            Self::Bool => "`#true` or `#false`".to_owned(),
+            Self::Bytes => "a size with its unit, as `\"500GiB\"`".to_owned(),
+            Self::Duration => "a duration with its unit, as `\"90m\"` or `\"5d\"`".to_owned(),
+            Self::Rate => "a data rate with its unit, as `\"600GB/s\"`".to_owned(),
+            Self::Every => "steps, a duration or `optimal`, as `\"200 steps\"` or `\"30m\"`".to_owned(),
+            Self::Warmup => "steps or a fraction of them, as `\"2000 steps\"` or `0.01`".to_owned(),
+            Self::BoolOr(words) => format!("`#true`, `#false` or {}", trainc_diag::text::ticked(words, "or")),
+            Self::Scalar => "a value".to_owned(),
+        }
+    }
+
+    /// The word for the schema: `text`, `size`, `whole 1..8`.
+    pub fn word(self) -> String {
+        match self {
+            Self::Text => "text".to_owned(),
+            Self::Plain => "plain".to_owned(),
+            Self::Word(words) => format!("one of {}", words.join(" ")),
+            Self::Int(low, u64::MAX) => format!("whole {low}.."),
+            Self::Int(low, high) => format!("whole {low}..{high}"),
+            Self::Number(low, high) if low == f64::MIN && high == f64::MAX => "number".to_owned(),
+            Self::Number(low, high) if high == f64::MAX => format!("number {low}.."),
+            Self::Number(low, high) => format!("number {low}..{high}"),
+            Self::Bool => "bool".to_owned(),
+            Self::Bytes => "size".to_owned(),
+            Self::Duration => "duration".to_owned(),
+            Self::Rate => "rate".to_owned(),
+            Self::Every => "steps or duration or optimal".to_owned(),
+            Self::Warmup => "steps or fraction".to_owned(),
+            Self::Count => "whole 1..".to_owned(),
+            Self::BoolOr(words) => format!("bool or {}", words.join(" ")),
+            Self::Scalar => "any".to_owned(),
+        }
+    }
+}
+
+/// A positional argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arg {
+    /// What it is, for messages and the schema.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: Ty,
+    /// Whether it must be there once all layers are merged.
+    pub required: bool,
+    /// Whether any number may follow (only the last argument).
+    pub many: bool,
+}
+
+/// A property.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prop {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: Ty,
+    /// Whether it must be there once all layers are merged.
+    pub required: bool,
+    /// One line for the reference.
+    pub doc: &'static str,
+}
+
+/// How often a node may stand in its parent, and what tells two apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// Once.
+    Once,
+    /// Many times, told apart by the first argument.
+    ByFirst,
+    /// Many times, told apart by the property `name`.
+    ByName,
+    /// Many times, each on its own.
+    Many,
+}
+
+/// What a node takes.
+#[derive(Debug, PartialEq)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// One line for the reference.
+    pub doc: &'static str,
+    /// Arguments in order.
+    pub args: &'static [Arg],
+    /// Properties.
+    pub props: &'static [Prop],
+    /// Whether properties of any name are taken, and of which type (tags, environment).
+    pub free_props: Option<Ty>,
+    /// Children.
+    pub children: &'static [&'static NodeSpec],
+    /// Whether children of any name and shape are taken (`request`).
+    pub free_children: bool,
+    /// How often it may stand.
+    pub repeat: Repeat,
+    /// Sets of properties, arguments and children, by name, that exclude each other, each led by the one that chooses
+    /// it: a later layer that writes the leader drops what earlier layers wrote of the other sets, so that it can
+    /// choose anew.
+    pub alternatives: &'static [&'static [&'static str]],
+    /// Properties that belong to what the first argument chose: a later layer that chooses another drops those that
+    /// earlier layers wrote.
+    pub of_first: &'static [&'static str],
+}
+
+impl NodeSpec {
+    /// A node that takes nothing: the base of all others.
+    pub const LEAF: Self = Self {
+        name: "",
+        doc: "",
+        args: &[],
+        props: &[],
+        free_props: None,
+        children: &[],
+        free_children: false,
+        repeat: Repeat::Once,
+        alternatives: &[],
+        of_first: &[],
+    };
+
+    /// The child of that name.
+    pub fn child(&self, name: &str) -> Option<&'static NodeSpec> {
+        self.children.iter().copied().find(|child| child.name == name)
+    }
+
+    /// The property of that name.
+    pub fn prop(&self, name: &str) -> Option<&'static Prop> {
+        self.props.iter().find(|prop| prop.name == name)
+    }
+
+    /// The type of the argument at a position.
+    pub fn arg(&self, at: usize) -> Option<&'static Arg> {
+        self.args.get(at).or_else(|| self.args.last().filter(|last| last.many))
+    }
+}
+
+/// A required argument.
+pub const fn arg(name: &'static str, ty: Ty) -> Arg {
+    Arg { name, ty, required: true, many: false }
+}
+
+/// An argument that may be left out.
+pub const fn maybe_arg(name: &'static str, ty: Ty) -> Arg {
+    Arg { name, ty, required: false, many: false }
+}
+
+/// One argument or more.
+pub const fn args(name: &'static str, ty: Ty) -> Arg {
+    Arg { name, ty, required: true, many: true }
+}
+
+/// A property that may be left out.
+pub const fn prop(name: &'static str, ty: Ty, doc: &'static str) -> Prop {
+    Prop { name, ty, required: false, doc }
+}
+
+/// A required property.
+pub const fn must(name: &'static str, ty: Ty, doc: &'static str) -> Prop {
+    Prop { name, ty, required: true, doc }
+}
+
+const ONE_TEXT: &[Arg] = &[arg("value", Ty::Text)];
+const ONE_PLAIN: &[Arg] = &[arg("value", Ty::Plain)];
+const ONE_BOOL: &[Arg] = &[maybe_arg("on", Ty::Bool)];
+const ONE_DURATION: &[Arg] = &[arg("duration", Ty::Duration)];
+const ONE_BYTES: &[Arg] = &[arg("size", Ty::Bytes)];
+const ONE_RATE: &[Arg] = &[arg("rate", Ty::Rate)];
+const ONE_COUNT: &[Arg] = &[arg("count", Ty::Count)];
+const ONE_SCALAR: &[Arg] = &[arg("value", Ty::Scalar)];
+
+/// A node with one argument and nothing else. A boolean may be left out: the node alone means `#true`.
+///
+/// # Panics
+///
+/// While compiling, for a type whose bounds or words it cannot carry: such a node writes its argument itself.
+pub const fn one(name: &'static str, ty: Ty, doc: &'static str) -> NodeSpec {
+    let args = match ty {
+        Ty::Text => ONE_TEXT,
+        Ty::Plain => ONE_PLAIN,
+        Ty::Bool => ONE_BOOL,
+        Ty::Duration => ONE_DURATION,
+        Ty::Bytes => ONE_BYTES,
+        Ty::Rate => ONE_RATE,
+        Ty::Count => ONE_COUNT,
+        Ty::Scalar => ONE_SCALAR,
+        _ => panic!("a node of this type writes its argument itself"),
+    };
+    NodeSpec { name, doc, args, ..NodeSpec::LEAF }
+}

@@ -1,0 +1,232 @@
+//! The top level of a file: its job, its layers, and what may stand beside them.
+
+use super::ast::{File, Node, Twin};
+use super::meant::{add_missing, put_into_one};
+use super::read::{MOST_PROBLEMS, Reader, T0122};
+use super::{nodes, recover};
+use kdl::{KdlDocument, KdlNode};
+use trainc_diag::declare_code;
+use trainc_diag::source::{SourceId, Span};
+use trainc_diag::text;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0132, "several-jobs", Error, "a manifest describes more than one job");
+declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
+declare_code!(T0150, "written-as-yaml", Error, "a manifest that is written as YAML");
+declare_code!(T0151, "written-as-json", Error, "a file of JSON where a manifest is wanted");
+
+declare_code!(T0152, "written-as-toml", Error, "a manifest that is written as TOML");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150, &T0151, &T0152];
+
+/// The one problem of a file that is written as YAML: it has `job:` and no `job`.
+pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
+    let named = |wanted: &str| document.nodes().iter().find(|node| node.name().value() == wanted);
+    let job = named("job:").filter(|node| named("job").is_none() && node.children().is_none())?;
+    Some(
+        Diagnostic::new(
+            &T0150,
+            recover::name_span(source, job),
+            "the file is written as YAML; a manifest is KDL",
+        )
+        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
+        .note(
+            "`trainc init` writes a manifest to start from; `trainc schema manifest` lists what it may say",
+        ),
+    )
+}
+
+/// The one problem of a file that is JSON: it begins with an object.
+pub(super) fn written_as_json(text: &str, source: SourceId) -> Option<Diagnostic> {
+    let mut body = text.trim_start_matches('\u{feff}').trim_start();
+    while body.starts_with("//") {
+        body = body.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
+    }
+    let inside = body.strip_prefix('{')?.trim_start();
+    if !inside.starts_with(['"', '}']) {
+        return None;
+    }
+    let at = text.len() - body.len();
+    let diagnostic = Diagnostic::new(
+        &T0151,
+        Span::new(source, at, at + 1),
+        "the file is written as JSON; a manifest is KDL",
+    );
+    let is_request = ["TrainingJobName", "AlgorithmSpecification"].iter().any(|name| body.contains(name));
+    Some(if is_request {
+        diagnostic.help("`trainc import FILE` makes a manifest of a request or a described job")
+    } else {
+        diagnostic
+            .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
+            .note("`trainc init` writes a manifest to start from")
+    })
+}
+
+/// Lines of TOML that are enough to tell it by.
+const TOLD: usize = 3;
+
+/// The one problem of a file that is TOML: it begins with `key = value` and tables in brackets, and nothing else.
+pub(super) fn written_as_toml(text: &str, source: SourceId) -> Option<Diagnostic> {
+    let is_key = |key: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"');
+        !key.is_empty() && key.chars().all(plain)
+    };
+    let body = text.trim_start_matches('\u{feff}');
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("//");
+    let said: Vec<&str> = body.lines().map(str::trim).filter(is_said).take(TOLD).collect();
+    for line in &said {
+        let table = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let table = table.map(|(name, _)| name.trim_start_matches('['));
+        let key = line.split_once('=').map(|(key, _)| key.trim_end());
+        if !table.is_some_and(is_key) && (!key.is_some_and(is_key) || line.contains('{')) {
+            return None;
+        }
+    }
+    // One `a = 1` is a slip of KDL, and so is one list in brackets.
+    let has_table = body.lines().any(|line| {
+        let line = line.trim();
+        line.starts_with('[') && line.ends_with(']') && is_key(line.trim_matches(['[', ']']))
+    });
+    // A slice of the text: where it begins is how far into it.
+    let first = said.first().filter(|_| has_table && said.len() > 1)?;
+    let at = first.as_ptr() as usize - text.as_ptr() as usize;
+    Some(
+        Diagnostic::new(
+            &T0152,
+            Span::new(source, at, at + first.len()),
+            "the file is written as TOML; a manifest is KDL",
+        )
+        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
+        .note(
+            "`trainc init` writes a manifest to start from; `trainc schema manifest` lists what it may say",
+        ),
+    )
+}
+
+/// Reads the top level of a file.
+pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
+    let mut reader = Reader { source, text, problems, strays: Vec::new(), heard: 0 };
+    let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
+    let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
+    // `Job` or `jobs`, where no node has the name itself: read on as one.
+    let slip =
+        |name: &str| !has_job && nodes::JOB.child(name).is_none() && text::nearest(name, ["job"]).is_some();
+    let misspelt =
+        document.nodes().iter().find(|node| node.children().is_some() && slip(node.name().value()));
+    let has_job = has_job || misspelt.is_some();
+    let mut loose: Vec<&KdlNode> = Vec::new();
+    let mut beside: Vec<Node> = Vec::new();
+    for node in document.nodes() {
+        match node.name().value() {
+            name if name == "job" || misspelt.is_some_and(|other| std::ptr::eq(other, node)) => {
+                if name != "job" {
+                    let diagnostic = reader.unknown_node(node, name, &["job"], "at the top of a file");
+                    reader.push(diagnostic);
+                }
+                let mut read = reader.node(node, &nodes::JOB);
+                "job".clone_into(&mut read.name.value);
+                reader.bring_home(std::slice::from_mut(&mut read));
+                if let Some(first) = &mut file.job {
+                    reader.push(
+                        Diagnostic::new(&T0132, read.name.span, "a file describes one job; this is a second")
+                            .label(first.name.span, "the first")
+                            .help(
+                                "move it to a file of its own; `trainc check DIR` takes a directory of jobs",
+                            ),
+                    );
+                    first.add_twin(Twin::Node(read));
+                } else {
+                    file.job = Some(read);
+                }
+            }
+            "extends" => file.extends.push(reader.node(node, &nodes::EXTENDS)),
+            "env" => {
+                let mut read = reader.node(node, &nodes::ENV);
+                reader.bring_home(std::slice::from_mut(&mut read));
+                let first = file.envs.iter_mut().find(|env: &&mut Node| {
+                    env.first_text().is_some() && env.first_text() == read.first_text()
+                });
+                if let Some(first) = first {
+                    let name = read.first_text().unwrap_or_default().to_owned();
+                    reader.push(
+                        Diagnostic::new(&T0122, read.name.span, format!("`env \"{name}\"` stands twice"))
+                            .label(first.name.span, "the first")
+                            .help("put both into one node"),
+                    );
+                    put_into_one(&mut first.children, read.children);
+                } else {
+                    file.envs.push(read);
+                }
+            }
+            name if has_job => {
+                let span = reader.span(node.name().span());
+                if let Some(spec) = nodes::JOB.child(name) {
+                    reader.push(
+                        Diagnostic::new(
+                            &T0133,
+                            span,
+                            format!("`{name}` stands beside `job`; it belongs inside"),
+                        )
+                        .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
+                    );
+                    let read = reader.node(node, spec);
+                    beside.push(read);
+                } else {
+                    let known = ["job", "extends", "env"];
+                    let diagnostic = reader.unknown_node(node, name, &known, "at the top of a file");
+                    reader.push(diagnostic);
+                    // Read on as what was probably meant: without its layer a job lacks half of its nodes.
+                    match text::nearest(name, known) {
+                        Some("extends") => file.extends.push(reader.node(node, &nodes::EXTENDS)),
+                        Some("env") => file.envs.push(reader.node(node, &nodes::ENV)),
+                        _ => {}
+                    }
+                }
+            }
+            _ => loose.push(node),
+        }
+    }
+    if !has_job {
+        file.layer = reader.children(&loose, nodes::JOB_CHILDREN, "at the top of a layer");
+        let mut layer = std::mem::take(&mut file.layer);
+        reader.bring_home(&mut layer);
+        file.layer = layer;
+    }
+    if let Some(job) = &mut file.job {
+        for node in beside {
+            add_missing(&mut job.children, node);
+        }
+    }
+    file
+}
+
+/// Keeps the first mistakes of a file and counts the rest.
+pub(super) fn cap(problems: &mut Problems) {
+    let all = problems.iter().count();
+    if all <= MOST_PROBLEMS {
+        return;
+    }
+    problems.sort();
+    let mut seen = 0;
+    let mut next = None;
+    problems.retain(|diagnostic| {
+        seen += 1;
+        if seen == MOST_PROBLEMS + 1 {
+            next = Some(diagnostic.span);
+        }
+        seen <= MOST_PROBLEMS
+    });
+    if let Some(span) = next {
+        let rest = u64::try_from(all - MOST_PROBLEMS).unwrap_or(u64::MAX);
+        problems.push(
+            Diagnostic::new(
+                &recover::T0101,
+                span,
+                format!("{} more follow from here on", text::count(rest, "mistake")),
+            )
+            .here("the first that is not shown")
+            .fact("mistakes", all),
+        );
+    }
+}

@@ -1,0 +1,427 @@
+//! One value against the type of its place, and the words for what does not fit.
+
+use super::ast::Value;
+use super::literal::{shortened, with_zeros};
+use super::read::{T0124, T0125, T0126, T0127, T0130, T0145};
+use super::spec::Ty;
+use super::units;
+use kdl::KdlValue;
+use trainc_diag::Diagnostic;
+use trainc_diag::source::Span;
+use trainc_diag::text;
+
+/// Reads a value by a type: for `--set`, where there is no document.
+pub fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
+    match (ty, value) {
+        (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Plain, KdlValue::String(text)) if text.contains("{{") => Err(Fault::Placeholder),
+        (Ty::Plain, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Text | Ty::Plain, _) => Err(Fault::WantsQuotes),
+        (Ty::Word(words), KdlValue::String(text)) => {
+            if words.contains(&text.as_str()) {
+                Ok(Value::Text(text.clone()))
+            } else {
+                Err(Fault::Word(text.clone()))
+            }
+        }
+        (Ty::Int(low, high), KdlValue::Integer(n)) => {
+            if *n >= i128::from(low) && *n <= i128::from(high) {
+                Ok(Value::Int(*n))
+            } else {
+                Err(Fault::Range)
+            }
+        }
+        (Ty::Count, KdlValue::Integer(n)) => {
+            if *n >= 1 && *n <= i128::from(u64::MAX) {
+                Ok(Value::Int(*n))
+            } else {
+                Err(Fault::Range)
+            }
+        }
+        (Ty::Int(..) | Ty::Count, KdlValue::Float(x)) => Err(Fault::NotWhole(*x)),
+        (Ty::Number(low, high), KdlValue::Float(x)) => {
+            if x.is_finite() && *x >= low && *x <= high {
+                Ok(Value::Float(*x))
+            } else {
+                Err(Fault::Range)
+            }
+        }
+        (Ty::Number(low, high), KdlValue::Integer(n)) => {
+            let x = *n as f64;
+            if x >= low && x <= high { Ok(Value::Int(*n)) } else { Err(Fault::Range) }
+        }
+        (Ty::Bool | Ty::BoolOr(_), KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
+        (Ty::BoolOr(words), KdlValue::String(text)) => {
+            if words.contains(&text.as_str()) {
+                Ok(Value::Text(text.clone()))
+            } else {
+                Err(Fault::Word(text.clone()))
+            }
+        }
+        (Ty::Bytes, KdlValue::String(text)) => units::bytes(text).map(Value::Bytes).map_err(Fault::Unit),
+        (Ty::Duration, KdlValue::String(text)) => {
+            units::milliseconds(text).map(Value::Milliseconds).map_err(Fault::Unit)
+        }
+        (Ty::Rate, KdlValue::String(text)) => {
+            units::rate(text).map(Value::BytesPerSecond).map_err(Fault::Unit)
+        }
+        (Ty::Every, KdlValue::String(text)) => match text.as_str() {
+            "optimal" => Ok(Value::Text(text.clone())),
+            _ => match units::steps(text).map(Value::Steps).or_else(|of_steps| {
+                units::milliseconds(text).map(Value::Milliseconds).map_err(|of_time| {
+                    // `200 stpes` were steps.
+                    let slip = matches!(of_steps, units::Fault::UnknownUnit { near: Some(_), .. });
+                    Fault::Unit(if slip { of_steps } else { of_time })
+                })
+            })? {
+                Value::Steps(0) | Value::Milliseconds(0) => Err(Fault::Range),
+                value => Ok(value),
+            },
+        },
+        (Ty::Warmup, KdlValue::String(text)) => units::steps(text).map(Value::Steps).map_err(Fault::Unit),
+        (Ty::Warmup, KdlValue::Float(x)) if *x >= 0.0 && *x < 1.0 => Ok(Value::Float(*x)),
+        (Ty::Warmup, KdlValue::Integer(0)) => Ok(Value::Float(0.0)),
+        (Ty::Warmup, KdlValue::Float(_)) => Err(Fault::Range),
+        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup, KdlValue::Integer(n)) if *n < 0 => {
+            Err(Fault::Range)
+        }
+        (Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every, KdlValue::Float(x)) if *x < 0.0 => {
+            Err(Fault::Range)
+        }
+        (
+            Ty::Bytes | Ty::Duration | Ty::Rate | Ty::Every | Ty::Warmup,
+            KdlValue::Integer(_) | KdlValue::Float(_),
+        ) => Err(Fault::UnitMissing),
+        (Ty::Scalar, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
+        (Ty::Scalar, KdlValue::Integer(n)) => Ok(Value::Int(*n)),
+        (Ty::Scalar, KdlValue::Float(x)) if x.is_finite() => Ok(Value::Float(*x)),
+        (Ty::Scalar, KdlValue::Bool(on)) => Ok(Value::Bool(*on)),
+        (Ty::Scalar, KdlValue::Null) => Ok(Value::Null),
+        _ => Err(Fault::Type),
+    }
+}
+
+/// Why a value does not fit its place.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    Type,
+    WantsQuotes,
+    Placeholder,
+    Word(String),
+    Range,
+    NotWhole(f64),
+    UnitMissing,
+    Unit(units::Fault),
+}
+
+impl Fault {
+    pub fn diagnostic(&self, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+        let expected = ty.expected();
+        match self {
+            Self::Type => {
+                // Of the values that are scalars only these are none: no number, in JSON and for the script.
+                let expected = match ty {
+                    Ty::Scalar => "a text, a finite number, `#true`, `#false` or `#null`",
+                    _ => expected.as_str(),
+                };
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
+                // A number or a keyword that was put in quotes.
+                let bare = shown.trim_matches('"');
+                let unquoted = match ty {
+                    Ty::Int(..) | Ty::Count => bare.parse::<u64>().is_ok().then(|| bare.to_owned()),
+                    Ty::Number(..) => bare.parse::<f64>().is_ok_and(f64::is_finite).then(|| bare.to_owned()),
+                    Ty::Bool | Ty::BoolOr(_) => keyword(bare).map(str::to_owned),
+                    _ => None,
+                };
+                // `10B` and `10 billion` of a number that counts.
+                if let (Ty::Int(..) | Ty::Count, numbers @ [_, ..]) = (ty, counted(bare).as_slice()) {
+                    let diagnostic =
+                        diagnostic.help(format!("write {}", text::ticked(numbers, "or")));
+                    return match numbers {
+                        [one] => diagnostic.fix(span, one),
+                        _ => diagnostic,
+                    };
+                }
+                match unquoted.filter(|_| shown.starts_with('"')) {
+                    Some(text) => diagnostic.help(format!("write `{text}`")).fix(span, text),
+                    None => diagnostic,
+                }
+            }
+            Self::WantsQuotes => {
+                let bare = shown.trim_start_matches('#');
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"));
+                // In quotes alone it would be refused next.
+                if let Some(whole) = in_full(of, bare) {
+                    return diagnostic.help(whole);
+                }
+                diagnostic.help(format!("put it in quotes: `\"{bare}\"`")).fix(span, format!("\"{bare}\""))
+            }
+            Self::Placeholder => Diagnostic::new(
+                &T0145,
+                span,
+                format!("{of} takes no placeholder: {shown}"),
+            )
+            .help(
+                "write the value itself; where it differs from run to run, a layer (`env`, `--set`) gives it",
+            )
+            .note("the plan is made from it, or it is a name: `plain` in `trainc schema manifest`"),
+            Self::Word(word) => {
+                let words = match ty {
+                    Ty::Word(words) | Ty::BoolOr(words) => words,
+                    _ => &[],
+                };
+                let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
+                let other = other_word(word).filter(|other| words.contains(other));
+                let near = || text::nearest(word, words.iter().copied()).or_else(|| part_of(word, words));
+                if let (Ty::BoolOr(_), Some(keyword)) = (ty, keyword(word)) {
+                    return diagnostic.help(format!("write `{keyword}`")).fix(span, keyword);
+                }
+                match other.or_else(near) {
+                    Some(near) => diagnostic
+                        .help(format!("did you mean `\"{near}\"`?"))
+                        .fix(span, format!("\"{near}\"")),
+                    None => diagnostic,
+                }
+            }
+            Self::Range => {
+                Diagnostic::new(&T0130, span, format!("{of} is {}, not {shown}", range_words(ty, &expected)))
+            }
+            Self::NotWhole(x) => {
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
+                if x.fract() == 0.0 && *x >= 1.0 && *x < 1e18 {
+                    #[expect(
+                        clippy::cast_possible_truncation,
+                        clippy::cast_sign_loss,
+                        reason = "whole, in range"
+                    )]
+                    let whole = text::group(*x as u64).replace(',', "_");
+                    diagnostic.help(format!("write `{whole}`")).fix(span, whole)
+                } else {
+                    diagnostic
+                }
+            }
+            Self::UnitMissing => unit_missing(ty, shown, span, of),
+            Self::Unit(fault) => unit_unknown(fault, ty, shown, span, of),
+        }
+    }
+}
+
+/// What other formats write for true and false.
+fn keyword(word: &str) -> Option<&'static str> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some("#true"),
+        "false" | "no" | "off" => Some("#false"),
+        _ => None,
+    }
+}
+
+/// The numbers that a text may mean which says its size by a letter or a word: `10B`, `10 billion`.
+fn counted(text: &str) -> Vec<String> {
+    let Some((number, word)) = text.split_once(' ') else { return shortened(text) };
+    let zeros = match word.trim().to_ascii_lowercase().trim_end_matches('s') {
+        "k" | "thousand" => 3,
+        "m" | "million" => 6,
+        "b" | "billion" => 9,
+        "t" | "trillion" => 12,
+        _ => return Vec::new(),
+    };
+    with_zeros(number, zeros).into_iter().collect()
+}
+
+/// What to write of a number that has a form of its own as text, where this one has not that form.
+fn in_full(of: &str, bare: &str) -> Option<String> {
+    match of {
+        "`account`" if bare.len() != 12 => {
+            Some("write the account's twelve digits in quotes, as `\"111122223333\"`".to_owned())
+        }
+        "`betas`" => Some(format!("write both in quotes, as `betas=\"{bare},0.999\"`")),
+        // `2.10` as a number is 2.1, and torchrun wants all three numbers.
+        "`version`" | "`pytorch`" | "`transformers`" => {
+            let like = if of == "`transformers`" { "4.49.0" } else { "2.8.0" };
+            Some(format!(
+                "write the full version in quotes, as `\"{like}\"`; `trainc catalog images` lists them"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// A bare number where a unit belongs.
+fn unit_missing(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+    let expected = ty.expected();
+    Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
+        .help(format!("write `{}`", with_unit(ty, shown)))
+        .note(format!("units here: {}", units_of(ty)))
+}
+
+/// The units that a place takes.
+fn units_of(ty: Ty) -> &'static str {
+    match ty {
+        Ty::Bytes => "B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)",
+        Ty::Duration => "ms, s, m, h, d, w",
+        Ty::Rate => "MB/s, GB/s (bytes) or Mbps, Gbps (bits)",
+        Ty::Every => "steps, s, m, h, d",
+        _ => "steps (below 1 it is a fraction of the steps)",
+    }
+}
+
+/// A bare number with the unit that is likely meant, in quotes; two where both are.
+fn with_unit(ty: Ty, number: &str) -> String {
+    match ty {
+        Ty::Bytes => format!("\"{number}GiB\""),
+        // A job runs for 28 days at most: what would be more, or so in hours, was said in a smaller unit.
+        Ty::Duration => match number.parse::<f64>() {
+            Ok(n) if n <= 28.0 => format!("\"{number}h\"` or `\"{number}d\""),
+            Ok(n) if n <= 28.0 * 24.0 => format!("\"{number}m\"` or `\"{number}h\""),
+            // So large a number were seconds, as the API has them.
+            _ => format!("\"{number}s\""),
+        },
+        Ty::Rate => format!("\"{number}GB/s\""),
+        Ty::Every if number.contains(['.', 'e', 'E']) => format!("\"{number}m\""),
+        _ => format!("\"{number} steps\""),
+    }
+}
+
+/// A quantity that cannot be read.
+fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+    let expected = ty.expected();
+    if *fault == units::Fault::TooLarge {
+        return Diagnostic::new(&T0130, span, format!("{of} is {shown}, more than trainc can count"));
+    }
+    let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
+    match fault {
+        units::Fault::UnknownUnit { near: Some(near), .. } => {
+            let diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+            match units::rate(near.trim_matches('"')) {
+                Ok(bytes) if ty == Ty::Rate && near.contains("bps") => diagnostic
+                    .note(format!("`Gbps` counts bits and `GB/s` bytes: these are {}/s", text::bytes(bytes))),
+                _ => diagnostic,
+            }
+        }
+        units::Fault::UnknownUnit { unit, .. } if ty == Ty::Warmup && unit == "%" => {
+            let percent = shown.trim_matches('"').trim_end_matches('%').trim().parse::<f64>();
+            match percent.ok().filter(|percent| (0.0..100.0).contains(percent)) {
+                Some(percent) => {
+                    let fraction = format!("{}", (percent * 1e4).round() / 1e6);
+                    diagnostic.help(format!("write `{fraction}`")).fix(span, fraction)
+                }
+                None => diagnostic,
+            }
+        }
+        units::Fault::UnknownUnit { unit, near: None } => {
+            diagnostic.note(format!("`{unit}` is no unit; units here: {}", units_of(ty)))
+        }
+        units::Fault::NoUnit => {
+            let bare = shown.trim_matches('"').trim();
+            diagnostic.help(format!("write `{}`", with_unit(ty, bare))).note("the unit is missing")
+        }
+        units::Fault::NoNumber | units::Fault::TooLarge => diagnostic,
+    }
+}
+
+/// The one of the words of which a part was written, as `hybrid` of `hybrid-shard`; none where several have it.
+fn part_of<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+    let mut with = words.iter().filter(|known| known.split('-').any(|part| part.eq_ignore_ascii_case(word)));
+    with.next().copied().filter(|_| with.next().is_none())
+}
+
+/// Words that other tools use for ours.
+fn other_word(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "bfloat16" | "torch.bfloat16" => "bf16",
+        "float16" | "half" | "torch.float16" => "fp16",
+        "float32" | "float" | "single" | "torch.float32" => "fp32",
+        // The SageMaker SDK's `distribution=`.
+        "torch_distributed" | "torch-distributed" => "torchrun",
+        // transformers 4, `OptimizerNames`.
+        "adamw_torch" | "adamw_hf" | "AdamW" => "adamw",
+        "adamw_torch_fused" => "adamw-fused",
+        "adamw_apex_fused" => "adamw-apex-fused",
+        "adamw_bnb_8bit" | "adamw_8bit" => "adamw-8bit",
+        "paged_adamw" | "paged_adamw_32bit" => "paged-adamw-32bit",
+        "paged_adamw_8bit" => "paged-adamw-8bit",
+        "FULL_SHARD" => "full-shard",
+        "SHARD_GRAD_OP" => "shard-grad-op",
+        "HYBRID_SHARD" => "hybrid-shard",
+        "NO_SHARD" => "no-shard",
+        "SCRATCH_2" => "scratch-2",
+        "PERSISTENT_2" => "persistent-2",
+        "FastFile" => "fast-file",
+        "File" => "file",
+        "Pipe" => "pipe",
+        _ => return None,
+    })
+}
+
+fn range_words(ty: Ty, expected: &str) -> String {
+    match ty {
+        Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
+        Ty::Number(low, high) => format!("a number from {low} to {high}"),
+        Ty::Count => "a whole number, 1 or more".to_owned(),
+        Ty::Warmup => "steps, as `\"50 steps\"`, or a fraction of them from 0 to below 1".to_owned(),
+        Ty::Every => "one step or more, a duration above zero or `optimal`".to_owned(),
+        _ => expected.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_gets_a_unit_that_its_place_takes() {
+        // 28 days are the most that a job runs.
+        const MOST: u64 = 28 * 86_400 * 1_000;
+        for (number, expected) in [
+            ("5", "\"5h\"` or `\"5d\""),
+            ("28", "\"28h\"` or `\"28d\""),
+            ("90", "\"90m\"` or `\"90h\""),
+            ("673", "\"673s\""),
+            ("86400", "\"86400s\""),
+        ] {
+            let shown = with_unit(Ty::Duration, number);
+            assert_eq!(shown, expected);
+            for example in shown.split("` or `") {
+                let read = units::milliseconds(example.trim_matches('"')).unwrap();
+                assert!(read <= MOST, "{example}");
+            }
+        }
+        assert_eq!(with_unit(Ty::Every, "200"), "\"200 steps\"");
+        assert_eq!(with_unit(Ty::Every, "1.5"), "\"1.5m\"");
+    }
+
+    #[test]
+    fn what_other_formats_write_is_said_in_ours() {
+        let span = Span::new(trainc_diag::source::SourceId(0), 0, 4);
+        let help = |written: &str, ty: Ty| {
+            let value = KdlValue::String(written.to_owned());
+            let said = typed(&value, ty).unwrap_err().diagnostic(ty, &format!("\"{written}\""), span, "`x`");
+            said.help
+        };
+        let words = Ty::BoolOr(&["selective"]);
+        for (written, ty, expected) in [
+            ("True", words, "write `#true`"),
+            ("no", words, "write `#false`"),
+            ("off", Ty::Bool, "write `#false`"),
+            ("10B", Ty::Count, "write `10_000_000_000`"),
+            ("1.5 billion", Ty::Count, "write `1_500_000_000`"),
+            ("3 millions", Ty::Count, "write `3_000_000`"),
+            ("4k", Ty::Count, "write `4_000` or `4_096`"),
+            ("4 houres", Ty::Duration, "did you mean `\"4h\"`?"),
+        ] {
+            assert_eq!(
+                help(written, ty).iter().map(String::as_str).collect::<Vec<_>>(),
+                [expected],
+                "{written}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_number_is_no_scalar() {
+        let span = Span::new(trainc_diag::source::SourceId(0), 0, 4);
+        let fault = typed(&KdlValue::Float(f64::INFINITY), Ty::Scalar).unwrap_err();
+        let message = fault.diagnostic(Ty::Scalar, "#inf", span, "`lr`").message;
+        assert_eq!(message, "`lr` is a text, a finite number, `#true`, `#false` or `#null`, not #inf");
+    }
+}

@@ -1,0 +1,169 @@
+//! The figures of a job that a change can move.
+
+use trainc_ir::Plan;
+use trainc_predict::bills::{at_most, unpriced_file_systems};
+use trainc_predict::{Interval, Prediction, Run};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Figure {
+    /// US dollars of the run.
+    Cost,
+    /// The same of what has a price: the run costs that at least.
+    Least,
+    /// US dollars of the same hours at the price on demand, where it is known.
+    OnDemand,
+    /// Seconds that are billed.
+    Time,
+    /// Bytes of a GPU that stay free at the peak; below zero where it does not fit.
+    Headroom,
+    /// Instances.
+    Nodes,
+    /// Seconds of an optimizer step.
+    Step,
+    /// Tokens per second of the whole cluster.
+    Tokens,
+    /// US dollars if the run lasts until its max-run, of what has a price.
+    Most,
+}
+
+impl Figure {
+    /// All of them, as they are shown.
+    pub const ALL: [Self; 9] = [
+        Self::Cost,
+        Self::Least,
+        Self::OnDemand,
+        Self::Time,
+        Self::Headroom,
+        Self::Nodes,
+        Self::Step,
+        Self::Tokens,
+        Self::Most,
+    ];
+
+    /// Its name for scripts.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Cost => "cost_usd",
+            Self::Least => "least_usd",
+            Self::OnDemand => "on_demand_usd",
+            Self::Time => "seconds",
+            Self::Headroom => "headroom_bytes",
+            Self::Nodes => "nodes",
+            Self::Step => "step_seconds",
+            Self::Tokens => "tokens_per_second",
+            Self::Most => "most_usd",
+        }
+    }
+}
+
+/// The figures of one job; what cannot be known is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// The instance type.
+    pub instance: Option<String>,
+    /// GPUs of the whole cluster.
+    pub gpus: Option<u64>,
+    /// Sequences of a step over all replicas: another number is another training.
+    pub global_sequences: Option<u64>,
+    values: [Option<f64>; Figure::ALL.len()],
+    intervals: [Option<Interval>; Figure::ALL.len()],
+    /// Why a cost, a time or the memory is not known.
+    pub unknown: Option<String>,
+}
+
+impl Figures {
+    /// The figures of a plan and of what is predicted of it.
+    pub fn of(plan: &Plan, prediction: &Prediction) -> Self {
+        let mesh = plan.mesh.as_ref();
+        let cluster = plan.job.cluster.as_ref();
+        let nodes = mesh.map(|mesh| mesh.nodes).or_else(|| cluster.and_then(|cluster| cluster.nodes.get()));
+        let run = prediction.run.as_ref();
+        let (speed, memory) = (prediction.speed.as_ref(), prediction.memory.as_ref());
+        let capacity = memory.and_then(|memory| memory.capacity_bytes);
+        let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
+        let on_demand = |seconds: f64| at_most(plan, seconds).usd().filter(|_| plan.deployable);
+        let value = |figure| match figure {
+            Figure::Cost => run.and_then(|run| run.cost_usd),
+            Figure::Least => run.and_then(|run| run.least_usd),
+            Figure::OnDemand => on_demand(run?.expected_seconds()),
+            Figure::Time => run.map(Run::expected_seconds),
+            Figure::Headroom => Some(capacity? - memory?.per_gpu_bytes),
+            Figure::Nodes => nodes.map(|nodes| nodes as f64),
+            Figure::Step => speed.map(|speed| speed.step_seconds),
+            Figure::Tokens => speed.map(|speed| speed.tokens_per_second),
+            Figure::Most => at_most(plan, max_run? as f64).least_usd(),
+        };
+        let interval = |figure| match figure {
+            Figure::Cost => run.and_then(Run::cost_interval),
+            Figure::Least => run.and_then(Run::least_interval),
+            Figure::OnDemand => {
+                let Interval { low, high } = run.and_then(Run::expected_interval)?;
+                Some(Interval { low: on_demand(low)?, high: on_demand(high)? })
+            }
+            Figure::Time => run.and_then(Run::expected_interval),
+            Figure::Headroom => {
+                let (capacity, memory) = (capacity?, memory?);
+                Some(Interval { low: capacity - memory.interval.high, high: capacity - memory.interval.low })
+            }
+            Figure::Step => speed.map(|speed| speed.interval),
+            Figure::Nodes | Figure::Tokens | Figure::Most => None,
+        };
+        let why = [prediction.no_run, prediction.no_speed, prediction.no_memory].into_iter().flatten().next();
+        let unknown = why.map(|why| why.0.to_owned()).or_else(|| {
+            run.filter(|run| run.cost_usd.is_none() && plan.deployable)?;
+            let systems = unpriced_file_systems(plan);
+            if run.is_some_and(|run| run.least_usd.is_some()) && !systems.is_empty() {
+                let names: Vec<String> = systems.iter().map(|name| format!("`{name}`")).collect();
+                return Some(format!(
+                    "the cost is without {}, whose price is not known; `--price` gives one",
+                    names.join(" and ")
+                ));
+            }
+            let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
+                && (plan.price.is_some() || plan.usd_per_hour().is_some());
+            let why = if spot {
+                "what spot instances cost is not known beforehand; `--discount` gives a price"
+            } else {
+                "the instances have no price that is known; `--price` gives one"
+            };
+            Some(why.to_owned())
+        });
+        Self {
+            instance: cluster.and_then(|cluster| cluster.instance.value().cloned()),
+            gpus: mesh.map(trainc_ir::Mesh::gpus),
+            global_sequences: plan.batch.as_ref().map(|batch| batch.global_sequences.value),
+            values: Figure::ALL.map(value),
+            intervals: Figure::ALL.map(interval),
+            unknown,
+        }
+    }
+
+    /// A figure.
+    pub fn get(&self, figure: Figure) -> Option<f64> {
+        Figure::ALL.iter().position(|one| *one == figure).and_then(|at| self.values.get(at).copied()?)
+    }
+
+    /// Where it is expected nine times in ten.
+    pub fn interval(&self, figure: Figure) -> Option<Interval> {
+        Figure::ALL.iter().position(|one| *one == figure).and_then(|at| self.intervals.get(at).copied()?)
+    }
+
+    /// What is added to a figure on the way to another job.
+    pub fn difference(&self, after: &Self, figure: Figure) -> Option<f64> {
+        Some(after.get(figure)? - self.get(figure)?)
+    }
+
+    /// Whether a figure of the two is another, by more than rounding.
+    pub fn moved(&self, after: &Self, figure: Figure) -> bool {
+        match (self.get(figure), after.get(figure)) {
+            (Some(before), Some(after)) => counts(after - before, before.abs().max(after.abs())),
+            (before, after) => before.is_some() != after.is_some(),
+        }
+    }
+}
+
+/// Whether a difference is more than rounding beside figures of that size.
+pub(super) fn counts(difference: f64, beside: f64) -> bool {
+    difference.abs() > 1e-9 * beside
+}

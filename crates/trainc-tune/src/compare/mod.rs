@@ -1,0 +1,51 @@
+//! A job before and after a change: what its figures were and are, and which edit did it.
+//!
+//! In: the job as written before and after, each with what is predicted of it, and a way to predict a job as written.
+//! Out: a [`Change`]: the edits between the two, and what each does by itself. Decides nothing about files, and does
+//! not know where the two come from.
+
+mod edits;
+mod figures;
+mod pairs;
+mod shares;
+
+pub use edits::{Edit, Place, edits, replaced};
+pub use figures::{Figure, Figures};
+pub use pairs::{Key, pairs};
+pub use shares::{Added, Share, Shares, shares};
+
+use trainc_syntax::ast::Node;
+
+/// One side of a change: a job as written, and what is predicted of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// The node `job`, all layers in it.
+    pub node: &'a Node,
+    /// Its figures.
+    pub figures: &'a Figures,
+}
+
+/// What became of a job.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// Every value that was written otherwise.
+    pub edits: Vec<Edit>,
+    /// What each of them does to the figures.
+    pub shares: Shares,
+}
+
+/// Finds the edits between two sides, and tries each by itself.
+///
+/// `predict` gives the figures of a job as written, or nothing where it has errors. `more` are edits that do not show
+/// in the manifest: files that it names.
+pub fn compare(
+    before: Side<'_>,
+    after: Side<'_>,
+    more: Vec<Edit>,
+    predict: &mut dyn FnMut(&Node) -> Option<Figures>,
+) -> Change {
+    let mut edits = edits(before.node, after.node);
+    edits.extend(more);
+    let shares = shares(before, after, &edits, predict);
+    Change { edits, shares }
+}

@@ -1,0 +1,172 @@
+//! Which edit did it: each is made by itself in the job as it was, and left out by itself of the job as it is.
+
+use super::figures::counts;
+use super::{Edit, Figure, Figures, Side};
+use std::collections::BTreeMap;
+use trainc_syntax::ast::Node;
+
+/// More edits than anyone reads; a job with more is another job.
+const MOST: usize = 200;
+/// The most edits whose pairs are tried.
+const MOST_PAIRED: usize = 24;
+
+/// What is added to figures.
+pub type Added = BTreeMap<Figure, f64>;
+
+/// One edit, or several that only make a job together.
+#[derive(Clone, Debug, Default)]
+pub struct Share {
+    /// Positions among the edits.
+    pub edits: Vec<usize>,
+    /// What it adds to the job as it was; none where nothing can be planned with it alone.
+    pub alone: Option<Added>,
+    /// What it adds on top of all the others; none where nothing can be planned without it.
+    pub last: Option<Added>,
+}
+
+/// All shares of a change.
+#[derive(Clone, Debug, Default)]
+pub struct Shares {
+    /// Edits that move a figure, the dearest first.
+    pub shares: Vec<Share>,
+    /// Edits that move none.
+    pub inert: Vec<usize>,
+    /// What the shares, each by itself, leave of the whole difference: what the edits do together.
+    pub together: Added,
+    /// Whether every share could be told by itself.
+    pub complete: bool,
+}
+
+impl Shares {
+    /// What the edits do together, where it is more than half a percent of the whole movement.
+    pub fn interaction(&self, figure: Figure) -> Option<f64> {
+        let rest = *self.together.get(&figure)?;
+        let moved: f64 = self
+            .shares
+            .iter()
+            .filter_map(|share| share.alone.as_ref()?.get(&figure))
+            .map(|added| added.abs())
+            .sum::<f64>();
+        (rest.abs() > 0.005 * moved.max(rest.abs())).then_some(rest)
+    }
+}
+
+struct Trial<'a> {
+    before: Side<'a>,
+    edits: &'a [Edit],
+    /// Figures that are known on both sides: what a trial must know as well.
+    known: Vec<Figure>,
+    predict: &'a mut dyn FnMut(&Node) -> Option<Figures>,
+}
+
+impl Trial<'_> {
+    /// The figures with these edits made.
+    fn with(&mut self, wanted: &dyn Fn(usize) -> bool) -> Option<Figures> {
+        let mut node = self.before.node.clone();
+        for (_, edit) in self.edits.iter().enumerate().filter(|(at, _)| wanted(*at)) {
+            edit.apply(&mut node);
+        }
+        let figures = (self.predict)(&node)?;
+        self.known.iter().all(|figure| figures.get(*figure).is_some()).then_some(figures)
+    }
+
+    fn added(&self, from: &Figures, to: &Figures) -> Added {
+        self.known
+            .iter()
+            .filter_map(|figure| Some((*figure, from.difference(to, *figure)?)))
+            .map(|(figure, added)| {
+                let beside = from.get(figure).unwrap_or(0.0).abs();
+                (figure, if counts(added, beside) { added } else { 0.0 })
+            })
+            .collect()
+    }
+
+    fn share(&mut self, after: &Figures, members: Vec<usize>) -> Share {
+        let alone = self.with(&|at| members.contains(&at));
+        let rest = self.with(&|at| !members.contains(&at));
+        Share {
+            alone: alone.map(|figures| self.added(self.before.figures, &figures)),
+            last: rest.map(|figures| self.added(&figures, after)),
+            edits: members,
+        }
+    }
+}
+
+/// Tries the edits one by one. Those that cannot be planned by themselves are tried in pairs, then all together.
+pub fn shares(
+    before: Side<'_>,
+    after: Side<'_>,
+    edits: &[Edit],
+    predict: &mut dyn FnMut(&Node) -> Option<Figures>,
+) -> Shares {
+    let known: Vec<Figure> = Figure::ALL
+        .into_iter()
+        .filter(|figure| before.figures.difference(after.figures, *figure).is_some())
+        .collect();
+    if edits.is_empty() || edits.len() > MOST || known.is_empty() {
+        return Shares::default();
+    }
+    let mut trial = Trial { before, edits, known, predict };
+    let mut shares: Vec<Share> = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    for at in 0..edits.len() {
+        let share = trial.share(after.figures, vec![at]);
+        if share.alone.is_some() { shares.push(share) } else { open.push(at) }
+    }
+    while let Some(pair) = pair(&mut trial, &open) {
+        open.retain(|at| !pair.contains(at));
+        shares.push(trial.share(after.figures, pair));
+    }
+    if !open.is_empty() {
+        shares.push(trial.share(after.figures, open));
+    }
+    let is_inert = |share: &Share| {
+        let still =
+            |added: &Option<Added>| added.as_ref().is_some_and(|added| added.values().all(|n| *n == 0.0));
+        // Where nothing can be planned without an edit, what it does by itself is all that is known of it.
+        still(&share.alone) && (share.last.is_none() || still(&share.last))
+    };
+    let inert = shares.iter().filter(|share| is_inert(share)).flat_map(|share| share.edits.clone()).collect();
+    shares.retain(|share| !is_inert(share));
+    let complete = shares.iter().all(|share| share.alone.is_some());
+    let together = if complete { rest(&trial, after.figures, &shares) } else { Added::new() };
+    let weight = |share: &Share| {
+        let added = share.alone.as_ref().or(share.last.as_ref());
+        // Dollars where they are known, else the time.
+        let of = |figure| added.and_then(|added| added.get(&figure)).map_or(0.0, |n| n.abs());
+        (of(Figure::Least).max(of(Figure::OnDemand)), of(Figure::Time))
+    };
+    shares.sort_by(|a, b| {
+        let (a, b) = (weight(a), weight(b));
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
+    Shares { shares, inert, together, complete }
+}
+
+/// Two edits that can be planned together where neither can alone, as `steps` taken away for `tokens`.
+fn pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usize>> {
+    if !(3..=MOST_PAIRED).contains(&open.len()) {
+        return None;
+    }
+    for (at, one) in open.iter().enumerate() {
+        for other in open.iter().skip(at + 1) {
+            if trial.with(&|edit| edit == *one || edit == *other).is_some() {
+                return Some(vec![*one, *other]);
+            }
+        }
+    }
+    None
+}
+
+/// What the shares leave of the whole.
+fn rest(trial: &Trial<'_>, after: &Figures, shares: &[Share]) -> Added {
+    let whole = trial.added(trial.before.figures, after);
+    whole
+        .into_iter()
+        .map(|(figure, whole)| {
+            let told: f64 =
+                shares.iter().filter_map(|share| share.alone.as_ref()?.get(&figure)).copied().sum();
+            (figure, whole - told)
+        })
+        .collect()
+}

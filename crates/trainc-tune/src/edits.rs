@@ -1,0 +1,161 @@
+//! A choice as values of the manifest: only those that it changes.
+
+use super::space::{Choice, Space};
+use trainc_ir::{Engine, Field};
+use trainc_predict::{Recompute, Sharding};
+
+/// One value of the manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// Where it stands, as `--set` takes it: `train.micro-batch`.
+    pub path: &'static str,
+    /// The value as text.
+    pub value: String,
+}
+
+impl Set {
+    fn new(path: &'static str, value: impl ToString) -> Self {
+        Self { path, value: value.to_string() }
+    }
+}
+
+impl std::fmt::Display for Set {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.path, self.value)
+    }
+}
+
+fn switch(on: bool) -> &'static str {
+    if on { "#true" } else { "#false" }
+}
+
+impl Space<'_> {
+    /// What must be laid over the manifest so that it plans to this choice; nothing where it does already.
+    pub fn sets(&self, choice: &Choice) -> Vec<Set> {
+        let mut out = Vec::new();
+        if choice.site != self.written.site
+            && let Some(name) = self.sites.get(choice.site).and_then(|site| site.name.as_ref())
+        {
+            out.push(Set::new("cluster", name));
+        }
+        if choice.nodes != self.written.nodes {
+            out.push(Set::new("cluster.nodes", choice.nodes));
+        }
+        self.degrees(choice, &mut out);
+        self.waiting(choice, &mut out);
+        self.batch(choice, &mut out);
+        if choice.recompute != self.written.recompute {
+            let word = match choice.recompute {
+                Recompute::None => "#false",
+                Recompute::Selective | Recompute::Operations => "selective",
+                Recompute::Full | Recompute::Share(_) => "#true",
+            };
+            out.push(Set::new("train.activation-checkpointing", word));
+        }
+        out
+    }
+
+    fn degrees(&self, choice: &Choice, out: &mut Vec<Set>) {
+        let (new, old) = (&choice.degrees, &self.written.degrees);
+        match self.rules.engine {
+            Engine::Fsdp => self.strategy(choice, out),
+            Engine::Worker => {
+                // What is not written follows from the cluster: it is written as soon as either changes.
+                let moved = choice.nodes != self.written.nodes || choice.site != self.written.site;
+                if new.shard != old.shard || moved && self.shard_degree().is_absent() {
+                    out.push(Set::new("parallel.shard-degree", new.shard));
+                }
+            }
+            Engine::Smp => {
+                if new.shard != old.shard {
+                    out.push(Set::new("parallel.shard-degree", new.shard));
+                }
+                if new.tensor != old.tensor {
+                    out.push(Set::new("parallel.tensor-degree", new.tensor));
+                }
+                if new.pipeline != old.pipeline {
+                    out.push(Set::new("parallel.pipeline-degree", new.pipeline));
+                }
+                if new.context != old.context {
+                    out.push(Set::new("parallel.context-degree", new.context));
+                }
+                if new.expert != old.expert {
+                    out.push(Set::new("parallel.expert-degree", new.expert));
+                }
+                if choice.microbatches != self.written.microbatches {
+                    out.push(Set::new("parallel.pipeline-degree.microbatches", choice.microbatches));
+                }
+                let parallel = self.plan.job.parallel.as_ref();
+                let on = parallel.and_then(|parallel| parallel.shard_optimizer_state.get()) == Some(true);
+                if on != (new.sharding == Sharding::Optimizer) {
+                    out.push(Set::new("parallel.shard-optimizer-state", switch(!on)));
+                }
+            }
+            Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => {}
+        }
+    }
+
+    fn shard_degree(&self) -> &Field<u64> {
+        static ABSENT: Field<u64> = Field::Absent;
+        self.plan.job.parallel.as_ref().map_or(&ABSENT, |parallel| &parallel.shard_degree)
+    }
+
+    /// FSDP: the strategy and its degree, where what stands there comes to something else on these nodes.
+    fn strategy(&self, choice: &Choice, out: &mut Vec<Set>) {
+        let per_node = self.gpus_per_node(choice.site);
+        let world = choice.nodes * per_node;
+        let wanted = match (choice.degrees.sharding, choice.degrees.shard) {
+            (Sharding::None, _) => ("no-shard", 1),
+            (Sharding::Gradients, _) => ("shard-grad-op", world),
+            (_, shard) if shard == world => ("full-shard", world),
+            (_, shard) => ("hybrid-shard", shard),
+        };
+        let written = self.plan.job.parallel.as_ref().and_then(|parallel| parallel.strategy.value());
+        let degree = self.shard_degree().get();
+        let stands = match written.map(String::as_str) {
+            Some("hybrid-shard") => ("hybrid-shard", degree.unwrap_or(per_node)),
+            Some("no-shard") => ("no-shard", degree.unwrap_or(1)),
+            Some("shard-grad-op") => ("shard-grad-op", degree.unwrap_or(world)),
+            // Without a strategy a degree below the world is that of a hybrid.
+            None if degree.is_some_and(|degree| degree != world) => ("hybrid-shard", degree.unwrap_or(world)),
+            _ => ("full-shard", degree.unwrap_or(world)),
+        };
+        // One replica under hybrid sharding is what full sharding is.
+        let same = stands == wanted || stands == ("hybrid-shard", world) && wanted == ("full-shard", world);
+        if same {
+            return;
+        }
+        if stands.0 != wanted.0 || written.is_none() {
+            out.push(Set::new("parallel.strategy", wanted.0));
+        }
+        let followed = match wanted.0 {
+            "hybrid-shard" => degree == Some(wanted.1) || degree.is_none() && wanted.1 == per_node,
+            _ => degree.is_none_or(|degree| degree == wanted.1),
+        };
+        if !followed {
+            out.push(Set::new("parallel.shard-degree", wanted.1));
+        }
+    }
+
+    fn waiting(&self, choice: &Choice, out: &mut Vec<Set>) {
+        if choice.waiting.activations != self.written.waiting.activations {
+            out.push(Set::new("parallel.offload-activations", switch(choice.waiting.activations)));
+        }
+        if choice.waiting.states != self.written.waiting.states {
+            out.push(Set::new("parallel.offload", switch(choice.waiting.states)));
+        }
+    }
+
+    fn batch(&self, choice: &Choice, out: &mut Vec<Set>) {
+        let train = &self.plan.job.train;
+        if choice.micro != self.written.micro {
+            out.push(Set::new("train.micro-batch", choice.micro));
+        }
+        let passes = |choice: &Choice| choice.passes / choice.microbatches.max(1);
+        // Written, or needed so that the global batch stays.
+        let stands = train.accumulation.val().is_some() || train.global_batch.val().is_none();
+        if stands && passes(choice) != passes(&self.written) {
+            out.push(Set::new("train.accumulation", passes(choice)));
+        }
+    }
+}

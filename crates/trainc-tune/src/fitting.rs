@@ -1,0 +1,128 @@
+//! What fits where no time can be predicted: by memory alone, the cheapest machines first.
+
+use super::space::{Choice, Space};
+use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, of_gpu};
+use trainc_predict::{Constants, Recompute};
+
+/// A layout that fits, on machines of which it is the mildest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fitting {
+    /// The layout.
+    pub choice: Choice,
+    /// Memory of the fullest GPU, bytes.
+    pub memory_bytes: f64,
+    /// The low end of it, bytes.
+    pub memory_low_bytes: f64,
+    /// The high end of it, bytes.
+    pub memory_high_bytes: f64,
+    /// Memory that a GPU has, bytes.
+    pub capacity_bytes: f64,
+    /// US dollars of an hour of its machines, at the price on demand where it is known.
+    pub usd_per_hour: Option<f64>,
+    /// On how many axes it differs from the manifest.
+    pub changes: usize,
+    /// By how much its micro-batch differs from the manifest's.
+    pub micro_apart: u64,
+    /// How many layouts of its shape fit, it among them.
+    pub alike: usize,
+}
+
+/// Whether a layout may not fit, how far it is from the manifest, and how much it does beside training: of these the least
+/// is the mildest.
+fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
+    let choice = &one.choice;
+    let sure = one.memory_high_bytes <= one.capacity_bytes;
+    (
+        !sure,
+        one.changes,
+        choice.waiting.activations || choice.waiting.states,
+        choice.recompute != Recompute::None,
+        one.micro_apart,
+    )
+}
+
+/// What fits of a space.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fits {
+    /// Of each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest shape first: where
+    /// a check refuses one, the next may stand in. The fewest dollars an hour first, and of machines without a price the
+    /// fewest. Whether they are quicker, nobody knows.
+    pub machines: Vec<Vec<Fitting>>,
+    /// Layouts that were looked at.
+    pub searched: usize,
+    /// Of them, those on machines of which nobody knows how much memory they have.
+    pub unknown: usize,
+    /// Of them, those that fit with room for what a prediction is off by in the mean.
+    pub fit: usize,
+}
+
+/// What fits of a space by memory alone.
+pub fn fitting(space: &Space, constants: &Constants) -> Fits {
+    let memory_constants = MemoryConstants::of(constants);
+    let mut out = Fits::default();
+    let mut found: Vec<Fitting> = Vec::new();
+    let written = space.as_written().copied();
+    space.visit(|choice, layout| {
+        out.searched += 1;
+        let Some(capacity_bytes) = layout.hardware.memory_bytes else {
+            out.unknown += 1;
+            return;
+        };
+        let Some(site) = space.sites.get(choice.site) else { return };
+        let memory_bytes = of_gpu(layout, &memory_constants).total();
+        if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
+            return;
+        }
+        out.fit += 1;
+        let one = Fitting {
+            choice: *choice,
+            memory_bytes,
+            memory_low_bytes: memory_bytes * (1.0 - memory_constants.below),
+            memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
+            capacity_bytes,
+            usd_per_hour: site.terms.most_usd(choice.nodes as f64, 3_600.0),
+            changes: space.changes(choice),
+            micro_apart: written.map_or(0, |written| written.micro.abs_diff(choice.micro)),
+            alike: 1,
+        };
+        // Those of one shape are visited one after the other.
+        match found.iter_mut().rev().find(|other| is_alike(&other.choice, &one.choice)) {
+            None => found.push(one),
+            Some(other) => {
+                let alike = other.alike + 1;
+                let mildest = if milder(&one, other).is_lt() { one } else { *other };
+                *other = Fitting { alike, ..mildest };
+            }
+        }
+    });
+    for one in found {
+        let place = |other: &Fitting| (other.choice.site, other.choice.nodes);
+        let same = |machine: &&mut Vec<Fitting>| machine.first().is_some_and(|it| place(it) == place(&one));
+        match out.machines.iter_mut().find(same) {
+            None => out.machines.push(vec![one]),
+            Some(machine) => machine.push(one),
+        }
+    }
+    for machine in &mut out.machines {
+        machine.sort_by(milder);
+    }
+    let key = |machine: &Vec<Fitting>| {
+        machine
+            .first()
+            .map_or((f64::INFINITY, 0), |one| (one.usd_per_hour.unwrap_or(f64::INFINITY), one.choice.nodes))
+    };
+    out.machines.sort_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+    });
+    out
+}
+
+/// Whether two layouts are of one shape: a check that refuses one refuses the other.
+pub fn is_alike(a: &Choice, b: &Choice) -> bool {
+    a.site == b.site && a.nodes == b.nodes && a.degrees == b.degrees && a.waiting == b.waiting
+}
+
+fn milder(a: &Fitting, b: &Fitting) -> std::cmp::Ordering {
+    mildness(a).cmp(&mildness(b)).then(a.memory_bytes.total_cmp(&b.memory_bytes))
+}

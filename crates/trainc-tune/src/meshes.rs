@@ -1,0 +1,349 @@
+//! Which degrees, strategies, recomputation and offload an engine takes, as the language and the catalogue have them.
+
+use super::space::{Choice, Waiting, whole};
+use trainc_catalog::images::version_key;
+use trainc_catalog::smp::{SmpVersion, parameter};
+use trainc_ir::{Engine, Mesh, Plan, Scalar, Smp};
+use trainc_plan::plan::divisors::divisors;
+use trainc_plan::plan::sequences::splits_sequences;
+use trainc_predict::{Layout, Precision, Recompute, Sharding};
+
+/// Degrees and what is sharded over the shard group; replicas are what is left of the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Degrees {
+    /// Ranks over which one copy of the states is sharded.
+    pub shard: u64,
+    /// Ranks over which each layer is split.
+    pub tensor: u64,
+    /// Stages.
+    pub pipeline: u64,
+    /// Parts of the sequence, a part of the shard group.
+    pub context: u64,
+    /// Parts of the experts, a part of the shard group.
+    pub expert: u64,
+    /// Which states are sharded.
+    pub sharding: Sharding,
+}
+
+/// What the engine takes for this model.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub(super) engine: Engine,
+    /// SMP v1, whose parameters exclude one another.
+    v1: Option<V1>,
+    /// Tensor degrees, the manifest's own first.
+    tensor: Vec<u64>,
+    /// Stages, the manifest's own first.
+    pipeline: Vec<u64>,
+    /// Context and expert degrees, the manifest's own first; the shard group is a multiple of both.
+    context: Vec<u64>,
+    expert: Vec<u64>,
+    /// Recomputation, the manifest's own first.
+    pub(super) recompute: Vec<Recompute>,
+    /// Offload, the manifest's own first.
+    pub(super) waiting: Vec<Waiting>,
+    /// The manifest has one micro-batch in flight alone: nothing hides a copy.
+    one_in_flight: bool,
+    /// The manifest shards optimizer states, over however few ranks.
+    shards_optimizer: bool,
+}
+
+/// What the image's SMP v1 takes.
+#[derive(Clone, Copy, Debug)]
+struct V1 {
+    /// Sharded data parallelism.
+    shards: bool,
+    /// Tensor parallelism beside it.
+    tensor_beside_shards: bool,
+    /// The precision needs sharded data parallelism.
+    must_shard: bool,
+    /// Each tensor rank reads data of its own.
+    tensor_reads: bool,
+}
+
+impl V1 {
+    fn of(plan: &Plan, layout: &Layout) -> Option<Self> {
+        let Some(Smp::V1(library)) = &plan.smp else { return None };
+        let library = library.as_deref();
+        let older = |version: &str| library.is_none_or(|ours| version_key(ours) < version_key(version));
+        let row = parameter(SmpVersion::V1, "sharded_data_parallel_degree");
+        let since = row.as_ref().and_then(|row| row.since.as_deref());
+        let excluded = row.as_ref().is_none_or(|row| {
+            let tensor = "tensor_parallel_degree";
+            row.excludes.iter().any(|name| name == tensor)
+                || row.excludes_before.iter().any(|(name, version)| name == tensor && older(version))
+        });
+        let needs = parameter(SmpVersion::V1, "bf16")
+            .is_some_and(|row| row.needs.iter().any(|name| name == "sharded_data_parallel_degree"));
+        let parallel = plan.job.parallel.as_ref();
+        Some(Self {
+            shards: row.is_some() && !since.is_some_and(older),
+            tensor_beside_shards: !excluded,
+            must_shard: needs && layout.precision == Precision::Mixed { bf16: true },
+            tensor_reads: parallel.and_then(|parallel| parallel.prescaled_batch.get()) != Some(true),
+        })
+    }
+}
+
+impl Rules {
+    pub(super) fn of(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Self {
+        let engine = mesh.engine;
+        let v1 = if engine == Engine::Smp { V1::of(plan, layout) } else { None };
+        let smp = engine == Engine::Smp;
+        let tensor = if smp { tensor_degrees(layout, mesh) } else { vec![1] };
+        let pipeline = if v1.is_some() { stages(plan, layout, mesh) } else { vec![1] };
+        let mut recompute = vec![layout.recompute, Recompute::None, Recompute::Full];
+        dedup(&mut recompute);
+        let own = Waiting { activations: layout.offload.activations, states: layout.offload.parameters };
+        let mut waiting = vec![own, Waiting::default()];
+        match engine {
+            Engine::Smp => waiting.push(Waiting { activations: true, ..own }),
+            // What is frozen has no optimizer state to move.
+            Engine::Fsdp if layout.lora.is_none() => waiting.push(Waiting { states: true, ..own }),
+            Engine::Fsdp
+            | Engine::Worker
+            | Engine::Smddp
+            | Engine::Ddp
+            | Engine::DeviceMap
+            | Engine::None => {}
+        }
+        dedup(&mut waiting);
+        Self {
+            engine,
+            v1,
+            tensor,
+            pipeline,
+            context: context_degrees(plan, layout, mesh),
+            expert: expert_degrees(plan, layout, mesh),
+            recompute,
+            waiting,
+            one_in_flight: layout.work.active_microbatches == Some(1.0),
+            shards_optimizer: layout.sharding == Sharding::Optimizer,
+        }
+    }
+
+    /// Every division of so many nodes that the engine takes.
+    pub(super) fn meshes(&self, nodes: u64, per_node: u64) -> Vec<Degrees> {
+        let world = nodes * per_node;
+        let mut out = Vec::new();
+        let plain =
+            Degrees { shard: 1, tensor: 1, pipeline: 1, context: 1, expert: 1, sharding: Sharding::None };
+        match self.engine {
+            Engine::Smddp | Engine::Ddp => out.push(plain),
+            Engine::DeviceMap => out.push(Degrees { pipeline: per_node, ..plain }),
+            Engine::None if world == 1 => out.push(plain),
+            Engine::None => {}
+            Engine::Worker => {
+                let all = groups(world, 1, per_node);
+                out.extend(all.map(|shard| Degrees { shard, sharding: Sharding::Full, ..plain }));
+            }
+            Engine::Fsdp => {
+                let whole = Degrees { shard: world, sharding: Sharding::Full, ..plain };
+                out.push(whole);
+                if world > 1 {
+                    out.push(Degrees { sharding: Sharding::Gradients, ..whole });
+                    out.push(plain);
+                    let between = groups(world, 1, per_node).filter(|shard| *shard > 1 && *shard < world);
+                    out.extend(between.map(|shard| Degrees { shard, ..whole }));
+                }
+            }
+            Engine::Smp => {
+                for &tensor in &self.tensor {
+                    for &pipeline in &self.pipeline {
+                        if world.is_multiple_of(tensor * pipeline) {
+                            let split = Degrees { tensor, pipeline, ..plain };
+                            for &context in &self.context {
+                                for &expert in &self.expert {
+                                    self.beside(
+                                        Degrees { context, expert, ..split },
+                                        world,
+                                        per_node,
+                                        &mut out,
+                                    );
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// SMP: what may be sharded beside these degrees.
+    fn beside(&self, plain: Degrees, world: u64, per_node: u64, out: &mut Vec<Degrees>) {
+        let (tensor, pipeline) = (plain.tensor, plain.pipeline);
+        let data = world / (tensor * pipeline);
+        let v1 = self.v1;
+        let parts = |shard: &u64| shard.is_multiple_of(plain.context) && shard.is_multiple_of(plain.expert);
+        let sharded =
+            v1.is_none_or(|v1| v1.shards && pipeline == 1 && (tensor == 1 || v1.tensor_beside_shards));
+        if sharded {
+            let all = groups(data, tensor, per_node).filter(|shard| *shard > 1 && parts(shard));
+            out.extend(all.map(|shard| Degrees { shard, sharding: Sharding::Full, ..plain }));
+        }
+        if parts(&1) && !v1.is_some_and(|v1| v1.must_shard) {
+            out.push(plain);
+            if v1.is_some() && (data > 1 || self.shards_optimizer) {
+                out.push(Degrees { sharding: Sharding::Optimizer, ..plain });
+            }
+        }
+    }
+
+    /// Ranks that read data of their own; 0 where the degrees do not divide the world.
+    pub(super) fn readers(&self, world: u64, degrees: &Degrees) -> u64 {
+        let split = degrees.tensor * degrees.pipeline;
+        if split == 0 || !world.is_multiple_of(split) {
+            return 0;
+        }
+        let data = world / split;
+        match (self.engine, self.v1) {
+            (Engine::DeviceMap, _) => 1,
+            (Engine::Smp, Some(v1)) if v1.tensor_reads => data * degrees.tensor,
+            (Engine::Smp, None) => data / degrees.context,
+            _ => data,
+        }
+    }
+
+    /// Ranks of a tensor group that read sequences of their own.
+    pub(super) fn tensor_readers(&self, degrees: &Degrees) -> u64 {
+        match (self.engine, self.v1) {
+            (Engine::Smp, Some(v1)) if v1.tensor_reads => degrees.tensor,
+            _ => 1,
+        }
+    }
+
+    /// Micro-batches of one pass through the pipeline. A pipeline drains after each pass, and the cost model fills it
+    /// with all that a step has: so they are all of one pass, unless the manifest says otherwise for the same work.
+    pub(super) fn microbatches(&self, choice: &Choice, written: &Choice) -> u64 {
+        let same = (choice.degrees.pipeline, choice.passes) == (written.degrees.pipeline, written.passes);
+        if same || self.engine != Engine::Smp {
+            return if self.engine == Engine::Smp { written.microbatches } else { 1 };
+        }
+        if choice.degrees.pipeline > 1 {
+            return choice.passes;
+        }
+        // Without a pipeline the script splits its batch all the same, where it divides.
+        let divides = choice.passes.is_multiple_of(written.microbatches);
+        if divides { written.microbatches } else { choice.passes }
+    }
+
+    /// Whether offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
+    /// between the micro-batches of one batch alone. Where it moves nothing it is no choice, but for the manifest's own.
+    pub(super) fn allows(&self, choice: &Choice, written: &Choice) -> bool {
+        if !choice.waiting.activations {
+            return true;
+        }
+        let moved = self.v1.is_none() || choice.microbatches > 1 && !self.one_in_flight;
+        choice == written || choice.recompute == Recompute::Full && moved
+    }
+
+    /// Axes on which the engine leaves a choice for this model, in words.
+    pub(super) fn varied(&self) -> Vec<&'static str> {
+        let mut out = vec!["micro-batch", "accumulation", "activation-checkpointing"];
+        let mut put = |on: bool, word| {
+            if on {
+                out.push(word);
+            }
+        };
+        let sharded = self.v1.is_none_or(|v1| v1.shards);
+        put(self.engine == Engine::Fsdp, "strategy");
+        put(matches!(self.engine, Engine::Fsdp | Engine::Worker), "shard-degree");
+        put(self.engine == Engine::Smp && sharded, "shard-degree");
+        put(self.v1.is_some_and(|v1| !v1.must_shard), "shard-optimizer-state");
+        put(self.tensor.len() > 1 && self.tensor_is_free(), "tensor-degree");
+        put(self.context.len() > 1, "context-degree");
+        put(self.expert.len() > 1, "expert-degree");
+        put(self.pipeline.len() > 1 && !self.must_shard(), "pipeline-degree");
+        put(self.waiting.iter().any(|waiting| waiting.activations), "offload-activations");
+        put(self.waiting.iter().any(|waiting| waiting.states), "offload");
+        out
+    }
+
+    fn must_shard(&self) -> bool {
+        self.v1.is_some_and(|v1| v1.must_shard)
+    }
+
+    fn tensor_is_free(&self) -> bool {
+        !self.must_shard() || self.v1.is_some_and(|v1| v1.tensor_beside_shards)
+    }
+}
+
+/// Group sizes that divide the ranks and lie on whole nodes or wholly inside one, with `beside` ranks each.
+fn groups(ranks: u64, beside: u64, per_node: u64) -> impl Iterator<Item = u64> {
+    divisors(ranks).into_iter().filter(move |shard| {
+        let all = shard * beside;
+        all.is_multiple_of(per_node) || per_node.is_multiple_of(all)
+    })
+}
+
+/// Degrees that divide heads and widths and lie inside a node; the manifest's own first.
+fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+    let model = &layout.model;
+    let widths = [model.heads, model.kv_heads, model.hidden, model.ffn];
+    let common = widths.into_iter().map(whole).filter(|n| *n > 0).fold(0, gcd);
+    let own = mesh.tensor_degree.value;
+    let mut out = vec![own];
+    out.extend(
+        divisors(common.max(1)).into_iter().filter(|n| n.is_power_of_two() && *n <= mesh.gpus_per_node),
+    );
+    dedup(&mut out);
+    out
+}
+
+/// Parts of the sequence inside a node, under SMP v2 for the families that it splits, and wherever the manifest does.
+fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+    let own = mesh.context_degree.value.max(1);
+    let mut out = vec![own];
+    if own > 1 || splits_sequences(plan) {
+        // Each rank has two pieces, an early and a late one, so that all have the same to do under a causal mask.
+        let tokens = whole(layout.work.sequence_length);
+        let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
+        out.extend(inside.filter(|parts| *parts == 1 || tokens.is_multiple_of(2 * parts)));
+    }
+    dedup(&mut out);
+    out
+}
+
+/// Parts of the experts inside a node that divide them, under SMP v2, which spreads them by itself.
+fn expert_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+    let mut out = vec![mesh.expert_degree.value.max(1)];
+    let experts = whole(layout.model.experts);
+    if matches!(plan.smp, Some(Smp::V2)) && experts > 0 {
+        out.extend(divisors(experts).into_iter().filter(|parts| *parts <= mesh.gpus_per_node));
+    }
+    dedup(&mut out);
+    out
+}
+
+/// Numbers of stages; the manifest's own alone where the script assigns layers to stages.
+fn stages(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+    /// More stages than a script's pipelines have had in SMP's own examples.
+    const MOST: u64 = 16;
+    let by_hand = plan.job.parallel.as_ref().is_some_and(|parallel| {
+        parallel.options.iter().any(|option| {
+            option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false))
+        })
+    });
+    let mut out = vec![mesh.pipeline_degree.value];
+    if !by_hand {
+        let most = whole(layout.model.layers).min(MOST);
+        out.extend((0..5).map(|power| 1_u64 << power).filter(|stages| *stages <= most));
+    }
+    dedup(&mut out);
+    out
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Each once, at its first place.
+fn dedup<T: PartialEq + Copy>(items: &mut Vec<T>) {
+    let mut seen: Vec<T> = Vec::with_capacity(items.len());
+    items.retain(|item| {
+        let new = !seen.contains(item);
+        seen.push(*item);
+        new
+    });
+}

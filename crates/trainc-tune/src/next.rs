@@ -1,0 +1,154 @@
+//! Which of the layouts that were not chosen are worth a word.
+
+use super::front::{Measure, NOISE};
+use super::search::{Point, Standing};
+use super::space::Choice;
+use std::collections::BTreeMap;
+use trainc_predict::Recompute;
+
+/// How far a point lies behind the member of the front that beats it by least: the larger of the ratios of time and
+/// money, from 1; none where nothing beats it.
+pub(super) fn behind(
+    points: &[Point],
+    front: &[usize],
+    measure: Measure,
+    point: &Point,
+) -> Option<(usize, f64)> {
+    let cost = measure.cost(point);
+    front
+        .iter()
+        .enumerate()
+        .filter_map(|(place, at)| {
+            let best = points.get(*at)?;
+            let beats = best.seconds <= point.seconds && measure.cost(best) <= cost;
+            let dearer = if cost.is_finite() { cost / measure.cost(best) } else { 1.0 };
+            beats.then_some((place, (point.seconds / best.seconds).max(dearer)))
+        })
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// How much is computed again, for order.
+pub(super) fn again(recompute: Recompute) -> u64 {
+    match recompute {
+        Recompute::None => 0,
+        Recompute::Selective => 1,
+        Recompute::Operations | Recompute::Share(_) => 2,
+        Recompute::Full => 3,
+    }
+}
+
+/// A value on an axis, told apart from those of the others.
+fn values(choice: &Choice) -> [(u8, u64); 11] {
+    let degrees = &choice.degrees;
+    [
+        (0, choice.site as u64),
+        (1, choice.nodes),
+        (2, degrees.sharding as u64),
+        (3, degrees.shard),
+        (4, degrees.tensor),
+        (5, degrees.pipeline),
+        (6, again(choice.recompute)),
+        (7, u64::from(choice.waiting.activations) + 2 * u64::from(choice.waiting.states)),
+        (8, choice.micro),
+        (9, degrees.context),
+        (10, degrees.expert),
+    ]
+}
+
+/// The member of the front that stands there for a point that may not fit, since the two cannot be told apart.
+pub(super) fn stands_in(points: &[Point], front: &[usize], measure: Measure, point: &Point) -> Option<usize> {
+    if point.surely_fits() {
+        return None;
+    }
+    let most = 1.0 + NOISE;
+    front.iter().position(|at| {
+        points.get(*at).is_some_and(|other| {
+            other.surely_fits()
+                && other.seconds <= point.seconds * most
+                && measure.cost(other) <= measure.cost(point) * most
+        })
+    })
+}
+
+/// Places of the layouts that are worth a word beside the front, the closest first, `most` at most.
+///
+/// First those that another stands for on the front, because it fits more surely.
+/// For each value on each axis that no member of the front has (an instance type, a strategy, recomputation or none),
+/// the layout that comes closest with it: the answer to "why not that". Then whatever else comes closest. Of layouts
+/// that are too large, too late or too dear only those that would be on the front.
+pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
+    let measure = Measure::of(points);
+    let chosen: Vec<_> =
+        front.iter().filter_map(|at| points.get(*at)).map(|point| values(&point.choice)).collect();
+    let on_front = |value: &(u8, u64)| chosen.iter().any(|member| member.contains(value));
+    let mut of_value: BTreeMap<(u8, u64), (f64, usize)> = BTreeMap::new();
+    let mut barred: BTreeMap<(Standing, usize, u64), (f64, usize)> = BTreeMap::new();
+    let mut closest: Vec<(f64, usize)> = Vec::new();
+    let mut aside: Vec<(f64, usize)> = Vec::new();
+    for (at, point) in points.iter().enumerate().filter(|(at, _)| !front.contains(at)) {
+        let found = behind(points, front, measure, point);
+        match (point.standing, found) {
+            // What is as fast and as cheap as a member of the front has not lost by anything.
+            (Standing::Sound, Some((_, gap))) if gap <= 1.0 => {}
+            (Standing::Sound, Some((_, gap))) => {
+                for value in values(&point.choice) {
+                    if !on_front(&value) {
+                        keep_closer(&mut of_value, value, (gap, at));
+                    }
+                }
+                closest.push((gap, at));
+            }
+            (Standing::Sound, None) if stands_in(points, front, measure, point).is_some() => {
+                aside.push((point.seconds, at));
+            }
+            (Standing::Sound | Standing::Barred | Standing::Endless, None) | (_, Some(_)) => {}
+            (standing, None) => {
+                let over = point.memory_bytes / point.capacity_bytes;
+                let gap = match standing {
+                    Standing::TooLarge | Standing::Tight => over,
+                    Standing::Late => point.seconds,
+                    _ => measure.cost(point),
+                };
+                let key = (standing, point.choice.site, again(point.choice.recompute));
+                keep_closer(&mut barred, key, (gap, at));
+            }
+        }
+    }
+    aside.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out: Vec<usize> = aside.into_iter().take(BARRED).map(|(_, at)| at).collect();
+    let (room, bounds) = ([Standing::Tight, Standing::TooLarge], [Standing::Late, Standing::Dear]);
+    // Where something was in reach but for the bounds, what misses them by least comes first.
+    let order = if front.is_empty() { [bounds, room] } else { [room, bounds] };
+    for standing in order.into_iter().flatten() {
+        let mut of_it: Vec<(f64, usize)> =
+            barred.iter().filter(|(key, _)| key.0 == standing).map(|(_, found)| *found).collect();
+        of_it.sort_by(|a, b| a.0.total_cmp(&b.0));
+        out.extend(of_it.into_iter().take(BARRED).map(|(_, at)| at));
+    }
+    out.truncate(most);
+    // Of those with the same figures (offload that moves nothing) one is enough: the one that changes least.
+    let figures =
+        |at: &usize| points.get(*at).map(|point| (point.seconds, measure.usd(point), point.memory_bytes));
+    let changes = |at: usize| points.get(at).map_or(0, |point| point.changes);
+    let mut sorted = |mut some: Vec<(f64, usize)>| {
+        some.sort_by(|a, b| a.0.total_cmp(&b.0).then((changes(a.1), a.1).cmp(&(changes(b.1), b.1))));
+        for (_, at) in some {
+            if out.len() < most && !out.iter().any(|other| figures(other) == figures(&at)) {
+                out.push(at);
+            }
+        }
+    };
+    sorted(of_value.into_values().collect());
+    sorted(closest);
+    out
+}
+
+/// Layouts that are shown at most for each bar that they do not pass.
+const BARRED: usize = 2;
+
+fn keep_closer<K: Ord>(into: &mut BTreeMap<K, (f64, usize)>, key: K, new: (f64, usize)) {
+    let slot = into.entry(key).or_insert(new);
+    if new.0 < slot.0 {
+        *slot = new;
+    }
+}

@@ -1,0 +1,286 @@
+//! Why a layout was not chosen: what beat it and by what, or what refused it.
+
+use super::front::Measure;
+use super::next::{again, behind, stands_in};
+use super::search::{Point, Standing};
+use super::space::{Choice, Limits, Space};
+use trainc_predict::memory::{self, MemoryConstants, of_gpu};
+use trainc_predict::speed::speed;
+use trainc_predict::{Communication, Constants, MemoryParts, Sharding, SpeedParts};
+
+/// Why a layout was not chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// Another is at least as fast and as cheap.
+    Beaten {
+        /// The place of the one that beats it by least, in the front.
+        by: usize,
+        /// How much longer the run takes, a fraction.
+        slower: f64,
+        /// How much more it costs, where both prices are known.
+        dearer: Option<Money>,
+        /// What of a step takes longer, the most first, seconds of a step.
+        because: Vec<Because>,
+        /// What in the layout makes it so.
+        traits: Vec<String>,
+    },
+    /// It is better by less than can be told apart, and may not fit, where another surely does.
+    Aside {
+        /// The place of that one in the front.
+        by: usize,
+        /// How much shorter the run is, a fraction.
+        quicker: f64,
+        /// How much less it costs, where both prices are known.
+        cheaper: Option<Money>,
+        /// How much less of what it costs is measured by, dollars or the time of all nodes, a fraction.
+        less: f64,
+    },
+    /// It does not fit.
+    TooLarge {
+        /// What the fullest GPU needs, bytes.
+        needs_bytes: f64,
+        /// What it has, bytes.
+        has_bytes: f64,
+        /// The largest part of it.
+        part: &'static str,
+        /// That part, bytes.
+        part_bytes: f64,
+    },
+    /// It leaves too little room.
+    Tight {
+        /// What the fullest GPU needs, bytes.
+        needs_bytes: f64,
+        /// What it has, bytes.
+        has_bytes: f64,
+    },
+    /// It ends after the deadline.
+    Late {
+        /// Seconds of the run.
+        seconds: f64,
+        /// The deadline, seconds.
+        deadline_seconds: f64,
+    },
+    /// It costs too much, or nobody knows what.
+    Dear {
+        /// US dollars of the run.
+        usd: Option<f64>,
+        /// What it costs at most: of spot instances at the price on demand.
+        at_most_usd: Option<f64>,
+        /// The most that it may cost.
+        most_usd: f64,
+        /// What of its cost is not known, where neither is.
+        unpriced: String,
+    },
+    /// A check refuses it.
+    Refused(Refusal),
+}
+
+/// A difference of money.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Money {
+    /// US dollars.
+    pub usd: f64,
+    /// By which measure.
+    pub by: Measure,
+}
+
+impl Money {
+    /// How much more one costs than another, where both prices are known.
+    fn more(by: Measure, one: &Point, other: &Point) -> Option<Self> {
+        let (one, other) = by.usd(one).zip(by.usd(other))?;
+        Some(Self { usd: one - other, by })
+    }
+
+    /// Where it is what runs cost, US dollars.
+    pub fn paid(self) -> Option<f64> {
+        (self.by == Measure::Dollars).then_some(self.usd)
+    }
+
+    /// Where it is what they would cost on demand, US dollars.
+    pub fn on_demand(self) -> Option<f64> {
+        (self.by == Measure::OnDemand).then_some(self.usd)
+    }
+}
+
+/// What a check says of a layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The code: `T0391`.
+    pub code: String,
+    /// The message.
+    pub message: String,
+    /// Layouts of those that were compiled of which it was said.
+    pub layouts: usize,
+}
+
+/// A part of a step that takes longer than where the layout was beaten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Because {
+    /// Which part.
+    pub part: &'static str,
+    /// How much longer, seconds of a step.
+    pub seconds: f64,
+    /// The collective behind most of it.
+    pub collective: Option<&'static str>,
+}
+
+/// Why the point is not on the front; none where it is.
+pub fn why(
+    space: &Space,
+    limits: &Limits,
+    constants: &Constants,
+    points: &[Point],
+    front: &[usize],
+    point: &Point,
+) -> Option<Reason> {
+    match point.standing {
+        Standing::TooLarge => too_large(space, constants, point),
+        Standing::Tight => {
+            Some(Reason::Tight { needs_bytes: point.memory_bytes, has_bytes: point.capacity_bytes })
+        }
+        Standing::Late => {
+            Some(Reason::Late { seconds: point.seconds, deadline_seconds: limits.deadline_seconds? })
+        }
+        // What refuses it, its own compilation says.
+        Standing::Barred | Standing::Endless => None,
+        Standing::Dear => Some(Reason::Dear {
+            usd: point.usd,
+            at_most_usd: point.most_usd,
+            most_usd: limits.max_usd?,
+            unpriced: space.unpriced(point.choice.site),
+        }),
+        Standing::Sound => {
+            let measure = Measure::of(points);
+            let Some((by, _)) = behind(points, front, measure, point) else {
+                let by = stands_in(points, front, measure, point)?;
+                let other = points.get(*front.get(by)?)?;
+                return Some(Reason::Aside {
+                    by,
+                    quicker: 1.0 - point.seconds / other.seconds,
+                    cheaper: Money::more(measure, other, point),
+                    less: 1.0 - measure.cost(point) / measure.cost(other),
+                });
+            };
+            let best = points.get(*front.get(by)?)?;
+            Some(Reason::Beaten {
+                by,
+                slower: point.seconds / best.seconds - 1.0,
+                dearer: Money::more(measure, point, best),
+                because: because(space, constants, &point.choice, &best.choice),
+                traits: traits(space, &point.choice, &best.choice),
+            })
+        }
+    }
+}
+
+fn too_large(space: &Space, constants: &Constants, point: &Point) -> Option<Reason> {
+    let layout = space.layout(&point.choice)?;
+    let parts = of_gpu(&layout, &MemoryConstants::of(constants));
+    let (part, part_bytes) = memory_parts(&parts).into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Reason::TooLarge {
+        needs_bytes: point.memory_bytes,
+        has_bytes: point.capacity_bytes,
+        part,
+        part_bytes,
+    })
+}
+
+fn memory_parts(parts: &MemoryParts) -> [(&'static str, f64); 8] {
+    [
+        ("parameters", parts.parameters),
+        ("gradients", parts.gradients),
+        ("optimizer", parts.optimizer),
+        ("activations", parts.activations),
+        ("gathered units", parts.gathered),
+        ("logits", parts.logits),
+        ("buffers", parts.buffers),
+        ("reserve", parts.reserve),
+    ]
+}
+
+/// What differs between layouts: all read the same data, and what waits for them is what the rest leaves of that time.
+fn speed_parts(parts: &SpeedParts) -> [(&'static str, f64); 5] {
+    [
+        ("compute", parts.compute),
+        ("exposed communication", parts.exposed_communication),
+        ("bubble", parts.bubble),
+        ("offload", parts.offload),
+        ("optimizer", parts.optimizer),
+    ]
+}
+
+fn kinds(of: &Communication) -> [(&'static str, f64); 7] {
+    [
+        ("tensor all-reduce", of.tensor),
+        ("sends between stages", of.pipeline),
+        ("expert all-to-all", of.experts),
+        ("keys and values around a ring", of.context),
+        ("all-gather and reduce-scatter", of.gather),
+        ("all-reduce over replicas", of.replicas),
+        ("gradient all-reduce", of.gradients),
+    ]
+}
+
+/// What of a step takes longer than in the other layout, the most first; what is under a tenth of the most is left out.
+fn because(space: &Space, constants: &Constants, point: &Choice, best: &Choice) -> Vec<Because> {
+    let of = |choice: &Choice| {
+        let found = speed(&space.layout(choice)?, constants).ok()?;
+        Some((found.parts, found.communication))
+    };
+    let (Some((mine, my_kinds)), Some((theirs, their_kinds))) = (of(point), of(best)) else {
+        return Vec::new();
+    };
+    let longer = kinds(&my_kinds).into_iter().zip(kinds(&their_kinds)).map(|(a, b)| (a.0, a.1 - b.1));
+    let collective =
+        longer.filter(|(_, more)| *more > 0.0).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name);
+    let mut out: Vec<Because> = speed_parts(&mine)
+        .into_iter()
+        .zip(speed_parts(&theirs))
+        .map(|(a, b)| Because {
+            part: a.0,
+            seconds: a.1 - b.1,
+            collective: collective.filter(|_| a.0 == "exposed communication"),
+        })
+        .filter(|one| one.seconds > 0.0)
+        .collect();
+    out.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let most = out.first().map_or(0.0, |one| one.seconds);
+    out.retain(|one| one.seconds >= 0.1 * most);
+    out
+}
+
+/// What in the layout makes it slower or dearer than the other.
+fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
+    let mut out = Vec::new();
+    let (mine, theirs) = (space.nodes_of_shard_group(point), space.nodes_of_shard_group(best));
+    if mine > theirs {
+        out.push(if theirs <= 1 {
+            format!("its shard group crosses {mine} nodes")
+        } else {
+            format!("its shard group crosses {mine} nodes, not {theirs}")
+        });
+    }
+    if again(point.recompute) > again(best.recompute) {
+        out.push("it computes layers again".to_owned());
+    }
+    let gathers = point.degrees.sharding == Sharding::Full && point.degrees.shard > 1;
+    if point.passes > best.passes && gathers && point.nodes == best.nodes {
+        out.push(format!("it gathers its weights {} times a step, not {}", point.passes, best.passes));
+    } else if point.micro < best.micro {
+        out.push(format!("its micro-batch is {}, not {}", point.micro, best.micro));
+    }
+    // Activations that are offloaded without effect wait for nothing.
+    let waits = |choice: &Choice| {
+        choice.waiting.states || space.layout(choice).is_some_and(|layout| memory::offloads(&layout))
+    };
+    if waits(point) && !waits(best) {
+        out.push("it waits for host memory".to_owned());
+    }
+    if point.site == best.site && point.nodes > best.nodes {
+        out.push(format!("it has {} nodes, not {}", point.nodes, best.nodes));
+    }
+    if point.site != best.site {
+        out.push(format!("{} instead of {}", space.name(point.site), space.name(best.site)));
+    }
+    out
+}

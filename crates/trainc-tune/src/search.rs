@@ -1,0 +1,152 @@
+//! Every layout of the space with its memory, time and money.
+
+use super::Unsearchable;
+use super::space::{Choice, Limits, Space};
+use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, memory_with, of_gpu};
+use trainc_predict::speed::speed;
+use trainc_predict::{Constants, Fit, Interval, Memory, Run, Speed};
+
+/// What became of a layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It fits and keeps the bounds.
+    Sound,
+    /// It needs more memory than a GPU has.
+    TooLarge,
+    /// It leaves less room than a predicted memory is off by in the mean.
+    Tight,
+    /// It ends after the deadline.
+    Late,
+    /// It costs more than it may, or nothing says that it costs less.
+    Dear,
+    /// At the given rate of interruptions no end of it is expected.
+    Endless,
+    /// A check refuses it, or what differs from it by little.
+    Barred,
+}
+
+/// A layout with its figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The layout.
+    pub choice: Choice,
+    /// Seconds of a step.
+    pub step_seconds: f64,
+    /// Billed seconds that are expected of the run, interruptions included where their rate is given.
+    pub seconds: f64,
+    /// US dollars of the run, where prices are known.
+    pub usd: Option<f64>,
+    /// The same at most: of spot instances at the price on demand.
+    pub most_usd: Option<f64>,
+    /// Memory of the fullest GPU, bytes.
+    pub memory_bytes: f64,
+    /// The high end of it, bytes.
+    pub memory_high_bytes: f64,
+    /// Memory that a GPU has, bytes.
+    pub capacity_bytes: f64,
+    /// On how many axes it differs from the manifest.
+    pub changes: usize,
+    /// Whether it can be chosen.
+    pub standing: Standing,
+}
+
+impl Point {
+    /// Whether it fits even at the high end of its predicted memory.
+    pub fn surely_fits(&self) -> bool {
+        // Of what is searched the low end is not asked for.
+        let interval = Interval { low: self.memory_bytes, high: self.memory_high_bytes };
+        Fit::of(self.memory_bytes, interval, self.capacity_bytes) == Fit::Surely
+    }
+}
+
+/// What is predicted of one layout, whole.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// Its step.
+    pub speed: Speed,
+    /// Its run.
+    pub run: Run,
+    /// Memory of its fullest GPU.
+    pub memory: Memory,
+}
+
+/// The prediction of a layout of the space, where its speed is known.
+pub fn predicted(space: &Space, choice: &Choice, constants: &Constants) -> Option<Predicted> {
+    let layout = space.layout(choice)?;
+    let speed = speed(&layout, constants).ok()?;
+    let run = space.sites.get(choice.site)?.terms.run(&layout, &speed);
+    Some(Predicted { run, memory: memory_with(&layout, &MemoryConstants::of(constants)), speed })
+}
+
+/// How a layout that fits stands to the bounds of a run.
+fn bounded(point: &Point, limits: &Limits) -> Standing {
+    if limits.deadline_seconds.is_some_and(|deadline| point.seconds > deadline) {
+        return Standing::Late;
+    }
+    let surely = point.usd.or(point.most_usd);
+    let dear = limits.max_usd.is_some_and(|most| surely.is_none_or(|usd| usd > most));
+    if dear { Standing::Dear } else { Standing::Sound }
+}
+
+/// Every layout of the space whose memory and speed are known; or why none is.
+pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<Vec<Point>, Unsearchable> {
+    let memory_constants = MemoryConstants::of(constants);
+    let mut points = Vec::new();
+    let mut unknown = None;
+    space.visit(|choice, layout| {
+        let speed = match speed(layout, constants) {
+            Ok(speed) => speed,
+            Err(why) => {
+                unknown = unknown.or(Some(Unsearchable(why.0)));
+                return;
+            }
+        };
+        let Some(capacity_bytes) = layout.hardware.memory_bytes else {
+            unknown = unknown.or(Some(Unsearchable("the memory of the accelerator is not known")));
+            return;
+        };
+        let Some(site) = space.sites.get(choice.site) else { return };
+        let memory_bytes = of_gpu(layout, &memory_constants).total();
+        let run = site.terms.run(layout, &speed);
+        let expected = site.terms.expected_seconds(&run);
+        let mut point = Point {
+            choice: *choice,
+            step_seconds: speed.step_seconds,
+            seconds: expected.unwrap_or(f64::INFINITY),
+            // What is not known is paid by the second as the rest is, and decides between few layouts.
+            usd: run.least_usd,
+            most_usd: site.terms.most_usd(choice.nodes as f64, expected.unwrap_or(f64::INFINITY)),
+            memory_bytes,
+            memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
+            capacity_bytes,
+            changes: space.changes(choice),
+            standing: Standing::Sound,
+        };
+        point.standing = if memory_bytes > capacity_bytes {
+            Standing::TooLarge
+        } else if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
+            Standing::Tight
+        } else if expected.is_none() {
+            Standing::Endless
+        } else {
+            bounded(&point, limits)
+        };
+        points.push(point);
+    });
+    // Where nothing has room to spare, what just fits is all there is; and where nothing that has keeps the bounds, what
+    // just fits and does.
+    let has_room = |point: &Point| !matches!(point.standing, Standing::TooLarge | Standing::Tight);
+    let roomy = points.iter().any(has_room);
+    if !points.iter().any(|point| point.standing == Standing::Sound) {
+        for point in points.iter_mut().filter(|point| point.standing == Standing::Tight) {
+            let standing = bounded(point, limits);
+            if !roomy || standing == Standing::Sound {
+                point.standing = standing;
+            }
+        }
+    }
+    match unknown {
+        Some(why) if points.is_empty() => Err(why),
+        _ => Ok(points),
+    }
+}

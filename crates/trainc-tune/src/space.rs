@@ -1,0 +1,346 @@
+//! The space: which layouts a manifest may be changed into, and each as the cost model takes it.
+
+use super::Unsearchable;
+use super::meshes::{Degrees, Rules};
+use trainc_catalog::instances;
+use trainc_ir::{Engine, Plan};
+use trainc_plan::plan::divisors::divisors;
+use trainc_plan::plan::price_of;
+use trainc_predict::run::Terms;
+use trainc_predict::{Constants, Hardware, Layout, Recompute, Sharding};
+
+/// What the user lets vary beside the layout itself, and the bounds of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Instance types; the manifest's own where empty.
+    pub instances: Vec<String>,
+    /// Most nodes; the manifest's own number where not given.
+    pub max_nodes: Option<u64>,
+    /// Most US dollars for a run.
+    pub max_usd: Option<f64>,
+    /// Longest run, seconds.
+    pub deadline_seconds: Option<f64>,
+    /// Prices from the command line: instance type and US dollars per hour.
+    pub prices: Vec<(String, f64)>,
+    /// A discount from the command line, a fraction.
+    pub discount: Option<f64>,
+}
+
+/// A kind of machine that is compared.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The instance type; none where the manifest describes a machine of its own.
+    pub name: Option<String>,
+    /// One node of it.
+    hardware: Hardware,
+    /// Time and money of a run on it.
+    pub(super) terms: Terms,
+}
+
+/// What waits in host memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Waiting {
+    /// Checkpointed activations.
+    pub activations: bool,
+    /// Parameters and optimizer states.
+    pub states: bool,
+}
+
+/// One layout: a place on each axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Which of [`Space::sites`].
+    pub site: usize,
+    /// Nodes.
+    pub nodes: u64,
+    /// The degrees.
+    pub degrees: Degrees,
+    /// Sequences of a micro-batch.
+    pub micro: u64,
+    /// Micro-batches of one pass through a pipeline; 1 without.
+    pub microbatches: u64,
+    /// Forward and backward passes of a step: micro-batches of a pass × accumulation.
+    pub passes: u64,
+    /// What the backward pass computes again.
+    pub recompute: Recompute,
+    /// What waits in host memory.
+    pub waiting: Waiting,
+}
+
+/// All layouts that may be chosen.
+pub struct Space<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) base: Layout,
+    pub(super) rules: Rules,
+    pub(super) written: Choice,
+    /// Machines that are compared, the manifest's own first where it is among them.
+    pub sites: Vec<Site>,
+    /// Numbers of nodes over which some mesh divides the batch, the manifest's own first where it is within the bound.
+    pub nodes: Vec<u64>,
+    /// The bound.
+    pub(super) most_nodes: u64,
+    /// Sequences of a step.
+    global: u64,
+}
+
+impl<'a> Space<'a> {
+    /// What a plan may be changed into; or why it cannot be searched.
+    pub fn of(plan: &'a Plan, limits: &Limits, constants: &Constants) -> Result<Self, Unsearchable> {
+        let base = Layout::of_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
+        let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is not known"))?;
+        let batch = plan.batch.as_ref().ok_or(Unsearchable("the batch is not known"))?;
+        if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
+            return Err(Unsearchable("a cluster of instance groups has its nodes written one by one"));
+        }
+        if !plan.job.sweep.is_empty() {
+            return Err(Unsearchable("a sweep is several jobs; tune takes one"));
+        }
+        let one_process = matches!(mesh.engine, Engine::DeviceMap | Engine::None);
+        if !one_process && mesh.processes_per_node != mesh.gpus_per_node {
+            return Err(Unsearchable("some GPUs of a node have no process"));
+        }
+        let terms = Terms::of(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
+        let sites = sites(plan, &base, &terms, limits);
+        let most = if one_process { 1 } else { limits.max_nodes.unwrap_or(mesh.nodes) };
+        let shard_nodes = mesh.shard_degree.value.div_ceil(mesh.gpus_per_node.max(1));
+        let own = plan.instance.as_ref().map(|row| row.name.as_str());
+        let site = sites.iter().position(|site| site.name.as_deref() == own).unwrap_or(usize::MAX);
+        let mut space = Self {
+            plan,
+            rules: Rules::of(plan, &base, mesh),
+            written: Choice {
+                site,
+                nodes: mesh.nodes,
+                degrees: Degrees {
+                    shard: mesh.shard_degree.value,
+                    tensor: mesh.tensor_degree.value,
+                    pipeline: mesh.pipeline_degree.value,
+                    context: mesh.context_degree.value.max(1),
+                    expert: mesh.expert_degree.value.max(1),
+                    sharding: base.sharding,
+                },
+                micro: batch.micro.value,
+                microbatches: batch.microbatches,
+                passes: batch.microbatches * batch.accumulation.value,
+                recompute: base.recompute,
+                waiting: Waiting { activations: base.offload.activations, states: base.offload.parameters },
+            },
+            sites,
+            nodes: Vec::new(),
+            most_nodes: most.max(1),
+            global: batch.global_sequences.value,
+            base,
+        };
+        let mut nodes = node_counts(most, mesh.nodes, shard_nodes);
+        nodes.retain(|nodes| *nodes != mesh.nodes && space.divides(*nodes));
+        if mesh.nodes <= space.most_nodes {
+            nodes.insert(0, mesh.nodes);
+        }
+        space.nodes = nodes;
+        Ok(space)
+    }
+
+    /// Whether some mesh over so many nodes divides the batch.
+    fn divides(&self, nodes: u64) -> bool {
+        (0..self.sites.len()).any(|site| {
+            let per_node = self.gpus_per_node(site);
+            self.rules
+                .meshes(nodes, per_node)
+                .iter()
+                .any(|degrees| self.per_reader(site, nodes, degrees).is_some())
+        })
+    }
+
+    /// Sequences of a step that one reader takes; none where they are not the same for all.
+    fn per_reader(&self, site: usize, nodes: u64, degrees: &Degrees) -> Option<u64> {
+        let readers = self.rules.readers(nodes * self.gpus_per_node(site), degrees);
+        (readers > 0 && self.global.is_multiple_of(readers)).then(|| self.global / readers)
+    }
+
+    /// GPUs of a node of a site.
+    pub fn gpus_per_node(&self, site: usize) -> u64 {
+        self.sites.get(site).map_or(0, |site| whole(site.hardware.gpus_per_node))
+    }
+
+    /// The instance type of a site, or what stands for it.
+    pub fn name(&self, site: usize) -> &str {
+        self.sites.get(site).and_then(|site| site.name.as_deref()).unwrap_or("custom")
+    }
+
+    /// Sequences of a step: the same in every layout.
+    pub fn global(&self) -> u64 {
+        self.global
+    }
+
+    /// What the manifest says now, where its instance type is among those that are compared.
+    pub fn as_written(&self) -> Option<&Choice> {
+        (self.written.site < self.sites.len()).then_some(&self.written)
+    }
+
+    /// Calls `each` with every layout of the space and its choice. One layout is kept and changed in place.
+    pub fn visit(&self, mut each: impl FnMut(&Choice, &Layout)) {
+        for site in 0..self.sites.len() {
+            let per_node = self.gpus_per_node(site);
+            for &nodes in &self.nodes {
+                for degrees in self.rules.meshes(nodes, per_node) {
+                    self.visit_mesh(site, nodes, degrees, &mut each);
+                }
+            }
+        }
+    }
+
+    fn visit_mesh(&self, site: usize, nodes: u64, degrees: Degrees, each: &mut impl FnMut(&Choice, &Layout)) {
+        let Some(per_reader) = self.per_reader(site, nodes, &degrees) else { return };
+        let mut choice = Choice { site, nodes, degrees, ..self.written };
+        let Some(mut layout) = self.layout(&choice) else { return };
+        for micro in divisors(per_reader) {
+            choice.micro = micro;
+            choice.passes = per_reader / micro;
+            choice.microbatches = self.rules.microbatches(&choice, &self.written);
+            for &recompute in &self.rules.recompute {
+                choice.recompute = recompute;
+                for &waiting in &self.rules.waiting {
+                    choice.waiting = waiting;
+                    if self.rules.allows(&choice, &self.written) {
+                        shape(&mut layout, &choice);
+                        each(&choice, &layout);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A choice as the cost model takes it; none for a site that is not there.
+    pub fn layout(&self, choice: &Choice) -> Option<Layout> {
+        let site = self.sites.get(choice.site)?;
+        let mut layout = Layout { hardware: site.hardware.clone(), ..self.base.clone() };
+        layout.hardware.nodes = choice.nodes as f64;
+        let degrees = &choice.degrees;
+        let world = choice.nodes * whole(site.hardware.gpus_per_node);
+        let copy = degrees.shard * degrees.tensor * degrees.pipeline;
+        layout.degrees.replicas = world.checked_div(copy)? as f64;
+        layout.degrees.shard = degrees.shard as f64;
+        layout.degrees.tensor = degrees.tensor as f64;
+        layout.work.tensor_readers = self.rules.tensor_readers(degrees) as f64;
+        layout.degrees.pipeline = degrees.pipeline as f64;
+        layout.degrees.context = degrees.context as f64;
+        layout.degrees.expert = degrees.expert as f64;
+        layout.sharding = degrees.sharding;
+        shape(&mut layout, choice);
+        Some(layout)
+    }
+
+    /// On how many axes a choice differs from the manifest: of equals the one that changes least is better.
+    pub fn changes(&self, choice: &Choice) -> usize {
+        let (a, b) = (choice, &self.written);
+        [
+            a.site != b.site,
+            a.nodes != b.nodes,
+            a.degrees.sharding != b.degrees.sharding,
+            a.degrees.shard != b.degrees.shard,
+            a.degrees.tensor != b.degrees.tensor,
+            a.degrees.pipeline != b.degrees.pipeline,
+            a.degrees.context != b.degrees.context,
+            a.degrees.expert != b.degrees.expert,
+            a.micro != b.micro,
+            a.microbatches != b.microbatches,
+            a.recompute != b.recompute,
+            a.waiting != b.waiting,
+        ]
+        .into_iter()
+        .filter(|differs| *differs)
+        .count()
+    }
+
+    /// Nodes that the shard group of a choice touches, its tensor groups inside.
+    pub fn nodes_of_shard_group(&self, choice: &Choice) -> u64 {
+        let degrees = &choice.degrees;
+        if degrees.sharding == Sharding::None {
+            return 1;
+        }
+        (degrees.shard * degrees.tensor).div_ceil(self.gpus_per_node(choice.site).max(1))
+    }
+}
+
+/// Puts into a layout what varies within one mesh.
+fn shape(layout: &mut Layout, choice: &Choice) {
+    layout.work.micro_batch = choice.micro as f64;
+    layout.work.passes = choice.passes as f64;
+    layout.work.microbatches = choice.microbatches as f64;
+    layout.recompute = choice.recompute;
+    layout.offload.activations = choice.waiting.activations;
+    layout.offload.parameters = choice.waiting.states;
+    layout.offload.optimizer = choice.waiting.states;
+}
+
+/// Machines to compare. A type that the catalogue has no accelerators of is left out: its compilation would say so.
+fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site> {
+    let own = plan.instance.as_ref().map(|row| row.name.clone());
+    let mut hardware = base.hardware.clone();
+    hardware.nodes = 1.0;
+    let written = Site { name: own.clone(), hardware, terms: terms.clone() };
+    if limits.instances.is_empty() {
+        return vec![written];
+    }
+    let region = plan.job.region.value().map_or("", String::as_str);
+    let others = limits.instances.iter().filter(|name| Some(*name) != own.as_ref()).filter_map(|name| {
+        let row = instances::get(name)?;
+        let price = price_of(name, region, &limits.prices, limits.discount);
+        Some(Site {
+            name: Some(name.clone()),
+            hardware: Hardware::of_instance(&row, 1),
+            terms: terms.on(plan, &row, price.as_ref()),
+        })
+    });
+    let named = own.as_ref().is_some_and(|own| limits.instances.contains(own));
+    named.then_some(written).into_iter().chain(others).collect()
+}
+
+/// Up to so many nodes every number is tried; of more the powers of two and [`MULTIPLES`] of what divides the work.
+const EVERY: u64 = 64;
+
+/// Multiples of a number of nodes that are tried beyond [`EVERY`].
+const MULTIPLES: u64 = 8;
+
+/// Numbers of nodes up to a bound, ascending, the manifest's own among them where it is within: every small one, then powers
+/// of two, the bound itself, and the first multiples of the own number and of the nodes that a shard group takes.
+fn node_counts(most: u64, own: u64, shard_nodes: u64) -> Vec<u64> {
+    let mut out: Vec<u64> = (1..=most.clamp(1, EVERY)).collect();
+    out.extend((0..63).map(|power| 1_u64 << power).take_while(|nodes| *nodes < most));
+    out.push(most.max(1));
+    for unit in [own, shard_nodes] {
+        let multiples = (1..=MULTIPLES).map(|times| unit.saturating_mul(times));
+        out.extend(multiples.filter(|nodes| (1..=most).contains(nodes)));
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// A count that a layout holds as a float.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a small count, made from an integer"
+)]
+pub(super) fn whole(count: f64) -> u64 {
+    count.max(0.0).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::node_counts;
+
+    #[test]
+    fn every_small_number_of_nodes_is_tried_and_of_large_ones_a_few() {
+        assert_eq!(node_counts(1, 1, 1), [1]);
+        assert_eq!(node_counts(13, 6, 6), (1..=13).collect::<Vec<_>>());
+        assert_eq!(node_counts(4, 32, 16), [1, 2, 3, 4]);
+        let many = node_counts(1000, 96, 48);
+        assert_eq!(many.get(..64), Some((1..=64).collect::<Vec<_>>().as_slice()));
+        assert_eq!(
+            many.get(64..),
+            Some([96, 128, 144, 192, 240, 256, 288, 336, 384, 480, 512, 576, 672, 768, 1000].as_slice())
+        );
+    }
+}

@@ -1,0 +1,215 @@
+use super::front::Measure;
+use super::front::is_beaten;
+use super::meshes::Degrees;
+use super::next::next_best;
+use super::space::{Choice, Waiting};
+use super::{Point, Standing, front, offered};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use trainc_predict::{Recompute, Sharding};
+
+fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> Point {
+    Point {
+        choice: Choice {
+            site: 0,
+            nodes: 1,
+            degrees: Degrees {
+                shard: 1,
+                tensor: 1,
+                pipeline: 1,
+                context: 1,
+                expert: 1,
+                sharding: Sharding::None,
+            },
+            micro: u64::from(seconds),
+            microbatches: 1,
+            passes: 1,
+            recompute: Recompute::None,
+            waiting: Waiting::default(),
+        },
+        step_seconds: f64::from(seconds),
+        seconds: f64::from(seconds),
+        usd: usd.map(f64::from),
+        most_usd: usd.map(f64::from),
+        memory_bytes: f64::from(seconds),
+        memory_high_bytes: f64::from(seconds),
+        capacity_bytes: 40.0,
+        changes,
+        standing,
+    }
+}
+
+prop_compose! {
+    fn points()(all in proptest::collection::vec(
+        (1_u32..40, proptest::option::weighted(0.9, 1_u32..40), 0_usize..8, 0_usize..4), 1..60,
+    )) -> Vec<Point> {
+        let standings = [Standing::Sound, Standing::TooLarge, Standing::Late, Standing::Barred];
+        all.iter()
+            // Half of them are sound.
+            .map(|(seconds, usd, at, changes)| point(*seconds, *usd, standings[at.saturating_sub(4)], *changes))
+            .collect()
+    }
+}
+
+fn beats(one: &Point, other: &Point) -> bool {
+    let cost = |point: &Point| point.usd.unwrap_or(f64::INFINITY);
+    one.seconds <= other.seconds
+        && cost(one) <= cost(other)
+        && (one.seconds < other.seconds || cost(one) < cost(other))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_front_is_what_brute_force_finds(all in points()) {
+        for at in front(&all) {
+            prop_assert!(!is_beaten(&all, at), "{at} of {all:?}");
+        }
+        prop_assume!(all.iter().any(|point| point.usd.is_some()));
+        let sound: Vec<&Point> = all.iter().filter(|point| point.standing == Standing::Sound).collect();
+        let figures = |point: &Point| (point.seconds.to_bits(), point.usd.map(f64::to_bits));
+        let brute: BTreeSet<_> = sound
+            .iter()
+            .filter(|one| !sound.iter().any(|other| beats(other, one)))
+            .map(|one| figures(one))
+            .collect();
+        let found = front(&all);
+        prop_assert_eq!(found.iter().map(|at| figures(&all[*at])).collect::<BTreeSet<_>>(), brute);
+        // The fastest first, and of equals the one that changes least.
+        prop_assert!(found.windows(2).all(|two| all[two[0]].seconds < all[two[1]].seconds));
+        for at in &found {
+            let equals = sound.iter().filter(|other| figures(other) == figures(&all[*at]));
+            prop_assert_eq!(Some(all[*at].changes), equals.map(|other| other.changes).min());
+        }
+    }
+
+    /// On spot instances whose price nobody knows, runs are held against each other at the price on demand.
+    #[test]
+    fn without_a_price_of_spot_the_one_on_demand_ranks(all in points()) {
+        let spot: Vec<Point> = all.iter().map(|point| Point { usd: None, ..*point }).collect();
+        prop_assume!(all.iter().any(|point| point.usd.is_some()));
+        prop_assert_eq!((Measure::of(&all), Measure::of(&spot)), (Measure::Dollars, Measure::OnDemand));
+        let flags = |of: &[Point]| -> Vec<bool> { (0..of.len()).map(|at| is_beaten(of, at)).collect() };
+        prop_assert_eq!((front(&spot), offered(&spot), flags(&spot)), (front(&all), offered(&all), flags(&all)));
+    }
+
+    #[test]
+    fn what_comes_next_lost_to_something(all in points(), most in 0_usize..12) {
+        let chosen = front(&all);
+        let next = next_best(&all, &chosen, most);
+        prop_assert!(next.len() <= most);
+        prop_assert_eq!(next.iter().collect::<BTreeSet<_>>().len(), next.len());
+        let measure = Measure::of(&all);
+        for at in &next {
+            let one = &all[*at];
+            prop_assert!(!chosen.contains(at));
+            let beaten = chosen.iter().any(|best| {
+                all[*best].seconds <= one.seconds && measure.cost(&all[*best]) <= measure.cost(one)
+            });
+            // What is sound was beaten; what is not would have stood on the front.
+            prop_assert_eq!(one.standing == Standing::Sound, beaten, "{:?}", one);
+            prop_assert!(!matches!(one.standing, Standing::Barred | Standing::Endless));
+        }
+    }
+}
+
+/// A layout that leaves less room than its predicted memory may be off by.
+fn risky(seconds: f64, usd: f64) -> Point {
+    Point { seconds, usd: Some(usd), memory_high_bytes: 41.0, ..point(1, None, Standing::Sound, 0) }
+}
+
+fn sure(seconds: f64, usd: f64) -> Point {
+    Point { memory_high_bytes: 39.0, ..risky(seconds, usd) }
+}
+
+/// A third of a percent is less than the model can tell apart: what surely fits stands for what may not.
+#[test]
+fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
+    let near = [risky(100.0, 100.0), sure(100.3, 100.3)];
+    assert_eq!((front(&near), offered(&near)), (vec![0], vec![1]));
+    assert_eq!(next_best(&near, &offered(&near), 5), [0], "and what gave way is the first that comes next");
+    // Farther off both are: the faster as it is, and the fastest that surely fits.
+    let far = [risky(100.0, 100.0), sure(102.0, 102.0), sure(103.0, 103.0)];
+    assert_eq!((front(&far), offered(&far)), (vec![0], vec![0, 1]));
+    // What stands there because it fits more surely is marked: the others beat it, and nothing beats them.
+    let beaten = |points: &[Point]| -> Vec<bool> {
+        offered(points).into_iter().map(|at| is_beaten(points, at)).collect()
+    };
+    assert_eq!((beaten(&near), beaten(&far)), (vec![true], vec![false, true]));
+    // Cheaper in the noise of time but dearer beyond it is another layout.
+    let dear = [risky(100.0, 100.0), sure(100.3, 110.0)];
+    assert_eq!(offered(&dear), [0, 1]);
+    // Where none surely fits, what may is all there is; where all do, it is the plain front.
+    assert_eq!(offered(&[risky(100.0, 100.0), risky(90.0, 120.0)]), [1, 0]);
+    let all = [sure(100.0, 100.0), sure(90.0, 120.0), sure(101.0, 101.0)];
+    assert_eq!(offered(&all), front(&all));
+    assert_eq!(beaten(&all), [false, false]);
+    // Equals do not beat each other.
+    assert_eq!(beaten(&[sure(100.0, 100.0), sure(100.0, 100.0)]), [false]);
+}
+
+/// What has no price is taken only where nothing that surely fits has one.
+#[test]
+fn the_first_choice_surely_fits_and_has_a_price() {
+    let unpriced = |seconds: f64| Point { usd: None, ..sure(seconds, 0.0) };
+    let first = |points: &[Point]| super::first(&points.iter().collect::<Vec<_>>());
+    assert_eq!(first(&[unpriced(80.0), risky(90.0, 120.0), sure(100.0, 100.0)]), 2);
+    assert_eq!(first(&[risky(80.0, 90.0), unpriced(90.0), unpriced(95.0)]), 1);
+    assert_eq!(first(&[risky(80.0, 90.0), risky(90.0, 80.0)]), 0);
+}
+
+/// With nothing within the bounds the nearest miss comes before what does not fit.
+#[test]
+fn without_a_front_what_misses_the_bounds_by_least_comes_first() {
+    let all = [
+        point(30, Some(3), Standing::TooLarge, 0),
+        point(9, Some(3), Standing::Late, 0),
+        point(7, Some(3), Standing::Late, 0),
+        point(8, Some(3), Standing::Tight, 0),
+    ];
+    assert_eq!(next_best(&all, &[], 2), [2, 3]);
+    assert_eq!(next_best(&all, &[], 9), [2, 3, 0]);
+}
+
+#[test]
+fn without_any_price_the_time_of_all_nodes_counts() {
+    let mut all = [point(10, None, Standing::Sound, 0), point(6, None, Standing::Sound, 0)];
+    all[1].choice.nodes = 2;
+    assert_eq!(Measure::of(&all), Measure::NodeSeconds);
+    assert_eq!(front(&all), [1, 0]);
+    all[1].choice.nodes = 1;
+    assert_eq!(front(&all), [1]);
+}
+
+/// A card is said alike wherever it stands: to the tenth where it has tenths.
+#[test]
+fn cards_are_rounded_alike() {
+    let tight = |has: f64| {
+        let (needs_bytes, has_bytes) = (20.0 * 1_073_741_824.0, has * 1_073_741_824.0);
+        super::Reason::Tight { needs_bytes, has_bytes }.to_string()
+    };
+    assert!(tight(22.38).starts_with("too little room: 20.0 of 22.4 GiB, "), "{}", tight(22.38));
+    assert!(tight(40.0).starts_with("too little room: 20.0 of 40 GiB, "), "{}", tight(40.0));
+}
+
+/// Each in the unit that shows it, and a hair's breadth is not hidden by rounding.
+#[test]
+fn what_is_too_late_says_both_times_so_that_they_differ() {
+    let late = |seconds, deadline_seconds| super::Reason::Late { seconds, deadline_seconds }.to_string();
+    assert_eq!(late(2_196.0, 1.0), "too late: 36.6 min of at most 1 s");
+    assert_eq!(late(2_196.0, 1_800.0), "too late: 36.6 min of at most 30 min");
+    assert_eq!(late(4_104.0, 1_800.0), "too late: 1.14 h of at most 30 min");
+    assert_eq!(late(46_800.0, 43_200.0), "too late: 13.00 h of at most 12.00 h");
+    assert_eq!(late(43_205.0, 43_200.0), "too late by 5 s: 12.00 h at most");
+}
+
+/// By hand: 100 s against 50 s is half as long; what it costs less is below the noise.
+#[test]
+fn what_is_far_slower_is_not_called_quicker() {
+    let aside = super::Reason::Aside { by: 0, quicker: -1.0, cheaper: None, less: 0.005 };
+    assert_eq!(
+        aside.to_string(),
+        "may not fit, and 1 surely does, 50 % quicker: 0.5 % less time of all nodes cannot be told apart"
+    );
+}

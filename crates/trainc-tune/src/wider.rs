@@ -1,0 +1,47 @@
+//! How many nodes would keep bounds that no layout of a space keeps.
+
+use super::search::{Standing, search};
+use super::space::{Limits, Space};
+use trainc_ir::Plan;
+use trainc_predict::Constants;
+
+/// How often the number of nodes is doubled: further off is another job.
+const DOUBLINGS: u32 = 4;
+
+/// What more nodes do to bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wider {
+    /// With so many at most there are so many layouts that fit and keep them, before any check.
+    Kept {
+        /// The most nodes.
+        nodes: u64,
+        /// Layouts.
+        layouts: usize,
+    },
+    /// With so many there is none either.
+    Missed {
+        /// The most nodes that were looked at.
+        nodes: u64,
+    },
+}
+
+/// The least doubling of a space's nodes that keeps the bounds; none where the engine takes no more nodes.
+pub fn wider(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants) -> Option<Wider> {
+    let most = space.most_nodes;
+    let mut missed = None;
+    for power in 1..=DOUBLINGS {
+        let nodes = most.checked_shl(power)?;
+        let limits = Limits { max_nodes: Some(nodes), ..limits.clone() };
+        let Ok(space) = Space::of(plan, &limits, constants) else { break };
+        if space.most_nodes <= most {
+            break;
+        }
+        let Ok(points) = search(&space, &limits, constants) else { break };
+        let layouts = points.iter().filter(|point| point.standing == Standing::Sound).count();
+        if layouts > 0 {
+            return Some(Wider::Kept { nodes, layouts });
+        }
+        missed = Some(Wider::Missed { nodes });
+    }
+    missed
+}

@@ -1,0 +1,254 @@
+//! Layouts and reasons in words for people.
+
+use super::reasons::{Because, Reason};
+use super::space::{Choice, Space};
+use trainc_diag::text;
+use trainc_ir::Engine;
+use trainc_predict::bills::unpriced_file_systems;
+use trainc_predict::memory::MEAN_ERROR;
+use trainc_predict::{Recompute, Sharding};
+
+const GIB: f64 = 1_073_741_824.0;
+
+impl Space<'_> {
+    /// A layout in a line: `32 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers computed again`.
+    pub fn words(&self, choice: &Choice) -> String {
+        let degrees = &choice.degrees;
+        let mut out = vec![format!("{} × {}", choice.nodes, self.name(choice.site))];
+        let world = choice.nodes * self.gpus_per_node(choice.site);
+        match (self.rules.engine, degrees.sharding) {
+            (Engine::Fsdp, Sharding::None) => out.push("no-shard".to_owned()),
+            (Engine::Fsdp, Sharding::Gradients) => out.push("shard-grad-op".to_owned()),
+            (Engine::Fsdp, _) if degrees.shard == world => out.push("full-shard".to_owned()),
+            (Engine::Fsdp, _) => out.push(format!("hybrid-shard {}", degrees.shard)),
+            (_, Sharding::Full) => out.push(format!("shard {}", degrees.shard)),
+            (_, Sharding::Optimizer) => out.push("shard-optimizer-state".to_owned()),
+            (_, Sharding::None | Sharding::Gradients) => {}
+        }
+        if degrees.tensor > 1 {
+            out.push(format!("tensor {}", degrees.tensor));
+        }
+        if degrees.context > 1 {
+            out.push(format!("context {}", degrees.context));
+        }
+        if degrees.expert > 1 {
+            out.push(format!("experts over {}", degrees.expert));
+        }
+        if degrees.pipeline > 1 && self.rules.engine != Engine::DeviceMap {
+            out.push(format!("pipeline {}", degrees.pipeline));
+        }
+        let passes =
+            if choice.passes == 1 { "1 pass".to_owned() } else { format!("{} passes", choice.passes) };
+        out.push(format!("micro-batch {} × {passes}", choice.micro));
+        match choice.recompute {
+            Recompute::None => out.push("nothing recomputed".to_owned()),
+            Recompute::Selective => out.push("attention recomputed".to_owned()),
+            Recompute::Full | Recompute::Operations | Recompute::Share(_) => {
+                out.push("layers recomputed".to_owned());
+            }
+        }
+        if choice.waiting.activations {
+            out.push("activations offloaded".to_owned());
+        }
+        if choice.waiting.states {
+            out.push("states offloaded".to_owned());
+        }
+        out.join(", ")
+    }
+
+    /// Of what the front is the best: `of the 525 layouts looked at (nodes 1, 2, 4 and 8)`.
+    pub fn looked_at(&self, layouts: usize) -> String {
+        let mut nodes = self.nodes.clone();
+        nodes.sort_unstable();
+        let nodes: Vec<String> = nodes.iter().map(u64::to_string).collect();
+        format!(
+            "of the {} looked at (nodes {})",
+            text::count(layouts as u64, "layout"),
+            text::list(&nodes, "and")
+        )
+    }
+
+    /// What is not known of what a run on these machines costs, and what gives it: `no price of …: `--price` gives one`.
+    pub fn unpriced(&self, site: usize) -> String {
+        if self.sites.get(site).is_some_and(|site| site.terms.has_instance_price()) {
+            let systems = self.unpriced_file_systems();
+            if !systems.is_empty() {
+                return format!("the price of {systems} is not known");
+            }
+        }
+        let name = self.name(site);
+        format!("the price of `{name}` is not known: `--price {name}=USD` gives one")
+    }
+
+    /// The file systems of which no price is known, in words; empty where there is none.
+    pub fn unpriced_file_systems(&self) -> String {
+        let names = unpriced_file_systems(self.plan);
+        let noun = if names.len() == 1 { "the file system" } else { "the file systems" };
+        if names.is_empty() { String::new() } else { format!("{noun} {}", text::ticked(&names, "and")) }
+    }
+
+    /// What varies, in words.
+    pub fn varied(&self) -> Vec<String> {
+        let mut out: Vec<String> = self.rules.varied().into_iter().map(str::to_owned).collect();
+        if self.nodes.len() > 1 {
+            let mut nodes = self.nodes.clone();
+            nodes.sort_unstable();
+            let shown: Vec<String> = nodes.iter().map(u64::to_string).collect();
+            out.push(format!("nodes ({})", shown.join(", ")));
+        }
+        if self.sites.len() > 1 {
+            let names: Vec<&str> = (0..self.sites.len()).map(|site| self.name(site)).collect();
+            out.push(format!("instance ({})", names.join(", ")));
+        }
+        out
+    }
+
+    /// What is held as the manifest has it, in words, each with the reason where it is not plain.
+    pub fn held(&self) -> Vec<String> {
+        let job = &self.plan.job;
+        let mut out =
+            vec![format!("global batch {} (another is another training)", text::group(self.global()))];
+        out.push(format!("engine {}", self.rules.engine.name()));
+        out.push("precision".to_owned());
+        out.push("attention".to_owned());
+        let mut put = |held: bool, word: &str| {
+            if held {
+                out.push(word.to_owned());
+            }
+        };
+        put(job.adapter.is_some(), "adapter");
+        put(job.quantize.is_some(), "quantize");
+        let degrees = &self.base.degrees;
+        let varied = self.rules.varied();
+        for (degree, word) in [(degrees.context, "context-degree"), (degrees.expert, "expert-degree")] {
+            put(degree > 1.0 && !varied.contains(&word), word);
+        }
+        put(self.nodes.len() == 1, "nodes");
+        put(self.sites.len() == 1, "instance");
+        out
+    }
+}
+
+/// Money for a difference: cents below ten dollars.
+fn usd(amount: f64) -> String {
+    if amount.abs() < 10.0 { format!("${amount:.2}") } else { text::dollars(amount) }
+}
+
+fn seconds(amount: f64) -> String {
+    if amount < 0.01 { format!("{:.1} ms", 1e3 * amount) } else { format!("{amount:.2} s") }
+}
+
+/// What a card has, GiB of these bytes, as everywhere it is said: `22.4`, `40`.
+pub fn card(bytes: f64) -> String {
+    text::short(bytes / GIB)
+}
+
+/// Seconds of a run in the unit that leaves a figure of them: `1 s`, `36.6 min`, `1.14 h`.
+fn time(amount: f64) -> String {
+    match amount {
+        short if short < 60.0 => format!("{} s", text::short(short)),
+        short if short < 3_600.0 => format!("{} min", text::short(short / 60.0)),
+        long => format!("{:.2} h", long / 3_600.0),
+    }
+}
+
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} +{} a step", self.part, seconds(self.seconds))?;
+        match self.collective {
+            Some(collective) => write!(f, " ({collective})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Beaten { by, slower, dearer, because, traits } => {
+                write!(f, "beaten by {}: ", by + 1)?;
+                let slow = (*slower >= 5e-4).then(|| percent(*slower));
+                let dear = dearer
+                    .filter(|more| more.usd >= 0.005)
+                    .map(|more| format!("{} dearer{}", usd(more.usd), more.by.words()));
+                match (slow, dear) {
+                    (Some(slow), Some(dear)) => write!(f, "{slow} slower and {dear}")?,
+                    (Some(slow), None) => write!(f, "{slow} slower")?,
+                    (None, Some(dear)) => write!(f, "{dear} in the same time")?,
+                    (None, None) => write!(f, "by less than is shown")?,
+                }
+                let why: Vec<String> =
+                    because.iter().map(Because::to_string).chain(traits.iter().cloned()).collect();
+                if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
+            }
+            // The other is quicker by far, and all that speaks for this one is what cannot be told apart.
+            Self::Aside { by, quicker, cheaper, less } if *quicker < 0.0 => {
+                let what = match cheaper {
+                    Some(money) => format!("cheaper{}", money.by.words()),
+                    None => "less time of all nodes".to_owned(),
+                };
+                let (by, times) = (by + 1, percent(-quicker / (1.0 - quicker)));
+                let less = percent(less.max(0.0));
+                write!(
+                    f,
+                    "may not fit, and {by} surely does, {times} quicker: {less} {what} cannot be told apart"
+                )
+            }
+            Self::Aside { by, quicker, cheaper, .. } => {
+                let by = by + 1;
+                write!(f, "may not fit, and {by} surely does: {} quicker", percent(quicker.max(0.0)))?;
+                match cheaper.filter(|less| less.usd >= 0.005) {
+                    Some(less) => write!(f, " and {} cheaper{}", usd(less.usd), less.by.words()),
+                    None => Ok(()),
+                }?;
+                write!(f, ", which cannot be told apart")
+            }
+            Self::Tight { needs_bytes, has_bytes } => write!(
+                f,
+                "too little room: {:.1} of {} GiB, and a predicted memory is off by {:.1}% in the mean",
+                needs_bytes / GIB,
+                card(*has_bytes),
+                100.0 * MEAN_ERROR
+            ),
+            Self::TooLarge { needs_bytes, has_bytes, part, part_bytes } => write!(
+                f,
+                "does not fit: {:.1} of {} GiB, {part} {:.1} GiB of them",
+                needs_bytes / GIB,
+                card(*has_bytes),
+                part_bytes / GIB
+            ),
+            Self::Late { seconds, deadline_seconds } => {
+                let [is, most] = [*seconds, *deadline_seconds].map(time);
+                if is == most {
+                    write!(f, "too late by {}: {most} at most", time(seconds - deadline_seconds))
+                } else {
+                    write!(f, "too late: {is} of at most {most}")
+                }
+            }
+            Self::Dear { usd: Some(amount), most_usd, .. } => {
+                write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))
+            }
+            Self::Dear { usd: None, at_most_usd: Some(amount), most_usd, .. } => write!(
+                f,
+                "too dear on demand: {} of at most {}; what spot takes is not known: `--discount` gives one",
+                usd(*amount),
+                usd(*most_usd)
+            ),
+            Self::Dear { usd: None, at_most_usd: None, most_usd, unpriced } => {
+                write!(f, "cannot be held against {}: {unpriced}", usd(*most_usd))
+            }
+            Self::Refused(refusal) => {
+                write!(f, "refused by {}: {}", refusal.code, refusal.message)?;
+                match refusal.layouts {
+                    0 | 1 => Ok(()),
+                    layouts => write!(f, " ({layouts} layouts)"),
+                }
+            }
+        }
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    let percent = 100.0 * fraction;
+    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}

@@ -1,0 +1,160 @@
+//! How fast the cost model is, and the search over it: layouts a second on one core, and `tune` as a user waits for it.
+//!
+//! `cargo bench --bench predict`. Ends with an error where a layout takes longer than ten microseconds, or `tune` of 30
+//! billion parameters over five instance types and up to 64 nodes longer than a second.
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a bench prints and starts programs"
+)]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use trainc_diag::source::SourceMap;
+use trainc_ir::{Plan, SourceTree};
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_predict::{Constants, Layout, predict};
+use trainc_tune::{Limits, Space, front, search};
+
+/// 30 billion parameters on 256 GPUs.
+const EXAMPLE: &str = "examples/gpt2-30b-sharded/trainc.kdl";
+/// What they are searched over.
+const INSTANCES: &str = "ml.p4d.24xlarge,ml.p4de.24xlarge,ml.p5.48xlarge,ml.p5e.48xlarge,ml.g5.48xlarge";
+/// The most nodes.
+const NODES: u64 = 64;
+/// The fewest layouts a second.
+const LEAST: f64 = 100_000.0;
+/// The longest search.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// No files beside the manifest.
+struct Alone;
+
+impl Loader for Alone {
+    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Alone {
+    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+
+    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+}
+
+fn plan(root: &Path, sets: &[&str]) -> Plan {
+    let text = std::fs::read_to_string(root.join(EXAMPLE)).unwrap();
+    let mut options = Options { today: "2026-11-21".to_owned(), ..Options::default() };
+    options.choices.sets = sets.iter().map(|set| (*set).to_owned()).collect();
+    let mut sources = SourceMap::default();
+    let source = sources.add(EXAMPLE, text.as_str());
+    *trainc_check::compile(source, &text, &options, &mut Alone, &mut sources).plan.unwrap()
+}
+
+/// Layouts a second of what `once` does with so many, over at least a second.
+fn rate(layouts: usize, mut once: impl FnMut()) -> f64 {
+    once();
+    let (started, mut rounds) = (Instant::now(), 0_u32);
+    while started.elapsed() < Duration::from_secs(1) {
+        once();
+        rounds += 1;
+    }
+    f64::from(rounds) * layouts as f64 / started.elapsed().as_secs_f64()
+}
+
+/// To ten thousands, grouped: `780,000`.
+fn thousands(rate: f64) -> String {
+    trainc_diag::text::group(format!("{:.0}0000", rate / 1e4).parse().unwrap())
+}
+
+fn main() {
+    let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let constants = Constants::shipped();
+    let limits = Limits {
+        instances: INSTANCES.split(',').map(str::to_owned).collect(),
+        max_nodes: Some(NODES),
+        ..Limits::default()
+    };
+    let (mut missed, mut rates) = (Vec::new(), Vec::new());
+    println!("{:<62} {:>10} {:>14}", "on one core", "layouts", "layouts/s");
+    for (what, sets) in [
+        ("30B, SMP v1, sharded", &[][..]),
+        (
+            "30B, SMP v1, tensor and pipeline",
+            &["train.precision=fp16", "image.version=1.13.1", "image.python=py39"],
+        ),
+        ("30B, FSDP", &["parallel.engine=fsdp", "image.version=2.7.1", "image.python=py312"]),
+    ] {
+        let plan = plan(root, sets);
+        let Ok(space) = Space::of(&plan, &limits, constants) else {
+            println!("{what:<62} cannot be searched");
+            missed.push(format!("{what}: cannot be searched"));
+            continue;
+        };
+        let mut layouts: Vec<Layout> = Vec::new();
+        space.visit(|_, layout| layouts.push(layout.clone()));
+        let alone = rate(layouts.len(), || {
+            for layout in &layouts {
+                black_box(predict(black_box(layout), constants));
+            }
+        });
+        let all = rate(layouts.len(), || {
+            let points = search(&space, &limits, constants).unwrap();
+            black_box(front(&points));
+        });
+        println!("{:<62} {:>10} {alone:>14.0}", format!("{what}: memory and speed of each"), layouts.len());
+        println!(
+            "{:<62} {:>10} {all:>14.0}",
+            format!("{what}: searched, with time, money and front"),
+            layouts.len()
+        );
+        rates.push(alone);
+        for (rate, of) in [(alone, "predicted"), (all, "searched")] {
+            if rate < LEAST {
+                missed.push(format!("{what}: {rate:.0} layouts a second {of}, at least {LEAST:.0}"));
+            }
+        }
+    }
+    let (low, high) =
+        rates.iter().fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    // As `benches/peers/compare.py --trainc-rate` takes it.
+    println!("\nmemory and speed, layouts/s on one core: {} to {}", thousands(low), thousands(high));
+    let mut times: Vec<Duration> = (0..11)
+        .map(|_| {
+            let started = Instant::now();
+            let out = Command::new(env!("CARGO_BIN_EXE_trainc"))
+                .args(["tune", EXAMPLE, "--instances", INSTANCES, "--max-nodes", "64", "-o", "json"])
+                .current_dir(root)
+                .output()
+                .unwrap();
+            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+            started.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    println!(
+        "\ntrainc tune, 30B over 5 instance types and up to {NODES} nodes: {:.0} ms, median of 11",
+        median.as_secs_f64() * 1e3
+    );
+    if median > LONGEST {
+        missed.push(format!("tune takes {median:?}, at most {LONGEST:?}"));
+    }
+    if !missed.is_empty() && !cfg!(debug_assertions) {
+        println!("\nmissed:\n{}", missed.join("\n"));
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,326 @@
+//! The account that a command talks to: AWS's, or one in memory that can be kept in a file.
+
+use super::exit;
+use super::io::Io;
+use futures_util::future::{Either, select};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::time::Duration;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::fake::{Account, Fake, Pace};
+use trainc_apply::observed::Look;
+use trainc_apply::patience::Patience;
+use trainc_apply::turns::{CALLS_AT_ONCE, Turns};
+use trainc_ir::Plan;
+use trainc_predict::{self as predict, Constants};
+
+/// Which account.
+#[derive(clap::Args, Debug)]
+pub(super) struct AccountArgs {
+    /// Use an account in memory instead of AWS: no credentials, no network, no cost, and time passes by itself. With a
+    /// FILE it is kept there between commands
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "not given, given, given with a file: as clap reads it")]
+    pub simulate: Option<Option<PathBuf>>,
+}
+
+impl AccountArgs {
+    /// Whether the account is gone when the command ends.
+    pub(super) fn is_forgotten(&self) -> bool {
+        matches!(self.simulate, Some(None))
+    }
+
+    /// The flag as it was given, for the command to type next.
+    pub(super) fn again(&self) -> String {
+        match &self.simulate {
+            None => String::new(),
+            Some(None) => " --simulate".to_owned(),
+            Some(Some(file)) => format!(" --simulate={}", trainc_emit::quoted(&file.to_string_lossy())),
+        }
+    }
+}
+
+/// What to type where an account in memory is gone with the command.
+pub(super) const KEPT: &str = "--simulate=account.json";
+
+/// What a command does with an account, whichever it is.
+pub(super) trait Task {
+    /// Does it.
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8;
+}
+
+/// What a command does for several jobs at the same time, each seen in its region.
+pub(super) trait Tasks {
+    /// Does it; the looks are in the order of the jobs.
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8;
+}
+
+/// The accounts of one command.
+pub(super) struct Accounts {
+    simulated: Option<(Fake, Option<PathBuf>)>,
+    runtime: tokio::runtime::Runtime,
+    patience: Patience,
+    /// By what a simulated job that is started trains as fast as its plan says.
+    constants: Option<Constants>,
+}
+
+impl Accounts {
+    /// Reads what is simulated; the words of a usage error where that cannot be.
+    pub(super) fn new(args: &AccountArgs, capacity: Option<Duration>) -> Result<Self, String> {
+        let simulated = match &args.simulate {
+            None => None,
+            Some(None) => Some((Fake::new(Account::default()), None)),
+            Some(Some(file)) => {
+                let account = read(file)?;
+                // Nothing is done that could not be kept.
+                can_be_kept(file)?;
+                Some((Fake::new(account), Some(file.clone())))
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("error: no runtime: {error}\n"))?;
+        let mut patience = Patience { capacity, ..Patience::default() };
+        if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
+            patience.poll = interval(&text)?;
+        }
+        Ok(Self { simulated, runtime, patience, constants: None })
+    }
+
+    /// The same, where a simulated job that is started trains as fast as these constants predict.
+    #[must_use]
+    pub(super) fn predicting(self, constants: &Constants) -> Self {
+        Self { constants: Some(constants.clone()), ..self }
+    }
+
+    /// How fast a job trains that a command starts in a simulated account; nothing where nothing is predicted of it.
+    fn pace(&self, plan: &Plan) -> Option<Pace> {
+        let speed = predict::of_plan(plan, self.constants.as_ref()?).speed?;
+        let (step_seconds, tokens_per_second, mfu) = (speed.step_seconds, speed.tokens_per_second, speed.mfu);
+        let is_known = [step_seconds, tokens_per_second].iter().all(|one| one.is_finite() && *one > 0.0);
+        is_known.then_some(Pace { step_seconds, tokens_per_second, mfu })
+    }
+
+    /// Whether nothing real is touched.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
+    /// Does something with the account in the plan's region, until it is done or the user has had enough.
+    pub(super) fn run(&mut self, io: &mut Io, plan: &Plan, task: impl Task) -> u8 {
+        let region = plan.job.region.value().map_or("", String::as_str);
+        self.within(io, region, plan.run.steps.as_ref().map(|steps| steps.value), task)
+    }
+
+    /// Does something with the account in a region; a simulated one keeps its own where that is empty.
+    pub(super) fn within(&mut self, io: &mut Io, region: &str, steps: Option<u64>, task: impl Task) -> u8 {
+        let patience = self.patience;
+        let Some((fake, file)) = &mut self.simulated else {
+            return self
+                .runtime
+                .block_on(interruptible(io, async |io| on_aws(io, region, patience, task).await));
+        };
+        let seen = if region.is_empty() { fake.clone() } else { fake.at(region, steps, None) };
+        let look = Look {
+            cloud: &seen,
+            clock: &seen,
+            patience,
+            turns: None,
+            asked: None,
+            refused: None,
+            repeated: None,
+        };
+        let code = self.runtime.block_on(interruptible(io, async |io| task.run(io, look).await));
+        keep(io, fake, file.as_deref(), code)
+    }
+
+    /// Does something for several jobs at the same time, until all are done or the user has had enough.
+    pub(super) fn all(&mut self, io: &mut Io, plans: &[&Plan], tasks: impl Tasks) -> u8 {
+        let patience = self.patience;
+        let turns = Turns::new(CALLS_AT_ONCE);
+        let region = |plan: &Plan| plan.job.region.value().cloned().unwrap_or_default();
+        let Some((fake, file)) = &self.simulated else {
+            let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
+            let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &turns, tasks).await;
+            return self.runtime.block_on(interruptible(io, work));
+        };
+        let seen: Vec<Fake> = plans
+            .iter()
+            .map(|plan| {
+                let steps = plan.run.steps.as_ref().map(|steps| steps.value);
+                fake.at(&region(plan), steps, self.pace(plan))
+            })
+            .collect();
+        let looks: Vec<Look<'_, Fake, Fake>> = seen
+            .iter()
+            .map(|seen| Look {
+                cloud: seen,
+                clock: seen,
+                patience,
+                turns: Some(&turns),
+                asked: None,
+                refused: None,
+                repeated: None,
+            })
+            .collect();
+        let code = self.runtime.block_on(interruptible(io, async |io| tasks.run(io, &looks).await));
+        keep(io, fake, file.as_deref(), code)
+    }
+}
+
+/// Keeps a simulated account in its file, if it has one.
+fn keep(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
+    let kept = file.map_or(Ok(()), |file| write(file, &fake.account()));
+    let Err(why) = kept else { return code };
+    io.note(&why);
+    exit::USAGE
+}
+
+/// Runs to the end, or to Ctrl-C: what was begun stays, and the next run goes on.
+async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u8) -> u8 {
+    let interrupted = {
+        let work = pin!(work(io));
+        let interrupt = pin!(tokio::signal::ctrl_c());
+        match select(work, interrupt).await {
+            Either::Left((code, _)) => return code,
+            Either::Right((outcome, work)) => match outcome {
+                Ok(()) => true,
+                // No signals here: then it runs to its end.
+                Err(_) => return work.await,
+            },
+        }
+    };
+    if interrupted {
+        io.note("\ninterrupted: what is there stays, and is billed where it costs; the same command goes on from it, `trainc status` shows it, `trainc destroy` takes it away\n");
+    }
+    exit::INCOMPLETE
+}
+
+#[cfg(feature = "aws")]
+async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Task) -> u8 {
+    let account = connect(region, patience).await;
+    let clock = trainc_aws::RealClock;
+    task.run(
+        io,
+        Look {
+            cloud: &account,
+            clock: &clock,
+            patience,
+            turns: None,
+            asked: None,
+            refused: None,
+            repeated: None,
+        },
+    )
+    .await
+}
+
+#[cfg(feature = "aws")]
+async fn connect(region: &str, patience: Patience) -> trainc_aws::Account {
+    let first_wait = patience.poll.min(Duration::from_secs(1));
+    let part_bytes = std::env::var("TRAINC_PART_BYTES").ok().and_then(|text| text.parse().ok());
+    let settings = trainc_aws::Settings { region: region.to_owned(), first_wait, part_bytes };
+    trainc_aws::Account::connect(&settings).await
+}
+
+/// Jobs of one region share one account: its credentials are fetched once, and its connections serve all.
+#[cfg(feature = "aws")]
+async fn all_on_aws(
+    io: &mut Io<'_>,
+    regions: &[String],
+    patience: Patience,
+    turns: &Turns,
+    tasks: impl Tasks,
+) -> u8 {
+    let mut accounts = std::collections::BTreeMap::new();
+    for region in regions {
+        if !accounts.contains_key(region) {
+            accounts.insert(region, connect(region, patience).await);
+        }
+    }
+    let clock = trainc_aws::RealClock;
+    let looks: Vec<_> = regions
+        .iter()
+        .filter_map(|region| accounts.get(region))
+        .map(|cloud| Look {
+            cloud,
+            clock: &clock,
+            patience,
+            turns: Some(turns),
+            asked: None,
+            refused: None,
+            repeated: None,
+        })
+        .collect();
+    tasks.run(io, &looks).await
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same signature as with the feature")]
+async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, _: impl Task) -> u8 {
+    without_aws(io)
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same signature as with the feature")]
+async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Turns, _: impl Tasks) -> u8 {
+    without_aws(io)
+}
+
+#[cfg(not(feature = "aws"))]
+fn without_aws(io: &mut Io<'_>) -> u8 {
+    io.note("error: this trainc was built without the feature `aws`: it knows only `--simulate` and `plan --offline`\n");
+    exit::USAGE
+}
+
+/// The interval of every wait, as TRAINC_POLL_SECONDS says it.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.trim().parse::<f64>().ok();
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| format!("error: `{text}` in TRAINC_POLL_SECONDS is no number of seconds\n"))
+}
+
+fn read(file: &Path) -> Result<Account, String> {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Account::default()),
+        Err(error) => {
+            return Err(format!("error: `{}`: {}\n", file.display(), super::world::describe(&error)));
+        }
+    };
+    serde_json::from_str(&text)
+        .map_err(|error| format!("error: `{}` holds no simulated account: {error}\n", file.display()))
+}
+
+/// Whether a file can be written: what is in it stays, and what was not there is not there after.
+fn can_be_kept(file: &Path) -> Result<(), String> {
+    let there = file.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(file).map_err(|error| unkept(file, &error))?;
+    if there { Ok(()) } else { std::fs::remove_file(file).map_err(|error| unkept(file, &error)) }
+}
+
+fn unkept(file: &Path, error: &std::io::Error) -> String {
+    format!("error: `{}` cannot be written: {}\n", file.display(), super::world::describe(error))
+}
+
+fn write(file: &Path, account: &Account) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(account).unwrap_or_default();
+    std::fs::write(file, format!("{text}\n")).map_err(|error| unkept(file, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interval;
+    use std::time::Duration;
+
+    #[test]
+    fn an_interval_is_a_number_of_seconds() {
+        assert_eq!(interval("0"), Ok(Duration::ZERO));
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["abc", "-1", "", "1m"] {
+            assert!(interval(wrong).unwrap_err().contains("TRAINC_POLL_SECONDS"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! `trainc plan --against`: the manifests as they were, in a file or in a revision of git, and the bill of the change.
+
+use super::args::{Global, problems};
+use super::exit;
+use super::expand::{Named, expand, is_passed_over, root_of};
+use super::io::Io;
+use super::manifests::{Manifest, Set, compile_all, compile_from};
+use super::objects::Objects;
+use super::plan::Args;
+use super::world::Files;
+use std::path::{Path, PathBuf};
+use trainc_diag::source::SourceMap;
+use trainc_diag::{Format, Problems};
+use trainc_ir::SourceTree;
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{LayerFault, Loaded, Loader, Merged};
+use trainc_report::bill::{self, Base, Bill, Job, Seen};
+use trainc_report::once::made;
+use trainc_syntax::ast::{Node, Value};
+use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, pairs};
+
+/// The part of the sources that the old manifests are numbered in: past every thread of the new ones.
+const PART: u32 = 512;
+
+/// The manifests as they were.
+struct Old {
+    base: Base,
+    manifests: Vec<Manifest>,
+    /// What tells each manifest apart from the others: its path, where that means the same on both sides.
+    keys: Vec<String>,
+    /// The revision, to read what its manifests name.
+    objects: Option<Objects>,
+}
+
+/// Runs `plan --against`.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
+    let options = args.input.overlay.options(io, false);
+    let mut set = compile_all(paths, &options);
+    // `--set` is part of the change: the old side is as it was written.
+    let mut written = options.clone();
+    written.choices.sets.clear();
+    let mut old = match old(&mut set, paths, against, &written) {
+        Ok(old) => old,
+        Err(words) => {
+            io.note(&format!("error: {words}\n"));
+            return exit::USAGE;
+        }
+    };
+    let bill = bill(&set, &mut old, paths, &options);
+    match args.output.as_str() {
+        "json" => {
+            let text = serde_json::to_string_pretty(&bill::document(&bill)).unwrap_or_default();
+            io.print(&bill.sources.cover(&format!("{text}\n")));
+        }
+        "markdown" => io.print(&bill.sources.cover(&bill::markdown(&bill))),
+        _ => {
+            let errors: usize =
+                set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
+            if errors > 0 {
+                // The bill has no place for warnings: `check` and `plan` say them.
+                let only_errors = Global { quiet: true, ..global.clone() };
+                let text = problems(&set, Format::Human, io, io.color, &only_errors);
+                io.print(&bill.sources.cover(&format!("{text}\n")));
+            }
+            let options = trainc_report::Options { color: io.color, unicode: io.unicode, width: io.width };
+            io.print(&bill.sources.cover(&bill::human(&bill, options)));
+        }
+    }
+    args.input.say_denied(io, &set, global.quiet);
+    match args.input.exit(&set) {
+        exit::DONE if args.detailed_exit_code && bill.differs() => exit::DIFFERENT,
+        code => code,
+    }
+}
+
+/// Reads what the new manifests are compared with. Its sources join those of the set.
+fn old(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Result<Old, String> {
+    let is_path = Path::new(against).exists();
+    // What is spelt as a path is one, as git itself has it.
+    let spelt = against.starts_with(['/', '.']) || against.ends_with(".kdl");
+    let root =
+        paths.first().map(|path| root_of(Path::new(path), Path::new(path).is_dir().then(|| Path::new(path))));
+    let root = root.unwrap_or_default();
+    if is_path && !spelt && Objects::open(&root, against, None).is_ok() {
+        return Err(format!(
+            "`{against}` is both a file and a revision; write `./{against}` or `refs/heads/{against}`"
+        ));
+    }
+    if is_path {
+        return from_files(set, paths, against, options);
+    }
+    if spelt {
+        return Err(format!("`{against}` is not there"));
+    }
+    match Objects::open(&root, against, options.worker.clone()) {
+        Ok(objects) => from_revision(set, paths, against, options, objects, &root),
+        Err(why) => Err(format!(
+            "`{against}` is neither a file nor a revision of `{}`: {why}\na shallow clone lacks what is older: `git fetch origin`, or `fetch-depth: 0` where a pipeline checks out",
+            root.display()
+        )),
+    }
+}
+
+fn from_files(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Result<Old, String> {
+    let found = expand(against);
+    let is_dir = Path::new(against).is_dir();
+    if !is_dir && set.many && paths.len() > 1 {
+        return Err(format!("`{against}` is one file: name one manifest to hold against it"));
+    }
+    let walked = is_dir.then(|| Path::new(against));
+    let root = root_of(Path::new(against), walked);
+    let mut files = Files::new(root, options);
+    let (sources, manifests) = compile_from(&found.files, PART, options, &mut files);
+    set.sources.absorb(sources);
+    let keys = manifests.iter().map(|manifest| below(&manifest.path, walked)).collect();
+    let base = Base { name: against.to_owned(), commit: None };
+    Ok(Old { base, manifests, keys, objects: None })
+}
+
+/// A path as it lies below a directory; a lone file has none, and is held against whatever there is.
+fn below(path: &str, dir: Option<&Path>) -> String {
+    dir.and_then(|dir| Path::new(path).strip_prefix(dir).ok())
+        .map_or_else(String::new, |path| path.to_string_lossy().into_owned())
+}
+
+fn from_revision(
+    set: &mut Set,
+    paths: &[String],
+    against: &str,
+    options: &Options,
+    mut objects: Objects,
+    root: &Path,
+) -> Result<Old, String> {
+    let mut named: Vec<Named> = Vec::new();
+    for argument in paths {
+        if argument == "-" {
+            return Err("standard input has no place in a revision: name a file".to_owned());
+        }
+        for (path, walked) in in_revision(&mut objects, argument, root)? {
+            let file = Named { shown: objects.shown(&path), path: PathBuf::from(path), walked };
+            if !named.iter().any(|other| other.path == file.path) {
+                named.push(file);
+            }
+        }
+    }
+    let (sources, manifests) = compile_from(&named, PART, options, &mut objects);
+    set.sources.absorb(sources);
+    let keys = manifests
+        .iter()
+        .map(|manifest| manifest.path.split_once(':').map_or("", |(_, path)| path).to_owned())
+        .collect();
+    let base = Base { name: against.to_owned(), commit: Some(objects.commit().to_owned()) };
+    Ok(Old { base, manifests, keys, objects: Some(objects) })
+}
+
+/// A path relative to the repository, with `/`.
+fn inside(path: &Path, root: &Path) -> Option<String> {
+    // The file itself may be a link, or gone since; what leads to it is not.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let whole = match path.file_name() {
+        Some(name) => parent.canonicalize().ok()?.join(name),
+        None => path.canonicalize().ok()?,
+    };
+    let found = whole.strip_prefix(root).ok()?;
+    Some(found.to_string_lossy().replace('\\', "/"))
+}
+
+/// The files of a revision that an argument means, relative to the repository; with the directory that was walked.
+fn in_revision(
+    objects: &mut Objects,
+    argument: &str,
+    root: &Path,
+) -> Result<Vec<(String, Option<PathBuf>)>, String> {
+    let path = Path::new(argument);
+    let outside = || format!("`{argument}` does not lie in the repository `{}`", root.display());
+    let is_glob = !path.exists() && argument.contains(['*', '?', '[']);
+    if !path.is_dir() && !is_glob {
+        let inside = inside(path, root).ok_or_else(outside)?;
+        let there = objects.holds(&inside);
+        return Ok(there.then_some((inside, None)).into_iter().collect());
+    }
+    let dir = if is_glob { Path::new(".") } else { path };
+    let whole = dir.canonicalize().map_err(|error| super::world::describe(&error))?;
+    let dir = whole.strip_prefix(root).map_err(|_| outside())?.to_string_lossy().replace('\\', "/");
+    // A directory that the revision lacks has no jobs there.
+    let files = if dir.is_empty() || objects.holds(&dir) { objects.files(&dir)? } else { Vec::new() };
+    let matcher = if is_glob {
+        let glob =
+            globset::GlobBuilder::new(argument.trim_start_matches("./")).literal_separator(true).build();
+        Some(glob.map_err(|error| error.to_string())?.compile_matcher())
+    } else {
+        None
+    };
+    let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
+    let mut out: Vec<(String, Option<PathBuf>)> = files
+        .into_iter()
+        .filter(|file| {
+            let below = file.strip_prefix(&prefix).unwrap_or(file);
+            below.ends_with(".kdl")
+                && !below.split('/').any(is_passed_over)
+                && matcher.as_ref().is_none_or(|matcher| matcher.is_match(below))
+        })
+        .map(|file| (file, Some(PathBuf::from(&dir))))
+        .collect();
+    out.sort();
+    Ok(out)
+}
+
+/// The name by which a new manifest is known in the place of the old ones.
+fn key(manifest: &Manifest, old: &Old, walked: Option<&Path>, root: &Path) -> Key {
+    let path = match &old.objects {
+        Some(_) => inside(Path::new(&manifest.path), root).unwrap_or_default(),
+        None => below(&manifest.path, walked),
+    };
+    Key { path, job: manifest.compiled.job.clone() }
+}
+
+/// The files of both sides, for a job that is made of both.
+struct Both<'a> {
+    new: Files,
+    old: Option<&'a mut Objects>,
+}
+
+impl Loader for Both<'_> {
+    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
+        // The layers are in the node already.
+        Err(LayerFault::NotFound)
+    }
+
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Both<'_> {
+    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, LayerFault> {
+        // The program is not read to predict a job.
+        Err(LayerFault::NotFound)
+    }
+
+    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+        match &mut self.old {
+            Some(old) if old.has(from) => old.text(from, path),
+            _ => self.new.text(from, path),
+        }
+    }
+}
+
+impl Both<'_> {
+    /// The model's config that a job names, as it stands on its side.
+    fn config(&mut self, node: &Node, sources: &SourceMap) -> Option<(String, String)> {
+        let model = node.children.iter().find(|child| child.name.value == "model")?;
+        let (_, value) = model.props.iter().find(|(key, _)| key.value == "config")?;
+        let Value::Text(path) = &value.value else { return None };
+        let from = sources.get(value.span.source)?.name.to_string();
+        Some((path.clone(), self.text(&from, path).ok()?))
+    }
+}
+
+fn figures(compiled: &Compiled) -> Figures {
+    compiled.plan.as_ref().map(|plan| Figures::of(plan, &compiled.prediction)).unwrap_or_default()
+}
+
+fn seen(manifest: &Manifest) -> Seen<'_> {
+    let compiled = &manifest.compiled;
+    let run = compiled.plan.as_ref().zip(compiled.prediction.run.as_ref());
+    Seen {
+        made: run.map(|(plan, run)| made(plan, run.expected_seconds())).unwrap_or_default(),
+        path: &manifest.path,
+        job: manifest.compiled.job.as_deref(),
+        figures: figures(&manifest.compiled),
+        problems: &manifest.compiled.problems,
+    }
+}
+
+/// The bill: every new job with its old one, then the jobs that are gone.
+fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options) -> Bill<'a> {
+    let walked = match paths {
+        [one] => Some(Path::new(one)).filter(|path| path.is_dir()),
+        _ => None,
+    };
+    let new_keys: Vec<Key> = set.manifests.iter().map(|one| key(one, old, walked, &set.root)).collect();
+    let old_keys: Vec<Key> = old
+        .manifests
+        .iter()
+        .zip(&old.keys)
+        .map(|(one, path)| Key { path: path.clone(), job: one.compiled.job.clone() })
+        .collect();
+    let pairs = pairs(&new_keys, &old_keys);
+    let Old { base, manifests, objects, .. } = old;
+    let mut both = Both { new: Files::new(set.root.clone(), options), old: objects.as_mut() };
+    // A job of both sides is predicted with the texts of both at hand.
+    let mut sources = set.sources.clone();
+    let mut jobs: Vec<Job<'a>> = Vec::new();
+    for (manifest, pair) in set.manifests.iter().zip(&pairs) {
+        let earlier = pair.and_then(|at| manifests.get(at));
+        let change = earlier.and_then(|earlier| {
+            change(&earlier.compiled, &manifest.compiled, options, &mut both, &mut sources)
+        });
+        jobs.push(Job {
+            before: earlier.map(seen),
+            after: Some(seen(manifest)),
+            change,
+            program: earlier.is_some_and(|earlier| program(&earlier.compiled) != program(&manifest.compiled)),
+        });
+    }
+    let gone = manifests.iter().enumerate().filter(|(at, _)| !pairs.contains(&Some(*at)));
+    jobs.extend(gone.map(|(_, one)| Job {
+        before: Some(seen(one)),
+        after: None,
+        change: None,
+        program: false,
+    }));
+    Bill { base: base.clone(), jobs, sources: &set.sources }
+}
+
+/// The program's files, by path and digest.
+fn program(compiled: &Compiled) -> Vec<(&str, &str)> {
+    let plan = compiled.plan.iter();
+    let trees = plan.flat_map(|plan| plan.source.iter().chain(&plan.dependencies));
+    trees.flat_map(|tree| &tree.files).map(|file| (file.path.as_str(), file.sha256())).collect()
+}
+
+fn change(
+    before: &Compiled,
+    after: &Compiled,
+    options: &Options,
+    both: &mut Both,
+    sources: &mut SourceMap,
+) -> Option<Change> {
+    let (old, new) = (before.merged.as_ref()?, after.merged.as_ref()?);
+    let more: Vec<Edit> = match (both.config(&old.node, sources), both.config(&new.node, sources)) {
+        // The same name, and another model in it.
+        (Some((was, old_text)), Some((is, new_text))) if was == is && old_text != new_text => {
+            compare::replaced(&new.node, &["model"], "config").into_iter().collect()
+        }
+        _ => Vec::new(),
+    };
+    let (old_figures, new_figures) = (figures(before), figures(after));
+    let mut predict = |node: &Node| {
+        let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true };
+        let tried = trainc_plan::forecast(merged, Problems::default(), options, both, sources);
+        (tried.problems.errors() == 0).then(|| figures(&tried))
+    };
+    Some(compare::compare(
+        Side { node: &old.node, figures: &old_figures },
+        Side { node: &new.node, figures: &new_figures },
+        more,
+        &mut predict,
+    ))
+}

@@ -1,0 +1,392 @@
+//! `trainc apply`: each job looked at, shown, agreed to, and made; several jobs at the same time.
+
+mod one;
+mod standing;
+
+use super::account::{AccountArgs, Accounts, Tasks};
+use super::args::{Global, Input, problems};
+use super::ask::ask;
+use super::exit;
+use super::io::Io;
+use super::job::{Form, errors};
+use super::manifests::{Set, compile_all};
+use super::progress::{LOOKING, Mode, Progress, json_line, version_line};
+use super::prospects::look_at;
+use super::transcript::Desk;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use one::One;
+use serde_json::json;
+use std::cell::RefCell;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal as _;
+use std::time::Duration;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::diff::Action;
+use trainc_apply::ledger::Item;
+use trainc_apply::observed::Look;
+use trainc_apply::prospect::Prospect;
+use trainc_apply::saved::SavedPlan;
+use trainc_apply::turns::Shared;
+use trainc_apply::verdict;
+use trainc_diag::{Format, Severity};
+use trainc_ir::Plan;
+
+/// Make the account match the plan, and start the training job
+///
+/// Shows what it will do and asks first. It can be run again after any failure: names and tokens follow from the plan,
+/// so what is there is found again, and nothing is made twice. Takes manifests, or a plan that `plan --save` wrote.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc apply --simulate job.kdl\n  trainc apply job.kdl\n  trainc apply saved.plan\n  trainc apply jobs/ --yes -o json"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    account: AccountArgs,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Start another run, though one of this digest is over, or another digest of the job is there
+    #[arg(long)]
+    new_run: bool,
+    /// Take over objects of our names that carry no tags of this job
+    #[arg(long)]
+    adopt: bool,
+    /// Where AWS has no machines or the quota is used up, try again for so long, as 2h
+    #[arg(long, value_name = "TIME", value_parser = super::args::duration)]
+    wait_for_capacity: Option<Duration>,
+    /// Stay until the job ends; the exit code says how
+    #[arg(long)]
+    wait: bool,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let paths = match args.input.named.paths("apply") {
+        Ok(paths) => paths,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    let saved = match saved_plan(&paths) {
+        Ok(saved) => saved,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    let mut input = args.input.clone();
+    let mut paths = paths;
+    if let Some(saved) = &saved {
+        if let Err(words) = args.leaves_no_choice().and_then(|()| input.overlay.keep(&saved.given)) {
+            io.note(&words);
+            return exit::USAGE;
+        }
+        if !std::path::Path::new(&saved.manifest).exists() {
+            io.note(&format!(
+                "error: the saved plan names `{}`, which is not here: apply it in the directory where it was saved\n",
+                saved.manifest
+            ));
+            return exit::USAGE;
+        }
+        paths = vec![saved.manifest.clone()];
+    }
+    let mut options = input.overlay.options(io, true);
+    options.fetch = true;
+    let set = compile_all(&paths, &options);
+    let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
+        Ok(accounts) => accounts.predicting(input.overlay.constants()),
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    if args.output == "json" {
+        version_line();
+        unsound(io, &set);
+    }
+    show_problems(io, &set, global);
+    let desk = Desk::new(set.manifests.len());
+    let idle = RefCell::new(BTreeSet::new());
+    let (mut jobs, mut plans) = (Vec::new(), Vec::new());
+    let simulated = accounts.is_simulated();
+    let several = set.manifests.len() > 1;
+    for (at, manifest) in set.manifests.iter().enumerate() {
+        let denied = args.input.deny_warnings && manifest.compiled.problems.warnings() > 0;
+        let twin = twin(&set, at);
+        if let Some(twin) = twin.filter(|_| manifest.compiled.checked().is_some()) {
+            // Its problem stands at the later of the two; which of them is meant nobody knows.
+            io.note(&format!(
+                "`{}` is not applied: `{twin}` describes a job of its name as well\n",
+                manifest.path
+            ));
+        }
+        match manifest.compiled.checked().filter(|_| !denied && twin.is_none()) {
+            Some(plan) => {
+                plans.push(plan);
+                let saved = saved.as_ref();
+                let input = &input;
+                jobs.push(One {
+                    at,
+                    args,
+                    input,
+                    global,
+                    set: &set,
+                    manifest,
+                    plan,
+                    saved,
+                    simulated,
+                    several,
+                });
+            }
+            None => desk.end(at, exit::MANIFEST),
+        }
+    }
+    args.input.say_denied(io, &set, global.quiet);
+    let mut whole = exit::DONE;
+    if !jobs.is_empty() {
+        let code = accounts.all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle });
+        // What was cut off or never asked ends as the whole did.
+        desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
+        whole = code;
+    }
+    let codes = desk.codes();
+    if several && args.output != "json" {
+        summary(io, &set, &codes, &idle.borrow());
+    }
+    let all = codes.iter().copied().chain([whole]);
+    let code = verdict::worst(all.filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE);
+    if args.output == "json" {
+        let jobs: Vec<_> = set
+            .manifests
+            .iter()
+            .zip(&codes)
+            .map(|(one, code)| json!({"job": one.compiled.job, "manifest": one.path, "exit": code}))
+            .collect();
+        json_line(&json!({"type": "result", "exit": code, "jobs": jobs}));
+    }
+    code
+}
+
+/// Another manifest that describes a job of the same name.
+fn twin(set: &Set, at: usize) -> Option<&str> {
+    let job = set.manifests.get(at)?.compiled.job.as_ref()?;
+    let mut others = set.manifests.iter().enumerate().filter(|(other, _)| *other != at);
+    let twin = others.find(|(_, other)| other.compiled.job.as_ref() == Some(job));
+    twin.map(|(_, manifest)| manifest.path.as_str())
+}
+
+/// The errors of manifests that nothing is made of, for scripts; a sound one's stand on standard error alone.
+fn unsound(io: &mut Io, set: &Set) {
+    for manifest in set.manifests.iter().filter(|manifest| manifest.compiled.checked().is_none()) {
+        for object in errors(set, manifest) {
+            Form::Lines.tell(io, manifest.compiled.job.as_deref(), object);
+        }
+    }
+}
+
+/// What the compiler found: of notes only the count, for `plan` shows them.
+fn show_problems(io: &mut Io, set: &Set, global: &Global) {
+    let mut set = set.clone();
+    if !global.verbose {
+        for manifest in &mut set.manifests {
+            manifest.compiled.problems.retain(|one| one.severity > Severity::Note);
+        }
+    }
+    if set.manifests.iter().any(|manifest| !manifest.compiled.problems.is_empty()) {
+        let text = problems(&set, Format::Human, io, io.color, global);
+        io.note(&format!("{text}\n"));
+    }
+}
+
+/// A plan that was saved, if the only path leads to one; the words of a usage error where it cannot be applied.
+fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
+    let read = |path: &String| {
+        let text = std::fs::read_to_string(path).ok()?;
+        Some((path.clone(), SavedPlan::read(&text)?))
+    };
+    match (paths, paths.iter().find_map(read)) {
+        (_, None) => Ok(None),
+        ([_], Some((_, Ok(plan)))) => Ok(Some(plan)),
+        ([_], Some((path, Err(why)))) => Err(format!(
+            "error: `{path}` is a saved plan that cannot be read: {why}\nsave it again: trainc plan --save {}\n",
+            trainc_emit::quoted(&path)
+        )),
+        (_, Some((path, _))) => {
+            Err(format!("error: `{path}` is a saved plan, and one is applied at a time\n"))
+        }
+    }
+}
+
+impl Args {
+    /// A saved plan holds everything that was chosen, so nothing of it is said again; how long is waited, and whether
+    /// anybody watches, is not part of what is done.
+    fn leaves_no_choice(&self) -> Result<(), String> {
+        let given = self.input.overlay.given();
+        let said = [
+            ("--set", !given.sets.is_empty()),
+            ("--env", given.env.is_some()),
+            ("--account", given.for_account.is_some()),
+            ("--price", !given.prices.is_empty()),
+            ("--discount", given.discount.is_some()),
+            ("--worker", given.worker.is_some()),
+            ("--calibration", given.calibration.is_some()),
+            ("--new-run", self.new_run),
+            ("--adopt", self.adopt),
+        ];
+        match said.into_iter().find(|(_, said)| *said) {
+            None => Ok(()),
+            Some((flag, _)) => Err(format!(
+                "error: a saved plan leaves no choice to apply, and `{flag}` would be one\ngive it to the plan: trainc plan {flag} … --save FILE\n"
+            )),
+        }
+    }
+}
+
+/// What became of each of several jobs.
+fn summary(io: &mut Io, set: &Set, codes: &[u8], idle: &BTreeSet<usize>) {
+    io.print("\n");
+    for (at, (manifest, code)) in set.manifests.iter().zip(codes).enumerate() {
+        let sound = manifest.compiled.checked().is_some();
+        let name = manifest.compiled.job.as_deref().unwrap_or(&manifest.path);
+        let words = match *code {
+            exit::DONE if idle.contains(&at) => "nothing to do".to_owned(),
+            exit::DONE => "applied".to_owned(),
+            exit::MANIFEST if sound => "not applied: what it names is not so, as was said above".to_owned(),
+            exit::MANIFEST => "its manifest has errors".to_owned(),
+            exit::DIFFERENT => "another version of it is there".to_owned(),
+            exit::INCOMPLETE => "incomplete, safe to run again".to_owned(),
+            exit::JOB => "the training job failed or was stopped".to_owned(),
+            verdict::exit::DENIED => "access denied, or no valid credentials".to_owned(),
+            verdict::exit::FOREIGN => "something that is not ours is in the way".to_owned(),
+            other => format!("exit code {other}"),
+        };
+        io.print(&format!("  {name}: {words}\n"));
+    }
+}
+
+/// The jobs of one command, as far as their manifests are sound.
+struct Applies<'a> {
+    args: &'a Args,
+    global: &'a Global,
+    jobs: &'a [One<'a>],
+    desk: &'a Desk,
+    /// Places of those that were as they should be.
+    idle: &'a RefCell<BTreeSet<usize>>,
+}
+
+impl Tasks for Applies<'_> {
+    /// All are looked at before the first is made, and shown in the order of their manifests whoever answers first; then
+    /// they are made at the same time, and each goes on when another fails.
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+        let all = self.jobs.iter().zip(looks);
+        let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
+        let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
+        let choices = |plan: &Plan| self.jobs.first().map(|job| job.choices_of(plan)).unwrap_or_default();
+        let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
+        let looked = progress.busy(LOOKING, look_at(looks, &plans, &known, &progress, choices)).await;
+        let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
+        let mut made: BTreeMap<Item, &str> = BTreeMap::new();
+        let mut said: BTreeSet<String> = BTreeSet::new();
+        for ((job, look), mut looked) in all.zip(looked) {
+            if let Some(prospect) = &mut looked.prospect {
+                once(&mut made, prospect, job.name());
+            } else if self.args.output != "json" {
+                // Credentials that have expired have so for all: what a call was answered is said once.
+                looked
+                    .findings
+                    .retain(|one| !one.facts.contains_key("call") || said.insert(one.message.clone()));
+            }
+            match job.show(io, looked) {
+                Ok(prospect) => going.push((job, look, prospect)),
+                Err(code) => self.desk.end(job.at, code),
+            }
+        }
+        let idle = going.iter().filter(|(.., prospect)| prospect.is_empty()).map(|(job, ..)| job.at);
+        self.idle.borrow_mut().extend(idle);
+        let changed = going.iter().filter(|(.., prospect)| !prospect.is_empty()).count();
+        if changed > 0 && !self.agreed(io, changed) {
+            going.retain(|(job, _, prospect)| {
+                let rests = prospect.is_empty();
+                if !rests {
+                    self.desk.end(job.at, exit::INCOMPLETE);
+                }
+                rests
+            });
+        }
+        let shared = Shared::default();
+        if let [(job, look, prospect)] = going.as_slice() {
+            // Nobody writes between its words: they are shown as they come.
+            let code = job.make(io, **look, prospect, &progress.of(job.name(), job.several), &shared).await;
+            self.desk.end(job.at, code);
+            return exit::DONE;
+        }
+        let desk = self.desk;
+        let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
+        let mut making: FuturesUnordered<_> = going
+            .iter()
+            .map(async |(job, look, prospect)| {
+                let (mut out, mut err) = desk.writers(job.at);
+                let today = today.clone();
+                let mut own =
+                    Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
+                let progress = progress.of(job.name(), job.several);
+                let code = job.make(&mut own, **look, prospect, &progress, &shared).await;
+                (job.at, code)
+            })
+            .collect();
+        while let Some((at, code)) = making.next().await {
+            desk.end(at, code);
+            progress.aside(|| desk.hand_out(io));
+        }
+        exit::DONE
+    }
+}
+
+/// Says of what two jobs would make that it is made once. File systems of one name may be several.
+fn once<'a>(made: &mut BTreeMap<Item, &'a str>, prospect: &mut Prospect, job: &'a str) {
+    let systems = &prospect.desired.file_systems;
+    let identity = |name: &str| {
+        let found = systems.iter().find(|system| system.name == name);
+        found.map_or(name, |system| &system.create.client_request_token).to_owned()
+    };
+    for change in prospect.changes.iter_mut().filter(|change| change.action == Action::Create) {
+        let key = match (change.kind, change.name.split_once('/')) {
+            ("file-system", _) => identity(&change.name),
+            ("association", Some((system, link))) => format!("{}/{link}", identity(system)),
+            _ => change.name.clone(),
+        };
+        match made.entry(Item::new(change.kind, &key)) {
+            Entry::Vacant(free) if matches!(change.kind, "bucket" | "file-system" | "association") => {
+                free.insert(job);
+            }
+            Entry::Vacant(_) => {}
+            Entry::Occupied(first) => {
+                change.because.push_str(&format!("; `{}` needs it too, and it is made once", first.get()));
+            }
+        }
+    }
+}
+
+impl Applies<'_> {
+    /// Asks, unless nothing real happens or the user said yes before.
+    fn agreed(&self, io: &mut Io, jobs: usize) -> bool {
+        let simulated = self.args.account.simulate.is_some();
+        if self.args.yes || simulated || self.jobs.iter().any(|job| job.saved.is_some()) {
+            return true;
+        }
+        if !std::io::stdin().is_terminal() || self.args.output == "json" {
+            io.note("nobody is here to ask: say `--yes`, or save a plan with `plan --save` and apply that\n");
+            return false;
+        }
+        let question = if jobs == 1 { "Apply this?".to_owned() } else { format!("Apply these {jobs} jobs?") };
+        ask(io, &question)
+    }
+}

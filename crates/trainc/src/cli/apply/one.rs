@@ -1,0 +1,398 @@
+//! One job of an apply: looked at, shown, made, reported.
+
+use super::Args;
+use super::standing::standing;
+use crate::cli::args::{Global, Input, duration_text};
+use crate::cli::exit;
+use crate::cli::io::Io;
+use crate::cli::job::planned;
+use crate::cli::manifests::{Manifest, Set};
+use crate::cli::progress::{Progress, difference_json};
+use crate::cli::prospects::{Looked, lines, only, show};
+use crate::cli::release::{outlasting, release};
+use crate::cli::typed::Again;
+use crate::cli::watch::{Stay, follow};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::diff::{self, Choices, Target};
+use trainc_apply::ledger::{Ledger, Telling};
+use trainc_apply::observed::Look;
+use trainc_apply::preflight;
+use trainc_apply::prospect::Prospect;
+use trainc_apply::run::Driver;
+use trainc_apply::saved::{SavedPlan, stale};
+use trainc_apply::turns::Shared;
+use trainc_apply::verdict::{self, Verdict};
+use trainc_diag::Severity;
+use trainc_diag::json::problem;
+use trainc_emit::quoted;
+use trainc_ir::Plan;
+
+/// One job.
+pub(super) struct One<'a> {
+    /// Its place among the manifests.
+    pub at: usize,
+    pub args: &'a Args,
+    /// What is laid over the manifest, here or in a saved plan.
+    pub input: &'a Input,
+    pub global: &'a Global,
+    pub set: &'a Set,
+    pub manifest: &'a Manifest,
+    pub plan: &'a Plan,
+    pub saved: Option<&'a SavedPlan>,
+    pub simulated: bool,
+    /// Whether others are made with it.
+    pub several: bool,
+}
+
+/// The flags by which a user says to go on.
+fn chosen(choices: Choices) -> impl Iterator<Item = String> {
+    let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
+    flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag.to_owned())
+}
+
+impl One<'_> {
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        self.manifest.compiled.job.as_deref().unwrap_or(&self.manifest.path)
+    }
+
+    /// Shows what was found and what would be done; the exit code where it ends here.
+    pub(super) fn show(&self, io: &mut Io, looked: Looked) -> Result<Prospect, u8> {
+        self.problems(io, &looked);
+        let Some(prospect) = looked.prospect else {
+            looked.obstacles.iter().for_each(|verdict| self.verdict(io, verdict));
+            return Err(looked.exit);
+        };
+        if let Some(saved) = self.saved
+            && let Some(why) = saved.stale(&self.manifest.sha256, &prospect, &self.set.jobs())
+        {
+            let file = self.args.input.named.manifests.first().map_or("", String::as_str);
+            let command = format!("trainc plan {} --save {}", self.again("plan"), quoted(file));
+            self.verdict(io, &stale(self.plan, &why, &command));
+            return Err(exit::DIFFERENT);
+        }
+        for verdict in &looked.obstacles {
+            self.verdict(io, verdict);
+        }
+        if let Some(code) = verdict::worst(looked.obstacles.iter().map(|verdict| verdict.exit)) {
+            return Err(code);
+        }
+        if looked.exit != exit::DONE {
+            return Err(looked.exit);
+        }
+        self.show_plan(io, &prospect);
+        Ok(prospect)
+    }
+
+    /// Makes it what was shown; with `--wait`, stays until it ends.
+    pub(super) async fn make<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        prospect: &Prospect,
+        progress: &Progress,
+        shared: &Shared,
+    ) -> u8 {
+        if prospect.is_empty() {
+            return self.nothing_to_do(io, look, prospect, progress).await;
+        }
+        let ledger = Ledger::default();
+        let telling = Telling { ledger: &ledger, listener: progress };
+        let Some(look) = look.wait_for_room(self.plan, prospect, telling).await else {
+            progress.clear();
+            return self.report(io, &ledger, None);
+        };
+        let driver = Driver {
+            look,
+            desired: &prospect.desired,
+            choices: self.choices(),
+            telling,
+            wrote_iam: false.into(),
+            shared,
+        };
+        let job = if prospect.is_settled(self.choices()) {
+            driver.take(&prospect.target).await
+        } else {
+            driver.run(&prospect.target).await
+        };
+        progress.clear();
+        let code = self.report(io, &ledger, job.as_deref());
+        match job {
+            Some(job) if self.args.wait && code == exit::DONE => self.watch(io, look, &job, progress).await,
+            _ => code,
+        }
+    }
+
+    /// What the user chose, here or in a saved plan.
+    fn choices(&self) -> Choices {
+        self.choices_of(self.plan)
+    }
+
+    /// What the user chose for any job of the command.
+    pub(super) fn choices_of(&self, plan: &Plan) -> Choices {
+        let job = plan.job.name.value().map_or("", String::as_str);
+        match self.saved {
+            Some(saved) => saved.choices(job),
+            None => Choices { adopt: self.args.adopt, new_run: self.args.new_run, run: None },
+        }
+    }
+
+    fn is_json(&self) -> bool {
+        self.args.output == "json"
+    }
+
+    /// The manifest with the flags that led here, for the command to type next.
+    fn path(&self) -> Again {
+        let flags = chosen(self.choices()).chain(self.stays()).collect();
+        Again::of(self.manifest.named(), &self.input.overlay, &self.args.account).with(flags)
+    }
+
+    /// What follows `trainc plan` or `trainc apply`, so that the same is asked for again: the saved plan where there is one,
+    /// else the manifest, with all that was chosen.
+    fn again(&self, command: &str) -> String {
+        let file = self.args.input.named.manifests.first();
+        if let (Some(_), Some(file), "apply") = (self.saved, file, command) {
+            let stays = self.stays().into_iter().map(|word| format!(" {word}"));
+            return quoted(file) + &self.args.account.again() + &stays.collect::<String>();
+        }
+        self.manifest_with(command, self.choices())
+    }
+
+    /// What follows `trainc apply`, so that another run of the same is asked for.
+    fn another(&self) -> String {
+        self.manifest_with("apply", Choices { new_run: true, ..self.choices() })
+    }
+
+    fn manifest_with(&self, command: &str, choices: Choices) -> String {
+        let mut words = vec![quoted(self.manifest.named())];
+        words.extend(self.input.overlay.again());
+        let account = self.args.account.again();
+        words.extend(account.split_whitespace().map(str::to_owned));
+        words.extend(chosen(choices));
+        if command == "apply" {
+            words.extend(self.stays());
+        }
+        words.join(" ")
+    }
+
+    /// How long was waited, and whether anybody was asked: no part of what is done, and the same again.
+    fn stays(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        if let Some(time) = self.args.wait_for_capacity {
+            out.push(format!("--wait-for-capacity {}", duration_text(time)));
+        }
+        let flags = [
+            ("--wait", self.args.wait),
+            ("--yes", self.args.yes),
+            ("--deny-warnings", self.input.deny_warnings),
+        ];
+        out.extend(flags.into_iter().filter(|(_, said)| *said).map(|(flag, _)| flag.to_owned()));
+        out
+    }
+
+    /// The command that follows the job that is there now, unless this one does. An account in memory is gone with this
+    /// command, so that only it can.
+    fn following(&self) -> Option<String> {
+        match (self.args.wait, self.args.account.is_forgotten()) {
+            (true, _) => None,
+            (false, true) => Some(format!("trainc apply {} --wait", self.again("apply"))),
+            (false, false) => Some(format!("trainc watch {}", self.path())),
+        }
+    }
+
+    /// One object on a line, with the job that it is about.
+    fn object(&self, io: &mut Io, mut object: Value) {
+        if let Some(members) = object.as_object_mut() {
+            members.insert("job".to_owned(), json!(self.name()));
+        }
+        io.print(&format!("{object}\n"));
+    }
+
+    fn problems(&self, io: &mut Io, looked: &Looked) {
+        let mut findings = self.path().all_typed(&looked.findings);
+        if self.is_json() {
+            for one in findings.iter() {
+                self.object(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
+            }
+            return;
+        }
+        if !self.global.verbose {
+            // Who lacks permissions asks for all of them at once, also for those that are only nice to have: each once.
+            let mut named = BTreeSet::new();
+            if looked.prospect.is_some() && !self.global.quiet {
+                io.note(&preflight::skipped(&findings));
+            }
+            findings.retain(|one| {
+                let action = one.facts.get("action").filter(|_| looked.prospect.is_none());
+                one.severity > Severity::Note || action.is_some_and(|action| named.insert(action.to_string()))
+            });
+        }
+        show(io, self.set, self.manifest, &findings, self.global);
+    }
+
+    fn verdict(&self, io: &mut Io, verdict: &Verdict) {
+        let diagnostic = self.path().typed(verdict.diagnostic.clone());
+        if self.is_json() {
+            let problem = problem(&self.set.sources, &diagnostic);
+            self.object(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
+            return;
+        }
+        let shown = if self.global.verbose { diagnostic } else { verdict::shortened(diagnostic) };
+        show(io, self.set, self.manifest, &only(shown), self.global);
+    }
+
+    fn show_plan(&self, io: &mut Io, prospect: &Prospect) {
+        let desired = &prospect.desired;
+        if self.is_json() {
+            let changes: Vec<_> = prospect
+                .changes
+                .iter()
+                .map(|change| {
+                    let differences: Vec<Value> = change.differences.iter().map(difference_json).collect();
+                    let mut line = json!({
+                        "kind": change.kind, "name": change.name, "action": change.action.word(),
+                        "because": change.because, "differences": differences,
+                    });
+                    let shared = Some(&change.shared_with).filter(|others| !others.is_empty());
+                    if let (Some(others), Some(members)) = (shared, line.as_object_mut()) {
+                        members.insert("shared_with".to_owned(), json!(others));
+                    }
+                    line
+                })
+                .collect();
+            let object = json!({
+                "type": "plan", "digest": desired.digest, "account": desired.account,
+                "region": desired.region, "changes": changes,
+            });
+            self.object(io, object);
+            return;
+        }
+        let place = if self.simulated { " (simulated)" } else { "" };
+        io.print(&format!(
+            "{}, digest {}, in account {}{place}, {}\n\n{}\n",
+            desired.job,
+            desired.digest.get(..8).unwrap_or_default(),
+            desired.account,
+            desired.region,
+            lines(prospect)
+        ));
+    }
+
+    async fn nothing_to_do<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        prospect: &Prospect,
+        progress: &Progress,
+    ) -> u8 {
+        let Target::Attach(name) = &prospect.target else { return exit::DONE };
+        let status = prospect.observed.runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
+        if !self.is_json() {
+            io.print(&format!("nothing to do: {name} is {status}\n"));
+            let lost = diff::lost(&prospect.desired, &prospect.observed, self.choices());
+            let next = match status {
+                // A run without its data is not worth following.
+                "InProgress" if !lost.is_empty() => format!("trainc stop {} --run {name}", self.path()),
+                "InProgress" => self.following().unwrap_or_default(),
+                _ => format!("trainc apply {}", self.another()),
+            };
+            if !next.is_empty() {
+                io.print(&format!("  next  {next}\n"));
+            }
+            // Who waits sees it go.
+            if !self.args.wait {
+                io.print(&outlasting(&prospect.outlasting(), &self.path()));
+            }
+        }
+        if self.args.wait {
+            return self.watch(io, look, name, progress).await;
+        }
+        if matches!(status, "Failed" | "Stopped") {
+            // How the run ended is told again. It is what the manifest asks for all the same, and apply has nothing to
+            // add to it: only who waits for the job hears of its end by the exit code.
+            self.watch(io, look, name, progress).await;
+        }
+        exit::DONE
+    }
+
+    /// Follows the job to its end; once it has completed, what the manifest says goes with it goes.
+    async fn watch<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        job: &str,
+        progress: &Progress,
+    ) -> u8 {
+        let code = follow(
+            io,
+            &look,
+            self.set,
+            self.manifest,
+            &planned(self.manifest),
+            &self.path(),
+            job,
+            self.global,
+            progress,
+            Stay::ToTheEnd,
+        )
+        .await;
+        if code != exit::DONE || !self.args.wait {
+            return code;
+        }
+        let failed = release(self.plan, look, progress).await;
+        for verdict in &failed {
+            self.verdict(io, verdict);
+        }
+        verdict::worst(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
+    }
+
+    /// File systems that are there without their job: they cost money until they go.
+    fn billed(&self, ledger: &Ledger) -> String {
+        if self.simulated {
+            return String::new();
+        }
+        standing(&ledger.file_systems(), &self.path().to_string())
+    }
+
+    fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
+        let mut codes = Vec::new();
+        let mut choices = self.choices();
+        for (item, cause) in ledger.failed() {
+            let verdict = verdict::verdict(self.plan, &item, &cause);
+            self.verdict(io, &verdict);
+            // What only the request led to, no plan shows without this.
+            choices.adopt |= verdict.flag == Some("--adopt");
+            codes.push(verdict.exit);
+        }
+        for item in ledger.left() {
+            if self.is_json() {
+                self.object(io, json!({"type": "left", "kind": item.kind, "name": item.name}));
+            } else {
+                io.note(&format!("{} {}: not started\n", item.kind, item.name));
+            }
+        }
+        let code = verdict::worst(codes).unwrap_or(exit::DONE);
+        if self.is_json() {
+            self.object(io, json!({"type": "applied", "training_job": job, "exit": code}));
+            return code;
+        }
+        if let Some(job) = job {
+            io.print(&format!("applied: {job}\n"));
+            if let Some(next) = self.following() {
+                io.print(&format!("  next  {next}\n"));
+            }
+        } else {
+            let (words, next) = match code {
+                exit::DIFFERENT => ("not applied: another version of the job is there", "plan"),
+                verdict::exit::FOREIGN => ("not applied: something that is not ours is in the way", "plan"),
+                verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
+                _ => ("incomplete, safe to run again", "apply"),
+            };
+            let again = if next == "plan" { self.manifest_with(next, choices) } else { self.again(next) };
+            io.print(&format!("{words}\n{}  next  trainc {next} {again}\n", self.billed(ledger)));
+        }
+        code
+    }
+}

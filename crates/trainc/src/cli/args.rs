@@ -1,0 +1,224 @@
+//! Flags that many commands take.
+
+use super::io::Io;
+use super::manifests::Set;
+use super::overlay::Overlay;
+use clap::{Args, ValueEnum};
+use trainc_diag::{self as diag, Format, ManifestReport};
+
+/// When results are coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Flags of every command.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Global {
+    /// Say less: of the problems only the errors, and no progress
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more: `plan` also shows where every value comes from, and `check` why its notes say so
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Colour the output
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN",
+        hide_possible_values = false
+    )]
+    pub color: Color,
+    /// Take this day for today, as 2026-12-31; it may only change problems, never what is emitted
+    #[arg(long, global = true, value_name = "DATE", value_parser = day)]
+    pub today: Option<String>,
+}
+
+impl Global {
+    /// Whether to colour, given the terminal and `NO_COLOR`.
+    pub(super) fn wants_color(&self, terminal: bool, no_color: bool) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && !no_color,
+        }
+    }
+}
+
+/// Which manifests.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Named {
+    /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input; if none is named, those of
+    /// the current directory
+    #[arg(value_name = "MANIFEST", value_parser = path)]
+    pub manifests: Vec<String>,
+}
+
+impl Named {
+    /// The manifests that are meant; the words of a usage error where none is named and none is here.
+    pub(super) fn paths(&self, command: &str) -> Result<Vec<String>, String> {
+        if !self.manifests.is_empty() {
+            return Ok(self.manifests.clone());
+        }
+        // Only where a manifest lies right here: nobody wants a home directory walked for want of an argument.
+        let here = std::fs::read_dir(".").into_iter().flatten().flatten();
+        let mut names = here.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        if names.any(|name| name.ends_with(".kdl") && !name.starts_with('.')) {
+            return Ok(vec![".".to_owned()]);
+        }
+        Err(format!(
+            "error: no manifest is named, and no `*.kdl` is in this directory\nname one, as `trainc {command} job.kdl`, or write a first one with `trainc init`\n"
+        ))
+    }
+}
+
+/// Which manifests, and what is laid over them.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Input {
+    #[command(flatten)]
+    pub named: Named,
+    #[command(flatten)]
+    pub overlay: Overlay,
+    /// Exit with 3 on warnings as on errors
+    #[arg(long)]
+    pub deny_warnings: bool,
+    /// Exit with 0 whatever is found: for a CI step that only uploads the results
+    #[arg(long)]
+    pub exit_zero: bool,
+}
+
+fn path(written: &str) -> Result<String, String> {
+    if written.is_empty() {
+        Err("an empty path; name a file, a directory or `-`".to_owned())
+    } else {
+        Ok(written.to_owned())
+    }
+}
+
+fn day(written: &str) -> Result<String, String> {
+    if trainc_check::is_date(written) {
+        Ok(written.to_owned())
+    } else {
+        Err("expected a day of the calendar, as 2026-12-31".to_owned())
+    }
+}
+
+/// A time as [`duration`] reads it, in the largest unit that holds it whole.
+pub(super) fn duration_text(time: std::time::Duration) -> String {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
+    let seconds = time.as_secs();
+    if time.subsec_nanos() > 0 {
+        return format!("{}s", time.as_secs_f64());
+    }
+    let whole = units.into_iter().find(|(_, size)| seconds > 0 && seconds.is_multiple_of(*size));
+    whole.map_or_else(|| format!("{seconds}s"), |(unit, size)| format!("{}{unit}", seconds / size))
+}
+
+/// `2h`, `30m`, `90s`, `1d`.
+pub(super) fn duration(written: &str) -> Result<std::time::Duration, String> {
+    let fault = || "expected a time with its unit, as 2h or 30m".to_owned();
+    let number = written.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let each = match written.get(number.len()..) {
+        Some("s") => 1.0,
+        Some("m") => 60.0,
+        Some("h") => 3_600.0,
+        Some("d") => 86_400.0,
+        _ => return Err(fault()),
+    };
+    let seconds: f64 = number.parse().map_err(|_| fault())?;
+    std::time::Duration::try_from_secs_f64(seconds * each).map_err(|_| fault())
+}
+
+impl Input {
+    /// Says why the exit code is no 0 where nothing else does: warnings alone, denied.
+    pub(super) fn say_denied(&self, io: &mut Io, set: &Set, quiet: bool) {
+        let count = |of: fn(&diag::Problems) -> usize| -> usize {
+            set.manifests.iter().map(|manifest| of(&manifest.compiled.problems)).sum()
+        };
+        let (errors, warnings) = (count(diag::Problems::errors), count(diag::Problems::warnings));
+        if !self.deny_warnings || self.exit_zero || errors > 0 || warnings == 0 {
+            return;
+        }
+        let found = trainc_diag::text::count(warnings as u64, "warning");
+        let hint = if quiet { "; leave out `-q` to see them" } else { "" };
+        io.note(&format!("error: {found}, and `--deny-warnings` takes none{hint}\n"));
+    }
+
+    /// The exit code of what was found.
+    pub(super) fn exit(&self, set: &Set) -> u8 {
+        let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
+        let warnings: usize = set.manifests.iter().map(|m| m.compiled.problems.warnings()).sum();
+        if self.exit_zero || (errors == 0 && !(self.deny_warnings && warnings > 0)) {
+            super::exit::DONE
+        } else {
+            super::exit::MANIFEST
+        }
+    }
+}
+
+/// All problems of a run in one format.
+pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, global: &Global) -> String {
+    let mut errors: Vec<diag::Problems> = Vec::new();
+    if global.quiet {
+        errors = set.manifests.iter().map(|manifest| manifest.compiled.problems.clone()).collect();
+        for problems in &mut errors {
+            problems.retain(|diagnostic| diagnostic.severity == diag::Severity::Error);
+        }
+        if format == Format::Human && errors.iter().all(diag::Problems::is_empty) {
+            return String::new();
+        }
+    }
+    let reports: Vec<ManifestReport> = set
+        .manifests
+        .iter()
+        .enumerate()
+        .map(|(at, manifest)| ManifestReport {
+            path: &manifest.path,
+            job: manifest.compiled.job.as_deref(),
+            problems: errors.get(at).unwrap_or(&manifest.compiled.problems),
+        })
+        .collect();
+    let current = std::env::current_dir().unwrap_or_default();
+    let (current, root) = (current.to_string_lossy().into_owned(), set.root.to_string_lossy().into_owned());
+    let options = diag::Options {
+        human: diag::human::Options { color, unicode: io.unicode, width: io.width, notes: global.verbose },
+        paths: diag::Paths { current: &current, root: &root },
+        ..diag::Options::default()
+    };
+    let mut text = diag::render(format, &diag::Run { sources: &set.sources, manifests: &reports }, &options);
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{day, duration, duration_text};
+    use std::time::Duration;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        for written in ["2h", "90s", "1d", "45m", "0s", "0.5s"] {
+            assert_eq!(duration_text(duration(written).unwrap()), written);
+        }
+        assert_eq!(duration_text(duration("1.5h").unwrap()), "90m");
+        assert!(duration("2").is_err() && duration("h").is_err() && duration("2 weeks").is_err());
+    }
+
+    #[test]
+    fn a_day_is_one_of_the_calendar() {
+        assert_eq!(day("2026-12-31").as_deref(), Ok("2026-12-31"));
+        assert!(day("2026-13-01").is_err());
+        assert!(day("tomorrow").is_err());
+    }
+}

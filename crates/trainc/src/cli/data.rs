@@ -1,0 +1,387 @@
+//! `trainc data`.
+
+use super::args::{Global, problems};
+use super::exit;
+use super::feed::{self, Made, Refused, hex};
+use super::io::Io;
+use super::manifests::{Manifest, Set};
+use super::parts::{Held, Part, beside};
+use super::shards::replaceable;
+use super::world::describe;
+use crate::data::document::{Maker, TrainOn};
+use crate::data::fault::Fault;
+use crate::data::shard::{self, Index, Layout};
+use crate::data::template::{ELI5, Template};
+use crate::data::vocabulary::{self, Vocabulary};
+use clap::{Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::io::{BufRead, BufReader, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use trainc_diag::source::SourceMap;
+use trainc_diag::text;
+use trainc_diag::{Format, Problems};
+use trainc_plan::Compiled;
+
+/// Make training data for the worker
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl"
+)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Pack(Pack),
+}
+
+/// Turn text into packed token shards
+///
+/// Reads JSON lines (`text`; `prompt` and `completion`; `messages`; `question` and `answers`) or plain text, one
+/// document per line or text file, ends each with the end-of-text token, and cuts the stream into sequences of one
+/// length, without padding. Prompts are masked from the loss; where documents begin is kept, so that attention can
+/// stay inside them (`document-mask` of engine `worker`). Writes the shards and `index.json` with counts and digests.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl\n  trainc data pack --tokenizer gpt-neox/tokenizer.json --sequence-length 2048 --template eli5 --out packed eli5.jsonl\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --validation 0.01 --out packed corpus.jsonl"
+)]
+struct Pack {
+    /// A tokenizer.json; tokenizer_config.json beside it names special tokens and the template
+    #[arg(long, value_name = "FILE")]
+    tokenizer: PathBuf,
+    /// Labels of a sequence, as the manifest's sequence-length
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    sequence_length: u32,
+    /// The directory to write; replaced only if trainc data pack wrote it
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// A chat template in Jinja as Hugging Face writes them, or `eli5`, which trainc ships
+    #[arg(long, value_name = "FILE")]
+    template: Option<String>,
+    /// The token that ends a document
+    #[arg(long, value_name = "TOKEN")]
+    eos: Option<String>,
+    /// Rows of the model's embedding, which no token may exceed
+    #[arg(long, value_name = "N")]
+    vocab_size: Option<usize>,
+    /// What is learnt: completions and answers alone, or every token
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "answers")]
+    train_on: Learnt,
+    /// Shuffle the documents by this seed before they are packed; holds all tokens in memory
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Hold documents out to evaluate on, in DIR-validation: a fraction as 0.05, chosen by `--seed` (0 without), or files
+    #[arg(long, value_name = "FRACTION|FILE", num_args = 1)]
+    validation: Vec<String>,
+    /// Threads; the result does not depend on them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// JSON lines (.jsonl, .json, .ndjson) or plain text; `-` is standard input
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Learnt {
+    /// Completions and answers; of plain text everything.
+    Answers,
+    /// Every token.
+    All,
+}
+
+/// The most problems that are shown of one file.
+const SHOWN: usize = 20;
+
+/// How a command ends early: its text is printed, its code returned.
+pub(super) struct Stop(pub(super) u8, pub(super) String);
+
+/// A file that cannot be used.
+pub(super) fn cannot(path: &str, verb: &str, error: &std::io::Error) -> Stop {
+    Stop(exit::USAGE, format!("error: `{path}` cannot be {verb}: {}\n", describe(error)))
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let Verb::Pack(args) = &args.command;
+    let mut found = Findings::default();
+    match pack(io, global, args, &mut found) {
+        Ok(said) => {
+            if !global.quiet {
+                io.print(&said);
+            }
+            exit::DONE
+        }
+        Err(Stop(code, said)) => {
+            if !found.problems.is_empty() {
+                let compiled = Compiled::nothing(found.problems);
+                let path = args.inputs.first().cloned().unwrap_or_default();
+                let manifest = Manifest::new(&path, String::new(), compiled);
+                let root = PathBuf::new();
+                let set = Set {
+                    sources: found.sources,
+                    manifests: vec![manifest],
+                    many: false,
+                    root,
+                    constants: None,
+                };
+                let shown = problems(&set, Format::Human, io, io.color, global);
+                io.note(&shown);
+            }
+            io.note(&said);
+            code
+        }
+    }
+}
+
+/// What is wrong, each at its line.
+#[derive(Default)]
+struct Findings {
+    sources: SourceMap,
+    problems: Problems,
+}
+
+impl Findings {
+    fn stop(&mut self, name: &str, content: &str, fault: Fault) -> Stop {
+        let source = self.sources.add(name, content);
+        self.problems.push(fault.diagnostic(source, 0));
+        Stop(exit::MANIFEST, String::new())
+    }
+
+    /// Problems of lines. The source that shows them holds these lines at their numbers, and nothing else: a file may be
+    /// larger than memory.
+    fn lines(&mut self, name: &str, refused: Vec<Refused>) {
+        let mut content = String::new();
+        let mut placed = Vec::new();
+        let mut line = 0;
+        for one in refused {
+            content.extend(std::iter::repeat_n('\n', one.line.saturating_sub(line)));
+            line = one.line;
+            content.push_str(&one.text);
+            placed.push((content.len() - one.text.len(), one.fault));
+        }
+        let source = self.sources.add(name, content);
+        for (start, fault) in placed {
+            self.problems.push(fault.diagnostic(source, start));
+        }
+    }
+}
+
+fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Result<String, Stop> {
+    let held = Held::read(&args.validation)?;
+    replaceable(&args.out)?;
+    let (maker, index) = maker(io, args, found)?;
+    let threads = args
+        .threads
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
+    let layout = Layout::new(index.sequence_length, maker.vocabulary.size);
+    let discard = |parts: &[Part]| parts.iter().for_each(Part::discard);
+    let mut parts = vec![Part::new(&args.out, layout, args.seed)?];
+    if held.is_some() {
+        // Shuffling what is evaluated would change nothing.
+        let part = Part::new(&beside(&args.out), layout, None).inspect_err(|_| discard(&parts))?;
+        parts.push(part);
+    }
+    let bar = bar(args, global);
+    let (mut failed, mut place, seed) = (0_u64, 0_u64, args.seed.unwrap_or(0));
+    let named = args.inputs.iter().map(|input| (input, false));
+    for (input, apart) in named.chain(held.files().iter().map(|input| (input, true))) {
+        let mut reader = open(input).inspect_err(|_| discard(&parts))?;
+        let mut refused: Vec<Refused> = Vec::new();
+        let (mut wrong, mut documents) = (0_u64, 0_u64);
+        let mut take = |made: Vec<Made>, bytes: u64| {
+            for one in made {
+                match one {
+                    Ok(document) => {
+                        let at = usize::from(apart || held.takes(seed, place));
+                        documents += 1;
+                        place += 1;
+                        if let Some(part) = parts.get_mut(at).filter(|_| failed + wrong == 0) {
+                            part.take(document);
+                        }
+                    }
+                    Err(one) => {
+                        wrong += 1;
+                        if refused.len() < SHOWN {
+                            refused.push(*one);
+                        }
+                    }
+                }
+            }
+            bar.inc(bytes);
+        };
+        let shown = if input == "-" { "<stdin>" } else { input.as_str() };
+        let seen = feed::documents(&maker, input, &mut reader, threads, &mut take)
+            .map_err(|error| cannot(shown, "read", &error))
+            .inspect_err(|_| discard(&parts))?;
+        if !refused.is_empty() {
+            found.lines(shown, refused);
+            if wrong > SHOWN as u64 {
+                let more = text::count(wrong - SHOWN as u64, "line");
+                bar.suspend(|| io.note(&format!("{shown}: {more} more cannot be packed\n")));
+            }
+        }
+        failed += wrong;
+        let name = Path::new(shown).file_name().map_or(shown.into(), |name| name.to_string_lossy());
+        let (name, bytes, sha256) = (name.into_owned(), seen.bytes, seen.sha256);
+        let input = shard::Input { name, bytes, documents, sha256 };
+        // A part lists what it was taken from.
+        let mine = matches!(held, Held::Files(_)).then_some(usize::from(apart));
+        for (_, part) in parts.iter_mut().enumerate().filter(|(at, _)| mine.is_none_or(|mine| mine == *at)) {
+            part.inputs.push(input.clone());
+        }
+    }
+    bar.finish_and_clear();
+    let mut dropped = Vec::new();
+    if failed == 0 {
+        for at in 0..parts.len() {
+            let Some(closed) = parts.get_mut(at).map(Part::close) else { continue };
+            match closed.inspect_err(|_| discard(&parts))? {
+                Ok(tokens) => dropped.push(tokens),
+                Err(fault) => {
+                    discard(&parts);
+                    let first = if at == 0 {
+                        args.inputs.first()
+                    } else {
+                        held.files().first().or(args.inputs.first())
+                    };
+                    let fault = if at == 1 && matches!(held, Held::Fraction(_)) {
+                        fault.help("a larger `--validation`; a text file is one document: name another with `--validation FILE`")
+                    } else {
+                        fault
+                    };
+                    return Err(found.stop(first.map_or("", String::as_str), "", fault));
+                }
+            }
+        }
+    }
+    if failed > 0 {
+        discard(&parts);
+        return Err(Stop(exit::MANIFEST, String::new()));
+    }
+    let mut said = String::new();
+    for ((part, dropped), name) in parts.into_iter().zip(dropped).zip(["train", "validation"]) {
+        let out = part.out.clone();
+        let index = part.publish(&index, dropped, held.split(name, seed))?;
+        said.push_str(&summary(&index, &out));
+    }
+    Ok(said)
+}
+
+/// The tokenizer with its template, and what the index says of them.
+fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), Stop> {
+    let shown = args.tokenizer.display().to_string();
+    let json = fs::read(&args.tokenizer).map_err(|error| cannot(&shown, "read", &error))?;
+    let beside = args.tokenizer.with_file_name("tokenizer_config.json");
+    let config = match fs::read_to_string(&beside) {
+        Ok(config) => Some(config),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(cannot(&beside.display().to_string(), "read", &error)),
+    };
+    let vocabulary = Vocabulary::new(&json, config.as_deref(), args.eos.as_deref(), args.vocab_size)
+        .map_err(|fault| found.stop(&shown, "", fault))?;
+    let (name, template) = match &args.template {
+        Some(name) if name == "eli5" && !Path::new(name).exists() => (name.clone(), Some(ELI5.to_owned())),
+        Some(path) => {
+            let text = fs::read_to_string(path).map_err(|error| cannot(path, "read", &error))?;
+            // A tokenizer_config.json holds one, too.
+            (path.clone(), Some(vocabulary::template_of(&text).unwrap_or(text)))
+        }
+        None => {
+            let beside_template = args.tokenizer.with_file_name("chat_template.jinja");
+            let own = fs::read_to_string(&beside_template).ok();
+            let inside = || config.as_deref().and_then(vocabulary::template_of);
+            (beside_template.display().to_string(), own.or_else(inside))
+        }
+    };
+    let made = match &template {
+        None => None,
+        Some(text) => Some(
+            Template::new(text, vocabulary.tokens.clone(), &io.today)
+                .map_err(|fault| found.stop(&name, text, fault))?,
+        ),
+    };
+    let layout = Layout::new(args.sequence_length.try_into().unwrap_or(usize::MAX), vocabulary.size);
+    let (train_on, learnt) = match args.train_on {
+        Learnt::Answers => (TrainOn::Answers, "answers"),
+        Learnt::All => (TrainOn::All, "all"),
+    };
+    let eos = vocabulary.tokens.get("eos_token").cloned().unwrap_or_default();
+    let index = Index {
+        form: shard::FORM,
+        dtype: layout.dtype(),
+        sequence_length: layout.sequence_length,
+        sequences: 0,
+        vocab_size: vocabulary.size,
+        masked: false,
+        documents: 0,
+        tokens: 0,
+        trained_labels: 0,
+        dropped_tokens: 0,
+        eos: shard::Token { token: eos, id: vocabulary.eos },
+        train_on: learnt,
+        seed: args.seed,
+        tokenizer: hex(&Sha256::digest(&json)),
+        template: template.map(|text| hex(&Sha256::digest(text.as_bytes()))),
+        inputs: Vec::new(),
+        files: Vec::new(),
+        digest: String::new(),
+        split: None,
+    };
+    Ok((Maker { vocabulary, template: made, train_on }, index))
+}
+
+fn open(input: &str) -> Result<Box<dyn BufRead + Send>, Stop> {
+    if input == "-" {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    let file = fs::File::open(input).map_err(|error| cannot(input, "read", &error))?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err(Stop(exit::USAGE, format!("error: `{input}` is a directory; name its files\n")));
+    }
+    Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
+}
+
+fn bar(args: &Pack, global: &Global) -> ProgressBar {
+    let bytes: Option<u64> =
+        args.inputs.iter().map(|input| fs::metadata(input).ok().map(|found| found.len())).sum();
+    let bar = bytes.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    let hidden = global.quiet || !std::io::stderr().is_terminal();
+    bar.set_draw_target(if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() });
+    let style = "packing {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn summary(index: &Index, out: &Path) -> String {
+    let labels = index.sequences * index.sequence_length as u64;
+    let mut said = format!(
+        "{}: {} of {} tokens, from {} with {}\n",
+        out.display(),
+        text::count(index.sequences, "sequence"),
+        text::group(index.sequence_length as u64),
+        text::count(index.documents, "document"),
+        text::count(index.tokens, "token"),
+    );
+    if index.masked {
+        let share = index.trained_labels as f64 / labels.max(1) as f64 * 100.0;
+        said.push_str(&format!(
+            "{} of {} labels are trained on ({share:.0} %)\n",
+            text::group(index.trained_labels),
+            text::group(labels)
+        ));
+    }
+    if index.dropped_tokens > 0 {
+        said.push_str(&format!(
+            "{} at the end did not fill a sequence\n",
+            text::count(index.dropped_tokens, "token")
+        ));
+    }
+    said.push_str(&format!("digest {}\n", index.digest));
+    said
+}

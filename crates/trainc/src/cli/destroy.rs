@@ -1,0 +1,291 @@
+//! `trainc destroy`.
+
+use super::account::Task;
+use super::args::Global;
+use super::ask::ask;
+use super::exit;
+use super::io::Io;
+use super::job::{About, Form, JobArgs, abouts, worst};
+use super::progress::{LOOKING, Mode, Progress};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use trainc_apply::account::Role;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::desired::Desired;
+use trainc_apply::destroy::{Consent, Remains, Removal, Remover};
+use trainc_apply::ledger::{Ledger, Telling};
+use trainc_apply::observed::Look;
+use trainc_apply::preflight;
+use trainc_apply::strays::named;
+use trainc_apply::verdict::{self, Verdict};
+use trainc_diag::Problems;
+use trainc_diag::text;
+use trainc_emit as emit;
+use trainc_ir::Plan;
+
+/// Remove what trainc made for the job: its role, file systems, uploads; stop it first
+///
+/// Shows first what goes and what stays, and asks. Only what carries the job's tags goes. A file system that other
+/// jobs use as well is left to them; the last one's goes with `--delete-data`, or where the manifest says `delete-after-job`. Output and checkpoints stay, and so does the record of the training job.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Delete file systems too, with all data in them
+    #[arg(long)]
+    delete_data: bool,
+    /// Only this job, also one that the sweep of the manifest no longer makes: what carries its tags
+    #[arg(long = "job", value_name = "NAME")]
+    only: Option<String>,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let form = Form::of(&args.output);
+    let (mut accounts, mut abouts, mut codes) = match abouts(io, global, &args.job, "destroy", &form) {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    if let Some(name) = &args.only {
+        match only(abouts, name) {
+            Ok(about) => abouts = vec![about],
+            Err(words) => {
+                io.note(&words);
+                return exit::USAGE;
+            }
+        }
+    }
+    let mut families = BTreeSet::new();
+    let mut swept = Vec::new();
+    for about in abouts {
+        let plan = about.plan.clone();
+        let family = (plan.job.swept_from.clone(), plan.job.region.value().cloned());
+        if args.only.is_none() && family.0.is_some() && families.insert(family) {
+            swept.push(about.clone());
+        }
+        let task = Destroy {
+            yes: args.yes || args.job.account.simulate.is_some(),
+            consent: Consent { delete_data: args.delete_data },
+            output: args.output.clone(),
+            only: args.only.is_some(),
+            about,
+        };
+        codes.push(accounts.run(io, &plan, task));
+    }
+    for about in swept {
+        let plan = about.plan.clone();
+        codes.push(accounts.run(io, &plan, Strays { about }));
+    }
+    worst(codes)
+}
+
+/// The one job that is meant: one of the manifest's, or one that its sweep no longer makes, in the manifest's place.
+fn only(abouts: Vec<About>, name: &str) -> Result<About, String> {
+    let mut paths = abouts.iter().map(|about| &about.manifest.path);
+    let first = paths.next();
+    if first.is_none() || paths.any(|path| Some(path) != first) {
+        return Err("error: `--job` goes with one manifest: name the file\n".to_owned());
+    }
+    let own = abouts.iter().position(|about| about.name() == name);
+    let mut about = abouts.into_iter().nth(own.unwrap_or(0)).ok_or("error: no manifest\n")?;
+    if own.is_some() {
+        return Ok(about);
+    }
+    let family = about.plan.job.swept_from.clone().map(|family| format!("{family}-"));
+    if !family.as_ref().is_some_and(|family| name.starts_with(family)) {
+        let which = family.map_or_else(
+            || format!("it describes `{}` alone", about.name()),
+            |family| format!("those of its sweep are called `{family}…`"),
+        );
+        return Err(format!("error: `{name}` is no job of `{}`: {which}\n", about.manifest.named()));
+    }
+    about.plan = named(&about.plan, name);
+    Ok(about)
+}
+
+/// What is left of jobs that a sweep no longer makes: only said.
+struct Strays {
+    about: About,
+}
+
+impl Task for Strays {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let About { plan, set, .. } = &self.about;
+        let mut problems = Problems::default();
+        let jobs = set.jobs();
+        let strays = self.about.progress().busy(LOOKING, look.strays(plan, &jobs)).await;
+        preflight::strays(plan, &strays, &mut problems);
+        for one in problems.iter() {
+            let verdict = Verdict { diagnostic: one.clone(), exit: exit::DONE, flag: None };
+            self.about.fail(io, verdict);
+        }
+        exit::DONE
+    }
+}
+
+struct Destroy {
+    yes: bool,
+    consent: Consent,
+    output: String,
+    /// Whether one job of several was named.
+    only: bool,
+    about: About,
+}
+
+impl Task for Destroy {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let code = self.remove(io, look).await;
+        self.about.tell(io, json!({"type": "result", "exit": code}));
+        code
+    }
+}
+
+impl Destroy {
+    /// What there is; of one job of a sweep without what lies where the uploads of all its jobs do.
+    async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Remains, Verdict> {
+        let plan = &self.about.plan;
+        let mut homes = vec![emit::archive_home(plan), emit::worker_home(plan)];
+        if self.only {
+            let other = named(plan, "another-job");
+            let shared = [emit::archive_home(&other), emit::worker_home(&other)];
+            homes.retain(|home| !shared.contains(home));
+        }
+        remains_in(plan, look, &homes).await
+    }
+
+    /// The command that takes the data as well, where file systems stay for them alone: they are billed.
+    fn stays(&self, remains: &Remains, removals: &[Removal]) -> String {
+        let held = |one: &&Removal| one.item.kind == "file-system" && one.action == "keep";
+        let kept: Vec<&Removal> =
+            removals.iter().filter(held).filter(|one| remains.user(&one.item.name).is_none()).collect();
+        let names: Vec<&str> = kept.iter().map(|one| one.item.name.as_str()).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        let monthly: Option<f64> = kept.iter().map(|one| one.usd_per_month).sum();
+        let cost = monthly.map_or_else(String::new, |usd| format!(", at {} a month", text::dollars(usd)));
+        let stay = if names.len() == 1 { "stays with its data" } else { "stay with their data" };
+        let names = text::ticked(&names, "and");
+        let job = if self.only { format!(" --job {}", self.about.name()) } else { String::new() };
+        format!("  next  trainc destroy {}{job} --delete-data: {names} {stay}{cost}\n", self.about.again)
+    }
+
+    async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
+        let progress = progress.of(self.about.name(), false);
+        let remains = match progress.busy(LOOKING, self.remains(&look)).await {
+            Ok(remains) => remains,
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
+        let removals = remains.removals(self.consent);
+        let goes = removals.iter().any(|one| one.action != "keep");
+        for one in &removals {
+            if self.output == "json" {
+                let object = json!({
+                    "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.action,
+                    "because": one.because, "usd_per_month": one.usd_per_month,
+                });
+                self.about.tell(io, object);
+            } else {
+                io.print(&format!(
+                    "  {:6}  {} {}: {}\n",
+                    one.action, one.item.kind, one.item.name, one.because
+                ));
+            }
+        }
+        if let Some(found) = &remains.foreign_role {
+            io.note(&foreign_role(&found.role, &remains.job));
+        }
+        // What is theirs as well is known before anything goes.
+        let theirs = remains.foreign_role.is_some() || remains.is_held(self.consent);
+        if removals.iter().any(|one| one.item.kind == "association" && one.action == "delete") {
+            io.note("warning: what a link has not yet exported to S3 goes with its file system; see that nothing is left to export before you agree\n");
+        }
+        if !goes {
+            let ours = removals.iter().any(|one| one.item.kind != "bucket");
+            io.note(if ours { "nothing is removed\n" } else { "nothing to remove\n" });
+            if !self.about.form.is_json() {
+                io.print(&self.stays(&remains, &removals));
+            }
+            return if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
+        }
+        if !self.yes {
+            if !std::io::stdin().is_terminal() {
+                io.note("nobody is here to ask: say `--yes`\n");
+                return exit::INCOMPLETE;
+            }
+            if !ask(io, "Remove this?") {
+                return exit::INCOMPLETE;
+            }
+        }
+        let ledger = Ledger::default();
+        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
+        remover.run(&remains, self.consent).await;
+        progress.clear();
+        let mut codes: Vec<u8> = Vec::new();
+        for (item, cause) in ledger.failed() {
+            codes.push(self.about.fail(io, verdict::verdict(&self.about.plan, &item, &cause)));
+        }
+        if theirs {
+            codes.push(verdict::exit::FOREIGN);
+        }
+        let code = verdict::worst(codes).unwrap_or(exit::DONE);
+        if self.about.form.is_json() {
+            return code;
+        }
+        if code == exit::DONE {
+            io.print(&format!("removed\n{}", self.stays(&remains, &removals)));
+        } else if code == verdict::exit::FOREIGN {
+            io.print("what is not only ours stays; the rest is removed, or was said above\n");
+        } else {
+            io.print("incomplete, safe to run again\n");
+        }
+        code
+    }
+}
+
+/// What to type about a role that has our name and not our tags.
+fn foreign_role(role: &Role, job: &str) -> String {
+    let name = &role.name;
+    match role.tags.get("trainc:job") {
+        Some(other) => format!("the role {name} stays: destroy the manifest of job `{other}` to remove it\n"),
+        None => format!(
+            "the role {name} stays, for it has no tag `trainc:job`; if it is this job's, say so, and destroy again:\n  aws iam tag-role --role-name {name} --tags Key=trainc:job,Value={job}\n"
+        ),
+    }
+}
+
+/// What there is of a plan's job.
+pub(super) async fn remains<C: Cloud, K: Clock>(
+    plan: &Plan,
+    look: &Look<'_, C, K>,
+) -> Result<Remains, Verdict> {
+    remains_in(plan, look, &[emit::archive_home(plan), emit::worker_home(plan)]).await
+}
+
+/// The same, with uploads that lie in these places.
+async fn remains_in<C: Cloud, K: Clock>(
+    plan: &Plan,
+    look: &Look<'_, C, K>,
+    homes: &[String],
+) -> Result<Remains, Verdict> {
+    let failed = |fault| verdict::look_failed(plan, &fault);
+    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
+    if let Some(other) = verdict::other_account(plan, &caller) {
+        return Err(other);
+    }
+    let Some(desired) = Desired::of(plan, &caller) else {
+        return Err(verdict::not_deployable(plan));
+    };
+    let homes: Vec<String> =
+        homes.iter().map(|home| home.replace(trainc_ir::ACCOUNT_MARK, &caller.account)).collect();
+    look.remains(&desired, &homes).await.map_err(failed)
+}

@@ -1,0 +1,411 @@
+//! Directories of artefacts: compared with what they should hold, and replaced all of them or none.
+
+use super::world::describe;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use trainc_diag::text;
+
+/// Files by their path below the directory.
+pub(super) type Tree = BTreeMap<PathBuf, Vec<u8>>;
+
+/// A directory and what it is to hold.
+pub(super) struct Target {
+    pub(super) dir: PathBuf,
+    pub(super) tree: Tree,
+}
+
+/// What differs between the directories and what they are to hold, one line each.
+pub(super) fn differences(targets: &[Target]) -> Vec<String> {
+    let mut out = Vec::new();
+    for Target { dir, tree } in targets {
+        let there = files_of(dir);
+        for (path, bytes) in tree {
+            let full = dir.join(path);
+            if !there.contains(path) {
+                out.push(format!("missing    {}", full.display()));
+            } else if fs::read(&full).ok().as_ref() != Some(bytes) {
+                out.push(format!("different  {}", full.display()));
+            }
+        }
+        for path in there.iter().filter(|path| !tree.contains_key(*path)) {
+            out.push(format!("surplus    {}", dir.join(path).display()));
+        }
+    }
+    out
+}
+
+/// Every file below a directory, links and all else that is no directory included.
+fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
+    fn walk(root: &Path, dir: &Path, out: &mut BTreeSet<PathBuf>) {
+        let Ok(entries) = fs::read_dir(dir) else { return };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                walk(root, &path, out);
+            } else if let Ok(relative) = path.strip_prefix(root) {
+                out.insert(relative.to_path_buf());
+            }
+        }
+    }
+    let mut out = BTreeSet::new();
+    walk(dir, dir, &mut out);
+    out
+}
+
+/// The files that an earlier `emit` wrote into a directory, by its `plan.json`; none where that is not there or is
+/// another's. `plan -o json` writes one without the list, and other tools have theirs.
+fn written_before(dir: &Path) -> Option<BTreeSet<PathBuf>> {
+    emitted(dir).map(|(_, files)| files)
+}
+
+/// Whether `emit` wrote a directory. What it wrote is no part of a program, nor are the manifests in it manifests of the
+/// repository: it would feed on its own output.
+pub(super) fn is_emitted(dir: &Path) -> bool {
+    emitted(dir).is_some()
+}
+
+/// Whether the content of a `plan.json` is of a directory that `emit` wrote.
+pub(super) fn is_of_emit(plan: &[u8]) -> bool {
+    listed(plan).is_some()
+}
+
+/// The manifest that an earlier `emit` wrote a directory for, and its files.
+fn emitted(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
+    listed(&fs::read(dir.join("plan.json")).ok()?)
+}
+
+fn listed(plan: &[u8]) -> Option<(String, BTreeSet<PathBuf>)> {
+    let plan: serde_json::Value = serde_json::from_slice(plan).ok()?;
+    plan.get("trainc_version")?;
+    let files = plan.get("files")?.as_array()?;
+    let manifest = plan.pointer("/manifest/path").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let files = files.iter().filter_map(|file| file.as_str()).map(PathBuf::from).collect();
+    Some((manifest.to_owned(), files))
+}
+
+/// A job's directory that an earlier `emit` wrote and this one does not.
+#[derive(Debug, PartialEq)]
+pub(super) struct Stale {
+    pub(super) dir: PathBuf,
+    /// The manifest that it was written for.
+    manifest: String,
+}
+
+impl Stale {
+    /// As [`differences`] says it.
+    pub(super) fn difference(&self) -> String {
+        format!("surplus    {}", self.dir.display())
+    }
+
+    /// What to do about it: another run's directory would look the same, so nothing is removed.
+    pub(super) fn note(&self) -> String {
+        format!(
+            "`{}` is of an earlier `emit`, for `{}`, and no job here makes it; remove it, or `emit --check` exits with 4",
+            self.dir.display(),
+            self.manifest
+        )
+    }
+}
+
+/// The directories in `out` that an earlier `emit` wrote for manifests that are gone, or now make another job. One
+/// that is still there and was not asked for this time is not judged. `asked` has the manifests by their paths below
+/// `root`, as `plan.json` has them.
+pub(super) fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSet<&str>) -> Vec<Stale> {
+    let Ok(entries) = fs::read_dir(out) else { return Vec::new() };
+    let mut found: Vec<Stale> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .filter(|dir| targets.iter().all(|target| target.dir != *dir))
+        .filter_map(|dir| {
+            let (manifest, _) = emitted(&dir)?;
+            let elsewhere = !asked.contains(manifest.as_str()) && root.join(&manifest).exists();
+            (!elsewhere).then_some(Stale { dir, manifest })
+        })
+        .collect();
+    found.sort_by(|a, b| a.dir.cmp(&b.dir));
+    found
+}
+
+/// Why a directory may not be replaced: something is in it that `emit` did not write, and would be lost.
+fn in_the_way(target: &Target) -> Option<String> {
+    let Target { dir, tree } = target;
+    if !dir.exists() {
+        return None;
+    }
+    if !dir.is_dir() {
+        return Some(format!("`{}` is no directory", dir.display()));
+    }
+    let list = written_before(dir);
+    let is_listed = list.is_some();
+    let known = list.unwrap_or_default();
+    // What would be written as it stands is not lost, whoever wrote it.
+    let same = |path: &PathBuf| {
+        tree.get(path).is_some_and(|new| fs::read(dir.join(path)).ok().as_ref() == Some(new))
+    };
+    let foreign: Vec<String> = files_of(dir)
+        .into_iter()
+        .filter(|path| !known.contains(path) && !same(path))
+        .map(|path| format!("`{}`", path.display()))
+        .collect();
+    let (first, rest) = foreign.split_at(foreign.len().min(3));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    let pronoun = if foreign.len() == 1 { "it" } else { "them" };
+    let which = if is_listed || !tree.keys().any(|path| dir.join(path).exists()) {
+        "which `emit` did not write"
+    } else {
+        "and no `plan.json` that says what `emit` wrote there"
+    };
+    (!foreign.is_empty()).then(|| {
+        format!(
+            "`{}` holds {}{more}, {which}; move {pronoun} away, or name another directory",
+            dir.display(),
+            if rest.is_empty() { text::list(first, "and") } else { first.join(", ") },
+        )
+    })
+}
+
+/// A directory on its way: the new one beside it, and where the present one goes meanwhile.
+struct Staged<'a> {
+    target: &'a Target,
+    fresh: PathBuf,
+    old: PathBuf,
+}
+
+/// Replaces all directories or none: all are looked at, then written beside their places, then put into them; where
+/// one cannot be, those before it go back. The error says what is in the way.
+pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
+    if let Some(why) = targets.iter().find_map(in_the_way) {
+        return Err(why);
+    }
+    let staged: Vec<Staged> = targets.iter().map(staged).collect();
+    let missing = missing_parents(&staged);
+    let cannot = |target: &Target, error: &io::Error| {
+        format!("`{}` cannot be written: {}", target.dir.display(), describe(error))
+    };
+    let give_up = |done: &[Staged]| {
+        for one in done.iter().rev() {
+            take_back(one);
+        }
+        for one in &staged {
+            let _ = fs::remove_dir_all(&one.fresh);
+        }
+        // Only what is empty goes: another may have put something there meanwhile.
+        for std::cmp::Reverse(parent) in &missing {
+            let _ = fs::remove_dir(parent);
+        }
+    };
+    for one in &staged {
+        if let Err(error) = write(one) {
+            give_up(&[]);
+            return Err(cannot(one.target, &error));
+        }
+    }
+    for (at, one) in staged.iter().enumerate() {
+        if let Err(error) = put(one) {
+            give_up(staged.get(..at).unwrap_or(&[]));
+            return Err(cannot(one.target, &error));
+        }
+    }
+    for one in &staged {
+        // What is left of the old directory holds nothing that is not in the new one or was written by us.
+        let _ = fs::remove_dir_all(&one.old);
+    }
+    Ok(())
+}
+
+fn staged(target: &Target) -> Staged<'_> {
+    let parent =
+        target.dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let name = target.dir.file_name().map_or_else(|| "out".into(), |name| name.to_string_lossy());
+    Staged {
+        target,
+        fresh: parent.join(format!(".{name}.trainc-new")),
+        old: parent.join(format!(".{name}.trainc-old")),
+    }
+}
+
+/// Directories above the targets that are not there yet, the innermost first.
+fn missing_parents(staged: &[Staged]) -> BTreeSet<std::cmp::Reverse<PathBuf>> {
+    let parents = staged.iter().flat_map(|one| one.fresh.ancestors().skip(1));
+    let missing = parents.filter(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+    missing.map(|parent| std::cmp::Reverse(parent.to_path_buf())).collect()
+}
+
+/// Writes the new directory beside its place.
+fn write(one: &Staged) -> io::Result<()> {
+    for leftover in [&one.fresh, &one.old] {
+        if leftover.exists() {
+            fs::remove_dir_all(leftover)?;
+        }
+    }
+    fs::create_dir_all(&one.fresh)?;
+    for (path, bytes) in &one.target.tree {
+        let full = one.fresh.join(path);
+        if let Some(parent) = full.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(full, bytes)?;
+    }
+    Ok(())
+}
+
+/// Puts the new directory into its place.
+fn put(one: &Staged) -> io::Result<()> {
+    let dir = &one.target.dir;
+    if dir.exists() {
+        fs::rename(dir, &one.old)?;
+    }
+    fs::rename(&one.fresh, dir).inspect_err(|_| {
+        if one.old.exists() {
+            let _ = fs::rename(&one.old, dir);
+        }
+    })
+}
+
+/// Undoes [`put`].
+fn take_back(one: &Staged) {
+    let dir = &one.target.dir;
+    if fs::rename(dir, &one.fresh).is_ok() && one.old.exists() {
+        let _ = fs::rename(&one.old, dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(dir: &Path, files: &[(&str, &str)]) -> Target {
+        let tree = files.iter().map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec())).collect();
+        Target { dir: dir.to_path_buf(), tree }
+    }
+
+    fn plan(files: &[&str]) -> String {
+        serde_json::json!({"trainc_version": "0", "files": files}).to_string()
+    }
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("trainc-directory-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn what_emit_did_not_write_is_named_and_kept() {
+        let root = scratch("foreign");
+        let out = root.join("out");
+        let list = plan(&["plan.json", "source/a.py", "source/b.py"]);
+        let first = target(&out, &[("plan.json", &list), ("source/a.py", "1"), ("source/b.py", "2")]);
+        replace_all(&[first]).unwrap();
+        // A file of before that is no longer written goes; one of the user's does not.
+        let list = plan(&["plan.json", "source/a.py"]);
+        let second = [target(&out, &[("plan.json", &list), ("source/a.py", "3")])];
+        fs::write(out.join("source/notes.txt"), "mine").unwrap();
+        let why = replace_all(&second).unwrap_err();
+        assert!(why.contains("holds `source/notes.txt`, which `emit` did not write; move it away"), "{why}");
+        assert_eq!(fs::read_to_string(out.join("source/a.py")).unwrap(), "1");
+        fs::remove_file(out.join("source/notes.txt")).unwrap();
+        replace_all(&second).unwrap();
+        assert_eq!(files_of(&out).len(), 2);
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn without_its_list_what_is_the_same_is_not_in_the_way() {
+        let root = scratch("unlisted");
+        let out = root.join("out");
+        let list = plan(&["plan.json", "plan.md"]);
+        let whole = || [target(&out, &[("plan.json", &list), ("plan.md", "1")])];
+        replace_all(&whole()).unwrap();
+        fs::remove_file(out.join("plan.json")).unwrap();
+        replace_all(&whole()).unwrap();
+        assert!(out.join("plan.json").exists());
+        // What differs may be somebody's.
+        fs::remove_file(out.join("plan.json")).unwrap();
+        fs::write(out.join("plan.md"), "2").unwrap();
+        let why = replace_all(&whole()).unwrap_err();
+        assert!(
+            why.contains("holds `plan.md`, and no `plan.json` that says what `emit` wrote there;"),
+            "{why}"
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_no_directory() {
+        let root = scratch("nothing");
+        let out = root.join("deep/out");
+        let long = "x".repeat(300);
+        let both = [target(&out.join("a"), &[("plan.json", "{}")]), target(&out.join("b"), &[(&long, "")])];
+        assert!(replace_all(&both).is_err());
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_others_is_not_ours() {
+        let root = scratch("others");
+        for (name, text) in [("plan.json", "{}"), ("terraform.tfstate", "")] {
+            let out = root.join(name);
+            fs::create_dir_all(&out).unwrap();
+            fs::write(out.join(name), text).unwrap();
+            assert!(replace_all(&[target(&out, &[("plan.md", "")])]).is_err(), "{name}");
+            assert_eq!(fs::read_to_string(out.join(name)).unwrap(), text);
+        }
+        let file = root.join("file");
+        fs::write(&file, "").unwrap();
+        let why = replace_all(&[target(&file, &[("plan.md", "")])]).unwrap_err();
+        assert!(why.ends_with("is no directory"), "{why}");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_is_gone_leaves_a_stale_directory() {
+        let root = scratch("stale");
+        let out = root.join("out");
+        let of = |job: &str, manifest: &str| {
+            let list = serde_json::json!({"trainc_version": "0", "files": ["plan.json"], "manifest": {"path": manifest}});
+            target(&out.join(job), &[("plan.json", &list.to_string())])
+        };
+        for name in ["a.kdl", "other.kdl"] {
+            fs::write(root.join(name), "").unwrap();
+        }
+        replace_all(&[
+            of("a", "a.kdl"),
+            of("renamed", "a.kdl"),
+            of("gone", "gone.kdl"),
+            of("of-another-run", "other.kdl"),
+        ])
+        .unwrap();
+        fs::create_dir_all(out.join("notes")).unwrap();
+        fs::write(out.join("notes/plan.json"), "{}").unwrap();
+        fs::write(out.join("README.md"), "").unwrap();
+        let found = stale(&out, &[of("a", "a.kdl")], &root, &BTreeSet::from(["a.kdl"]));
+        let lines: Vec<String> = found.iter().map(Stale::difference).collect();
+        let surplus = |job: &str| format!("surplus    {}", out.join(job).display());
+        assert_eq!(lines, [surplus("gone"), surplus("renamed")]);
+        assert!(found[0].note().contains("for `gone.kdl`"));
+        assert!(stale(&root.join("nowhere"), &[], &root, &BTreeSet::new()).is_empty());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn all_or_none() {
+        let root = scratch("all");
+        let a = root.join("a");
+        let list = plan(&["plan.json"]);
+        replace_all(&[target(&a, &[("plan.json", &list)])]).unwrap();
+        // The second lies in the first, so that its staged directory is gone when its turn comes.
+        let inner = a.join("b");
+        let newer = plan(&["plan.json", "plan.md"]);
+        let both = [target(&a, &[("plan.json", &newer), ("plan.md", "new")]), target(&inner, &[("x", "")])];
+        assert!(replace_all(&both).is_err());
+        assert_eq!(fs::read_to_string(a.join("plan.json")).unwrap(), list, "the first is back");
+        assert!(!a.join("plan.md").exists() && !root.join(".a.trainc-new").exists());
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,235 @@
+//! `trainc emit`.
+
+use super::account::{AccountArgs, Accounts, Task};
+use super::args::{Global, Input, problems};
+use super::directory::{self, Target, Tree};
+use super::exit;
+use super::io::Io;
+use super::manifests::{Manifest, Set, compile_all};
+use super::progress::{LOOKING, Mode, Progress};
+use super::prospects::{only, show};
+use super::typed::Again;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use trainc_apply::cloud::{Clock, Cloud, Observe};
+use trainc_apply::desired::Desired;
+use trainc_apply::marks::Marks;
+use trainc_apply::observed::Look;
+use trainc_apply::verdict::{self, Verdict};
+use trainc_diag::Format;
+use trainc_emit::canonical;
+use trainc_ir::Plan;
+use trainc_plan::Options;
+
+/// Write everything that a manifest becomes into a directory
+///
+/// Definitions, the source archive's content, and the plan: `plan.json`, `plan.md`, and `report.html` with pictures, one
+/// file that loads nothing. The same manifest gives the same bytes. Nothing is written if any manifest has an error; all directories are
+/// written, or none. A directory that holds a file that `emit` did not write is refused, and the file named.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ --check\n  trainc emit job.kdl --out generated/ --resolve"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// The directory to write; several manifests make one directory each below it
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Write nothing; exit with 4 if the directory differs, or holds a job that no manifest makes any more
+    #[arg(long)]
+    check: bool,
+    /// Ask the account for what stands as `${…}` otherwise: its number, the role's ARN, file systems. What is not
+    /// there yet stays, and a note says so
+    #[arg(long)]
+    resolve: bool,
+    #[command(flatten)]
+    account: AccountArgs,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let paths = match args.input.named.paths("emit --out generated/") {
+        Ok(paths) => paths,
+        Err(why) => {
+            io.note(&why);
+            return exit::USAGE;
+        }
+    };
+    if args.account.simulate.is_some() && !args.resolve {
+        io.note("error: `emit` asks an account only with `--resolve`\n");
+        return exit::USAGE;
+    }
+    let mut options = args.input.overlay.options(io, true);
+    options.fetch = args.resolve;
+    let mut set = compile_all(&paths, &options);
+    let mut marks = Vec::new();
+    if args.resolve && args.input.exit(&set) == exit::DONE {
+        match ask(io, global, args, &set) {
+            Ok(told) => {
+                // The account is as if it had been written: every check and every name sees it.
+                if let Some(account) = told.iter().flatten().map(|(account, _)| account.clone()).next() {
+                    options.choices.account = Some(account);
+                    set = compile_all(&paths, &options);
+                }
+                marks = told;
+            }
+            Err(code) => return code,
+        }
+    }
+    let code = args.input.exit(&set);
+    let text = problems(&set, Format::Human, io, io.color, global);
+    io.note(&text);
+    args.input.say_denied(io, &set, global.quiet);
+    let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
+    if errors > 0 || code != exit::DONE {
+        return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
+    }
+    settle(&mut set);
+    for (manifest, told) in set.manifests.iter_mut().zip(&marks) {
+        let (Some((_, found)), Some(plan)) = (told, &mut manifest.compiled.plan) else { continue };
+        plan.known.role_arn.clone_from(&found.known.role_arn);
+        plan.known.file_systems.clone_from(&found.known.file_systems);
+        for (mark, why) in found.open.iter().filter(|_| !global.quiet) {
+            io.note(&format!("note: {mark} stays: {why}\n"));
+        }
+    }
+    let targets = targets(&set, &args.out, &options);
+    let stale = if set.many {
+        let asked = set.manifests.iter().map(|manifest| manifest.path.as_str()).collect();
+        directory::stale(&args.out, &targets, &set.root, &asked)
+    } else {
+        Vec::new()
+    };
+    if args.check {
+        let mut different = directory::differences(&targets);
+        different.extend(stale.iter().map(directory::Stale::difference));
+        for line in &different {
+            io.print(&format!("{line}\n"));
+        }
+        return if different.is_empty() { exit::DONE } else { exit::DIFFERENT };
+    }
+    if let Err(why) = directory::replace_all(&targets) {
+        io.note(&format!("error: {why}; nothing was written\n"));
+        return exit::USAGE;
+    }
+    if !global.quiet {
+        for Target { dir, tree } in &targets {
+            let files = trainc_diag::text::count(tree.len() as u64, "file");
+            io.note(&format!("wrote {} ({files})\n", dir.display()));
+        }
+        for one in &stale {
+            io.note(&format!("note: {}\n", one.note()));
+        }
+    }
+    code
+}
+
+/// What the account of each manifest says: its number, and what the marks stand for; nothing for a cluster that is not
+/// SageMaker's.
+type Told = Option<(String, Marks)>;
+
+fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Told>, u8> {
+    let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
+        io.note(&words);
+        exit::USAGE
+    })?;
+    let mut out = Vec::new();
+    for manifest in &set.manifests {
+        let found = RefCell::new(None);
+        if let Some(plan) = manifest.compiled.checked().filter(|plan| plan.deployable) {
+            let again = Again::of(manifest.named(), &args.input.overlay, &args.account);
+            let code = accounts.run(io, plan, Resolve { set, manifest, plan, again, global, found: &found });
+            if code != exit::DONE {
+                return Err(code);
+            }
+        }
+        out.push(found.into_inner());
+    }
+    Ok(out)
+}
+
+struct Resolve<'a> {
+    set: &'a Set,
+    manifest: &'a Manifest,
+    plan: &'a Plan,
+    again: Again,
+    global: &'a Global,
+    found: &'a RefCell<Told>,
+}
+
+impl Task for Resolve<'_> {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let progress = Progress::new(Mode::of("human", self.global.quiet));
+        match progress.busy(LOOKING, marks(&look, self.plan)).await {
+            Ok(told) => {
+                *self.found.borrow_mut() = told;
+                exit::DONE
+            }
+            Err(verdict) => {
+                let told = self.again.typed(verdict.diagnostic);
+                show(io, self.set, self.manifest, &only(told), self.global);
+                verdict.exit
+            }
+        }
+    }
+}
+
+/// Only looks: it is given nothing that writes.
+async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Told, Verdict> {
+    let failed = |fault| verdict::look_failed(plan, &fault);
+    let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
+    if let Some(other) = verdict::other_account(plan, &caller) {
+        return Err(other);
+    }
+    let Some(desired) = Desired::of(plan, &caller) else { return Ok(None) };
+    let marks = look.marks(&desired).await.map_err(failed)?;
+    Ok(Some((caller.account, marks)))
+}
+
+/// Takes out of the reports what would change without the manifest: the calendar, and from where it was read.
+fn settle(set: &mut Set) {
+    let root = set.root.clone();
+    let rooted = |name: &str| match Path::new(name).canonicalize() {
+        Ok(path) => path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned(),
+        Err(_) => name.to_owned(),
+    };
+    set.sources.rename(rooted);
+    for manifest in &mut set.manifests {
+        manifest.path = rooted(&manifest.path);
+        manifest.compiled.problems.retain(|problem| !trainc_check::is_dated(problem.code));
+    }
+}
+
+/// The files of each job's directory.
+fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for manifest in &set.manifests {
+        let Some(plan) = manifest.compiled.checked() else { continue };
+        let bundle = trainc_emit::emit(plan);
+        let dir = if set.many {
+            out.join(manifest.compiled.job.as_deref().unwrap_or("job"))
+        } else {
+            out.to_path_buf()
+        };
+        let mut tree: Tree =
+            bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
+        tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
+        let document = super::plan::document(manifest, set);
+        let page = super::plan::pictures(manifest, set, &document, options);
+        tree.insert(PathBuf::from("report.html"), page.into_bytes());
+        if let Ok(mut value) = serde_json::to_value(&document) {
+            let name = PathBuf::from("plan.json");
+            // By this list the next `emit` tells its own files from yours.
+            let files: BTreeSet<&Path> = tree.keys().map(PathBuf::as_path).chain([name.as_path()]).collect();
+            if let Some(members) = value.as_object_mut() {
+                let files = files.iter().map(|path| path.to_string_lossy()).collect();
+                members.insert("files".to_owned(), files);
+            }
+            tree.insert(name, canonical::pretty(&value).into_bytes());
+        }
+        targets.push(Target { dir, tree });
+    }
+    targets
+}

@@ -1,0 +1,191 @@
+//! Which files an argument means: a file, a directory that is walked, a glob, or standard input.
+
+use super::directory::is_emitted;
+use super::world::describe;
+use std::fs;
+use std::path::{Path, PathBuf};
+use trainc_diag::declare_code;
+use trainc_diag::source::{SourceMap, Span};
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
+
+/// How standard input is shown, which `-` names.
+pub(super) const STDIN: &str = "<stdin>";
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0141];
+
+/// A file that an argument leads to.
+pub(super) struct Named {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The path as it is shown.
+    pub shown: String,
+    /// The directory that was walked to find it.
+    pub walked: Option<PathBuf>,
+}
+
+/// What an argument leads to.
+pub(super) struct Expanded {
+    /// The files, sorted.
+    pub files: Vec<Named>,
+    /// Whether a directory or a glob was named: results are then lists.
+    pub many: Option<bool>,
+    /// Why nothing was found, or not all that may be there.
+    pub fault: Option<String>,
+}
+
+/// Finds the files that an argument means.
+pub(super) fn expand(argument: &str) -> Expanded {
+    if argument == "-" {
+        let files = vec![Named { path: PathBuf::from("-"), shown: STDIN.to_owned(), walked: None }];
+        return Expanded { files, many: None, fault: None };
+    }
+    let path = Path::new(argument);
+    if path.is_dir() {
+        let (mut found, fault) = Walk::below(path);
+        found.sort();
+        let files = found
+            .into_iter()
+            .map(|found| Named {
+                // `job.kdl`, as one would type it, not `./job.kdl`.
+                shown: found.strip_prefix("./").unwrap_or(&found).to_string_lossy().into_owned(),
+                path: found,
+                walked: Some(path.to_path_buf()),
+            })
+            .collect();
+        return Expanded { files, many: Some(true), fault };
+    }
+    if !path.exists() && argument.contains(['*', '?', '[']) {
+        return glob(argument);
+    }
+    let files = vec![Named { path: path.to_path_buf(), shown: argument.to_owned(), walked: None }];
+    if path.exists() || fs::symlink_metadata(path).is_ok() {
+        Expanded { files, many: None, fault: None }
+    } else {
+        Expanded { files: Vec::new(), many: None, fault: None }
+    }
+}
+
+/// Directories inside one another that a walk goes down. No repository that people work in comes near it.
+pub(super) const MOST_NESTED: usize = 64;
+
+/// Names that a walk passes over: hidden ones, and directories that others made.
+pub(super) fn is_passed_over(name: &str) -> bool {
+    name.starts_with('.') || matches!(name, "node_modules" | "target" | "__pycache__")
+}
+
+/// The manifests below a directory.
+#[derive(Default)]
+struct Walk {
+    found: Vec<PathBuf>,
+    /// A directory that lies too deep to be looked into.
+    too_deep: bool,
+}
+
+impl Walk {
+    /// What was found, in no order, and why that may not be all.
+    fn below(dir: &Path) -> (Vec<PathBuf>, Option<String>) {
+        let mut walk = Self::default();
+        let fault = walk.through(dir, 0).err();
+        let deep = || format!("directories more than {MOST_NESTED} deep are not searched for manifests");
+        let fault = fault.or_else(|| walk.too_deep.then(deep));
+        (walk.found, fault)
+    }
+
+    fn through(&mut self, dir: &Path, depth: usize) -> Result<(), String> {
+        if depth > MOST_NESTED {
+            self.too_deep = true;
+            return Ok(());
+        }
+        let entries = fs::read_dir(dir).map_err(|error| describe(&error))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_passed_over(&name) {
+                continue;
+            }
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            if path.is_dir() && !is_link && is_emitted(&path) {
+                // It holds the manifest that it was emitted for, as a file of the program.
+            } else if path.is_dir() && !is_link {
+                // An unreadable directory does not hide its neighbours.
+                let _ = self.through(&path, depth + 1);
+            } else if path.extension().is_some_and(|extension| extension == "kdl") {
+                self.found.push(path);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn glob(pattern: &str) -> Expanded {
+    let built = globset::GlobBuilder::new(pattern).literal_separator(true).build();
+    let matcher = match built {
+        Ok(glob) => glob.compile_matcher(),
+        Err(error) => {
+            return Expanded { files: Vec::new(), many: Some(true), fault: Some(error.to_string()) };
+        }
+    };
+    let fixed: PathBuf = Path::new(pattern)
+        .components()
+        .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']))
+        .collect();
+    let base = if fixed.as_os_str().is_empty() { PathBuf::from(".") } else { fixed };
+    let (found, fault) = Walk::below(&base);
+    let fault = fault.filter(|_| base.is_dir());
+    let mut files: Vec<Named> = found
+        .into_iter()
+        .map(|path| path.strip_prefix("./").map(Path::to_path_buf).unwrap_or(path))
+        .filter(|path| matcher.is_match(path))
+        .map(|path| Named { shown: path.to_string_lossy().into_owned(), path, walked: Some(base.clone()) })
+        .collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Expanded { files, many: Some(true), fault }
+}
+
+/// What to say where an argument leads to nothing.
+pub(super) fn nothing(sources: &mut SourceMap, argument: &str, fault: Option<&str>) -> Problems {
+    let path = Path::new(argument);
+    let message = if let Some(fault) = fault {
+        return one(sources, argument, format!("`{argument}`: {fault}"), None);
+    } else if path.is_dir() {
+        format!("no `*.kdl` below `{argument}`")
+    } else if argument.contains(['*', '?', '[']) {
+        format!("nothing matches `{argument}`")
+    } else {
+        format!("`{argument}` is not there")
+    };
+    one(sources, argument, message, path.is_dir().then_some("write a first one with `trainc init`"))
+}
+
+fn one(sources: &mut SourceMap, argument: &str, message: String, help: Option<&str>) -> Problems {
+    let source = sources.add(argument, "");
+    let mut problems = Problems::default();
+    let said = Diagnostic::new(&T0141, Span::whole(source), message);
+    problems.push(if let Some(help) = help { said.help(help) } else { said });
+    problems
+}
+
+/// What to say of a directory or a glob whose manifests are layers, all of them: nothing of it would be checked or made.
+pub(super) fn layers_alone(sources: &mut SourceMap, argument: &str, files: usize) -> Problems {
+    let of = if Path::new(argument).is_dir() { "below" } else { "that match" };
+    let what = trainc_diag::text::count(files as u64, "manifest");
+    let message = format!("no `job` in the {what} {of} `{argument}`: layers alone");
+    one(sources, argument, message, Some("name the directory of the jobs that extend them"))
+}
+
+/// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
+pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
+    let own = if path == Path::new("-") {
+        PathBuf::from(".")
+    } else {
+        path.parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    };
+    let own = own.canonicalize().unwrap_or(own);
+    let repository = own.ancestors().find(|dir| dir.join(".git").exists()).map(Path::to_path_buf);
+    repository.or_else(|| given.and_then(|given| given.canonicalize().ok())).unwrap_or(own)
+}

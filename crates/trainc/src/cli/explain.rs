@@ -1,0 +1,44 @@
+//! `trainc explain`.
+
+use super::exit;
+use super::io::Io;
+use super::known::any_of;
+use trainc_diag::human::Options;
+use trainc_diag::text;
+use trainc_diag::{find, page};
+
+/// Show the page of a diagnostic code: what it is, why it matters, a wrong and a right manifest
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
+pub(super) struct Args {
+    /// A code, as T0301, or its name, as a problem shows both; `trainc catalog rules` lists all
+    #[arg(value_parser = any_of(names), hide_possible_values = true)]
+    code: String,
+}
+
+/// Codes and their names.
+pub(super) fn names() -> Vec<&'static str> {
+    crate::codes().iter().flat_map(|code| [code.id, code.name]).collect()
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
+    let codes = crate::codes();
+    // `301` is what is left of a code that was read aloud.
+    let is_number = !args.code.is_empty() && args.code.bytes().all(|b| b.is_ascii_digit());
+    let wanted = if is_number { format!("T{:0>4}", args.code) } else { args.code.clone() };
+    if let Some(code) = find(codes, &wanted) {
+        // No wider than a column of text is read with ease.
+        let options = Options { color: io.color, unicode: io.unicode, width: io.width.min(100), notes: true };
+        let text = page::render(code.page, options);
+        io.print(&text);
+        return exit::DONE;
+    }
+    let names = codes.iter().flat_map(|code| [code.id, code.name]);
+    let hint = match text::nearest(&args.code, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "`trainc catalog rules` lists all codes".to_owned(),
+    };
+    io.note(&format!("error: there is no code `{}`; {hint}\n", args.code));
+    exit::USAGE
+}

@@ -1,0 +1,119 @@
+//! `trainc fmt`.
+
+use super::args::Named;
+use super::exit;
+use super::expand::{expand, root_of};
+use super::io::Io;
+use super::world::describe;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use trainc_diag::source::SourceMap;
+use trainc_diag::{self as diag, Format, ManifestReport, Problems};
+use trainc_syntax::{format, recover};
+
+/// Lay manifests out in the one canonical way, comments kept
+///
+/// Rewrites the files in place. A file with syntax errors is left as it is.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc fmt\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    named: Named,
+    /// Write nothing; exit with 4 if a file would change
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
+    let arguments = match args.named.paths("fmt") {
+        Ok(arguments) => arguments,
+        Err(why) => {
+            io.note(&why);
+            return exit::USAGE;
+        }
+    };
+    let (mut changed, mut failed) = (0_usize, false);
+    for argument in &arguments {
+        let found = expand(argument).files;
+        if found.is_empty() {
+            io.note(&format!("error: `{argument}` leads to no manifest\n"));
+            failed = true;
+        }
+        for file in found {
+            let path = &file.path;
+            let root = root_of(path, file.walked.as_deref());
+            // A link that nobody named is not written through to somewhere else.
+            if file.walked.is_some() && path.canonicalize().is_ok_and(|found| !found.starts_with(&root)) {
+                io.note(&format!("error: `{}` leaves the root directory\n", file.shown));
+                failed = true;
+                continue;
+            }
+            match one(io, path, args.check) {
+                Ok(true) => changed += 1,
+                Ok(false) => {}
+                Err(message) => {
+                    io.note(&message);
+                    failed = true;
+                }
+            }
+        }
+    }
+    if failed {
+        exit::MANIFEST
+    } else if args.check && changed > 0 {
+        exit::DIFFERENT
+    } else {
+        exit::DONE
+    }
+}
+
+/// Formats one file; says whether it changes.
+fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
+    let shown = path.display().to_string();
+    let stdin = path == Path::new("-");
+    let text = if stdin {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(path)
+    };
+    let text = text.map_err(|error| format!("error: `{shown}` cannot be read: {}\n", describe(&error)))?;
+    let Ok(formatted) = format::format(&text) else {
+        return Err(mistakes(io, &shown, &text));
+    };
+    let changes = formatted != text;
+    if check {
+        if changes {
+            io.print(&format!("would change {shown}\n"));
+        }
+    } else if stdin {
+        io.print(&formatted);
+    } else if changes {
+        fs::write(path, &formatted)
+            .map_err(|error| format!("error: `{shown}` cannot be written: {}\n", describe(&error)))?;
+        io.print(&format!("formatted {shown}\n"));
+    }
+    Ok(changes)
+}
+
+/// The syntax errors that keep a file from being formatted.
+fn mistakes(io: &Io, shown: &str, text: &str) -> String {
+    let mut sources = SourceMap::default();
+    let source = sources.add(shown, text);
+    let mut problems = Problems::default();
+    let _ = recover::parse(source, text, &mut problems);
+    problems.sort();
+    let reports = [ManifestReport { path: shown, job: None, problems: &problems }];
+    let options = diag::Options {
+        human: diag::human::Options { color: io.color, unicode: io.unicode, width: io.width, notes: true },
+        ..diag::Options::default()
+    };
+    let mut out =
+        diag::render(Format::Human, &diag::Run { sources: &sources, manifests: &reports }, &options);
+    out.push('\n');
+    out
+}

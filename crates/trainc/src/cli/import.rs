@@ -1,0 +1,353 @@
+//! `trainc import`.
+
+use super::account::{AccountArgs, Accounts, Task};
+use super::args::{Global, problems};
+use super::exit;
+use super::io::Io;
+use super::manifests::{Manifest, Set};
+use super::progress::{LOOKING, Mode, Progress};
+use super::world::{Files, describe};
+use crate::import::{self, Imported};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use trainc_apply::account::TrainingJob;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::fault::Class;
+use trainc_apply::observed::Look;
+use trainc_apply::verdict;
+use trainc_catalog::shapes;
+use trainc_check::compile;
+use trainc_diag::source::{SourceMap, Span};
+use trainc_diag::{self as diag, Diagnostic, Format, Problems};
+use trainc_emit as emit;
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+
+/// The most bytes of a request that are read: the service takes far less.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Make a manifest of a training job's request, or of a described job
+///
+/// Reads a CreateTrainingJob request or a DescribeTrainingJob answer, as JSON; or asks the account for the training
+/// job of that name. The manifest says the same request as far as the language can, and in its header what it loses;
+/// what a request does not hold (the model, how it is trained, the source) is asked for in comments and listed on
+/// standard error. A described job is also reviewed, with what it cost.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl"
+)]
+pub(super) struct Args {
+    /// A JSON file, `-` for standard input, or the name of a training job where there is no such file
+    #[arg(value_name = "FILE|JOB")]
+    file: String,
+    /// The region of the training job [default: `AWS_REGION`, `AWS_DEFAULT_REGION`]
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    #[command(flatten)]
+    account: AccountArgs,
+    /// Write the manifest here, never over an existing file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How to write: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    output: String,
+}
+
+/// Where the manifest goes, and how what is said of it is written.
+#[derive(Clone)]
+struct Sink {
+    out: Option<PathBuf>,
+    format: Format,
+}
+
+impl Args {
+    fn sink(&self) -> Sink {
+        let format = match self.output.as_str() {
+            "json" => Format::Json,
+            "markdown" => Format::Markdown,
+            _ => Format::Human,
+        };
+        Sink { out: self.out.clone(), format }
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    if let Some(out) = args.out.as_deref().filter(|out| fs::symlink_metadata(out).is_ok()) {
+        io.note(&format!("error: `{}` is there already; nothing was written\n", out.display()));
+        return exit::USAGE;
+    }
+    if args.file != "-" && fs::symlink_metadata(Path::new(&args.file)).is_err() {
+        return named(io, global, args);
+    }
+    let text = match read(&args.file) {
+        Ok(text) => text,
+        Err(error) => {
+            io.note(&format!("error: `{}` cannot be read: {}\n", args.file, describe(&error)));
+            return exit::MANIFEST;
+        }
+    };
+    let shown = if args.file == "-" { "<stdin>" } else { args.file.as_str() };
+    made(io, global, &args.sink(), shown, &text)
+}
+
+/// A training job of the account, by its name.
+fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let name = &args.file;
+    let is_name = shapes::validate("CreateTrainingJob", &json!({"TrainingJobName": name}))
+        .is_some_and(|faults| faults.iter().all(|fault| fault.path != "TrainingJobName"));
+    if !is_name {
+        io.note(&format!("error: `{name}` is no file, and no name of a training job\n"));
+        return exit::USAGE;
+    }
+    let said = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| std::env::var(name).ok());
+    let region = args.region.clone().or(said).unwrap_or_default();
+    if region.is_empty() && args.account.simulate.is_none() {
+        io.note(&format!("error: `{name}` is no file, and the region of a training job of that name is not said\nhelp: add `--region us-west-2`\n"));
+        return exit::USAGE;
+    }
+    let describe = Describe { name: name.clone(), global: global.clone(), sink: args.sink() };
+    match Accounts::new(&args.account, None) {
+        Ok(mut accounts) => accounts.within(io, &region, None, describe),
+        Err(words) => {
+            io.note(&words);
+            exit::USAGE
+        }
+    }
+}
+
+/// Asks the account for a training job, and makes a manifest of it.
+struct Describe {
+    name: String,
+    global: Global,
+    sink: Sink,
+}
+
+impl Task for Describe {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let Self { name, global, sink } = self;
+        let shown = format!("<training job {name}>");
+        let progress = Progress::new(Mode::of("human", global.quiet));
+        let asked = look.ask(async |cloud| cloud.training_job(&name).await);
+        match progress.busy(LOOKING, asked).await {
+            Ok(job) => made(io, &global, &sink, &shown, &answer(job).to_string()),
+            Err(fault) if fault.class == Class::NotFound => {
+                io.note(&format!(
+                    "error: `{name}` is no file, and no training job of that name is in the account\n"
+                ));
+                exit::DIFFERENT
+            }
+            Err(fault) => {
+                let mut sources = SourceMap::default();
+                let source = sources.add(shown.as_str(), name.as_str());
+                let verdict = verdict::asking_failed(&fault, Span::whole(source));
+                let mut found = Problems::default();
+                found.push(verdict.diagnostic);
+                let set = set(&shown, Compiled::nothing(found), sources);
+                let text = problems(&set, Format::Human, io, io.color, &global);
+                io.note(&text);
+                verdict.exit
+            }
+        }
+    }
+}
+
+/// A described job as DescribeTrainingJob answers it.
+fn answer(job: TrainingJob) -> Value {
+    let mut members = match job.request {
+        Value::Object(members) => members,
+        _ => serde_json::Map::new(),
+    };
+    let mut add = |name: &str, value: Value| {
+        if !value.is_null() {
+            members.insert(name.to_owned(), value);
+        }
+    };
+    add("TrainingJobName", job.name.into());
+    add("TrainingJobArn", job.arn.into());
+    add("TrainingJobStatus", job.status.into());
+    add("FailureReason", job.failure.into());
+    add("CreationTime", job.created.into());
+    add("TrainingTimeInSeconds", job.training_seconds.into());
+    add("BillableTimeInSeconds", job.billable_seconds.into());
+    Value::Object(members)
+}
+
+/// Makes the manifest of a text, writes it, and says what to know of it.
+fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u8 {
+    let out = sink.out.as_deref();
+    let mut sources = SourceMap::default();
+    let source = sources.add(shown, text);
+    let mut found = Problems::default();
+    let Some(mut imported) = import::import(source, text, &mut found) else {
+        let compiled = Compiled::nothing(found);
+        let set = set(shown, compiled, sources);
+        match sink.format {
+            Format::Json => io.print(&problems(&set, sink.format, io, false, global)),
+            _ => io.note(&problems(&set, Format::Human, io, io.color, global)),
+        }
+        return exit::MANIFEST;
+    };
+    let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
+    let lacking = lost(&imported, &compiled(io, &name, &imported).0);
+    imported = imported.lacking(lacking);
+    if let Some(out) = out {
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(out)
+            .and_then(|mut file| file.write_all(imported.manifest.as_bytes()));
+        if let Err(error) = written {
+            io.note(&format!("error: `{}` cannot be written: {}\n", out.display(), describe(&error)));
+            return exit::USAGE;
+        }
+    }
+    let review = review(io, &name, &imported);
+    match sink.format {
+        Format::Json => io.print(&format!("{:#}\n", document(&imported, &review, out))),
+        Format::Markdown => io.print(&markdown(&imported, &review)),
+        _ => {
+            if out.is_none() {
+                io.print(&imported.manifest);
+            }
+            review.say(io, global, &imported);
+        }
+    }
+    exit::DONE
+}
+
+fn read(file: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    if file == "-" {
+        std::io::stdin().take(MOST_BYTES).read_to_string(&mut text)?;
+    } else {
+        fs::File::open(file)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    }
+    Ok(text)
+}
+
+fn set(path: &str, compiled: Compiled, sources: SourceMap) -> Set {
+    let manifest = Manifest::new(path, String::new(), compiled);
+    Set { sources, manifests: vec![manifest], many: false, root: PathBuf::new(), constants: None }
+}
+
+fn compiled(io: &Io, name: &str, imported: &Imported) -> (Compiled, SourceMap) {
+    let mut sources = SourceMap::default();
+    let source = sources.add(name, imported.manifest.as_str());
+    let root = std::env::current_dir().unwrap_or_default();
+    let options =
+        Options { today: io.today.clone(), later_codes: crate::later_codes(), ..Options::default() };
+    let compiled =
+        compile(source, &imported.manifest, &options, &mut Files::new(root, &options), &mut sources);
+    (compiled, sources)
+}
+
+/// What to know of the manifest beside what it cannot say: how the job went, and what `check` says to it.
+struct Review {
+    outcome: Vec<String>,
+    set: Set,
+}
+
+fn review(io: &Io, name: &str, imported: &Imported) -> Review {
+    let (mut compiled, sources) = compiled(io, name, imported);
+    if imported.outcome.is_none() {
+        // A request is only made a manifest of; what would keep it from being one is said.
+        compiled.problems.retain(|problem| problem.severity == trainc_diag::Severity::Error);
+    }
+    let outcome = imported.outcome.as_ref().map(import::Outcome::lines).unwrap_or_default();
+    Review { outcome, set: set(name, compiled, sources) }
+}
+
+impl Review {
+    fn problems(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.set.manifests.iter().flat_map(|manifest| manifest.compiled.problems.iter())
+    }
+
+    /// For people, beside the manifest on standard output.
+    fn say(&self, io: &mut Io, global: &Global, imported: &Imported) {
+        if !imported.unsaid.is_empty() && !global.quiet {
+            io.note("cannot say:\n");
+            for line in &imported.unsaid {
+                io.note(&format!("  {line}\n"));
+            }
+        }
+        for line in &self.outcome {
+            io.note(&format!("{line}\n"));
+        }
+        if imported.outcome.is_some() || self.problems().next().is_some() {
+            let text = problems(&self.set, Format::Human, io, io.color, global);
+            io.note(&text);
+        }
+    }
+}
+
+/// The document of `-o json`.
+fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
+    let problems: Vec<_> =
+        review.problems().map(|problem| diag::json::problem(&review.set.sources, problem)).collect();
+    json!({
+        "format_version": diag::json::FORMAT_VERSION,
+        "job": imported.job,
+        "manifest": imported.manifest,
+        "written": out.map(|out| out.to_string_lossy()),
+        "same_request": imported.lost.is_empty(),
+        "lost": imported.lost,
+        "cannot_say": imported.unsaid,
+        "outcome": review.outcome,
+        "problems": problems,
+    })
+}
+
+/// For a pull request: the manifest, what it cannot say, how the job went, and its problems in a line each.
+fn markdown(imported: &Imported, review: &Review) -> String {
+    let mut out = format!("# {}\n\n```kdl\n{}```\n", imported.job, imported.manifest);
+    let mut list = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let lines: Vec<String> = lines.iter().map(|line| format!("- {line}\n")).collect();
+            out.push_str(&format!("\n## {title}\n\n{}", lines.concat()));
+        }
+    };
+    list("Cannot say", imported.unsaid.clone());
+    list("How the job went", review.outcome.clone());
+    let problems = review.problems();
+    list(
+        "Problems",
+        problems.map(|one| format!("{} `{}`: {}", one.severity.word(), one.code.id, one.message)).collect(),
+    );
+    out
+}
+
+/// Lines of the manifest that its own request does not give back: emitted and imported again, they are missing.
+fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
+    let Some(plan) = compiled.plan.as_deref() else { return Vec::new() };
+    let made = emit::training_job(plan, &emit::identity(plan));
+    let channels = |request: &Value| -> Vec<String> {
+        let all = request["InputDataConfig"].as_array().map_or(&[][..], Vec::as_slice);
+        all.iter().filter_map(|channel| channel["ChannelName"].as_str()).map(str::to_owned).collect()
+    };
+    let given = channels(&imported.request);
+    let more = channels(&made)
+        .into_iter()
+        .filter(|name| !given.contains(name))
+        .map(|name| format!("the request that the manifest makes has a channel `{name}` more"));
+    // A manifest with an error makes no request of which every line could come back.
+    let again = compiled.checked().and_then(|_| {
+        import::import(trainc_diag::source::SourceId(0), &made.to_string(), &mut Problems::default())
+    });
+    let Some(again) = again else { return more.collect() };
+    let lines = |text: &str| -> Vec<String> {
+        text.lines()
+            .map(|line| line.trim().to_owned())
+            .filter(|line| !line.is_empty() && !line.starts_with("//"))
+            .collect()
+    };
+    let there = lines(&again.manifest);
+    lines(&imported.manifest)
+        .into_iter()
+        .filter(|line| !there.contains(line))
+        .map(|line| format!("the request that the manifest makes lacks `{line}`"))
+        .chain(more)
+        .collect()
+}

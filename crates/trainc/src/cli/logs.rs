@@ -1,0 +1,182 @@
+//! `trainc logs`.
+
+use super::account::Task;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{About, Form, JobArgs, clock, each, existing};
+use super::progress::READING;
+use super::since::{self, Since};
+use serde_json::json;
+use trainc_apply::account::LogEvent;
+use trainc_apply::cloud::{Answer, Clock, Cloud};
+use trainc_apply::fault::Fault;
+use trainc_apply::logs::Tail;
+use trainc_apply::observed::Look;
+use trainc_apply::patience::{Next, Trouble};
+use trainc_apply::verdict;
+
+/// Show the job's logs: all hosts in the order of time, or one
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc logs job.kdl\n  trainc logs job.kdl --host algo-1 --follow\n  trainc logs job.kdl --follow --since 10m"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// One host, as algo-1
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Only what was written within that time, as 10m, or since a time of UTC, as 2026-11-22T09:15:10Z: where a follow was
+    /// cut off, it need not begin again at the first line
+    #[arg(long, value_name = "TIME", value_parser = since::since)]
+    since: Option<Since>,
+    /// Go on until the job ends
+    #[arg(short, long)]
+    follow: bool,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let form = Form::of(&args.output);
+    each(io, global, &args.job, "logs", &form, |about| Logs {
+        host: args.host.clone(),
+        follow: args.follow,
+        since: args.since,
+        about,
+    })
+}
+
+/// What a spinner says between two looks at logs that are followed.
+const WAITING: &str = "waiting for more lines";
+
+struct Logs {
+    host: Option<String>,
+    follow: bool,
+    since: Option<Since>,
+    about: About,
+}
+
+impl Task for Logs {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let progress = self.about.progress();
+        let found = match existing(io, &look, &self.about, &progress).await {
+            Ok(found) => found,
+            Err(code) => return code,
+        };
+        let job = found.job;
+        if let Some(host) = self.host.as_deref().filter(|host| !is_host(host, job.instances())) {
+            let last = job.instances();
+            let has = if last == 1 { "algo-1 alone".to_owned() } else { format!("algo-1 to algo-{last}") };
+            io.note(&format!("error: {} has no host `{host}`: it has {has}\n", job.name));
+            return exit::USAGE;
+        }
+        let several = self.host.is_none() && job.instances() > 1;
+        let since = self.since.map(|since| since.seconds(look.clock.now()));
+        let mut tail = Tail::new(self.host.as_deref()).since(since);
+        let mut lines: u64 = 0;
+        let mut last: Option<i64> = None;
+        let mut trouble = Trouble::default();
+        loop {
+            let (is_json, name) = (self.about.form.is_json(), self.about.name());
+            let mut sink = |host: &str, event: &LogEvent| {
+                // What is read stands where the spinner was.
+                progress.clear();
+                lines += 1;
+                last = last.max(Some(event.time));
+                if is_json {
+                    io.print(&format!(
+                        "{}\n",
+                        json!({
+                            "type": "log", "job": name, "host": host, "time": event.time, "text": event.text,
+                        })
+                    ));
+                } else {
+                    let host = if several { format!("{host:<8} ") } else { String::new() };
+                    io.print(&format!("{host}{} {}\n", clock(event.time), trainc_diag::safe(&event.text)));
+                }
+            };
+            let read = round(&look, &job.name, self.follow, &mut tail, &mut sink);
+            let over = match progress.busy(READING, read).await {
+                Ok(over) => {
+                    trouble.passed();
+                    over
+                }
+                Err(fault) => {
+                    let next = trouble.meets(look.clock, &look.patience, &fault, false);
+                    let Next::AskAgain { first } = next else { return self.fail(io, &fault, last) };
+                    if !self.follow {
+                        return self.fail(io, &fault, last);
+                    }
+                    if first {
+                        let words = verdict::look_failed(&self.about.plan, &fault).diagnostic.message;
+                        io.note(&format!("note: {words}; it is asked again until it answers\n"));
+                    }
+                    progress.busy(WAITING, trouble.pause(look.clock, &look.patience)).await;
+                    continue;
+                }
+            };
+            if over || !self.follow || io.unread {
+                break;
+            }
+            progress.busy(WAITING, look.clock.sleep(look.patience.poll)).await;
+        }
+        if lines == 0 {
+            let who = self.host.as_ref().map_or_else(
+                || "no host has written anything".to_owned(),
+                |host| format!("{host} has written nothing"),
+            );
+            let when = if self.since.is_some() { "in that time" } else { "yet" };
+            io.note(&format!("{who} {when}: {} is {}\n", job.name, job.secondary));
+        }
+        exit::DONE
+    }
+}
+
+/// Whether a job of so many instances has a host of that name: `algo-1` and so on, whatever their groups.
+fn is_host(host: &str, instances: u64) -> bool {
+    let number = host.strip_prefix("algo-").and_then(|number| number.parse::<u64>().ok());
+    number.is_some_and(|number| (1..=instances.max(1)).contains(&number) && host == format!("algo-{number}"))
+}
+
+/// Reads what was written since, and whether that was the last of it.
+async fn round<C: Cloud, K: Clock>(
+    look: &Look<'_, C, K>,
+    name: &str,
+    follow: bool,
+    tail: &mut Tail,
+    sink: &mut dyn FnMut(&str, &LogEvent),
+) -> Answer<bool> {
+    // The state is asked for first: what a job wrote before its end is there after it.
+    let job = look.ask(async |cloud| cloud.training_job(name).await).await?;
+    let over = job.is_over();
+    if over && follow {
+        tail.rest(look, &job, sink).await?;
+    } else {
+        tail.round(look, name, sink).await?;
+    }
+    Ok(over)
+}
+
+impl Logs {
+    /// Says what ended it, and how to go on after the last line that was shown.
+    fn fail(&self, io: &mut Io, fault: &Fault, last: Option<i64>) -> u8 {
+        let mut verdict = verdict::look_failed(&self.about.plan, fault);
+        if let Some(last) = last {
+            let since = since::text(last);
+            let host = self.host.as_ref().map(|host| format!(" --host {host}")).unwrap_or_default();
+            let follow = if self.follow { " --follow" } else { "" };
+            let command = format!("trainc logs {}{host}{follow} --since {since}", self.about.again);
+            // What must be mended first has a help of its own.
+            verdict.diagnostic = if fault.is_passing() {
+                verdict.diagnostic.help(format!("{command} begins with the last line shown"))
+            } else {
+                verdict.diagnostic.note(format!("{command} then begins with the last line shown"))
+            };
+        }
+        self.about.fail(io, verdict)
+    }
+}

@@ -1,0 +1,156 @@
+//! `trainc lsp`.
+
+use super::exit;
+use super::expand::root_of;
+use super::world::{Files, describe};
+use lsp_server::{Connection, ErrorCode, Message, Notification, Response};
+use lsp_types::InitializeParams;
+use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use trainc_check::compile;
+use trainc_diag::source::SourceMap;
+use trainc_ir::SourceTree;
+use trainc_lsp::{Buffers, Encoding, Fault, Server};
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{Choices, LayerFault, Loaded, Loader};
+
+/// Serve editors: problems as you type, hover, completion and fixes (Language Server Protocol)
+///
+/// An editor starts this and speaks with it over standard input and output; README.md shows how to set up three of
+/// them. Unsaved text counts as if it were saved.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc lsp\n  trainc lsp --env prod")]
+pub(super) struct Args {
+    /// Lay the environment of that name over every manifest: the node `env "NAME" { … }`
+    #[arg(long, value_name = "NAME")]
+    env: Option<String>,
+}
+
+/// A bug of the client by the protocol: it sent `exit` without `shutdown` (LSP 3.17, `exit`: "the server should exit
+/// with … 1").
+const EXIT_WITHOUT_SHUTDOWN: u8 = 1;
+
+/// Runs the command. Standard output belongs to the protocol: nothing else may hold or write it.
+pub(super) fn run(args: &Args, today: &str) -> u8 {
+    if std::io::stdin().is_terminal() {
+        let hint =
+            "trainc lsp waits for an editor on standard input (Language Server Protocol); Ctrl-C ends it\n";
+        let _ = std::io::stderr().write_all(hint.as_bytes());
+    }
+    let (connection, threads) = Connection::stdio();
+    let code = match serve(&connection, args, today) {
+        Ok(code) => code,
+        Err(why) => {
+            let _ = std::io::stderr().write_all(format!("error: {why}\n").as_bytes());
+            exit::USAGE
+        }
+    };
+    // The writer ends when the connection is gone.
+    drop(connection);
+    match threads.join() {
+        Err(error) if code == exit::DONE => {
+            let _ = std::io::stderr().write_all(format!("error: {}\n", describe(&error)).as_bytes());
+            exit::USAGE
+        }
+        _ => code,
+    }
+}
+
+fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String> {
+    let (id, given) = connection.initialize_start().map_err(|error| error.to_string())?;
+    let given: InitializeParams = serde_json::from_value(given).map_err(|error| error.to_string())?;
+    let offered = given.capabilities.general.and_then(|general| general.position_encodings);
+    let options = Options {
+        choices: Choices { env: args.env.clone(), ..Choices::default() },
+        today: today.to_owned(),
+        ..Options::default()
+    };
+    let compile = |name: &str, text: &str, buffers: &Buffers| {
+        let mut sources = SourceMap::default();
+        let source = sources.add(name, text);
+        let mut world =
+            Overlay { files: Files::new(root_of(Path::new(name), None), &Options::default()), buffers };
+        let compiled = compile(source, text, &options, &mut world, &mut sources);
+        (compiled, sources, source)
+    };
+    let mut server = Server::new(&compile, Encoding::of(offered.as_deref()));
+    let me = json!({
+        "capabilities": server.capabilities(),
+        "serverInfo": {"name": "trainc", "version": env!("CARGO_PKG_VERSION")},
+    });
+    connection.initialize_finish(id, me).map_err(|error| error.to_string())?;
+    let send = |message: Message| connection.sender.send(message).map_err(|error| error.to_string());
+    for message in &connection.receiver {
+        match message {
+            Message::Request(request) => {
+                if connection.handle_shutdown(&request).map_err(|error| error.to_string())? {
+                    return Ok(exit::DONE);
+                }
+                let answer = server.answer(&request.method, request.params);
+                send(Message::Response(response(request.id, answer)))?;
+            }
+            Message::Notification(notification) if notification.method == "exit" => {
+                return Ok(EXIT_WITHOUT_SHUTDOWN);
+            }
+            Message::Notification(Notification { method, params }) => {
+                for problems in server.notify(&method, params) {
+                    let method = "textDocument/publishDiagnostics".to_owned();
+                    send(Message::Notification(Notification::new(method, problems)))?;
+                }
+            }
+            Message::Response(_) => {}
+        }
+    }
+    Ok(exit::DONE)
+}
+
+fn response(id: lsp_server::RequestId, answer: Result<Value, Fault>) -> Response {
+    match answer {
+        Ok(value) => Response::new_ok(id, value),
+        Err(Fault::UnknownMethod(method)) => {
+            Response::new_err(id, ErrorCode::MethodNotFound as i32, format!("trainc has no `{method}`"))
+        }
+        Err(Fault::BadParameters(why)) => Response::new_err(id, ErrorCode::InvalidParams as i32, why),
+    }
+}
+
+/// The files, with the editor's unsaved text over them.
+struct Overlay<'a> {
+    files: Files,
+    buffers: &'a Buffers,
+}
+
+impl Overlay<'_> {
+    /// The open text of the file with that canonical path.
+    fn open(&self, canonical: &Path) -> Option<&String> {
+        let same = |name: &&String| Path::new(name).canonicalize().is_ok_and(|path| path == canonical);
+        self.buffers.keys().find(same).and_then(|name| self.buffers.get(name))
+    }
+}
+
+impl Loader for Overlay<'_> {
+    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+        let mut loaded = self.files.layer(from, path)?;
+        if let Some(text) = self.open(Path::new(&loaded.identity)) {
+            loaded.text.clone_from(text);
+        }
+        Ok(loaded)
+    }
+
+    fn identity(&self, name: &str) -> String {
+        self.files.identity(name)
+    }
+}
+
+impl World for Overlay<'_> {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+        self.files.directory(from, path)
+    }
+
+    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+        let open = self.files.find(from, path).ok().and_then(|found| self.open(&found).cloned());
+        open.map_or_else(|| self.files.text(from, path), Ok)
+    }
+}

@@ -1,0 +1,370 @@
+//! Which manifests a command means: files, directories, globs, standard input; each read once.
+
+use super::expand::{self, Named, expand, root_of};
+use super::neighbours::{self, Beside};
+pub(super) use super::set::Set;
+use super::threads::in_parts;
+use super::world::{Files, Tree};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use trainc_apply::saved::SavedPlan;
+use trainc_check::compile;
+use trainc_diag::declare_code;
+use trainc_diag::source::{SourceId, SourceMap, Span};
+use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_ir::Vary;
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+use trainc_plan::resolve::suffixes;
+use trainc_syntax::recover;
+
+declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
+declare_code!(T0646, "saved-plan-named", Error, "a saved plan where a manifest is expected");
+declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0140, &T0143, &T0646];
+
+/// One manifest of a run.
+#[derive(Clone)]
+pub(super) struct Manifest {
+    /// The path as it is shown.
+    pub path: String,
+    /// SHA-256 of its bytes.
+    pub sha256: String,
+    /// What it became.
+    pub compiled: Compiled,
+    /// What the other manifests of the run are held against.
+    pub beside: Beside,
+}
+
+impl Manifest {
+    /// A manifest that was compiled.
+    pub(super) fn new(path: &str, sha256: String, compiled: Compiled) -> Self {
+        let beside = Beside::of(&compiled);
+        Self { path: path.to_owned(), sha256, compiled, beside }
+    }
+
+    /// The manifest as it is named on a command line.
+    pub(super) fn named(&self) -> &str {
+        if self.path == expand::STDIN { "-" } else { &self.path }
+    }
+
+    /// A manifest that nothing could be read of.
+    fn failed(path: &str, problems: Problems) -> Self {
+        Self::new(path, String::new(), Compiled::nothing(problems))
+    }
+}
+
+/// What of each manifest is kept until the run ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// All that was compiled.
+    Plans,
+    /// Name and problems. A repository's plans are a tenth of a megabyte each, and memory that is used again costs
+    /// less than fresh memory.
+    Problems,
+}
+
+/// Reads and compiles everything that the arguments name.
+pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
+    compile_keeping(arguments, options, Keep::Plans)
+}
+
+/// The same, with what is to be kept of each.
+pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Keep) -> Set {
+    let mut sources = SourceMap::default();
+    let mut failed: Vec<(String, Problems)> = Vec::new();
+    let mut named: Vec<Named> = Vec::new();
+    let mut known: BTreeSet<OsString> = BTreeSet::new();
+    let mut many = arguments.len() > 1;
+    let mut walks: Vec<(&String, usize)> = Vec::new();
+    for argument in arguments {
+        let found = expand(argument);
+        walks.extend(found.many.map(|_| (argument, found.files.len())));
+        many |= found.many.unwrap_or_default();
+        if found.files.is_empty() || found.fault.is_some() {
+            failed.push((argument.clone(), expand::nothing(&mut sources, argument, found.fault.as_deref())));
+        }
+        for file in found.files {
+            // By what the path leads to: `a` and `./a/trainc.kdl` name one file, and it is read once.
+            let one = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
+            if file.path == Path::new("-") || known.insert(one.into_os_string()) {
+                named.push(file);
+            }
+        }
+    }
+    let failed = failed.into_iter().map(|(path, problems)| Manifest::failed(&path, problems));
+    let mut manifests: Vec<Manifest> = failed.collect();
+    let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
+    let parts = in_parts(&named, |files, number, reader| part(files, number, options, keep, reader));
+    for part in parts {
+        many |= part.swept;
+        manifests.extend(part.manifests);
+        sources.absorb(part.sources);
+    }
+    if manifests.iter().all(|manifest| manifest.compiled.is_layer) {
+        let said = walks.iter().map(|(at, files)| (at, expand::layers_alone(&mut sources, at, *files)));
+        manifests.extend(said.map(|(at, problems)| Manifest::failed(at, problems)));
+    }
+    neighbours::judge(&mut manifests);
+    Set {
+        sources,
+        manifests,
+        many,
+        root: first_root.unwrap_or_default(),
+        constants: options.constants.clone(),
+    }
+}
+
+/// What of the manifests was compiled in one go.
+struct Part {
+    sources: SourceMap,
+    manifests: Vec<Manifest>,
+    swept: bool,
+    keep: Keep,
+}
+
+/// Compiles some files; `files` is the reader that goes from part to part.
+fn part(named: &[Named], number: u32, options: &Options, keep: Keep, files: &mut Option<Files>) -> Part {
+    let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep };
+    let mut last: Option<(&Path, PathBuf)> = None;
+    for file in named {
+        // Files lie side by side, and to look for the root takes several calls of the system.
+        let dir = file.path.parent().filter(|_| file.walked.is_some());
+        let root = match (&last, dir) {
+            (Some((of, root)), Some(dir)) if *of == dir => root.clone(),
+            _ => root_of(&file.path, file.walked.as_deref()),
+        };
+        last = dir.map(|dir| (dir, root.clone()));
+        // One reader for all files of one repository, so that a directory is read once.
+        let reader = match &mut *files {
+            Some(reader) if reader.root() == root => reader,
+            slot => slot.insert(Files::new(root, options)),
+        };
+        if file.walked.is_some() && reader.leaves(&file.path) {
+            out.manifests.push(outside(file, &mut out.sources));
+        } else {
+            out.add(file, options, reader);
+        }
+    }
+    out
+}
+
+/// A link that was found on a walk and leads out of the root: nobody named what it leads to, and it is not read.
+fn outside(file: &Named, sources: &mut SourceMap) -> Manifest {
+    let source = sources.add(file.shown.as_str(), "");
+    let mut problems = Problems::default();
+    problems.push(
+        Diagnostic::new(&T0140, Span::whole(source), format!("`{}` leaves the root directory", file.shown))
+            .note("the root is the nearest directory upward with `.git`, else the one that was named")
+            .help("name the file that it leads to, or move that below the root"),
+    );
+    Manifest::failed(&file.shown, problems)
+}
+
+/// Compiles files out of a tree of one's own; their sources are numbered in the part of that number.
+pub(super) fn compile_from(
+    named: &[Named],
+    number: u32,
+    options: &Options,
+    reader: &mut dyn Tree,
+) -> (SourceMap, Vec<Manifest>) {
+    let mut out =
+        Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep: Keep::Plans };
+    for file in named {
+        out.add(file, options, reader);
+    }
+    (out.sources, out.manifests)
+}
+
+impl Part {
+    fn add(&mut self, file: &Named, options: &Options, reader: &mut dyn Tree) {
+        let mut manifest = one(file, options, reader, &mut self.sources);
+        if file.walked.is_some() && manifest.compiled.is_layer {
+            // It is no job; what cannot be read of it is said all the same.
+            manifest.compiled.keep_own();
+            if manifest.compiled.problems.is_empty() {
+                return;
+            }
+        }
+        let swept = sweep(file, &manifest, options, reader, &mut self.sources);
+        if swept.is_empty() {
+            self.push(manifest);
+        } else {
+            self.swept = true;
+            for manifest in swept {
+                self.push(manifest);
+            }
+        }
+    }
+
+    fn push(&mut self, manifest: Manifest) {
+        self.manifests.push(match self.keep {
+            Keep::Plans => manifest,
+            Keep::Problems => {
+                let Compiled { job, problems, is_layer, .. } = manifest.compiled;
+                let compiled = Compiled { job, is_layer, ..Compiled::nothing(problems) };
+                Manifest { compiled, ..manifest }
+            }
+        });
+    }
+}
+
+fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut SourceMap) -> Manifest {
+    let fail = |problem: Diagnostic| {
+        let mut problems = Problems::default();
+        problems.push(problem);
+        Manifest::failed(&file.shown, problems)
+    };
+    let bytes = match reader.read(&file.path) {
+        Ok(bytes) => bytes,
+        Err(why) => {
+            let source = sources.add(file.shown.as_str(), "");
+            let words = format!("`{}` cannot be read: {why}", file.shown);
+            return fail(Diagnostic::new(&T0140, Span::whole(source), words));
+        }
+    };
+    let sha256 = trainc_ir::digest::sha256_hex(&bytes);
+    match String::from_utf8(bytes) {
+        Ok(text) => {
+            let source = sources.add(file.shown.as_str(), text.as_str());
+            if let Some(saved) = SavedPlan::read(&text) {
+                return fail(saved_plan(source, &file.shown, saved.ok().as_ref()));
+            }
+            Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources))
+        }
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let is_binary = error.as_bytes().iter().take(8_192).any(|byte| *byte == 0);
+            let source = sources.add(file.shown.as_str(), text.as_str());
+            if is_binary {
+                return fail(recover::not_text(source, at));
+            }
+            let mut compiled = compile(source, &text, options, reader, sources);
+            compiled.problems.push(recover::not_utf8(source, at));
+            compiled.problems.sort();
+            Manifest::new(&file.shown, sha256, compiled)
+        }
+    }
+}
+
+/// The code of an `allow` that silences nothing.
+const UNUSED_ALLOW: &str = "T0241";
+
+/// A saved plan where a manifest is expected: the manifest that it was made of is what is meant.
+fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
+    let words = format!("`{shown}` is a saved plan, and this command takes manifests");
+    let one = Diagnostic::new(&T0646, Span::new(source, 0, 1), words)
+        .note(format!("`trainc apply {}` does what was saved", trainc_emit::quoted(shown)));
+    let Some(saved) = saved else { return one };
+    let given = &saved.given;
+    let env = given.env.iter().map(|env| format!(" --env {}", trainc_emit::quoted(env)));
+    let sets = given.sets.iter().map(|set| format!(" --set {}", trainc_emit::quoted(set)));
+    let flags: String = env.chain(sets).collect();
+    one.help(format!("name its manifest: {}{flags}", trainc_emit::quoted(&saved.manifest)))
+}
+
+/// The most jobs of one sweep.
+const MOST_SWEPT: usize = 500;
+
+/// One manifest for each combination of a sweep's values; none where there is no sweep.
+fn sweep(
+    file: &Named,
+    base: &Manifest,
+    options: &Options,
+    reader: &mut dyn Tree,
+    sources: &mut SourceMap,
+) -> Vec<Manifest> {
+    let Some(plan) = &base.compiled.plan else { return Vec::new() };
+    // What leads nowhere, or has no values, was said at its place; the others are varied all the same, for what else is wrong.
+    let leads_nowhere = |vary: &&Vary| {
+        let said = |span| base.compiled.problems.iter().any(|one| one.code.id == "T0211" && one.span == span);
+        vary.path.origin.span().is_some_and(said)
+    };
+    let varies = |vary: &&Vary| !vary.values.is_empty() && !leads_nowhere(vary);
+    let vary: Vec<&Vary> = plan.job.sweep.iter().filter(varies).collect();
+    if vary.is_empty() {
+        return Vec::new();
+    }
+    let jobs = vary.iter().map(|vary| vary.values.len()).try_fold(1_usize, usize::checked_mul);
+    if jobs.is_none_or(|jobs| jobs > MOST_SWEPT) {
+        let span = vary.first().and_then(|vary| vary.path.origin.span());
+        let mut problems = base.compiled.problems.clone();
+        if let Some(span) = span {
+            problems.push(
+                Diagnostic::new(&T0143, span, format!("the sweep has over {MOST_SWEPT} combinations"))
+                    .help("vary fewer values, or split it over several manifests"),
+            );
+            problems.sort();
+        }
+        let compiled = Compiled { problems, ..base.compiled.clone() };
+        return vec![Manifest { compiled, ..base.clone() }];
+    }
+    let mut combinations: Vec<Vec<(String, String, Span)>> = vec![Vec::new()];
+    for vary in vary {
+        combinations = combinations
+            .iter()
+            .flat_map(|sets| {
+                vary.values.iter().map(|value| {
+                    let mut sets = sets.clone();
+                    let at = value.span_or(vary.path.span_or(Span::whole(SourceId(0))));
+                    let text = kdl_text(&value.value);
+                    sets.push((format!("{}={text}", vary.path.value), text, at));
+                    sets
+                })
+            })
+            .collect();
+    }
+    // A value that stands twice is said, and is one job.
+    let mut seen = BTreeSet::new();
+    combinations.retain(|sets| seen.insert(sets.iter().map(|(set, ..)| set.clone()).collect::<Vec<_>>()));
+    let told = |sets: &Vec<(String, String, Span)>| {
+        sets.iter().map(|(set, value, _)| (set.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    let suffixes = suffixes(&combinations.iter().map(told).collect::<Vec<_>>());
+    let mut swept: Vec<Manifest> = combinations
+        .into_iter()
+        .zip(suffixes)
+        .map(|(sets, suffix)| {
+            let mut options = options.clone();
+            options.choices.swept = sets.into_iter().map(|(set, _, at)| (set, at)).collect();
+            options.choices.suffix = Some(suffix);
+            one(file, &options, reader, sources)
+        })
+        .collect();
+    keep_used_allows(&mut swept, sources);
+    swept
+}
+
+/// An `allow` of a sweep is idle only where no job needs it: what one job uses, or cannot tell, stays for all of them.
+fn keep_used_allows(swept: &mut [Manifest], sources: &SourceMap) {
+    // Each job has sources of its own, of the same files.
+    let place =
+        |span: Span| sources.get(span.source).map(|source| (source.name.clone(), span.start, span.end));
+    let idle = |manifest: &Manifest| -> BTreeSet<_> {
+        let problems = manifest.compiled.problems.iter();
+        problems.filter(|one| one.code.id == UNUSED_ALLOW).filter_map(|one| place(one.span)).collect()
+    };
+    let everywhere = swept.iter().map(idle).reduce(|all, one| all.intersection(&one).cloned().collect());
+    let Some(everywhere) = everywhere else { return };
+    for manifest in swept {
+        manifest.compiled.problems.retain(|one| {
+            one.code.id != UNUSED_ALLOW || place(one.span).is_some_and(|at| everywhere.contains(&at))
+        });
+    }
+}
+
+/// A value as KDL writes it.
+fn kdl_text(value: &trainc_ir::Scalar) -> String {
+    use trainc_ir::Scalar;
+    match value {
+        Scalar::Text(text) => text.clone(),
+        Scalar::Int(n) => n.to_string(),
+        Scalar::Float(x) => trainc_ir::digest::python_float(*x),
+        Scalar::Bool(on) => format!("#{on}"),
+        Scalar::Null => "#null".to_owned(),
+    }
+}

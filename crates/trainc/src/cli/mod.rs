@@ -1,0 +1,198 @@
+//! The command line: the only room, with `aws`, that touches files, environment, clock and terminal.
+//!
+//! In: arguments. Out: results on standard output, problems and progress on standard error, an exit code. One
+//! command per file; what they share is in `args` and `manifests`. Nobody imports this stage.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the room where files, environment and clock are read"
+)]
+
+mod account;
+mod against;
+mod apply;
+mod args;
+mod ask;
+mod calibrate;
+mod catalog;
+mod check;
+mod completions;
+mod data;
+mod destroy;
+mod directory;
+mod emit;
+mod exit;
+mod expand;
+mod explain;
+mod feed;
+mod fmt;
+mod git;
+mod held;
+mod import;
+mod impossible;
+mod init;
+mod io;
+mod job;
+mod known;
+mod logs;
+mod lsp;
+mod manifests;
+mod neighbours;
+mod objects;
+mod overlay;
+mod parts;
+mod pictures;
+mod plan;
+mod progress;
+mod prospects;
+mod release;
+mod report;
+mod run;
+mod schema;
+mod set;
+mod shards;
+mod since;
+mod status;
+mod stop;
+mod table;
+mod threads;
+mod transcript;
+mod tune;
+mod typed;
+mod unsound;
+mod watch;
+mod worker;
+mod world;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use io::Io;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use trainc_diag::Code;
+
+/// The codes of this stage.
+pub fn codes() -> Vec<&'static Code> {
+    [manifests::CODES, expand::CODES, neighbours::CODES, run::CODES].concat()
+}
+
+/// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
+///
+/// Every mistake is shown at its place before a dollar is spent. `check` and `plan --offline` touch no network.
+#[derive(Parser, Debug)]
+#[command(
+    name = "trainc",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    subcommand_required = true
+)]
+#[command(
+    after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences, 5 incomplete and safe to run again, 6 access denied, 7 something that is not ours is in the way, 8 the training job failed or was stopped."
+)]
+struct App {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    global: args::Global,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Init(init::Args),
+    Check(check::Args),
+    Plan(plan::Args),
+    Emit(emit::Args),
+    Apply(apply::Args),
+    Watch(watch::Args),
+    Status(status::Args),
+    Logs(logs::Args),
+    Report(report::Args),
+    Stop(stop::Args),
+    Destroy(destroy::Args),
+    Run(run::Args),
+    Fmt(fmt::Args),
+    Explain(explain::Args),
+    Import(import::Args),
+    Data(data::Args),
+    Tune(tune::Args),
+    Calibrate(calibrate::Args),
+    Catalog(catalog::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+    Lsp(lsp::Args),
+}
+
+/// The commands and their flags, as clap has them.
+pub fn command() -> clap::Command {
+    App::command()
+}
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    let app = match App::try_parse() {
+        Ok(app) => app,
+        Err(error) => {
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            let failed = printed.is_err_and(|error| error.kind() != std::io::ErrorKind::BrokenPipe);
+            return ExitCode::from(if error.use_stderr() || failed { exit::USAGE } else { exit::DONE });
+        }
+    };
+    let color =
+        app.global.wants_color(std::io::stdout().is_terminal(), std::env::var_os("NO_COLOR").is_some());
+    let unicode = !std::env::var("LC_ALL")
+        .or_else(|_| std::env::var("LANG"))
+        .is_ok_and(|lang| lang == "C" || lang == "POSIX");
+    let today = app.global.today.clone().unwrap_or_else(today);
+    if let Command::Lsp(args) = &app.command {
+        // It has standard output for itself.
+        return ExitCode::from(lsp::run(args, &today));
+    }
+    let mut out = io::Heeded::new(std::io::stdout().lock());
+    // Not locked: a bar that moves is drawn there by a thread of its own, and would wait for the end of the command.
+    let mut err = std::io::stderr();
+    let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today, unread: false };
+    let code = match &app.command {
+        Command::Check(args) => check::run(&mut io, &app.global, args),
+        Command::Plan(args) => plan::run(&mut io, &app.global, args),
+        Command::Emit(args) => emit::run(&mut io, &app.global, args),
+        Command::Apply(args) => apply::run(&mut io, &app.global, args),
+        Command::Watch(args) => watch::run(&mut io, &app.global, args),
+        Command::Status(args) => status::run(&mut io, &app.global, args),
+        Command::Logs(args) => logs::run(&mut io, &app.global, args),
+        Command::Report(args) => report::run(&mut io, &app.global, args),
+        Command::Stop(args) => stop::run(&mut io, &app.global, args),
+        Command::Destroy(args) => destroy::run(&mut io, &app.global, args),
+        Command::Run(args) => run::run(&mut io, &app.global, args),
+        Command::Init(args) => init::run(&mut io, args),
+        Command::Fmt(args) => fmt::run(&mut io, args),
+        Command::Explain(args) => explain::run(&mut io, args),
+        Command::Import(args) => import::run(&mut io, &app.global, args),
+        Command::Data(args) => data::run(&mut io, &app.global, args),
+        Command::Tune(args) => tune::run(&mut io, &app.global, args),
+        Command::Calibrate(args) => calibrate::run(&mut io, &app.global, args),
+        Command::Catalog(args) => catalog::run(&mut io, &app.global, args),
+        Command::Schema(args) => schema::run(&mut io, args),
+        Command::Completions(args) => completions::run(&mut io, args, App::command()),
+        Command::Lsp(_) => exit::DONE,
+    };
+    let Some(fault) = out.end() else { return ExitCode::from(code) };
+    let why = world::describe(&fault);
+    let _ = writeln!(err, "error: the result cannot be written to standard output: {why}");
+    ExitCode::from(if code == exit::DONE { exit::USAGE } else { code })
+}
+
+fn today() -> String {
+    let seconds =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    io::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
+}
+
+/// Columns of text, between 60 and 120; 100 where nobody says how many there are.
+fn width() -> usize {
+    columns().map_or(100, |columns| columns.clamp(60, 120))
+}
+
+/// Columns by `COLUMNS`, or of the terminal.
+fn columns() -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    said.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+}

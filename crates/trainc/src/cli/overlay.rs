@@ -1,0 +1,202 @@
+//! What is laid over a manifest on the command line: one group of flags for all commands that read one, so that what a
+//! run is held against is what was planned.
+
+use super::io::Io;
+use std::path::{Path, PathBuf};
+use trainc_apply::saved::Given;
+use trainc_emit::quoted;
+use trainc_plan::Options;
+use trainc_plan::resolve::Choices;
+use trainc_predict::Constants;
+
+/// What is laid over the manifests, and what they are priced and predicted with.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(super) struct Overlay {
+    /// Lay one value over the manifest, as cluster.nodes=4 or channel.train.s3=s3://…
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = set)]
+    pub sets: Vec<String>,
+    /// Lay the environment of that name over the manifest: the node `env "NAME" { … }`
+    #[arg(long, value_name = "NAME")]
+    pub env: Option<String>,
+    /// The AWS account, twelve digits, where the manifest does not say it
+    #[arg(long, value_name = "ID", value_parser = account)]
+    pub account: Option<String>,
+    /// A price in US dollars: of an instance per hour, as ml.p4d.24xlarge=25.25; of storage per GB and month, as
+    /// fsx/us-west-2/PERSISTENT_2/SSD/125=0.145 or ebs-training/us-west-2=0.14
+    #[arg(long = "price", value_name = "WHAT=USD", value_parser = price)]
+    pub prices: Vec<(String, f64)>,
+    /// A discount on every instance price, as 0.25
+    #[arg(long, value_name = "FRACTION", value_parser = fraction)]
+    pub discount: Option<f64>,
+    /// The binary `trainc-worker` that engine `worker` runs, where it is not beside trainc
+    #[arg(long, value_name = "PATH", value_parser = binary)]
+    pub worker: Option<PathBuf>,
+    /// Constants of the cost model, as `trainc calibrate --write` makes them
+    #[arg(long, value_name = "FILE", value_parser = calibration)]
+    pub calibration: Option<Calibration>,
+}
+
+fn set(written: &str) -> Result<String, String> {
+    let what = match written.split_once('=') {
+        Some((path, value)) if !path.is_empty() && !value.is_empty() => return Ok(written.to_owned()),
+        Some(("", _)) => "no path before the `=`",
+        Some(_) => "no value behind the `=`",
+        None => "no `=`",
+    };
+    Err(format!("{what} (T0210); expected PATH=VALUE, as cluster.nodes=4 (the empty text is PATH='\"\"')"))
+}
+
+fn account(written: &str) -> Result<String, String> {
+    if written.len() == 12 && written.bytes().all(|byte| byte.is_ascii_digit()) {
+        Ok(written.to_owned())
+    } else {
+        Err("an account number has twelve digits, as 111122223333".to_owned())
+    }
+}
+
+fn price(written: &str) -> Result<(String, f64), String> {
+    let (name, usd) = written
+        .split_once('=')
+        .ok_or("expected WHAT=USD, as ml.p4d.24xlarge=25.25 or fsx/us-west-2/PERSISTENT_2/SSD/125=0.145")?;
+    let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is no number of dollars"))?;
+    if name.contains('/') {
+        if !trainc_catalog::prices::is_storage_key(name) {
+            return Err(format!(
+                "`{name}` is no storage; write fsx/REGION/DEPLOYMENT/TYPE/TIER, as fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 where none is chosen), or ebs-training/REGION"
+            ));
+        }
+    } else if !trainc_catalog::instances::instance_exists(name) {
+        let known = trainc_catalog::instances::all_names();
+        return Err(match trainc_diag::text::nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => {
+                format!("`{name}` is no instance type of SageMaker training; did you mean `{near}`?")
+            }
+            None => format!(
+                "`{name}` is no instance type of SageMaker training; write it whole, as ml.p4d.24xlarge"
+            ),
+        });
+    }
+    if usd.is_finite() && usd >= 0.0 {
+        Ok((name.to_owned(), usd))
+    } else {
+        Err(format!("`{usd}` is no price"))
+    }
+}
+
+pub(super) fn binary(written: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(written);
+    if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
+}
+
+/// A file of constants, and what is in it.
+#[derive(Clone, Debug)]
+pub(super) struct Calibration {
+    /// As it was named.
+    pub path: String,
+    /// What it holds.
+    pub constants: Constants,
+}
+
+pub(super) fn calibration(path: &str) -> Result<Calibration, String> {
+    let mut constants = super::calibrate::constants(Some(Path::new(path)))?;
+    constants.file = Some(path.to_owned());
+    Ok(Calibration { path: path.to_owned(), constants })
+}
+
+fn fraction(written: &str) -> Result<f64, String> {
+    let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
+    if (0.0..1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("expected a fraction of at least 0 and below 1, as 0.25 for 25 % off".to_owned())
+    }
+}
+
+impl Overlay {
+    /// What is laid over the manifest, as a saved plan keeps it.
+    pub(super) fn given(&self) -> Given {
+        Given {
+            sets: self.sets.clone(),
+            env: self.env.clone(),
+            for_account: self.account.clone(),
+            worker: self.worker.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            calibration: self.calibration.as_ref().map(|file| file.path.clone()),
+            prices: self.prices.clone(),
+            discount: self.discount,
+        }
+    }
+
+    /// The same as a saved plan has kept it; the words of a usage error where a file that it names is gone.
+    pub(super) fn keep(&mut self, given: &Given) -> Result<(), String> {
+        let gone = |path: &str, why: &str| format!("error: the saved plan names `{path}`: {why}\n");
+        self.sets.clone_from(&given.sets);
+        self.env.clone_from(&given.env);
+        self.account.clone_from(&given.for_account);
+        self.prices.clone_from(&given.prices);
+        self.discount = given.discount;
+        self.worker = match &given.worker {
+            Some(path) => Some(binary(path).map_err(|why| gone(path, &why))?),
+            None => None,
+        };
+        self.calibration = match &given.calibration {
+            Some(path) => Some(calibration(path).map_err(|why| gone(path, &why))?),
+            None => None,
+        };
+        Ok(())
+    }
+
+    /// What is laid over the manifests, as it is typed again.
+    pub(super) fn again(&self) -> Vec<String> {
+        let path = |path: &Path| quoted(&path.to_string_lossy());
+        let mut out = Vec::new();
+        let mut add = |flag: &str, value: String| out.extend([flag.to_owned(), value]);
+        if let Some(env) = &self.env {
+            add("--env", quoted(env));
+        }
+        for set in &self.sets {
+            add("--set", quoted(set));
+        }
+        if let Some(worker) = &self.worker {
+            add("--worker", path(worker));
+        }
+        if let Some(account) = &self.account {
+            add("--account", quoted(account));
+        }
+        for (what, usd) in &self.prices {
+            add("--price", quoted(&format!("{what}={usd}")));
+        }
+        if let Some(discount) = self.discount {
+            add("--discount", discount.to_string());
+        }
+        if let Some(file) = &self.calibration {
+            add("--calibration", quoted(&file.path));
+        }
+        out
+    }
+
+    /// The constants of the command's own file, else those that ship with trainc.
+    pub(super) fn constants(&self) -> &Constants {
+        self.calibration.as_ref().map_or_else(|| Constants::shipped(), |file| &file.constants)
+    }
+
+    /// What the compiler is told beside the text.
+    pub(super) fn options(&self, io: &Io, complete: bool) -> Options {
+        Options {
+            choices: Choices {
+                env: self.env.clone(),
+                sets: self.sets.clone(),
+                account: self.account.clone(),
+                swept: Vec::new(),
+                suffix: None,
+            },
+            today: io.today.clone(),
+            prices: self.prices.clone(),
+            discount: self.discount,
+            constants: self.calibration.as_ref().map(|file| file.constants.clone()),
+            complete,
+            fetch: false,
+            later_codes: crate::later_codes(),
+            worker: self.worker.clone(),
+        }
+    }
+}

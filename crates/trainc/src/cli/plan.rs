@@ -1,0 +1,399 @@
+//! `trainc plan`.
+
+mod next;
+
+use super::account::{AccountArgs, Accounts, Tasks};
+use super::args::{Global, Input, problems};
+use super::exit;
+use super::io::Io;
+use super::manifests::{Manifest, Set, compile_all};
+use super::progress::{LOOKING, Mode, Progress};
+use super::prospects::{Looked, look_at};
+use super::typed::Again;
+use next::{InTheWay, next};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::diff::Choices;
+use trainc_apply::observed::Look;
+use trainc_apply::saved::{self, SavedPlan};
+use trainc_apply::verdict;
+use trainc_diag::Format;
+use trainc_emit::Identity;
+use trainc_predict::Constants;
+use trainc_report::human::{Depth, Problems};
+use trainc_report::json::Document;
+use trainc_report::{self as report, Options, Subject};
+
+/// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
+///
+/// The mesh is how the GPUs divide the work: copies of the model, and the GPUs over which each copy is split. Checks
+/// first, then looks at the account: what exists, what would be created or changed, and whether everything that the
+/// manifest names is there and has room. It only looks. With `--offline` it needs no credentials and compares with
+/// nothing.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json\n  trainc plan jobs/ --against main"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) input: Input,
+    /// Compare with nothing: no credentials, no network
+    #[arg(long)]
+    offline: bool,
+    /// How to write: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    pub(super) output: String,
+    /// Show the bill of a change instead: what dollars, hours and memory were in another manifest or in a revision of
+    /// git, what they are, and which edit did it; needs no credentials
+    #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["save", "new_run", "adopt", "simulate"])]
+    against: Option<String>,
+    /// Exit with 4 if the account differs from the plan, or with `--against` if any job is another; with `--offline`
+    /// alone there is nothing to compare
+    #[arg(long)]
+    pub(super) detailed_exit_code: bool,
+    /// Save what apply will do and nothing else, for `trainc apply FILE`
+    #[arg(long, value_name = "FILE", conflicts_with = "offline")]
+    save: Option<PathBuf>,
+    /// Plan another run, as `apply --new-run` starts it
+    #[arg(long)]
+    new_run: bool,
+    /// Plan to take over objects that carry no tags of this job, as `apply --adopt` does
+    #[arg(long)]
+    adopt: bool,
+    #[command(flatten)]
+    account: AccountArgs,
+}
+
+/// Columns of the short plan, on a wider terminal too: it is read in logs and pasted into mails.
+const SCREEN: usize = 80;
+
+/// One manifest, ready to be reported.
+struct Ready<'a> {
+    manifest: &'a Manifest,
+    set: &'a Set,
+    identity: Option<Identity>,
+}
+
+impl<'a> Ready<'a> {
+    fn new(manifest: &'a Manifest, set: &'a Set) -> Self {
+        Self { manifest, set, identity: identity(manifest) }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            path: &self.manifest.path,
+            sha256: &self.manifest.sha256,
+            job: self.manifest.compiled.job.as_deref(),
+            plan: self.manifest.compiled.plan.as_deref(),
+            identity: self.identity.as_ref(),
+            prediction: &self.manifest.compiled.prediction,
+            constants: self.set.constants.as_ref().unwrap_or_else(|| Constants::shipped()),
+            problems: &self.manifest.compiled.problems,
+            sources: &self.set.sources,
+        }
+    }
+}
+
+fn identity(manifest: &Manifest) -> Option<Identity> {
+    manifest.compiled.checked().map(trainc_emit::identity)
+}
+
+/// Looks at the account for all manifests at the same time. It is given an account that could be changed, and passes on
+/// one that cannot: `look_at` asks for no more than to observe.
+struct Compare<'a> {
+    plans: &'a [&'a trainc_ir::Plan],
+    known: &'a [&'a str],
+    choices: Choices,
+    progress: &'a Progress,
+    found: &'a RefCell<Vec<Looked>>,
+}
+
+impl Tasks for Compare<'_> {
+    async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+        let all = look_at(looks, self.plans, self.known, self.progress, |_| self.choices);
+        let looked = self.progress.busy(LOOKING, all).await;
+        *self.found.borrow_mut() = looked;
+        exit::DONE
+    }
+}
+
+/// Compares every sound manifest with the account; none for those that are not, or where nobody is asked.
+fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Option<Looked>>, u8> {
+    let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
+        io.note(&words);
+        exit::USAGE
+    })?;
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
+    let sound = |manifest: &'_ Manifest| manifest.compiled.checked().is_some_and(|plan| plan.deployable);
+    let plans: Vec<&trainc_ir::Plan> = set
+        .manifests
+        .iter()
+        .filter(|manifest| sound(manifest))
+        .filter_map(|manifest| manifest.compiled.checked())
+        .collect();
+    let found = RefCell::new(Vec::new());
+    if !plans.is_empty() {
+        let progress = Progress::new(Mode::of("human", global.quiet));
+        let compare =
+            Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress, found: &found };
+        let code = accounts.all(io, &plans, compare);
+        if code != exit::DONE {
+            return Err(code);
+        }
+    }
+    let mut found = found.into_inner().into_iter();
+    Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
+}
+
+/// A manifest with its flags, for a command about its job.
+fn typed_again(args: &Args, manifest: &Manifest) -> Again {
+    Again::of(manifest.named(), &args.input.overlay, &args.account)
+}
+
+/// Whether a plan is compared with an account.
+fn is_online(args: &Args) -> bool {
+    !args.offline && (cfg!(feature = "aws") || args.account.simulate.is_some())
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let paths = match args.input.named.paths("plan --offline") {
+        Ok(paths) => paths,
+        Err(why) => {
+            io.note(&why);
+            return super::exit::USAGE;
+        }
+    };
+    if let Some(against) = &args.against {
+        return super::against::run(io, global, args, &paths, against);
+    }
+    let mut options = args.input.overlay.options(io, false);
+    options.fetch = is_online(args);
+    let mut set = compile_all(&paths, &options);
+    if let Some(why) = args.save.as_ref().and_then(|file| refuses(args, &set, file)) {
+        io.note(&why);
+        return exit::USAGE;
+    }
+    let identities: Vec<Option<Identity>> = set.manifests.iter().map(identity).collect();
+    let looked = if is_online(args) {
+        match compare(io, global, args, &set) {
+            Ok(looked) => looked,
+            Err(code) => return code,
+        }
+    } else {
+        if !args.offline && !global.quiet {
+            io.note("note: this trainc was built without AWS; planned as with `--offline`\n");
+        }
+        Vec::new()
+    };
+    let manifest_code = args.input.exit(&set);
+    for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
+        if let Some(looked) = looked {
+            let named = typed_again(args, manifest);
+            manifest.compiled.problems.extend(named.all_typed(&looked.findings));
+            for warning in looked.warnings() {
+                manifest.compiled.problems.push(named.typed(warning));
+            }
+            manifest.compiled.problems.sort();
+        }
+    }
+    let ready: Vec<Ready> = set
+        .manifests
+        .iter()
+        .zip(identities)
+        .map(|(manifest, identity)| Ready { manifest, set: &set, identity })
+        .collect();
+    let documents: Vec<Document> = ready
+        .iter()
+        .enumerate()
+        .map(|(at, one)| {
+            let mut document = report::document::document(&one.subject());
+            if let Some(looked) = looked.get(at).and_then(Option::as_ref) {
+                looked.tell(&mut document);
+            }
+            document
+        })
+        .collect();
+    let again = ready.iter().map(|one| typed_again(args, one.manifest)).collect::<Vec<_>>();
+    let blocked = InTheWay::of(&looked, &again);
+    match args.output.as_str() {
+        "json" => json(io, &set, &documents),
+        "markdown" => {
+            let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
+            io.print(&set.sources.cover(&report::markdown::plans(&jobs)));
+        }
+        _ => {
+            let page = Page { ready: &ready, documents: &documents, looked: &looked, blocked: &blocked };
+            human(io, global, args, &set, &page);
+        }
+    }
+    args.input.say_denied(io, &set, global.quiet);
+    if manifest_code != exit::DONE {
+        return manifest_code;
+    }
+    let code = online_exit(args, &looked);
+    match &args.save {
+        Some(file) if code == exit::DONE || code == exit::DIFFERENT => {
+            let saved = save(io, args, &set, &looked, file);
+            if saved != exit::DONE {
+                return saved;
+            }
+            // Whoever reads only the exit code, or only standard error, hears of it as well.
+            if let Some(words) = blocked.words() {
+                io.note(&format!("warning: `{}` is saved, and {words}\n", file.display()));
+                if args.output != "human" {
+                    io.note(&format!("  next  {}\n", next(args, 0, false, &blocked)));
+                }
+            }
+            code
+        }
+        Some(file) => {
+            io.note(&format!(
+                "error: `{}` is not saved: what was found must be mended first\n",
+                file.display()
+            ));
+            code
+        }
+        None => code,
+    }
+}
+
+/// What the account asks of the exit code.
+fn online_exit(args: &Args, looked: &[Option<Looked>]) -> u8 {
+    let wrong = looked.iter().flatten().map(|one| one.exit).filter(|code| *code != exit::DONE);
+    if let Some(code) = verdict::worst(wrong).filter(|_| !args.input.exit_zero) {
+        return code;
+    }
+    let differs =
+        looked.iter().flatten().any(|one| one.prospect.as_ref().is_some_and(|seen| !seen.is_empty()));
+    if differs && args.detailed_exit_code { exit::DIFFERENT } else { exit::DONE }
+}
+
+/// Why a plan cannot be saved, known before anything is looked at or shown.
+fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
+    // A sweep is one manifest of several jobs.
+    let mut paths = set.manifests.iter().map(|manifest| &manifest.path);
+    let first = paths.next();
+    if first.is_none() || paths.any(|path| Some(path) != first) {
+        return Some("error: one manifest at a time is saved: name a file\n".to_owned());
+    }
+    if args.input.named.manifests.iter().any(|path| path == "-") {
+        let why = "error: standard input cannot be read again when the plan is applied: name a file\n";
+        return Some(why.to_owned());
+    }
+    // A slip of the hand, as `--save job.kdl`, must not cost the manifest.
+    let slip =
+        std::fs::read(file).is_ok_and(|there| SavedPlan::read(&String::from_utf8_lossy(&there)).is_none());
+    slip.then(|| format!("error: `{}` is there and is no saved plan: name another file\n", file.display()))
+}
+
+/// Writes the plan of one manifest for `apply`.
+fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &std::path::Path) -> u8 {
+    let Some(manifest) = set.manifests.first() else { return exit::USAGE };
+    let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref());
+    let Some(prospects) = prospects.collect::<Option<Vec<_>>>() else { return exit::USAGE };
+    let input = saved::Input {
+        manifest: manifest.path.clone(),
+        sha256: manifest.sha256.clone(),
+        given: args.input.overlay.given(),
+    };
+    let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
+    let plan = SavedPlan::of(&input, &prospects, choices);
+    let text = serde_json::to_string_pretty(&plan).unwrap_or_default();
+    if let Err(error) = std::fs::write(file, format!("{text}\n")) {
+        let why = super::world::describe(&error);
+        io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
+        return exit::USAGE;
+    }
+    exit::DONE
+}
+
+fn json(io: &mut Io, set: &Set, documents: &[Document]) {
+    let text = match documents {
+        [one] if !set.many => serde_json::to_string_pretty(one),
+        _ => serde_json::to_string_pretty(documents),
+    };
+    match text {
+        Ok(text) => io.print(&set.sources.cover(&format!("{text}\n"))),
+        Err(error) => io.note(&format!("error: {error}\n")),
+    }
+}
+
+/// What is told of several manifests, in their order.
+struct Page<'a> {
+    ready: &'a [Ready<'a>],
+    documents: &'a [Document],
+    /// What the account says; empty where nobody asked.
+    looked: &'a [Option<Looked>],
+    /// What apply would refuse.
+    blocked: &'a InTheWay,
+}
+
+fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
+    let Page { ready, documents, looked, blocked } = page;
+    let depth = if global.verbose { Depth::Origins } else { Depth::Screen };
+    let width = if depth == Depth::Screen { io.width.min(SCREEN) } else { io.width };
+    let options = Options { color: io.color, unicode: io.unicode, width };
+    let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
+    let place = if errors > 0 { Problems::Above } else { Problems::Here };
+    // Also a plan with errors tells its values and the flags that led to it.
+    let say = |io: &mut Io, text: &str| io.print(&set.sources.cover(text));
+    if place == Problems::Above {
+        let text = problems(set, Format::Human, io, io.color, global);
+        say(io, &text);
+    }
+    let rule = if io.unicode { "─" } else { "-" };
+    for (at, (one, document)) in ready.iter().zip(*documents).enumerate() {
+        let subject = one.subject();
+        if subject.plan.is_none() {
+            // Its problems stand above, and there is nothing else to say.
+            continue;
+        }
+        if at > 0 || place == Problems::Above {
+            io.print(&format!("\n{}\n\n", rule.repeat(options.width.min(SCREEN))));
+        }
+        say(io, &report::human::plan(&subject, document, depth, place, options));
+    }
+    io.print("\n");
+    if ready.len() > 1 {
+        let subjects: Vec<Subject> = ready.iter().map(Ready::subject).collect();
+        io.print(&report::human::total(&subjects, options));
+    }
+    let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
+    // What the account says is no mistake of the manifest: `check` would find nothing.
+    let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
+    let errors = errors.saturating_sub(found);
+    if let Some(words) = blocked.words().filter(|_| errors == 0) {
+        io.print(&report::human::blocked(&words, &blocked.first, options));
+    }
+    say(io, &report::human::next(&next(args, errors, local, blocked), options));
+}
+
+/// Whether the job is for this machine.
+fn is_local(plan: &trainc_ir::Plan) -> bool {
+    plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).is_some_and(|name| name == "local")
+}
+
+/// The plan of one manifest for scripts.
+pub(super) fn document(manifest: &Manifest, set: &Set) -> Document {
+    report::document::document(&Ready::new(manifest, set).subject())
+}
+
+/// The plan of one manifest for a pull request.
+pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
+    let ready = Ready::new(manifest, set);
+    let subject = ready.subject();
+    report::markdown::plan(&subject, &report::document::document(&subject))
+}
+
+/// The plan of one manifest with pictures.
+pub(super) fn pictures(
+    manifest: &Manifest,
+    set: &Set,
+    document: &Document,
+    options: &trainc_plan::Options,
+) -> String {
+    let ready = Ready::new(manifest, set);
+    super::pictures::report(&ready.subject(), document, manifest, set, options)
+}

@@ -1,0 +1,153 @@
+//! The command to type after a plan, and what would keep apply from doing it.
+
+use super::{Args, is_online};
+use crate::cli::exit;
+use crate::cli::prospects::Looked;
+use crate::cli::typed::Again;
+use std::collections::BTreeSet;
+use trainc_apply::verdict;
+use trainc_diag::{Diagnostic, Severity};
+use trainc_emit::quoted;
+use trainc_report::json::Blocked;
+use trainc_report::markdown::refused;
+
+/// What apply would refuse as things stand.
+#[derive(Default)]
+pub(super) struct InTheWay {
+    /// The codes of what is in the way, of all jobs.
+    codes: BTreeSet<&'static str>,
+    /// The exit code of apply.
+    exit: u8,
+    /// Jobs that are refused, and all that were looked at.
+    jobs: (usize, usize),
+    /// Flags that let it go on: none where something must be mended first.
+    flags: BTreeSet<&'static str>,
+    /// Whether something must be mended first.
+    mend: bool,
+    /// What must be done first, as the problems say it.
+    pub first: Vec<String>,
+    /// A run that goes on without what it was started with, if there is one.
+    lost: Option<String>,
+    /// Whether all that was looked at is as it should be; then how many of the runs go on.
+    idle: Option<usize>,
+}
+
+impl InTheWay {
+    /// `again` is what follows a command about each of them.
+    pub(super) fn of(looked: &[Option<Looked>], again: &[Again]) -> Self {
+        let mut out = Self::default();
+        let mut exits = Vec::new();
+        for (one, again) in looked.iter().zip(again).filter_map(|(one, again)| Some((one.as_ref()?, again))) {
+            out.jobs.1 += 1;
+            let lost = one.findings.iter().find(|one| one.code.id == LOST);
+            let run = lost.and_then(|one| one.facts.get("training_job")?.as_str());
+            out.lost = out.lost.or(run.map(str::to_owned));
+            let Some(refusal) = one.refusal() else { continue };
+            out.jobs.0 += 1;
+            exits.push(refusal.exit);
+            out.codes.extend(refusal.codes);
+            out.mend |= one.exit != exit::DONE;
+            let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
+            errors.for_each(|error| out.must(error, again));
+            for obstacle in &one.obstacles {
+                if let Some(flag) = obstacle.flag {
+                    out.flags.extend([flag]);
+                } else {
+                    out.mend = true;
+                    out.must(&obstacle.diagnostic, again);
+                }
+            }
+        }
+        out.idle = idle(looked);
+        out.exit = verdict::worst(exits).unwrap_or(exit::DONE);
+        out
+    }
+
+    /// Adds what a problem says is to be done about it.
+    fn must(&mut self, problem: &Diagnostic, again: &Again) {
+        let Some(help) = again.typed(problem.clone()).help else { return };
+        if self.first.len() < MOST_FIRST && !self.first.contains(&help) {
+            self.first.push(help);
+        }
+    }
+
+    pub(super) fn words(&self) -> Option<String> {
+        let codes: Vec<&'static str> = self.codes.iter().copied().collect();
+        match self.jobs {
+            (0, _) => None,
+            (_, 1) => Some(refused(&Blocked { exit: self.exit, codes })),
+            (some, all) => {
+                let why = trainc_diag::text::list(&codes, "and");
+                Some(format!("apply would refuse {some} of {all} jobs: {why}"))
+            }
+        }
+    }
+
+    /// Whether nothing at all would be applied.
+    fn is_whole(&self) -> bool {
+        self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
+    }
+}
+
+/// The most problems of which it is said again what to do.
+const MOST_FIRST: usize = 3;
+
+/// The code of a run that goes on without a file system.
+const LOST: &str = "T0649";
+
+/// How many runs go on, where apply would do nothing for any job.
+fn idle(looked: &[Option<Looked>]) -> Option<usize> {
+    let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref().filter(|seen| seen.is_empty()));
+    let all: Vec<_> = prospects.collect::<Option<_>>()?;
+    let runs = all.iter().filter_map(|seen| seen.observed.runs.latest.as_ref());
+    (!all.is_empty()).then(|| runs.filter(|(job, _)| !job.is_over()).count())
+}
+
+/// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
+/// with the flag that lets it go on if there is one. Where apply would do nothing, what follows it.
+pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &InTheWay) -> String {
+    let input = &args.input;
+    let online = is_online(args) && errors == 0;
+    let stops = online && blocked.is_whole();
+    if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
+        return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
+    }
+    let idle = blocked.idle.filter(|_| online && !stops);
+    // A run without its data is not worth following.
+    let lost = blocked.lost.as_ref().filter(|_| online && !stops && blocked.jobs.1 == 1);
+    let verb = match (errors, online) {
+        (1.., _) => "check",
+        (0, true) if lost.is_some() => "stop",
+        (0, true) if idle.is_some_and(|running| running > 0) => "watch",
+        (0, true) if stops => "plan",
+        (0, true) => "apply",
+        (0, false) if local => "run",
+        (0, false) => "emit",
+    };
+    let mut words = vec!["trainc".to_owned(), verb.to_owned()];
+    words.extend(input.named.manifests.iter().map(|path| quoted(path)));
+    let follows = matches!(verb, "watch" | "stop");
+    words.extend(input.overlay.again());
+    words.extend(lost.into_iter().flat_map(|run| ["--run".to_owned(), run.clone()]));
+    let flags = [("--new-run", args.new_run && !follows), ("--adopt", args.adopt && !follows)];
+    let more = |flag: &str| {
+        let over = idle == Some(0) && flag == "--new-run";
+        over || (stops && !blocked.mend && blocked.flags.contains(flag))
+    };
+    words.extend(
+        flags
+            .into_iter()
+            .filter(|(flag, given)| online && (*given || more(flag)))
+            .map(|(flag, _)| flag.to_owned()),
+    );
+    if let Some(file) = args.save.as_ref().filter(|_| stops) {
+        words.extend(["--save".to_owned(), quoted(&file.to_string_lossy())]);
+    }
+    if online {
+        words.extend(args.account.again().split_whitespace().map(str::to_owned));
+    }
+    if verb == "emit" {
+        words.extend(["--out".to_owned(), "generated/".to_owned()]);
+    }
+    words.join(" ")
+}

@@ -1,0 +1,242 @@
+//! What `plan` and `apply` share: a manifest compared with an account, and the findings before the first write.
+
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::manifests::{Manifest, Set};
+use super::progress::{Progress, difference};
+use futures_util::future::join_all;
+use std::collections::BTreeSet;
+use trainc_apply::cloud::{Clock, Observe};
+use trainc_apply::diff::{Action, Change, Choices, Obstacle, Target};
+use trainc_apply::fault::Fault;
+use trainc_apply::observed::{Look, Repeated};
+use trainc_apply::preflight::{self, Facts, Together};
+use trainc_apply::prospect::Prospect;
+use trainc_apply::verdict::{self, Verdict};
+use trainc_diag::{self as diag, Diagnostic, Problems, Severity};
+use trainc_ir::Plan;
+use trainc_report::json::{Blocked, Document, Resource};
+
+/// A manifest compared with an account.
+pub(super) struct Looked {
+    /// What would be done; none where the account could not be looked at.
+    pub prospect: Option<Prospect>,
+    /// What was found before the first write.
+    pub findings: Problems,
+    /// What stands in the way, with the exit code of each.
+    pub obstacles: Vec<Verdict>,
+    /// The exit code that the findings ask for; 0 where nothing is wrong.
+    pub exit: u8,
+}
+
+/// Looks at everything for several jobs at the same time; what each is found to need counts for those after it. `known`
+/// are the names of all jobs that the manifests of the command describe, sound or not.
+pub(super) async fn look_at<C: Observe, K: Clock>(
+    looks: &[Look<'_, C, K>],
+    plans: &[&Plan],
+    known: &[&str],
+    progress: &Progress,
+    choices: impl Fn(&Plan) -> Choices,
+) -> Vec<Looked> {
+    let hear = |fault: &Fault| progress.repeating(fault);
+    let heard = looks.iter().map(|look| Look { repeated: Some(Repeated(&hear)), ..*look });
+    let looks: Vec<Look<'_, C, K>> = heard.collect();
+    let each = looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices(plan)));
+    let mut all = join_all(each).await;
+    let mut families = BTreeSet::new();
+    for (((looked, _), look), plan) in all.iter_mut().zip(&looks).zip(plans) {
+        // Once for each sweep, and where the account can be looked at.
+        let family = (&plan.job.swept_from, plan.job.region.value());
+        if looked.prospect.is_some() && family.0.is_some() && families.insert(family) {
+            preflight::strays(plan, &look.strays(plan, known).await, &mut looked.findings);
+        }
+    }
+    let mut together = Together::default();
+    let mut done = Vec::with_capacity(all.len());
+    for (((mut looked, facts), look), plan) in all.into_iter().zip(&looks).zip(plans) {
+        let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
+        if let Some(mut facts) = facts.filter(|_| starts) {
+            look.room_beside(&mut facts, plan, &together).await;
+            together.add(plan, &facts, &mut looked.findings);
+            looked.exit = preflight::exit(&looked.findings);
+        }
+        done.push(looked);
+    }
+    done
+}
+
+/// Looks at what there is, and what the manifest names; what was seen, where the job is to be started. Only reads: it is
+/// given nothing that writes.
+async fn one<C: Observe, K: Clock>(
+    look: &Look<'_, C, K>,
+    plan: &Plan,
+    choices: Choices,
+) -> (Looked, Option<Facts>) {
+    let failed = |verdicts: Vec<Verdict>| {
+        let exit = verdict::worst(verdicts.iter().map(|verdict| verdict.exit)).unwrap_or(exit::DONE);
+        let mut findings = Problems::default();
+        for verdict in verdicts {
+            findings.push(verdict.diagnostic);
+        }
+        (Looked { prospect: None, findings, obstacles: Vec::new(), exit }, None)
+    };
+    if !plan.deployable {
+        return failed(vec![verdict::not_deployable(plan)]);
+    }
+    let (survey, facts) = look.survey_with_facts(plan, choices).await;
+    let unseen: Vec<Verdict> = survey.faults.iter().map(|fault| verdict::look_failed(plan, fault)).collect();
+    let (Some(prospect), Some(facts)) = (&survey.prospect, facts) else {
+        return failed(if unseen.is_empty() { vec![verdict::not_deployable(plan)] } else { unseen });
+    };
+    if let Some(other) = verdict::other_account(plan, &prospect.caller) {
+        return failed(vec![other]);
+    }
+    let starting = matches!(prospect.target, Target::Start(_));
+    let mut findings = preflight::judge(plan, &facts);
+    preflight::left(plan, &prospect.observed.left, &mut findings);
+    if let Target::Attach(run) = &prospect.target {
+        let lost = trainc_apply::diff::lost(&prospect.desired, &prospect.observed, choices);
+        preflight::lost(plan, run, &lost, &mut findings);
+        // In nobody's way: the run was started, and apply leaves it as it is.
+        if !prospect.is_settled(choices) {
+            for change in trainc_apply::diff::spoiled(&prospect.desired, &prospect.observed) {
+                let said = verdict::in_the_way(plan, &change).diagnostic;
+                findings.push(said.severity(Severity::Warning));
+            }
+        }
+    }
+    if !prospect.is_settled(choices) {
+        preflight::wider(plan, &prospect.desired, prospect.observed.role.as_ref(), &mut findings);
+        preflight::beside(plan, &prospect.desired, &mut findings);
+    }
+    let obstacles = survey
+        .obstacles()
+        .map(|(change, _)| verdict::in_the_way(plan, change))
+        .chain(verdict::worker(plan).filter(|_| starting))
+        .collect();
+    if unseen.is_empty() {
+        let exit = preflight::exit(&findings);
+        let looked = Looked { prospect: survey.prospect, findings, obstacles, exit };
+        return (looked, starting.then_some(facts));
+    }
+    // All that is missing is said at once. Nothing is made of what was not seen, so the rest is no plan.
+    preflight::said(&survey.faults, &mut findings);
+    let (Looked { findings: mut all, exit, .. }, _) = failed(unseen);
+    all.extend(findings);
+    (Looked { prospect: None, findings: all, obstacles, exit }, None)
+}
+
+impl Looked {
+    /// Why apply would refuse the job as things stand, if it would: the exit code, and the codes of what is in the way.
+    pub(super) fn refusal(&self) -> Option<Blocked> {
+        let stops = self.obstacles.iter().map(|verdict| verdict.exit).chain([self.exit]);
+        let exit = verdict::worst(stops.filter(|code| *code != exit::DONE))?;
+        let errors = self.findings.iter().filter(|one| one.severity == Severity::Error);
+        let obstacles = self.obstacles.iter().map(|verdict| &verdict.diagnostic);
+        let codes: BTreeSet<&'static str> = errors.chain(obstacles).map(|one| one.code.id).collect();
+        Some(Blocked { exit, codes: codes.into_iter().collect() })
+    }
+
+    /// The plan's document with what the account says of each resource.
+    pub(super) fn tell(&self, document: &mut Document) {
+        document.blocked = self.refusal();
+        let Some(prospect) = &self.prospect else { return };
+        document.compared_with = Some(prospect.desired.account.clone());
+        document.account = Some(prospect.desired.account.clone());
+        document.changes = Some(!prospect.is_empty());
+        for resource in &mut document.resources {
+            resource.name = trainc_ir::known::in_account(&resource.name, &prospect.desired.account);
+            let change = prospect.changes.iter().find(|change| {
+                change.kind == resource.kind
+                    && (change.name == resource.name || change.kind == "training-job")
+            });
+            if let Some(change) = change {
+                *resource = Resource {
+                    kind: resource.kind,
+                    name: change.name.clone(),
+                    action: change.action.word(),
+                    because: because(change),
+                    shared_with: change.shared_with.clone(),
+                };
+            }
+        }
+    }
+
+    /// The obstacles as warnings: a plan only says what is in the way.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
+        self.obstacles.iter().map(|verdict| verdict.diagnostic.clone().severity(Severity::Warning))
+    }
+}
+
+/// Why, with the first of what differs: one line of a plan. What is taken over is shown whole.
+fn because(change: &Change) -> String {
+    let adopts = change.action == Action::Adopt;
+    let details: Vec<String> = change
+        .differences
+        .iter()
+        .filter(|_| adopts || matches!(change.action, Action::Update | Action::Stop(Obstacle::Replace)))
+        .take(if adopts { change.differences.len() } else { 4 })
+        .map(difference)
+        .filter(|text| adopts || text.len() < 80)
+        .collect();
+    if details.is_empty() {
+        change.because.clone()
+    } else if let more @ 1.. = change.differences.len().saturating_sub(details.len()) {
+        format!("{}; {}, and {more} more", change.because, details.join(", "))
+    } else {
+        format!("{}; {}", change.because, details.join(", "))
+    }
+}
+
+/// What happens to each resource, one line each; what is taken over, with a line for all that differs in it.
+pub(super) fn lines(prospect: &Prospect) -> String {
+    let width = prospect.changes.iter().map(|change| change.action.word().len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for change in &prospect.changes {
+        let adopts = change.action == Action::Adopt;
+        let because = if adopts { change.because.clone() } else { because(change) };
+        out.push_str(&format!(
+            "  {:width$}  {} {}: {because}\n",
+            change.action.word(),
+            change.kind,
+            change.name,
+        ));
+        for one in change.differences.iter().filter(|_| adopts) {
+            out.push_str(&format!("  {:width$}    {}\n", "", difference(one)));
+        }
+    }
+    out
+}
+
+/// Problems as the terminal shows them, below whatever stands there already.
+pub(super) fn show(io: &mut Io, set: &Set, manifest: &Manifest, problems: &Problems, global: &Global) {
+    let mut shown = problems.clone();
+    if global.quiet {
+        shown.retain(|one| one.severity == Severity::Error);
+    }
+    let text = render(io, set, manifest, &shown);
+    io.note(&text);
+}
+
+/// Problems of one manifest as text for the terminal.
+pub(super) fn render(io: &Io, set: &Set, manifest: &Manifest, problems: &Problems) -> String {
+    if problems.is_empty() {
+        return String::new();
+    }
+    let options = diag::human::Options { color: io.color, unicode: io.unicode, width: io.width, notes: true };
+    let _ = manifest;
+    let mut out = String::new();
+    for one in problems.iter() {
+        out.push_str(&diag::human::problem(&set.sources, one, None, options));
+        out.push('\n');
+    }
+    out
+}
+
+/// One verdict as a set of problems.
+pub(super) fn only(verdict: Diagnostic) -> Problems {
+    let mut problems = Problems::default();
+    problems.push(verdict);
+    problems
+}

@@ -1,0 +1,396 @@
+//! `trainc report`.
+
+use super::account::Task;
+use super::args::{Global, problems};
+use super::exit;
+use super::impossible::Impossibles;
+use super::io::Io;
+use super::job::{About, Form, JobArgs, each, existing};
+use super::manifests::{Manifest, compile_all};
+use super::progress::{Mode, Progress, READING};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use trainc_apply::account::LogEvent;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::logs::Tail;
+use trainc_apply::observed::Look;
+use trainc_apply::status::{short, short_words};
+use trainc_apply::verdict;
+use trainc_calibrate::measure::{self, Addition, Job, Measured, Reader};
+use trainc_calibrate::{self as calibrate, Lost, MEMORY_CELLS};
+use trainc_diag::Format;
+use trainc_emit::quoted;
+use trainc_ir::Plan;
+use trainc_predict::{Constants, Layout, Precision, Speed};
+use trainc_report::measured::{self, Subject};
+
+/// Show what a run measured beside what was predicted of it
+///
+/// Reads the job's log and what the service says of it in the account, or with `--log` a log at hand: `metrics.jsonl` of
+/// the worker, what `trainc run -o json` or `trainc logs` printed, or any text that the job's metrics match. Without
+/// `--log` a job on this machine is looked for in `runs/JOB`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc report job.kdl\n  trainc report job.kdl --log train.log --csv my-runs.csv\n  trainc calibrate my-runs.csv"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// A log at hand; the account is not asked. Several are read one after the other
+    #[arg(long = "log", value_name = "FILE")]
+    logs: Vec<PathBuf>,
+    /// How many steps at the start do not count; without it five reports, or a third of a short log
+    #[arg(long, value_name = "STEPS")]
+    warm_up: Option<u64>,
+    /// Add the run to this table, which `trainc calibrate` reads; it is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// How to write: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    output: String,
+}
+
+/// The most bytes of a log that are read.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let paths = match args.job.named.paths("report") {
+        Ok(paths) => paths,
+        Err(words) => {
+            io.note(&words);
+            return exit::USAGE;
+        }
+    };
+    let set = compile_all(&paths, &args.job.overlay.options(io, false));
+    let here = match set.manifests.as_slice() {
+        [one] => logs_here(args, one),
+        _ if args.logs.is_empty() => Vec::new(),
+        _ => {
+            io.note("error: a log is of one run: name one manifest\n");
+            return exit::USAGE;
+        }
+    };
+    if let ([one], true) = (set.manifests.as_slice(), here.is_empty())
+        && let Some(words) = no_log_here(args, one)
+    {
+        io.note(&format!("error: {words}\n"));
+        return exit::USAGE;
+    }
+    if here.is_empty() {
+        let shared = Shared {
+            output: args.output.clone(),
+            warm_up: args.warm_up,
+            csv: args.csv.clone(),
+            constants: args.job.overlay.constants().clone(),
+        };
+        return each(io, global, &args.job, "report", &Form::Words, |about| Online {
+            about,
+            shared: shared.clone(),
+        });
+    }
+    let Some((manifest, plan)) = set.manifests.first().and_then(|one| Some((one, one.compiled.checked()?)))
+    else {
+        let text = problems(&set, Format::Human, io, io.color, global);
+        io.note(&text);
+        return exit::MANIFEST;
+    };
+    let mut reader = reader(plan);
+    for path in &here {
+        match read(path) {
+            Ok(text) => reader.text(&text),
+            Err(why) => {
+                io.note(&format!("error: `{}` cannot be read: {why}\n", path.display()));
+                return exit::USAGE;
+            }
+        }
+    }
+    let shared = Shared {
+        output: args.output.clone(),
+        warm_up: args.warm_up,
+        csv: args.csv.clone(),
+        constants: args.job.overlay.constants().clone(),
+    };
+    let named = |path: &PathBuf| match path.display().to_string() {
+        name if name == "-" => "<stdin>".to_owned(),
+        name => name,
+    };
+    let names: Vec<String> = here.iter().map(named).collect();
+    let found = Impossibles::of_logs(reader.faults(), &names);
+    io.note(&found.shown(io, global));
+    shared.tell(io, manifest, plan, (&reader, &found), None)
+}
+
+/// The logs that were named, else that of the job's last run on this machine.
+fn logs_here(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
+    if !args.logs.is_empty() || args.job.account.simulate.is_some() {
+        return args.logs.clone();
+    }
+    let plan = manifest.compiled.plan.as_ref();
+    let Some(job) = plan.filter(|plan| !plan.deployable).and_then(|plan| plan.job.name.value()) else {
+        return Vec::new();
+    };
+    let found = Path::new("runs").join(job).join("output/metrics.jsonl");
+    if found.is_file() { vec![found] } else { Vec::new() }
+}
+
+/// That a job which no account has did not run here either.
+fn no_log_here(args: &Args, manifest: &Manifest) -> Option<String> {
+    let plan = manifest.compiled.checked().filter(|plan| !plan.deployable)?;
+    if args.job.account.simulate.is_some() {
+        return None;
+    }
+    let job = plan.job.name.value()?;
+    let is_local = plan.job.cluster.as_ref()?.instance.value().is_some_and(|name| name == "local");
+    Some(if is_local {
+        let words = [quoted(manifest.named())].into_iter().chain(args.job.overlay.again());
+        let again = words.collect::<Vec<_>>().join(" ");
+        format!(
+            "there is no log of `{job}` here: `trainc run {again}` writes `runs/{job}/output/metrics.jsonl`, `--log FILE` names another"
+        )
+    } else {
+        format!("`{job}` is of a cluster that no account has: `--log FILE` names the log of a run")
+    })
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let done = if path == Path::new("-") {
+        std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes)
+    } else {
+        fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
+    };
+    done.map_err(|error| super::world::describe(&error))?;
+    // Progress bars write bytes that are no text.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn reader(plan: &Plan) -> Reader {
+    let metrics = plan.job.program.iter().flat_map(|program| &program.metrics);
+    let pairs: Vec<(&str, &str)> =
+        metrics.filter_map(|metric| Some((metric.name.as_str(), metric.regex.value()?.as_str()))).collect();
+    Reader::new(pairs, plan.mesh.as_ref().map_or(1, |mesh| mesh.world_size))
+}
+
+/// What is done with a run, wherever it was read.
+#[derive(Clone)]
+struct Shared {
+    output: String,
+    warm_up: Option<u64>,
+    csv: Option<PathBuf>,
+    constants: Constants,
+}
+
+impl Shared {
+    fn tell(
+        &self,
+        io: &mut Io,
+        manifest: &Manifest,
+        plan: &Plan,
+        (reader, wrong): (&Reader, &Impossibles),
+        job: Option<&trainc_apply::account::TrainingJob>,
+    ) -> u8 {
+        let measured = Measured::of(plan, &reader.reports, self.warm_up, reader.out_of_memory);
+        let run = job.map(|job| Job::of(job, &measured));
+        let constants = &self.constants;
+        let prediction = trainc_predict::of_plan(plan, constants);
+        let rows = measure::rows(plan, &prediction, constants, &measured, run.as_ref());
+        let name = plan.job.name.value().map_or("", String::as_str);
+        let mut notes = Vec::new();
+        let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
+        notes.extend(why.map(|why| format!("nothing is predicted: {}", why.0)));
+        let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
+        if left_out > 0 {
+            let lines = trainc_diag::text::count(left_out as u64, "line");
+            let (is, say) = if left_out == 1 { ("is", "it says") } else { ("are", "they say") };
+            notes.push(format!("{lines} of the log {is} left out: what {say} cannot be (T0528)"));
+            // People were shown each at its line.
+            if self.output != "human" {
+                notes.extend(wrong.lines());
+            }
+        }
+        let step = measured.step_seconds.map(|median| median.value);
+        notes.extend(
+            prediction.speed.as_ref().zip(step).and_then(|(speed, step)| too_quick(plan, speed, step)),
+        );
+        if measured.out_of_memory && measured.step_seconds.is_some() {
+            notes.push(
+                "a GPU ran out of memory: the figures are of the steps before, and a row for `calibrate` says that it did not fit"
+                    .to_owned(),
+            );
+        }
+        let kind = measured.memory.filter(|_| prediction.memory.is_some()).map(|(_, kind)| kind);
+        notes.extend(kind.and_then(measure::counted).map(str::to_owned));
+        if measured.is_empty() && left_out == 0 {
+            notes.push(format!(
+                "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",
+                reader.sought()
+            ));
+        }
+        if let Some(run) = run.as_ref().filter(|run| !run.completed()) {
+            notes.push(format!("the job is {}: its time and cost are not those of a whole run", run.status));
+        }
+        let last = measured.steps.map(|(_, last)| last as f64);
+        if let Some(short) =
+            last.filter(|_| run.as_ref().is_some_and(Job::completed)).and_then(|last| short(plan, last))
+        {
+            notes.push(short_words(short));
+        }
+        let mut code = exit::DONE;
+        // Of a job that the account knows its times are figures, whatever its log says.
+        if run.is_none() && measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
+            let why =
+                if left_out > 0 { "what its log says cannot be" } else { "no figure was found in its log" };
+            io.note(&format!("error: nothing of the run was measured: {why}\n"));
+            code = exit::USAGE;
+        }
+        if let Some(path) = &self.csv {
+            let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
+            match add(io, (plan, constants), &measured, (&id, run.is_some()), path) {
+                Ok(words) => notes.push(words),
+                Err(words) => {
+                    io.note(&format!("error: {words}\n"));
+                    code = exit::USAGE;
+                }
+            }
+        }
+        let subject = Subject {
+            job: name,
+            path: &manifest.path,
+            measured: &measured,
+            run: run.as_ref(),
+            rows: &rows,
+            notes,
+        };
+        match self.output.as_str() {
+            "json" => {
+                let text = serde_json::to_string_pretty(&measured::document(&subject)).unwrap_or_default();
+                io.print(&format!("{text}\n"));
+            }
+            "markdown" => io.print(&measured::markdown(&subject)),
+            _ => {
+                let options =
+                    trainc_report::Options { color: io.color, unicode: io.unicode, width: io.width };
+                io.print(&measured::human(&subject, options));
+            }
+        }
+        code
+    }
+}
+
+/// That a step is quicker than the GPUs can be, and what it may be instead.
+fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
+    let layout = Layout::of_plan(plan).ok()?;
+    let share = speed.mfu * speed.step_seconds / step_seconds;
+    // In 8 bit a GPU does twice what it does in 16.
+    let most = if layout.precision == Precision::Fp8 { 2.0 } else { 1.0 };
+    let passes = plan.batch.as_ref().map_or(1, |batch| batch.microbatches * batch.accumulation.value);
+    let perhaps = match passes {
+        0 | 1 => String::new(),
+        _ => format!(": perhaps what the log calls a step is one of the {passes} passes of a step"),
+    };
+    (share > most).then(|| {
+        format!(
+            "a step of {} s would be {} % of what the GPUs do at their peak{perhaps}",
+            trainc_diag::text::short(step_seconds),
+            trainc_diag::text::short(100.0 * share)
+        )
+    })
+}
+
+/// A run without a name of the service's: by the job and what shapes it.
+fn id(plan: &Plan) -> String {
+    trainc_emit::identity(plan).training_job
+}
+
+/// Adds a run to a table under its name, which the service may have given; what to say of it.
+fn add(
+    io: &Io,
+    (plan, constants): (&Plan, &Constants),
+    measured: &Measured,
+    (id, is_named): (&str, bool),
+    path: &Path,
+) -> Result<String, String> {
+    if measured.step_seconds.is_none() && measured.memory.is_none() && !measured.out_of_memory {
+        return Err("nothing was measured that a table of runs could take".to_owned());
+    }
+    let year = io.today.get(..4).unwrap_or_default();
+    let mut cells = measure::cells(plan, measured, id, year)
+        .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
+    let mut without = String::new();
+    if let Ok(layout) = Layout::of_plan(plan)
+        && let Err(lost) = calibrate::carried(&layout, &cells, constants)
+    {
+        let has_time = measured.step_seconds.is_some() && !measured.out_of_memory;
+        match lost {
+            Lost::Memory(why) if has_time => {
+                cells.retain(|column, _| !MEMORY_CELLS.contains(column));
+                without = format!("; its peak memory is left out: {why}");
+            }
+            // A row of another job would move constants that are fitted to it.
+            Lost::Row(why) | Lost::Memory(why) => {
+                return Err(format!("nothing is added to `{}`: {why}", path.display()));
+            }
+        }
+    }
+    let fault = |error: std::io::Error| {
+        format!("`{}` cannot be written: {}", path.display(), super::world::describe(&error))
+    };
+    let table = match fs::read_to_string(path) {
+        Ok(table) => table,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(fault(error)),
+    };
+    let (id, more) = match measure::append(&table, &cells, !is_named) {
+        Addition::New { id, text } => (id, text),
+        Addition::There => return Ok(format!("`{}` has the run `{id}` already", path.display())),
+    };
+    let file = fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
+    let table = path.display();
+    Ok(format!(
+        "added to `{table}` as `{id}`: `trainc calibrate {table}` holds it against the model{without}"
+    ))
+}
+
+/// A run that the account knows.
+struct Online {
+    about: About,
+    shared: Shared,
+}
+
+impl Task for Online {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let progress = Progress::new(Mode::of(&self.shared.output, self.about.global.quiet));
+        let found = match existing(io, &look, &self.about, &progress).await {
+            Ok(found) => found,
+            Err(code) => return code,
+        };
+        if found.is_other {
+            io.note(&format!("note: {} is another digest than the manifest's now\n", found.job.name));
+            if self.shared.csv.is_some() {
+                // A row would put this layout beside the time of another one.
+                io.note("error: the run is of another manifest: nothing is added to a table\n");
+                return exit::DIFFERENT;
+            }
+        }
+        if !found.is_ours && self.shared.csv.is_some() {
+            io.note("error: the run is none of this job's, as was said above: nothing is added to a table\n");
+            return verdict::exit::FOREIGN;
+        }
+        let mut reader = reader(&self.about.plan);
+        let mut sink = |host: &str, event: &LogEvent| {
+            reader.line(Some(host), Some(event.time as f64 / 1_000.0), &event.text);
+        };
+        let mut tail = Tail::new(None);
+        let read = tail.round(&look, &found.job.name, &mut sink);
+        if let Err(fault) = progress.busy(READING, read).await {
+            io.note(&format!("note: the logs are not read: {}\n", fault.message));
+        }
+        let wrong = Impossibles::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
+        io.note(&wrong.shown(io, &self.about.global));
+        self.shared.tell(io, &self.about.manifest, &self.about.plan, (&reader, &wrong), Some(&found.job))
+    }
+}

@@ -1,0 +1,211 @@
+//! `trainc run`: engine `worker` on this machine.
+
+use super::args::{Global, Input, problems};
+use super::io::Io;
+use super::manifests::{Manifest, compile_all};
+use super::{exit, worker};
+use serde_json::{Value, json};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use trainc_diag::declare_code;
+use trainc_diag::{Code, Diagnostic, Format};
+use trainc_emit::{self as emit, canonical};
+use trainc_ir::{Engine, Plan};
+
+mod child;
+mod screen;
+
+declare_code!(T0544, "run-needs-worker", Error, "`run` on a job of another engine");
+
+/// The codes of this file.
+pub(super) static CODES: &[&Code] = &[&T0544];
+
+/// Train on this machine with engine `worker`
+///
+/// Compiles the manifest, starts the ranks as processes, and shows the loss as it falls. Ctrl-C, or a terminal that is
+/// closed, saves a checkpoint and stops; the same command goes on from there.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc run job.kdl\n  trainc run job.kdl --ranks 4 --data packed/\n\nExit codes: 0 trained, 3 the manifest or its config is refused, 8 the run failed or was stopped."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Processes, one rank each; the global batch stays, and accumulation takes up the rest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    ranks: Option<u64>,
+    /// The directory of packed tokens, in place of channel `train`
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Where checkpoints, model, metrics and the log go [default: runs/JOB]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// How to write: human, or json (one line for each step)
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let paths = match args.input.named.paths("run") {
+        Ok(paths) => paths,
+        Err(usage) => {
+            io.note(&usage);
+            return exit::USAGE;
+        }
+    };
+    let mut set = compile_all(&paths, &args.input.overlay.options(io, false));
+    if set.many || set.manifests.len() != 1 {
+        io.note("error: `run` takes one manifest: a machine trains one job at a time\n");
+        return exit::USAGE;
+    }
+    for manifest in &mut set.manifests {
+        refuse_engine(manifest);
+    }
+    let code = args.input.exit(&set);
+    let shown = problems(&set, Format::Human, io, io.color, global);
+    let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
+    if errors > 0 || code != exit::DONE {
+        io.note(&shown);
+        return exit::MANIFEST;
+    }
+    let Some((manifest, plan)) = set.manifests.first().and_then(|m| Some((m, m.compiled.checked()?))) else {
+        return exit::MANIFEST;
+    };
+    let Some(binary) = worker::find(args.input.overlay.worker.as_deref()) else {
+        io.note(&worker::missing());
+        return exit::USAGE;
+    };
+    match prepare(args, manifest, plan) {
+        Ok(place) => child::run(io, global, args, plan, &binary, &place),
+        Err(fault) => {
+            io.note(&format!("error: {fault}\n"));
+            exit::USAGE
+        }
+    }
+}
+
+fn refuse_engine(manifest: &mut Manifest) {
+    let Some(plan) = &manifest.compiled.plan else { return };
+    let Some(parallel) = &plan.job.parallel else { return };
+    let Some(engine) = parallel.engine.get().filter(|engine| *engine != Engine::Worker) else { return };
+    manifest.compiled.problems.push(
+        Diagnostic::new(
+            &T0544,
+            parallel.engine.span().unwrap_or(parallel.span),
+            format!("`trainc run` starts engine `worker`, and this job runs on engine `{}`", engine.name()),
+        )
+        .help("write `engine=\"worker\"`, or start the job in the account with `trainc apply`"),
+    );
+    manifest.compiled.problems.sort();
+}
+
+/// Where a run lies on this machine.
+struct Place {
+    /// Held while it lasts; the kernel lets go of it with this process, however that ends.
+    _lock: Option<File>,
+    /// All results.
+    out: PathBuf,
+    /// The config that the binary reads.
+    config: PathBuf,
+    /// Where checkpoints go.
+    checkpoints: PathBuf,
+}
+
+/// Writes the config with this machine's paths.
+fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, String> {
+    let identity = emit::identity(plan);
+    let job = plan.job.name.value().map_or("job", String::as_str);
+    let mut config =
+        emit::worker_config(plan, &identity.digest).ok_or("the manifest gives no config for the worker")?;
+    let out = absolute(&args.out.clone().unwrap_or_else(|| Path::new("runs").join(job)))?;
+    let beside = Path::new(&manifest.path).parent().unwrap_or_else(|| Path::new(""));
+    let here = |written: &str| absolute(&beside.join(written));
+    let local = !plan.deployable;
+    let data = match &args.data {
+        Some(data) => absolute(data)?,
+        None => here(config.pointer("/data/train").and_then(Value::as_str).unwrap_or_default())?,
+    };
+    if !data.join("index.json").is_file() {
+        return Err(format!(
+            "`{}` holds no packed tokens; make them with `trainc data pack`{}",
+            shown(&data),
+            if local || args.data.is_some() { "" } else { " and name them with `--data`" }
+        ));
+    }
+    let checkpoints = match config.pointer("/checkpoint/directory").and_then(Value::as_str) {
+        Some(written) if local && plan.job.checkpoint.as_ref().is_some_and(|c| !c.local.is_absent()) => {
+            here(written)?
+        }
+        _ => out.join("checkpoints"),
+    };
+    put(&mut config, "/data/train", path(&data));
+    for (pointer, channel) in [("/data/validation", "validation"), ("/model/weights", "model")] {
+        if let Some(written) = config.pointer(pointer).and_then(Value::as_str) {
+            let found = here(written)?;
+            if !found.is_dir() {
+                return Err(format!(
+                    "channel `{channel}`: `{}` is no directory of this machine",
+                    shown(&found)
+                ));
+            }
+            put(&mut config, pointer, path(&found));
+        }
+    }
+    put(&mut config, "/checkpoint/directory", path(&checkpoints));
+    put(&mut config, "/output/model", path(&out.join("model")));
+    put(&mut config, "/output/data", path(&out.join("output")));
+    put(&mut config, "/output/failure", path(&out.join("failure")));
+    put(&mut config, "/log/every_steps", json!(1));
+    // No container ends the run here.
+    put(&mut config, "/limits/max_seconds", Value::Null);
+    if args.ranks.is_none() && config.pointer("/cluster/gpus_per_node").and_then(Value::as_u64) != Some(0) {
+        return Err(format!(
+            "the job's ranks are the GPUs of `{}`; name the processes of this machine with `--ranks`, as `--ranks 2`",
+            plan.job
+                .cluster
+                .as_ref()
+                .and_then(|cluster| cluster.instance.value())
+                .map_or("?", String::as_str)
+        ));
+    }
+    let fault = |error: std::io::Error| {
+        format!("`{}` cannot be written: {}", shown(&out), super::world::describe(&error))
+    };
+    fs::create_dir_all(&out).map_err(fault)?;
+    let place = Place { _lock: lock(&out)?, config: out.join("worker.json"), checkpoints, out: out.clone() };
+    fs::write(&place.config, canonical::pretty(&config)).map_err(fault)?;
+    let _ = fs::remove_file(place.out.join("failure"));
+    Ok(place)
+}
+
+/// Nobody else runs there meanwhile. On a file system without locks, one runs without.
+fn lock(out: &Path) -> Result<Option<File>, String> {
+    let Ok(directory) = File::open(out) else { return Ok(None) };
+    match directory.try_lock() {
+        Ok(()) => Ok(Some(directory)),
+        Err(TryLockError::Error(_)) => Ok(None),
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "another `trainc run` is using `{}`; wait for its end, or give this one a directory with `--out`",
+            shown(out)
+        )),
+    }
+}
+
+fn put(config: &mut Value, pointer: &str, value: Value) {
+    if let Some(place) = config.pointer_mut(pointer) {
+        *place = value;
+    }
+}
+
+fn path(path: &Path) -> Value {
+    Value::from(path.to_string_lossy().into_owned())
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|error| format!("`{}`: {error}", path.display()))
+}
+
+fn shown(path: &Path) -> String {
+    super::world::shown(path)
+}

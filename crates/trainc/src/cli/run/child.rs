@@ -1,0 +1,342 @@
+//! The worker as a child: its lines read as they come, its signals handed on, its exit code made ours.
+
+use super::screen::Screen;
+use super::{Args, Place, shown};
+use crate::cli::args::Global;
+use crate::cli::exit;
+use crate::cli::io::Io;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+use trainc_ir::Plan;
+use trainc_predict::memory::{MemoryConstants, memory_with};
+use trainc_predict::{Constants, Layout};
+
+/// How often signals are looked for while nothing is printed.
+const TICK: Duration = Duration::from_millis(50);
+/// The last lines of the worker that are shown when it fails.
+const LAST_LINES: usize = 12;
+
+enum Line {
+    Out(String),
+    Err(String),
+}
+
+/// Starts the worker and sees it through.
+pub(super) fn run(
+    io: &mut Io,
+    global: &Global,
+    args: &Args,
+    plan: &Plan,
+    binary: &Path,
+    place: &Place,
+) -> u8 {
+    let mut command = Command::new(binary);
+    command
+        .arg("launch")
+        .arg(&place.config)
+        // However this process ends, the worker saves and ends after it.
+        .args(["--parent", &std::process::id().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(ranks) = args.ranks {
+        command.args(["--ranks", &ranks.to_string()]);
+    }
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            io.note(&format!("error: `{}` does not start: {error}\n", shown(binary)));
+            return exit::USAGE;
+        }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in stopping() {
+        // Where it cannot be registered the signal ends both, as it would without us.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
+    }
+    let json = args.output == "json";
+    let steps = plan.run.steps.as_ref().map_or(0, |steps| steps.value);
+    let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens).unwrap_or(0);
+    let planned = planned(plan, args.ranks, args.input.overlay.constants());
+    let mut screen = Screen::new(steps, tokens, planned, global.quiet || json, io.unicode);
+    if json {
+        io.print(&format!("{}\n", json!({"type": "version", "format": "1.0"})));
+    }
+    let lines = lines(&mut child);
+    let mut watch = Watch { stop: &stop, json, screen: &mut screen, log: log(&place.out.join("log.txt")) };
+    let last = watch.follow(io, &child, &lines);
+    let ended = Ended::of(child.wait());
+    screen.end();
+    finish(io, json, global, &Run { ended, last, screen: &screen, place, planned })
+}
+
+/// Signals that stop a run with a checkpoint. A terminal that closes sends SIGHUP, which `nohup` has ignored.
+fn stopping() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Bit n - 1 is signal n.
+    let ignored = mask.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
+    [SIGINT, SIGTERM].into_iter().chain((!ignored).then_some(SIGHUP)).collect()
+}
+
+/// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
+/// worker has it: the shard degree becomes the largest divisor of their number up to the plan's. The constants are the
+/// plan's own; what a rank on cores holds is counted, so that none of them enters there.
+fn planned(plan: &Plan, ranks: Option<u64>, constants: &Constants) -> Option<u64> {
+    let mut layout = Layout::of_plan(plan).ok()?;
+    if let Some(ranks) = ranks {
+        let most = plan.mesh.as_ref()?.shard_degree.value.min(ranks);
+        let degree = (1..=most).rev().find(|degree| ranks.is_multiple_of(*degree))?;
+        layout.degrees.shard = degree as f64;
+        layout.degrees.replicas = (ranks / degree) as f64;
+        layout.worker.cpu = true;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, above zero")]
+    Some(memory_with(&layout, &MemoryConstants::of(constants)).per_gpu_bytes.round() as u64)
+}
+
+/// What the worker itself counted, bytes, from the line with which it began.
+fn counted(place: &Place) -> Option<u64> {
+    let text = fs::read_to_string(place.out.join("output/metrics.jsonl")).ok()?;
+    // The last of them is this run's.
+    let start = text
+        .lines()
+        .rev()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find(|line| line.get("event").is_some_and(|event| event == "start"))?;
+    let parts = start.get("memory_parts")?.as_object()?;
+    Some(parts.values().filter_map(Value::as_u64).sum())
+}
+
+/// Both streams, line by line, in the order in which they come.
+fn lines(child: &mut Child) -> Receiver<Line> {
+    let (sender, receiver) = channel();
+    fn read(from: impl std::io::Read + Send + 'static, sender: Sender<Line>, wrap: fn(String) -> Line) {
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                if sender.send(wrap(line)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    if let Some(out) = child.stdout.take() {
+        read(out, sender.clone(), Line::Out);
+    }
+    if let Some(err) = child.stderr.take() {
+        read(err, sender, Line::Err);
+    }
+    receiver
+}
+
+/// The log of all runs of the job; without it a run goes on.
+fn log(path: &Path) -> Option<File> {
+    fs::OpenOptions::new().create(true).append(true).open(path).ok()
+}
+
+/// What is done with the worker's lines.
+struct Watch<'a> {
+    stop: &'a AtomicBool,
+    json: bool,
+    screen: &'a mut Screen,
+    log: Option<File>,
+}
+
+impl Watch<'_> {
+    /// Reads until both streams end; gives the last lines that were for people.
+    fn follow(&mut self, io: &mut Io, child: &Child, lines: &Receiver<Line>) -> VecDeque<String> {
+        let mut last = VecDeque::new();
+        loop {
+            if self.stop.swap(false, Ordering::Relaxed) {
+                self.screen.note("saving a checkpoint, then stopping");
+                let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+                if let Some(pid) = pid {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+            }
+            match lines.recv_timeout(TICK) {
+                Ok(Line::Out(line)) => self.result(io, &line),
+                Ok(Line::Err(line)) => {
+                    let logged = self.log.as_mut().map(|log| log.write_all(format!("{line}\n").as_bytes()));
+                    if let Some(Err(error)) = logged {
+                        self.log = None;
+                        self.screen.note(&format!("warning: log.txt: {error}; no more is written there"));
+                    }
+                    if let Some(fault) = line.strip_prefix("error: ") {
+                        // Said at the end, with what it means.
+                        last.push_back(fault.to_owned());
+                    } else if !line.starts_with("step=") {
+                        self.screen.note(&line);
+                        last.push_back(line);
+                    }
+                    if last.len() > LAST_LINES {
+                        last.pop_front();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return last,
+            }
+        }
+    }
+
+    fn result(&mut self, io: &mut Io, line: &str) {
+        let Ok(value) = serde_json::from_str::<Value>(line) else { return };
+        self.screen.step(&value);
+        if self.json {
+            io.print(&format!("{}\n", typed(value)));
+        }
+    }
+}
+
+/// A line of the worker with the kind that readers go by.
+fn typed(mut value: Value) -> Value {
+    if let Value::Object(members) = &mut value {
+        let kind = if members.contains_key("validation_loss") {
+            "evaluation"
+        } else if members.contains_key("warning") {
+            "warning"
+        } else {
+            "step"
+        };
+        members.insert("type".to_owned(), Value::from(kind));
+    }
+    value
+}
+
+/// How the launcher ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// With one of its codes.
+    Code(i32),
+    /// By a signal that it cannot answer.
+    Signal(i32),
+    /// Nobody knows.
+    Lost,
+}
+
+impl Ended {
+    fn of(status: std::io::Result<ExitStatus>) -> Self {
+        use std::os::unix::process::ExitStatusExt as _;
+        let Ok(status) = status else { return Self::Lost };
+        status.code().map(Self::Code).or(status.signal().map(Self::Signal)).unwrap_or(Self::Lost)
+    }
+
+    /// As shells have it: 128 and the signal.
+    fn code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+            Self::Lost => 1,
+        }
+    }
+}
+
+/// A signal's name, where it has one.
+fn named(signal: i32) -> String {
+    let name = signal_hook::low_level::signal_name(signal).map(|name| format!(" ({name})"));
+    format!("signal {signal}{}", name.unwrap_or_default())
+}
+
+/// How a run ended.
+struct Run<'a> {
+    ended: Ended,
+    last: VecDeque<String>,
+    screen: &'a Screen,
+    place: &'a Place,
+    planned: Option<u64>,
+}
+
+fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
+    let code = run.ended.code();
+    let ours = match code {
+        0 => exit::DONE,
+        3 => exit::MANIFEST,
+        _ => exit::FAILED,
+    };
+    let said = || {
+        let written = fs::read_to_string(run.place.out.join("failure")).ok();
+        written.map(|text| text.trim().to_owned()).or_else(|| run.last.back().cloned())
+    };
+    // Who is killed says nothing, and the last line of its log is of something else.
+    let reason = match run.ended {
+        Ended::Code(0 | 75) => None,
+        Ended::Code(_) | Ended::Lost => said(),
+        Ended::Signal(signal) => Some(format!("the worker was killed by {}", named(signal))),
+    };
+    if json {
+        let line = json!({
+            "type": "result", "exit": ours, "worker_code": code, "steps": run.screen.steps_done(),
+            "loss": run.screen.last_loss(), "memory": {
+                "resident_bytes": run.screen.resident(), "planned_bytes": run.planned,
+                "counted_bytes": counted(run.place),
+            },
+            "reason": reason, "out": run.place.out.to_string_lossy(),
+        });
+        io.print(&format!("{line}\n"));
+        return ours;
+    }
+    match code {
+        0 if global.quiet => {}
+        0 => io.print(&format!(
+            "{}\nmodel       {}\n",
+            run.screen.summary(),
+            shown(&run.place.out.join("model"))
+        )),
+        75 => io.print(&format!(
+            "{}\nstopped with a checkpoint in {} (worker's code 75); the same command goes on from there\n",
+            run.screen.summary(),
+            shown(&run.place.checkpoints)
+        )),
+        _ => {
+            io.note(&format!(
+                "error: the run failed: {}\n  {}\n  its log is {}\n",
+                reason.as_deref().unwrap_or("it said nothing"),
+                match run.ended {
+                    Ended::Code(code) => format!("worker's code {code}: {}", meaning(code)),
+                    Ended::Signal(signal) => after(signal),
+                    Ended::Lost => "how it ended is not known".to_owned(),
+                },
+                shown(&run.place.out.join("log.txt"))
+            ));
+        }
+    }
+    ours
+}
+
+/// What to do after a signal that leaves no time to save.
+fn after(signal: i32) -> String {
+    let why = if signal == signal_hook::consts::SIGKILL {
+        "whoever sent it, the kernel where memory ran out, left no time to save: "
+    } else {
+        ""
+    };
+    format!("{why}the same command goes on from the last checkpoint")
+}
+
+/// What the worker's exit codes mean; `trainc-worker --help` has the same table.
+fn meaning(code: i32) -> &'static str {
+    match code {
+        2 => "wrong usage",
+        3 => "the config is wrong, or wrong for this machine",
+        10 => "data or weights cannot be used",
+        11 => "a checkpoint cannot be used or written",
+        12 => "the loss is not finite or over its limit",
+        13 => "a rank failed or a deadline passed",
+        14 => "a device or a library is missing",
+        15 => "results cannot be written",
+        76 => "stopped without a checkpoint",
+        1 | 101 => "a bug in the worker",
+        _ => "a code that this version of trainc does not know",
+    }
+}

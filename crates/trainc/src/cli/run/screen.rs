@@ -1,0 +1,183 @@
+//! What a run looks like while it goes: a bar and the loss on a terminal, a line now and then elsewhere.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+use std::io::IsTerminal as _;
+use std::time::Instant;
+use trainc_diag::text;
+
+/// Lines of a whole run where there is no terminal.
+const LINES: u64 = 20;
+/// Columns of the loss curve.
+const COLUMNS: usize = 32;
+
+/// The screen of one run.
+pub(super) struct Screen {
+    bar: Option<ProgressBar>,
+    silent: bool,
+    unicode: bool,
+    steps: u64,
+    began: Instant,
+    losses: Vec<(u64, f64)>,
+    first_step: Option<u64>,
+    tokens: f64,
+    tokens_per_step: u64,
+    memory: u64,
+    planned: Option<u64>,
+    validation: Option<f64>,
+}
+
+impl Screen {
+    /// A screen for a run of so many steps, each of so many tokens over all ranks; `planned` is what a rank is predicted
+    /// to hold, bytes.
+    pub(super) fn new(
+        steps: u64,
+        tokens_per_step: u64,
+        planned: Option<u64>,
+        silent: bool,
+        unicode: bool,
+    ) -> Self {
+        let bar = (!silent && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+            let glyphs = if unicode { "█▉▊▋▌▍▎▏ " } else { "#> " };
+            // A template that cannot be read leaves the plain bar.
+            if let Ok(style) =
+                ProgressStyle::with_template("{bar:32} step {pos}/{len}  {elapsed} gone, {eta} left\n{msg}")
+            {
+                bar.set_style(style.progress_chars(glyphs));
+            }
+            bar
+        });
+        Self {
+            bar,
+            silent,
+            unicode,
+            steps,
+            began: Instant::now(),
+            losses: Vec::new(),
+            first_step: None,
+            tokens: 0.0,
+            tokens_per_step,
+            memory: 0,
+            planned,
+            validation: None,
+        }
+    }
+
+    /// One line of the worker.
+    pub(super) fn step(&mut self, line: &Value) {
+        let Some(step) = line.get("step").and_then(Value::as_u64) else { return };
+        if let Some(loss) = line.get("validation_loss").and_then(Value::as_f64) {
+            self.validation = Some(loss);
+            self.note(&format!("step {step}: validation loss {loss:.4}"));
+            return;
+        }
+        let Some(loss) = line.get("loss").and_then(Value::as_f64) else { return };
+        self.first_step.get_or_insert(step);
+        self.losses.push((step, loss));
+        self.tokens += self.tokens_per_step as f64;
+        let tokens_per_s = line.get("tokens_per_s").and_then(Value::as_f64).unwrap_or(0.0);
+        self.memory = line.get("memory").and_then(Value::as_u64).unwrap_or(0);
+        let said =
+            format!("loss {loss:.4}  {} tokens/s  {}", text::short(tokens_per_s.round()), self.memory());
+        if let Some(bar) = &self.bar {
+            bar.set_position(step);
+            bar.set_message(format!("{said}  {}", self.curve()));
+        } else if !self.silent {
+            let every = (self.steps / LINES).max(1);
+            if step == self.steps || step.is_multiple_of(every) || self.first_step == Some(step) {
+                self.line(&format!("step {step}/{}  {said}", self.steps));
+            }
+        }
+    }
+
+    /// Something the worker says beside its steps.
+    pub(super) fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None if !self.silent => self.line(text),
+            None => {}
+        }
+    }
+
+    #[expect(clippy::print_stderr, reason = "progress goes beside the results, while they are being made")]
+    #[expect(clippy::unused_self, reason = "a line belongs to a screen")]
+    fn line(&self, text: &str) {
+        eprintln!("{text}");
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Steps done, over all runs of the job.
+    pub(super) fn steps_done(&self) -> Option<u64> {
+        self.losses.last().map(|(step, _)| *step)
+    }
+
+    /// The last loss, in nats per token.
+    pub(super) fn last_loss(&self) -> Option<f64> {
+        self.losses.last().map(|(_, loss)| *loss)
+    }
+
+    /// The run in four lines.
+    pub(super) fn summary(&self) -> String {
+        let (Some((first, from)), Some((last, to))) = (self.losses.first(), self.losses.last()) else {
+            return format!("steps       nothing left to do: all {} were done before", self.steps);
+        };
+        let mut out = format!(
+            "steps       {first} to {last} of {} in {}\nloss        {from:.4} to {to:.4}  {}\nspeed       {} tokens/s\nmemory      {}",
+            self.steps,
+            text::duration(self.began.elapsed().as_secs()),
+            self.curve(),
+            text::short((self.tokens / self.began.elapsed().as_secs_f64()).round()),
+            self.memory()
+        );
+        if let Some(loss) = self.validation {
+            out.push_str(&format!("\nvalidation  {loss:.4}"));
+        }
+        out
+    }
+
+    /// The most that the largest rank had resident, bytes.
+    pub(super) fn resident(&self) -> u64 {
+        self.memory
+    }
+
+    /// What is resident, program and libraries included, beside what the buffers were predicted to take.
+    fn memory(&self) -> String {
+        let resident = text::bytes(self.memory);
+        match self.planned {
+            Some(planned) => format!("{resident} a rank, {} planned", text::bytes(planned)),
+            None => format!("{resident} a rank"),
+        }
+    }
+
+    /// The loss over the run, as a row of blocks.
+    fn curve(&self) -> String {
+        if !self.unicode || self.losses.len() < 2 {
+            return String::new();
+        }
+        let each = self.losses.len().div_ceil(COLUMNS);
+        let means: Vec<f64> = self
+            .losses
+            .chunks(each)
+            .map(|part| part.iter().map(|(_, loss)| loss).sum::<f64>() / part.len() as f64)
+            .collect();
+        let (low, high) =
+            means.iter().fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(*x), high.max(*x)));
+        let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        means
+            .iter()
+            .map(|mean| {
+                let part = if high > low { (mean - low) / (high - low) } else { 0.0 };
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
+                let at = (part * 7.0).round() as usize;
+                blocks.get(at).copied().unwrap_or('█')
+            })
+            .collect()
+    }
+}

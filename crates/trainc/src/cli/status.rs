@@ -1,0 +1,171 @@
+//! `trainc status`.
+
+use super::account::Task;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{About, Form, JobArgs, Kept, clock, each, existing, running};
+use super::progress::{LOOKING, READING};
+use serde_json::json;
+use std::rc::Rc;
+use trainc_apply::account::{LogEvent, TrainingJob};
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::diff::{mounts, unmounted};
+use trainc_apply::logs::Tail;
+use trainc_apply::metrics::Metrics;
+use trainc_apply::observed::Look;
+use trainc_apply::status::{Status, status};
+use trainc_diag::text;
+
+/// Show where the job stands: its states so far, its figures, what it has cost
+///
+/// Exits with 4 if the account has no training job of the manifest: the two differ.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc status job.kdl\n  trainc status job.kdl -o json")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// How to write: human or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let kept = Rc::new(Kept::default());
+    let form = if args.output == "json" { Form::Kept(kept.clone()) } else { Form::Words };
+    let code = each(io, global, &args.job, "status", &form, |about| Show { about });
+    kept.print(io);
+    code
+}
+
+struct Show {
+    about: About,
+}
+
+impl Task for Show {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let progress = self.about.progress();
+        let asked = look.clock.now();
+        let found = match existing(io, &look, &self.about, &progress).await {
+            Ok(found) => found,
+            Err(code) => return code,
+        };
+        let job = found.job;
+        let mut metrics = Metrics::of(&job.request);
+        // Where the first host has all figures, one stream is enough.
+        for hosts in [Some("algo-1"), None] {
+            if hosts.is_none() && (metrics.is_whole() || job.instances() < 2) {
+                continue;
+            }
+            let mut sink = |host: &str, event: &LogEvent| {
+                metrics.read_event(host, event);
+            };
+            let mut tail = Tail::new(hosts);
+            let read = progress.busy(READING, tail.round(&look, &job.name, &mut sink)).await;
+            if let Err(fault) = read {
+                io.note(&format!("note: the logs are not read: {}\n", fault.message));
+                break;
+            }
+        }
+        let lost = progress.busy(LOOKING, lost(&look, &job)).await;
+        let beside = match progress.busy(LOOKING, running(&look, &self.about, &found.desired)).await {
+            Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
+        let planned = self.about.planned(found.is_other || !found.is_ours);
+        let now =
+            status(&self.about.plan, &planned, &job, &metrics, asked).simulated(look.cloud.is_simulated());
+        if self.about.form.is_json() {
+            let mut object = serde_json::to_value(&now).unwrap_or_default();
+            if let Some(members) = object.as_object_mut() {
+                let all = beside.iter().map(|one| {
+                    json!({"training_job": one.name, "status": one.status, "secondary_status": one.secondary})
+                });
+                members.insert("also_running".to_owned(), all.collect());
+                members.insert("lost_file_systems".to_owned(), json!(lost));
+                members.insert("is_ours".to_owned(), json!(found.is_ours));
+            }
+            self.about.tell(io, object);
+        } else {
+            let other = match (found.is_ours, found.is_other) {
+                (false, _) => " (not made by trainc for this job)",
+                (true, true) => " (another digest than the manifest's now)",
+                (true, false) => "",
+            };
+            io.print(&page(&now, other));
+            if !lost.is_empty() {
+                io.print(&format!(
+                    "{} goes on without {}, which is gone\n  end it with trainc stop {again} --run {}, then trainc apply {again} --new-run\n",
+                    job.name,
+                    text::ticked(&lost, "and"),
+                    job.name,
+                    again = self.about.again,
+                ));
+            }
+            for one in &beside {
+                io.print(&format!(
+                    "{} runs too: {}, {}\n  end it with trainc stop {} --run {}\n",
+                    one.name, one.status, one.secondary, self.about.again, one.name
+                ));
+            }
+        }
+        exit::DONE
+    }
+}
+
+/// File systems that a run goes on without; none where they may not be looked at.
+async fn lost<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &TrainingJob) -> Vec<String> {
+    if job.is_over() || mounts(job).is_empty() {
+        return Vec::new();
+    }
+    let Ok(all) = look.ask(async |cloud| cloud.file_systems().await).await else { return Vec::new() };
+    let there = all.into_iter().filter(|system| system.lifecycle != "DELETING").map(|system| system.id);
+    unmounted(job, &there.collect())
+}
+
+fn page(now: &Status, other: &str) -> String {
+    let mut out = format!("{}{other}: {}, {}\n", now.training_job, now.status, now.secondary_status);
+    for one in &now.transitions {
+        let time = std::time::Duration::try_from_secs_f64(one.start).unwrap_or_default();
+        let when = clock(i64::try_from(time.as_millis()).unwrap_or(0));
+        let lasted = one.end.map_or_else(String::new, |end| {
+            let time = std::time::Duration::try_from_secs_f64(end - one.start).unwrap_or_default();
+            format!("{:>8}", text::duration(time.as_secs()))
+        });
+        out.push_str(&format!(
+            "  {when}  {:<14}{lasted:<9} {}\n",
+            one.status,
+            trainc_diag::safe(&one.message)
+        ));
+    }
+    let mut field = |label: &str, value: String| out.push_str(&format!("  {label:<10}{value}\n"));
+    for (name, figure) in now.figures() {
+        field(name, figure);
+    }
+    if let Some(percent) = now.progress_percentage {
+        let left = now.left().map_or_else(String::new, |left| format!(", {left}"));
+        field("progress", format!("{}%{left}", text::short(percent)));
+    }
+    if let Some(usd) = now.cost_usd {
+        field(
+            "cost",
+            format!(
+                "{}{}, instances only, at the price on demand{}",
+                text::dollars(usd),
+                now.against(),
+                now.unpaid()
+            ),
+        );
+    }
+    if let Some(reason) = &now.failure_reason {
+        // The end of the program's own output: it may hold anything.
+        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        field("because", trainc_diag::safe(&reason));
+    }
+    // The service names the place from the start; something lies there when the job has completed.
+    if let Some(model) = now.model_artifacts.as_ref().filter(|_| now.status == "Completed") {
+        field("model", model.clone());
+    }
+    out
+}

@@ -1,0 +1,149 @@
+//! `trainc stop`.
+
+use super::account::Task;
+use super::args::Global;
+use super::ask::ask;
+use super::exit;
+use super::io::Io;
+use super::job::{About, Form, Found, JobArgs, each, find, not_ours, running};
+use super::progress::{LOOKING, Mode, Progress};
+use serde_json::json;
+use std::io::IsTerminal as _;
+use trainc_apply::account::TrainingJob;
+use trainc_apply::cloud::{Clock, Cloud};
+use trainc_apply::destroy::Remover;
+use trainc_apply::ledger::{Item, Ledger, Telling};
+use trainc_apply::observed::Look;
+use trainc_apply::verdict;
+
+/// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  trainc stop job.kdl\n  trainc stop job.kdl --yes\n  trainc stop job.kdl --run job-7cdda7f2"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Which run, by the name of its training job, where several are not over
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let form = Form::of(&args.output);
+    each(io, global, &args.job, "stop", &form, |about| Stop {
+        yes: args.yes || args.job.account.simulate.is_some(),
+        output: args.output.clone(),
+        run: args.run.clone(),
+        about,
+    })
+}
+
+struct Stop {
+    yes: bool,
+    output: String,
+    run: Option<String>,
+    about: About,
+}
+
+impl Task for Stop {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
+        let mut stopped = None;
+        let code = self.stop(io, look, &mut stopped).await;
+        self.about.tell(io, json!({"type": "result", "training_job": stopped, "exit": code}));
+        code
+    }
+}
+
+impl Stop {
+    /// Stops the run that is meant; its name, once it is known.
+    async fn stop<C: Cloud, K: Clock>(
+        &self,
+        io: &mut Io<'_>,
+        look: Look<'_, C, K>,
+        meant: &mut Option<String>,
+    ) -> u8 {
+        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
+        let progress = progress.of(self.about.name(), false);
+        let found = match progress.busy(LOOKING, find(&look, &self.about.plan)).await {
+            Ok(found) => found,
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
+        let mut all = match progress.busy(LOOKING, running(&look, &self.about, &found.desired)).await {
+            Ok(all) => all,
+            Err(verdict) => return self.about.fail(io, verdict),
+        };
+        if let Some(name) = &self.run {
+            all.retain(|job| job.name == *name);
+        }
+        let job = match all.as_slice() {
+            [job] => job,
+            [] => return self.nothing(io, found),
+            several => return self.which(io, several),
+        };
+        *meant = Some(job.name.clone());
+        if !self.yes && !std::io::stdin().is_terminal() {
+            io.note("nobody is here to ask: say `--yes`\n");
+            return exit::INCOMPLETE;
+        }
+        if !self.yes && !ask(io, &format!("Stop {}, which is {}?", job.name, job.secondary)) {
+            return exit::INCOMPLETE;
+        }
+        let ledger = Ledger::default();
+        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
+        let item = Item::new("training-job", &job.name);
+        let stopped = remover.stop(&item, &job.name).await;
+        progress.clear();
+        match stopped {
+            Ok(()) => {
+                if !self.about.form.is_json() {
+                    io.print(&format!("stopped: {}\n", job.name));
+                }
+                exit::DONE
+            }
+            Err(cause) => {
+                let verdict = verdict::verdict(&self.about.plan, &item, &cause);
+                self.about.fail(io, verdict)
+            }
+        }
+    }
+
+    /// Nothing of ours runs; a run under our name that is not ours is said to be theirs.
+    fn nothing(&self, io: &mut Io<'_>, found: Found) -> u8 {
+        if let Some(name) = &self.run {
+            io.note(&format!("error: no run `{name}` of this job is in progress\n"));
+            return exit::USAGE;
+        }
+        let going = found.job.filter(|(job, _)| !job.is_over());
+        let theirs = going.and_then(|(job, tags)| not_ours(&self.about, &found.desired, &job, &tags));
+        let Some(verdict) = theirs else {
+            if !self.about.form.is_json() {
+                io.print("nothing to stop: no job of this manifest is running\n");
+            }
+            return exit::DONE;
+        };
+        self.about.fail(io, verdict)
+    }
+
+    /// Several run side by side: which is meant only the user knows.
+    fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
+        let path = &self.about.again;
+        let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
+        self.about.tell(io, json!({"type": "running", "training_jobs": names}));
+        io.note(&format!(
+            "error: {} runs of this job are in progress: say which one to stop\n",
+            several.len()
+        ));
+        for job in several {
+            io.note(&format!("  trainc stop {path} --run {}\n", job.name));
+        }
+        exit::USAGE
+    }
+}

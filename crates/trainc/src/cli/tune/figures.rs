@@ -1,0 +1,154 @@
+//! The figures of a layout as `tune` shows them, each with what it is expected between.
+
+use super::sound::Sound;
+use trainc_diag::text;
+use trainc_predict::{Interval, Run};
+use trainc_tune::words::card;
+use trainc_tune::{Point, Space};
+
+/// In what the times of a page are said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Hours.
+    Hours,
+    /// Minutes.
+    Minutes,
+}
+
+impl Unit {
+    /// Of these times, seconds.
+    pub(super) fn of(mut times: impl Iterator<Item = f64>) -> Self {
+        if times.any(|seconds| seconds >= 3_600.0) { Self::Hours } else { Self::Minutes }
+    }
+
+    /// The figure alone.
+    fn figure(self, seconds: f64) -> String {
+        match self {
+            Self::Hours => format!("{:.2}", seconds / 3_600.0),
+            Self::Minutes => format!("{:.1}", seconds / 60.0),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Hours => "h",
+            Self::Minutes => "min",
+        }
+    }
+}
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// A row's figures as text.
+pub(super) struct Figures {
+    pub(super) time: String,
+    /// Between what it is expected: `3.10 and 4.20 h`.
+    pub(super) time_between: Option<String>,
+    pub(super) money: String,
+    /// The same of the cost, or of what it is at least.
+    pub(super) money_between: Option<String>,
+    pub(super) step: String,
+    /// The same of a step: `1.10 and 1.35 s`.
+    pub(super) step_between: Option<String>,
+    pub(super) memory: String,
+    /// The same of the memory: `28.1 and 34.2 GiB`.
+    pub(super) memory_between: Option<String>,
+}
+
+impl Figures {
+    /// Those of a layout, with what its own compilation predicts.
+    pub(super) fn of(sound: &Sound, point: &Point, unit: Unit) -> Self {
+        let prediction = &sound.compiled.prediction;
+        let run = prediction.run.as_ref();
+        let nodes = point.choice.nodes as f64;
+        let money = match run.map(|run| (run.cost_usd, run.least_usd)) {
+            Some((Some(usd), _)) => text::dollars(usd),
+            // Of a file system no price is known.
+            Some((None, Some(usd))) => format!("{} at least", text::dollars(usd)),
+            // Of spot instances: what they cost on demand is known.
+            _ => match point.most_usd {
+                Some(usd) => format!("{} on demand", text::dollars(usd)),
+                None => format!("{:.2} node hours", nodes * point.seconds / 3_600.0),
+            },
+        };
+        let speed = prediction.speed.as_ref();
+        let hours = run.and_then(Run::expected_interval);
+        let dollars = run.and_then(|run| {
+            let known = run.cost_interval().or_else(|| run.least_interval().filter(|_| run.spot.is_none()));
+            known.or_else(|| on_demand(run, point))
+        });
+        let memory = prediction.memory.as_ref();
+        let high = sound.tight();
+        let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
+        Figures {
+            time: format!(
+                "{} {}",
+                unit.figure(run.map_or(point.seconds, Run::expected_seconds)),
+                unit.word()
+            ),
+            time_between: hours.map(|hours| {
+                format!("{} and {} {}", unit.figure(hours.low), unit.figure(hours.high), unit.word())
+            }),
+            money,
+            money_between: dollars
+                .map(|usd| format!("{} and {}", text::dollars(usd.low), text::dollars(usd.high))),
+            step: format!("{:.2} s", speed.map_or(point.step_seconds, |speed| speed.step_seconds)),
+            step_between: speed
+                .map(|speed| format!("{:.2} and {:.2} s", speed.interval.low, speed.interval.high)),
+            memory: format!(
+                "{:.1} of {} GiB{high}",
+                memory.map_or(point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
+                card(point.capacity_bytes)
+            ),
+            memory_between: memory.map(|memory| {
+                format!("{:.1} and {:.1} GiB", memory.interval.low / GIB, memory.interval.high / GIB)
+            }),
+        }
+    }
+
+    /// Between what all of them lie, in one line.
+    pub(super) fn between(&self) -> Option<String> {
+        let step = self.step_between.as_ref().map(|between| format!("{between} a step"));
+        let all = [&self.time_between, &self.money_between, &step, &self.memory_between];
+        let all: Vec<&str> = all.into_iter().flatten().map(String::as_str).collect();
+        (!all.is_empty()).then(|| format!("between {}", all.join(", ")))
+    }
+}
+
+/// What a layout costs on demand, of a job on spot instances whose own price is not known.
+pub(super) struct OnDemand {
+    pub(super) usd: Option<f64>,
+    pub(super) between: Option<Interval>,
+}
+
+impl OnDemand {
+    pub(super) fn of(run: Option<&Run>, point: &Point) -> Self {
+        let run = run.filter(|run| run.cost_usd.is_none());
+        let usd = point.most_usd.filter(|_| run.is_some());
+        Self { usd, between: run.filter(|_| usd.is_some()).and_then(|run| on_demand(run, point)) }
+    }
+}
+
+/// Between what the same hours cost on demand, of a job on spot instances: they are paid by the hour as well.
+fn on_demand(run: &Run, point: &Point) -> Option<Interval> {
+    let (hours, each) = (run.expected_interval()?, point.most_usd? / run.expected_seconds());
+    Some(Interval { low: each * hours.low, high: each * hours.high })
+}
+
+/// A figure with its interval behind it: `3.62 h (3.10 and 4.20 h)`.
+pub(super) fn beside(figure: String, between: Option<&str>) -> String {
+    match between {
+        Some(between) => format!("{figure} ({})", between.replace(" and ", " to ")),
+        None => figure,
+    }
+}
+
+pub(super) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The last line of a comment: what was varied, and what was not.
+pub(super) fn varied_and_held(space: &Space) -> String {
+    format!("\nVaried: {}. Held: {}.\n", space.varied().join(", "), space.held().join(", "))
+}

@@ -1,0 +1,222 @@
+//! `trainc tune`.
+
+mod figures;
+mod pictured;
+mod rows;
+mod show;
+mod sound;
+mod untimed;
+mod write;
+
+use super::args::{Global, Input, problems};
+use super::exit;
+use super::held::Held;
+use super::io::Io;
+use super::manifests::{Set, compile_all};
+use std::fs;
+use std::path::PathBuf;
+use trainc_diag::Format;
+use trainc_predict::Constants;
+use trainc_report as report;
+use trainc_tune::wider::{Wider, wider};
+use trainc_tune::{Limits, Space, search};
+use untimed::Unranked;
+
+/// Search the legal layouts of a job and show those that no other beats in time and money
+///
+/// Degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes and instance types vary, as far
+/// as the engine has them; the global batch stays. Only layouts that are predicted to fit and that pass every check are
+/// shown, and of those that come next, what each lost by.
+#[derive(clap::Args, Debug)]
+#[command(
+    mut_arg("manifests", |arg| arg
+        .help("The manifest: one file, a directory that holds one, or `-` for standard input")
+        .num_args(0..=1)
+        .value_hint(clap::ValueHint::FilePath)),
+    after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Instance types to compare; the manifest's own where not given
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = instance)]
+    instances: Vec<String>,
+    /// Most nodes; the manifest's own where not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    max_nodes: Option<u64>,
+    /// Most US dollars for the run
+    #[arg(long, value_name = "USD", value_parser = usd)]
+    max_usd: Option<f64>,
+    /// Longest run, as 12h or 2d
+    #[arg(long, value_name = "DURATION", value_parser = deadline)]
+    deadline: Option<std::time::Duration>,
+    /// How many of those that come next are explained
+    #[arg(long, value_name = "N", default_value = "6")]
+    next: usize,
+    /// Put the one of that number into the manifest, keeping comments and formatting; the fastest that surely fits and
+    /// has a price where no number is given
+    #[expect(clippy::option_option, reason = "clap: absent, alone, or with a number")]
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
+    write: Option<Option<usize>>,
+    /// Write a page with a picture of time against cost: one HTML file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// How to write: human, json or markdown
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
+    output: String,
+}
+
+fn usd(written: &str) -> Result<f64, String> {
+    let usd: f64 = written.parse().map_err(|_| format!("`{written}` is no number of dollars"))?;
+    if usd.is_finite() && usd > 0.0 { Ok(usd) } else { Err("expected US dollars, more than 0".to_owned()) }
+}
+
+fn deadline(written: &str) -> Result<std::time::Duration, String> {
+    let deadline = super::args::duration(written)?;
+    if deadline.is_zero() { Err("expected a time above 0, as 12h".to_owned()) } else { Ok(deadline) }
+}
+
+fn instance(written: &str) -> Result<String, String> {
+    use trainc_catalog::instances;
+    if instances::names().any(|name| name == written) {
+        return Ok(written.to_owned());
+    }
+    Err(match trainc_diag::text::nearest(written, instances::names()) {
+        Some(near) => {
+            format!("no instance type of SageMaker training with accelerators; did you mean `{near}`?")
+        }
+        None => "no instance type of SageMaker training with accelerators".to_owned(),
+    })
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let options = args.input.overlay.options(io, false);
+    let manifests = match args.input.named.paths("tune") {
+        Ok(manifests) => manifests,
+        Err(text) => {
+            io.note(&text);
+            return exit::USAGE;
+        }
+    };
+    let Some(mut held) = Held::only(&manifests, &options) else {
+        return none(io, global, &compile_all(&manifests, &options));
+    };
+    let set = held.compile(&options);
+    let Some((base, plan)) = set
+        .manifests
+        .first()
+        .and_then(|manifest| Some((&manifest.compiled, manifest.compiled.plan.as_ref()?)))
+    else {
+        return none(io, global, &set);
+    };
+    let limits = Limits {
+        instances: args.instances.clone(),
+        max_nodes: args.max_nodes,
+        max_usd: args.max_usd,
+        deadline_seconds: args.deadline.map(|deadline| deadline.as_secs_f64()),
+        prices: options.prices.clone(),
+        discount: options.discount,
+    };
+    let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
+    let space = Space::of(plan, &limits, constants);
+    if let Ok(space) = &space
+        && base.problems.errors() == 0
+        && let Err(why) = search(space, &limits, constants)
+    {
+        let found = Unranked::of(&mut held, &options, base, space, (&limits, constants), why.to_string());
+        io.print(&match args.output.as_str() {
+            "json" => found.json(),
+            "markdown" => found.markdown(),
+            _ => found.human(io.width),
+        });
+        if let Some(file) = &args.report {
+            let file = file.display();
+            io.note(&format!("note: `{file}` is not written: the page draws time against cost\n"));
+        }
+        io.note(&found.note(plan, &held.path));
+        return match args.write {
+            Some(number) => found.write(io, &mut held, &options, number),
+            None => exit::MANIFEST,
+        };
+    }
+    let searched = space.and_then(|space| search(&space, &limits, constants).map(|points| (space, points)));
+    let (space, points) = match searched {
+        Ok(found) => found,
+        Err(why) => {
+            let cause = match base.problems.errors() {
+                0 => String::new(),
+                _ => problems(&set, Format::Human, io, io.color, global),
+            };
+            io.note(&format!("{cause}error: nothing to search: {why}\n"));
+            return exit::MANIFEST;
+        }
+    };
+    let judged = sound::judge(&mut held, &options, base, &space, points);
+    let job = base.job.as_deref().unwrap_or(&held.path);
+    let page = show::Page::of(job, &space, &limits, constants, &judged, args.next);
+    io.print(&match args.output.as_str() {
+        "json" => page.json(),
+        "markdown" => page.markdown(),
+        _ => page.human(io.width),
+    });
+    if let Some(file) = &args.report {
+        let pictures = report::html::front(&pictured::front(job, &held.path, &space, &judged, page.lost()));
+        if let Err(error) = fs::write(file, pictures) {
+            let why = super::world::describe(&error);
+            io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
+            return exit::USAGE;
+        }
+        io.note(&format!("wrote {}\n", file.display()));
+    }
+    if judged.front.is_empty() {
+        let (fit, within) = (judged.fit(), judged.within());
+        io.note(&match (fit, within) {
+            (0, _) => "note: no layout of the space fits\n".to_owned(),
+            (_, 0) => format!(
+                "note: {} and {} {}\n{}",
+                trainc_diag::text::count(fit as u64, "layout") + if fit == 1 { " fits" } else { " fit" },
+                if fit == 1 { "is" } else { "all are" },
+                judged.missed(),
+                match judged.unpriced_site() {
+                    // More nodes have no price either.
+                    Some(site) => format!("help: {}\n", space.unpriced(site)),
+                    None => beyond(wider(plan, &space, &limits, constants)),
+                }
+            ),
+            _ => "note: no layout of the space fits, passes every check and keeps the bounds\n".to_owned(),
+        });
+        return exit::MANIFEST;
+    }
+    match args.write {
+        Some(number) => write::write(io, &mut held, &options, &space, &judged, number),
+        None => exit::DONE,
+    }
+}
+
+/// What to type where no layout keeps the bounds.
+fn beyond(wider: Option<Wider>) -> String {
+    match wider {
+        Some(Wider::Kept { nodes, layouts }) => format!(
+            "help: `--max-nodes {nodes}`: {} of that space {} and {} the bounds\n",
+            trainc_diag::text::count(layouts as u64, "layout"),
+            if layouts == 1 { "fits" } else { "fit" },
+            if layouts == 1 { "keeps" } else { "keep" }
+        ),
+        Some(Wider::Missed { nodes }) => format!(
+            "help: up to {nodes} nodes none does: compare other types with `--instances`, or move the bounds\n"
+        ),
+        None => "help: compare other types with `--instances`, or move the bounds\n".to_owned(),
+    }
+}
+
+/// What to say where there is not one manifest that can be searched.
+fn none(io: &mut Io, global: &Global, set: &Set) -> u8 {
+    if set.manifests.len() > 1 {
+        io.note("error: tune takes one manifest\n");
+        return exit::USAGE;
+    }
+    let text = problems(set, Format::Human, io, io.color, global);
+    io.note(&text);
+    exit::MANIFEST
+}

@@ -1,0 +1,98 @@
+//! What the search found, as the page of pictures draws it.
+
+use super::sound::{Judged, Sound};
+use std::collections::BTreeMap;
+use trainc_predict::Run;
+use trainc_report::html::{Choice, Front, Lost, Spot};
+use trainc_tune::front::Measure;
+use trainc_tune::{Point, Space, Standing};
+
+/// Beaten layouts are drawn once in each of so many columns and rows: more would lie on top of each other.
+const CELLS: f64 = 64.0;
+
+/// The front and what it beats, measured alike.
+pub(super) fn front(
+    job: &str,
+    manifest: &str,
+    space: &Space,
+    judged: &Judged,
+    lost: Vec<(String, String)>,
+) -> Front {
+    let measure = Measure::of(&judged.points);
+    let is_priced = measure != Measure::NodeSeconds;
+    let spot = |point: &Point| {
+        let cost = measure.cost(point);
+        let cost = if is_priced { cost } else { cost / 3_600.0 };
+        cost.is_finite().then_some(Spot { seconds: point.seconds, cost })
+    };
+    // Every member keeps its number, also what has no place on the picture: `--write=N` counts them all.
+    let choice = |sound: &Sound| {
+        let point = judged.points.get(sound.at)?;
+        let (run, speed) = (sound.compiled.prediction.run.as_ref(), sound.compiled.prediction.speed.as_ref());
+        Some(Choice {
+            spot: spot(point),
+            seconds: point.seconds,
+            words: space.words(&point.choice).replacen(" × ", "\u{a0}×\u{a0}", 1),
+            sets: space.sets(&point.choice).iter().map(ToString::to_string).collect(),
+            step_seconds: speed.map_or(point.step_seconds, |speed| speed.step_seconds),
+            run_seconds: run.map(Run::expected_seconds),
+            cost_usd: run.and_then(|run| run.cost_usd),
+            memory_bytes: sound.compiled.prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
+            may_need_bytes: sound.tight(),
+        })
+    };
+    let shown: Vec<usize> = judged.front.iter().map(|sound| sound.at).collect();
+    let beaten = judged
+        .points
+        .iter()
+        .enumerate()
+        .filter(|(at, point)| point.standing == Standing::Sound && !shown.contains(at))
+        .filter_map(|(_, point)| spot(point))
+        .collect();
+    let written = space.as_written().and_then(|written| {
+        judged
+            .points
+            .iter()
+            .find(|point| point.choice == *written && point.standing == Standing::Sound)
+            .and_then(spot)
+    });
+    Front {
+        job: job.to_owned(),
+        manifest: manifest.to_owned(),
+        best: judged.front.iter().filter_map(choice).collect(),
+        beaten: thinned(beaten),
+        written,
+        lost: lost.into_iter().map(|(words, why)| Lost { words, why }).collect(),
+        looked_at: space.looked_at(judged.points.len()),
+        fit: judged.fit() as u64,
+        first_choice: judged.first_choice(),
+        is_priced,
+        is_on_demand: measure == Measure::OnDemand,
+    }
+}
+
+/// One spot of each cell of a grid over all of them.
+#[expect(clippy::cast_possible_truncation, reason = "cells of a grid")]
+fn thinned(spots: Vec<Spot>) -> Vec<Spot> {
+    let most = |of: fn(&Spot) -> f64| spots.iter().map(of).fold(0.0, f64::max);
+    let (seconds, cost) = (most(|spot| spot.seconds), most(|spot| spot.cost));
+    let cell = |amount: f64, most: f64| if most > 0.0 { (amount / most * CELLS) as i64 } else { 0 };
+    let mut cells = BTreeMap::new();
+    for spot in spots {
+        cells.entry((cell(spot.seconds, seconds), cell(spot.cost, cost))).or_insert(spot);
+    }
+    cells.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spots_on_top_of_each_other_are_drawn_once() {
+        let spot = |seconds, cost| Spot { seconds, cost };
+        let kept = thinned(vec![spot(10.0, 10.0), spot(10.001, 10.0), spot(100.0, 100.0)]);
+        assert_eq!(kept, [spot(10.0, 10.0), spot(100.0, 100.0)]);
+        assert!(thinned(Vec::new()).is_empty());
+    }
+}

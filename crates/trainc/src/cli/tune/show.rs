@@ -1,0 +1,287 @@
+//! The front and what comes next, for people, for tools and for a pull request.
+
+use super::figures::{Unit, beside, capital, varied_and_held};
+use super::rows::{Lost, Row};
+use super::sound::Judged;
+use serde_json::json;
+use std::fmt::Write as _;
+use trainc_diag::markdown::cell;
+use trainc_diag::text;
+use trainc_predict::Constants;
+use trainc_tune::left_out::left_out;
+use trainc_tune::next::next_best;
+use trainc_tune::reasons::why;
+use trainc_tune::search::predicted;
+use trainc_tune::{Limits, Reason, Set, Space};
+
+/// Refused layouts that are shown at most.
+const REFUSED: usize = 4;
+
+/// What is shown.
+pub(super) struct Page<'a> {
+    job: &'a str,
+    space: &'a Space<'a>,
+    judged: &'a Judged,
+    front: Vec<Row<'a>>,
+    lost: Vec<Lost>,
+    /// Instance types of which no layout is ranked or fits, and why.
+    left_out: Vec<(&'a str, String)>,
+    /// Whether money is bounded.
+    is_bounded: bool,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn of(
+        job: &'a str,
+        space: &'a Space<'a>,
+        limits: &Limits,
+        constants: &Constants,
+        judged: &'a Judged,
+        next: usize,
+    ) -> Self {
+        let point = |at: usize| judged.points.get(at).copied();
+        let front = judged
+            .front
+            .iter()
+            .filter_map(|sound| {
+                let point = point(sound.at)?;
+                let (sets, words) = (space.sets(&point.choice), space.words(&point.choice));
+                Some(Row { sound, point, sets, words })
+            })
+            .collect();
+        let places: Vec<usize> = judged.front.iter().map(|sound| sound.at).collect();
+        let refused = judged.refused.iter().take(REFUSED.min(next));
+        let mut lost: Vec<(usize, Reason)> =
+            refused.map(|(at, refusal)| (*at, Reason::Refused(refusal.clone()))).collect();
+        let written = space
+            .as_written()
+            .and_then(|written| judged.points.iter().position(|point| point.choice == *written))
+            .filter(|at| !places.contains(at) && lost.iter().all(|(other, _)| other != at));
+        let others = next_best(&judged.weighed(), &places, next.saturating_sub(lost.len()));
+        // What stands in the manifest comes first: it is what a change is weighed against.
+        let others = written.into_iter().chain(others.into_iter().filter(|at| Some(*at) != written));
+        for at in others.take(next.saturating_sub(lost.len())) {
+            let reason =
+                point(at).and_then(|point| why(space, limits, constants, &judged.points, &places, &point));
+            lost.extend(reason.map(|reason| (at, reason)));
+        }
+        let lost = lost
+            .into_iter()
+            .filter_map(|(at, reason)| {
+                let point = point(at)?;
+                let (sets, words) = (space.sets(&point.choice), space.words(&point.choice));
+                let predicted = predicted(space, &point.choice, constants);
+                Some(Lost { point, sets, words, reason, predicted })
+            })
+            .collect();
+        let left_out = left_out(space, constants, &judged.points);
+        Self { job, space, judged, front, lost, left_out, is_bounded: limits.max_usd.is_some() }
+    }
+
+    /// What comes next, in words, and why each lost.
+    pub(super) fn lost(&self) -> Vec<(String, String)> {
+        self.lost.iter().map(|lost| (lost.words.clone(), lost.reason.to_string())).collect()
+    }
+
+    pub(super) fn human(&self, width: usize) -> String {
+        let mut out = format!("{}: {}\n", self.job, self.counts());
+        if !self.front.is_empty() {
+            let _ = writeln!(
+                out,
+                "\n{}\n",
+                text::wrap(&format!("{}, the fastest first", self.claim()), width.max(20), 0).join("\n")
+            );
+        }
+        let unit = self.unit();
+        for (number, row) in (1..).zip(&self.front) {
+            let figures = row.figures(unit);
+            let _ = writeln!(
+                out,
+                "{number:>3}  {:>10}  {:>18}  {:>9} a step  {}",
+                figures.time, figures.money, figures.step, figures.memory
+            );
+            if let Some(between) = figures.between() {
+                paragraph(&mut out, &between, width);
+            }
+            paragraph(&mut out, &row.words, width);
+            paragraph(&mut out, &changes(&row.sets), width);
+            if !row.sound.warnings.is_empty() {
+                paragraph(&mut out, &format!("newly warns {}", row.sound.warnings.join(", ")), width);
+            }
+        }
+        if self.front.iter().any(|row| row.figures(unit).between().is_some()) {
+            out.push_str("\nnine runs in ten lie between the two figures of each\n");
+        }
+        if self.front.iter().any(|row| row.sound.tight().is_some()) {
+            out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
+        }
+        if self.judged.is_priced_in_part() {
+            out.push_str(
+                "\nwhat has no known price cannot be weighed against what has one: `--price TYPE=USD` gives one\n",
+            );
+        }
+        let is_unpriced = |row: &Row| row.point.usd.is_none() && row.point.most_usd.is_none();
+        if let Some(row) = self.front.first().filter(|_| self.front.iter().all(is_unpriced)) {
+            let _ = writeln!(out, "\n{}", self.space.unpriced(row.point.choice.site));
+        }
+        for (name, why) in &self.left_out {
+            let _ = writeln!(out, "\n`{name}` is not among them: {why}");
+        }
+        if let Some(rest) = self.held_in_part() {
+            let _ = writeln!(out, "\n{rest}");
+        }
+        if self.judged.first_choice() > 1 {
+            let _ = writeln!(out, "`--write` takes number {}", self.judged.first_choice());
+        }
+        if !self.lost.is_empty() {
+            out.push_str("\nwhat comes next, and why it lost\n\n");
+        }
+        for lost in &self.lost {
+            let written = if lost.sets.is_empty() { ", as written" } else { "" };
+            let _ = writeln!(out, "  -  {}", wrapped(&format!("{}{written}", lost.words), width));
+            paragraph(&mut out, &lost.reason.to_string(), width);
+        }
+        out.push('\n');
+        for (what, items) in [("varied", self.space.varied()), ("held", self.space.held())] {
+            let _ = writeln!(out, "{what:<6} {}", wrapped_at(&items.join(", "), width, 7));
+        }
+        if self.judged.cut {
+            out.push_str("too many layouts are refused by checks: the rest was not looked at\n");
+        }
+        out
+    }
+
+    /// What `--max-usd` does not bound, where something of the cost is not known.
+    fn held_in_part(&self) -> Option<String> {
+        let in_part = |row: &Row| {
+            let run = row.sound.compiled.prediction.run.as_ref();
+            run.is_some_and(|run| run.cost_usd.is_none() && run.least_usd.is_some())
+        };
+        (self.is_bounded && self.front.iter().any(in_part)).then(|| {
+            format!(
+                "`--max-usd` bounds the rest: the price of {} is not known",
+                self.space.unpriced_file_systems()
+            )
+        })
+    }
+
+    /// In what times are said: minutes, where none of them comes to an hour.
+    fn unit(&self) -> Unit {
+        Unit::of(self.front.iter().map(|row| row.point.seconds))
+    }
+
+    /// What the front is, of what was looked at.
+    fn claim(&self) -> String {
+        format!(
+            "{} none that fits as surely beats these in time and money",
+            self.space.looked_at(self.judged.points.len())
+        )
+    }
+
+    fn counts(&self) -> String {
+        let dropped = self.judged.dropped;
+        let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
+        let tight = self.judged.tight() as u64;
+        let tight = if tight > 0 {
+            format!(", {} more would with too little room", text::group(tight))
+        } else {
+            String::new()
+        };
+        let (fit, within) = (self.judged.fit(), self.judged.within());
+        let missed = if within == fit {
+            String::new()
+        } else {
+            format!(", {} of them within the bounds", text::group(within as u64))
+        };
+        format!(
+            "{} looked at, {} fit{missed}{tight}{refused}",
+            text::count(self.judged.points.len() as u64, "layout"),
+            text::group(fit as u64),
+        )
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.counts());
+        if !self.front.is_empty() {
+            let _ = writeln!(out, "{}:\n", capital(&self.claim()));
+            out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+        }
+        let unit = self.unit();
+        for (number, row) in (1..).zip(&self.front) {
+            let f = row.figures(unit);
+            let _ = writeln!(
+                out,
+                "| {number} | {} | {} | {} | {} | {} | {} |",
+                beside(f.time, f.time_between.as_deref()),
+                cell(&beside(f.money, f.money_between.as_deref())),
+                beside(f.step, f.step_between.as_deref()),
+                beside(f.memory, f.memory_between.as_deref()),
+                cell(&row.words),
+                changed(&row.sets)
+            );
+        }
+        if !self.lost.is_empty() {
+            out.push_str(
+                "\nWhat comes next, and why it lost:\n\n| layout | why | changes |\n| --- | --- | --- |\n",
+            );
+        }
+        for lost in &self.lost {
+            let (words, reason) = (cell(&lost.words), cell(&lost.reason.to_string()));
+            let _ = writeln!(out, "| {words} | {reason} | {} |", changed(&lost.sets));
+        }
+        for (name, why) in &self.left_out {
+            let _ = write!(out, "\n`{name}` is not among them: {}.\n", cell(why));
+        }
+        out.push_str(&varied_and_held(self.space));
+        out
+    }
+
+    pub(super) fn json(&self) -> String {
+        let points = &self.judged.points;
+        let text = serde_json::to_string_pretty(&json!({
+            "format_version": "1.0",
+            "job": self.job,
+            "searched": self.judged.points.len(),
+            "fit": self.judged.fit(),
+            "within_bounds": self.judged.within(),
+            "refused": self.judged.dropped,
+            "cut": self.judged.cut,
+            "first_choice": (!self.front.is_empty()).then(|| self.judged.first_choice()),
+            "varied": self.space.varied(),
+            "held": self.space.held(),
+            "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space, points)).collect::<Vec<_>>(),
+            "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
+            "left_out": self.left_out.iter().map(|(name, why)| json!({ "instance": name, "why": why })).collect::<Vec<_>>(),
+            "unranked": null,
+        }));
+        text.unwrap_or_default() + "\n"
+    }
+}
+
+pub(super) fn texts(sets: &[Set]) -> Vec<String> {
+    sets.iter().map(ToString::to_string).collect()
+}
+
+pub(super) fn changes(sets: &[Set]) -> String {
+    if sets.is_empty() { "as written".to_owned() } else { texts(sets).join(" ") }
+}
+
+pub(super) fn changed(sets: &[Set]) -> String {
+    if sets.is_empty() { "as written".to_owned() } else { text::ticked(&texts(sets), "and") }
+}
+
+/// Where the text of a row begins.
+const INDENT: usize = 5;
+
+fn wrapped(words: &str, width: usize) -> String {
+    wrapped_at(words, width, INDENT)
+}
+
+pub(super) fn wrapped_at(words: &str, width: usize, indent: usize) -> String {
+    let gap = format!("\n{}", " ".repeat(indent));
+    text::wrap(words, width.saturating_sub(indent).max(20), 0).join(&gap)
+}
+
+pub(super) fn paragraph(out: &mut String, words: &str, width: usize) {
+    let _ = writeln!(out, "{}{}", " ".repeat(INDENT), wrapped(words, width));
+}

@@ -1,0 +1,256 @@
+//! Which of the layouts that would be shown pass every check: each is compiled as it would be written.
+
+use crate::cli::held::Held;
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_diag::{Diagnostic, Problems, Severity};
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+use trainc_predict::Fit;
+use trainc_tune::fitting::is_alike;
+use trainc_tune::front::Measure;
+use trainc_tune::write::is_off;
+use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Standing, offered};
+
+/// Layouts that are shown at most.
+const SHOWN: usize = 12;
+
+/// The most layouts that are compiled: what is refused beyond it is left out unseen, and the output says so.
+pub(super) const MOST_COMPILED: usize = 400;
+
+/// How many shapes of an instance type must be refused by one code at the type itself before the type is given up.
+pub(super) const ENOUGH: usize = 3;
+
+/// The warning that nothing reads a parameter of what is off.
+const UNREAD: &str = "T0347";
+
+/// A member of the front, borne out by its own compilation.
+pub(super) struct Sound {
+    /// Its place among the points.
+    pub(super) at: usize,
+    /// What it compiles to.
+    pub(super) compiled: Compiled,
+    /// Warnings that the manifest as it stands does not have.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Sound {
+    /// The high end of the predicted memory, bytes, where it passes the card: the layout fits as far as the figure goes,
+    /// but the room that it leaves is less than the model's error.
+    pub(super) fn tight(&self) -> Option<f64> {
+        let memory = self.compiled.prediction.memory.as_ref()?;
+        (memory.fit()? != Fit::Surely).then_some(memory.interval.high)
+    }
+}
+
+/// What the search found, with what the checks said.
+pub(super) struct Judged {
+    /// Every layout of the space.
+    pub(super) points: Vec<Point>,
+    /// Those that none beats which fits as surely, sound, the fastest first.
+    pub(super) front: Vec<Sound>,
+    /// Those that would have stood there, the first of each refusal, and what refused it: places among the points.
+    pub(super) refused: Vec<(usize, Refusal)>,
+    /// Layouts that share a shape with one that was refused, or an instance type that was given up.
+    pub(super) dropped: usize,
+    /// Whether there were too many to look at them all.
+    pub(super) cut: bool,
+    /// Instance types of which every layout that has room is refused, some for the type itself.
+    off_types: BTreeSet<usize>,
+}
+
+impl Judged {
+    /// Layouts that are predicted to fit, whatever the bounds.
+    pub(super) fn fit(&self) -> usize {
+        use Standing::{Barred, Dear, Endless, Late, Sound};
+        self.count(&[Sound, Late, Dear, Endless, Barred])
+    }
+
+    /// Of them, those that keep the bounds of time and money.
+    pub(super) fn within(&self) -> usize {
+        self.count(&[Standing::Sound, Standing::Barred])
+    }
+
+    /// Whether what would keep the bound of money cannot be told, as no price of it is known; and of which machines.
+    pub(super) fn unpriced_site(&self) -> Option<usize> {
+        let mut dear = self.points.iter().filter(|point| point.standing == Standing::Dear).peekable();
+        let site = dear.peek()?.choice.site;
+        dear.all(|point| point.usd.is_none() && point.most_usd.is_none()).then_some(site)
+    }
+
+    /// What those that fit miss where none keeps the bounds.
+    pub(super) fn missed(&self) -> &'static str {
+        let of = |standing: Standing| self.points.iter().filter(move |point| point.standing == standing);
+        let endless = of(Standing::Endless).next().is_some();
+        match (of(Standing::Late).next().is_some(), of(Standing::Dear).next().is_some()) {
+            (true, true) => "too late or too dear",
+            (true, false) => "too late",
+            (false, true) if self.unpriced_site().is_some() => "of a price that is not known",
+            (false, true) if of(Standing::Dear).all(|point| point.usd.is_none()) => {
+                "too dear on demand; what spot takes is not known: `--discount` gives one"
+            }
+            (false, true) => "too dear",
+            (false, false) if endless => "interrupted too often to end",
+            (false, false) => "too late or too dear",
+        }
+    }
+
+    /// The points as what comes next is chosen among them: of a type that is refused none is shown as if but for memory or
+    /// a bound it could be had.
+    pub(super) fn weighed(&self) -> Vec<Point> {
+        let standing = |point: &Point| {
+            if self.off_types.contains(&point.choice.site) { Standing::Barred } else { point.standing }
+        };
+        self.points.iter().map(|point| Point { standing: standing(point), ..*point }).collect()
+    }
+
+    /// Layouts that would fit with too little room, and that nothing refuses.
+    pub(super) fn tight(&self) -> usize {
+        self.weighed().iter().filter(|point| point.standing == Standing::Tight).count()
+    }
+
+    fn count(&self, standings: &[Standing]) -> usize {
+        self.points.iter().filter(|point| standings.contains(&point.standing)).count()
+    }
+
+    /// The number, from 1, of the one to write where none is named; see [`tune::first`].
+    pub(super) fn first_choice(&self) -> usize {
+        let points: Vec<&Point> = self.front.iter().filter_map(|sound| self.points.get(sound.at)).collect();
+        tune::first(&points) + 1
+    }
+
+    /// Whether some of the front have a price and others none.
+    pub(super) fn is_priced_in_part(&self) -> bool {
+        let measure = Measure::of(&self.points);
+        let priced =
+            |sound: &Sound| self.points.get(sound.at).is_some_and(|point| measure.usd(point).is_some());
+        self.front.iter().any(&priced) && !self.front.iter().all(priced)
+    }
+}
+
+/// Compiles the members of the front until all of those that are shown pass; a member that does not gives its place to
+/// those that it beat, and with it goes what differs from it in batch and recomputation alone.
+pub(super) fn judge(
+    held: &mut Held,
+    options: &Options,
+    base: &Compiled,
+    space: &Space,
+    points: Vec<Point>,
+) -> Judged {
+    let mut out = Judged {
+        points,
+        front: Vec::new(),
+        refused: Vec::new(),
+        dropped: 0,
+        cut: false,
+        off_types: BTreeSet::new(),
+    };
+    // Of a dropped point only the standing changes, so that places stay.
+    let mut alive = out.points.clone();
+    let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
+    let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
+    for compiled in 0.. {
+        let places = shown(&alive);
+        let Some(at) = places.iter().copied().find(|at| !known.contains_key(at)) else {
+            for at in places {
+                if let Some((compiled, warnings)) = known.remove(&at) {
+                    out.front.push(Sound { at, compiled, warnings });
+                }
+            }
+            break;
+        };
+        if compiled >= MOST_COMPILED {
+            out.cut = true;
+            break;
+        }
+        let Some(point) = out.points.get(at).copied() else { break };
+        match compile(held, options, space, &point.choice) {
+            Ok(compiled) => {
+                let warnings = new_warnings(base, &compiled, space, &point.choice);
+                known.insert(at, (compiled, warnings));
+            }
+            Err(blame) => {
+                let (error, at_instance) = *blame;
+                let site = point.choice.site;
+                let count = blamed.entry((site, error.code.id)).or_default();
+                *count += usize::from(at_instance);
+                let whole_site = *count >= ENOUGH;
+                let (code, message) = (error.code.id.to_owned(), error.message.clone());
+                let alike = |(_, one): &&mut (usize, Refusal)| one.code == code && one.message == message;
+                match out.refused.iter_mut().find(alike) {
+                    Some((_, refusal)) => refusal.layouts += 1,
+                    None => out.refused.push((at, Refusal { code, message, layouts: 1 })),
+                }
+                for other in &mut alive {
+                    let site_is_given_up = whole_site && other.choice.site == site;
+                    if other.standing == Standing::Sound
+                        && (site_is_given_up || is_alike(&other.choice, &point.choice))
+                    {
+                        other.standing = Standing::Barred;
+                        out.dropped += 1;
+                    }
+                }
+            }
+        }
+    }
+    out.points = alive;
+    let stands = |site: usize| {
+        let mut sound = out.points.iter().filter(|point| point.standing == Standing::Sound);
+        sound.any(|point| point.choice.site == site)
+    };
+    let blamed = blamed.into_iter().filter(|(_, times)| *times > 0).map(|((site, _), _)| site);
+    out.off_types = blamed.filter(|site| !stands(*site)).collect();
+    out
+}
+
+/// The places that are shown: the fastest of the front, and among them the one that is taken where nobody chooses.
+fn shown(points: &[Point]) -> Vec<usize> {
+    let mut places = offered(points);
+    let members: Vec<&Point> = places.iter().filter_map(|at| points.get(*at)).collect();
+    let taken = tune::first(&members);
+    let kept = places.get(taken).copied().filter(|_| taken >= SHOWN);
+    places.truncate(SHOWN);
+    if let Some(at) = kept {
+        places.pop();
+        places.push(at);
+    }
+    places
+}
+
+/// Codes of warnings that a layout has and the manifest as it stands does not.
+pub(super) fn new_warnings(
+    base: &Compiled,
+    compiled: &Compiled,
+    space: &Space,
+    choice: &Choice,
+) -> Vec<String> {
+    let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
+    // What `--write` takes out with the offload is not left to be warned of.
+    let goes = space.sets(choice).iter().any(is_off).then_some(UNREAD);
+    let warnings = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
+    let new: BTreeSet<&str> = warnings.map(|one| one.code.id).collect();
+    let new = new.into_iter().filter(|id| !old.contains(id) && Some(*id) != goes);
+    new.map(str::to_owned).collect()
+}
+
+/// Compiles the manifest with a layout laid over it; the first error, and whether it is the instance type's fault.
+pub(super) fn compile(
+    held: &mut Held,
+    options: &Options,
+    space: &Space,
+    choice: &Choice,
+) -> Result<Compiled, Box<(Diagnostic, bool)>> {
+    let mut options = options.clone();
+    options.choices.sets.extend(space.sets(choice).iter().map(ToString::to_string));
+    let mut set = held.compile(&options);
+    let compiled = set
+        .manifests
+        .pop()
+        .map_or_else(|| Compiled::nothing(Problems::default()), |manifest| manifest.compiled);
+    let error = compiled.problems.iter().find(|one| one.severity == Severity::Error).cloned();
+    let Some(error) = error else { return Ok(compiled) };
+    let cluster = compiled.plan.as_ref().and_then(|plan| plan.job.cluster.as_ref());
+    let instance = cluster.and_then(|cluster| cluster.instance.span());
+    let mut spans = std::iter::once(error.span).chain(error.labels.iter().map(|label| label.span));
+    let at_instance = spans.any(|span| Some(span) == instance);
+    Err(Box::new((error, at_instance)))
+}

@@ -1,0 +1,180 @@
+//! A chosen layout put into the manifest's file.
+
+use super::sound::Judged;
+use crate::cli::exit;
+use crate::cli::held::Held;
+use crate::cli::io::Io;
+use crate::cli::overlay::Overlay;
+use std::fs;
+use std::path::Path;
+use trainc_diag::source::is_file;
+use trainc_emit::quoted;
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+use trainc_tune::words::card;
+use trainc_tune::write::{Heads, written};
+use trainc_tune::{Choice, Point, Space};
+
+/// Edits the manifest to the layout of that number, or to the first choice, and writes it only where the new text plans to what was shown.
+pub(super) fn write(
+    io: &mut Io,
+    held: &mut Held,
+    options: &Options,
+    space: &Space,
+    judged: &Judged,
+    number: Option<usize>,
+) -> u8 {
+    let asked = number.is_some();
+    let number = number.unwrap_or_else(|| judged.first_choice());
+    let chosen = number.checked_sub(1).and_then(|at| judged.front.get(at));
+    let Some((sound, point)) = chosen.and_then(|sound| Some((sound, judged.points.get(sound.at)?))) else {
+        io.note(&format!("error: there is no layout {number}: {} are shown\n", judged.front.len()));
+        return exit::USAGE;
+    };
+    let put = match put(io, held, options, space, &point.choice, &sound.compiled) {
+        Ok(put) => put,
+        Err(code) => return code,
+    };
+    // A faster one that surely fits is passed over for its price alone.
+    let before = judged.front.iter().take(number.saturating_sub(1));
+    let passed_over = before.filter_map(|sound| judged.points.get(sound.at)).any(Point::surely_fits);
+    let why = match (asked, point.surely_fits(), number) {
+        (true, ..) => "",
+        (false, true, 1) => ", the fastest, which surely fits",
+        (false, true, _) if passed_over => ", the fastest that surely fits and has a price",
+        (false, true, _) => ", the fastest that surely fits",
+        (false, false, _) => ", the fastest; none surely fits",
+    };
+    io.note(&put.words(&held.path, number, why));
+    if let Some(high) = sound.tight() {
+        io.note(&tight(high, point.capacity_bytes));
+    }
+    exit::DONE
+}
+
+/// What came of putting a layout into the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// The file has it now.
+    Written,
+    /// The file had it before, to the letter.
+    Stood,
+}
+
+impl Put {
+    /// What to say of it; `why` is what the number was chosen for, where nobody chose it.
+    pub(super) fn words(self, path: &str, number: usize, why: &str) -> String {
+        match self {
+            Self::Written => format!("wrote {path}: layout {number}{why}\n"),
+            Self::Stood => format!("{path} is layout {number}{why}, as it stands: nothing to write\n"),
+        }
+    }
+}
+
+/// That a layout may not fit.
+pub(super) fn tight(high_bytes: f64, capacity_bytes: f64) -> String {
+    let (high, has) = (high_bytes / f64::from(1 << 30), card(capacity_bytes));
+    format!("note: the layout may need up to {high:.1} GiB of {has}: try a few steps before the run\n")
+}
+
+/// Edits the manifest to a layout, and writes it only where the new text plans to what was shown; else says why not.
+pub(super) fn put(
+    io: &mut Io,
+    held: &mut Held,
+    options: &Options,
+    space: &Space,
+    choice: &Choice,
+    shown: &Compiled,
+) -> Result<Put, u8> {
+    if !is_file(&held.path) {
+        io.note("error: a manifest from standard input is no file that can be written\n");
+        return Err(exit::USAGE);
+    }
+    let plan = shown.plan.as_ref();
+    let engine = plan.and_then(|plan| plan.mesh.as_ref()).map_or("", |mesh| mesh.engine.name());
+    let heads = Heads {
+        job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
+        instance: space.name(choice.site),
+        engine,
+    };
+    let text = match written(&held.text, heads, &space.sets(choice)) {
+        Ok(text) => text,
+        Err(error) => {
+            io.note(&format!("error: `{}` cannot be edited: {error}\n", held.path));
+            return Err(exit::MANIFEST);
+        }
+    };
+    // The next command reads the file without `--set`: without it the file must come to what is shown.
+    let plain = without_sets(options);
+    if !plans_to(held, &text, &plain, shown) {
+        let with_sets = !options.choices.sets.is_empty() && plans_to(held, &text, options, shown);
+        io.note(&if with_sets { only_with_sets(&held.path, options) } else { otherwise(&held.path) });
+        return Err(exit::MANIFEST);
+    }
+    if text == held.text {
+        return Ok(Put::Stood);
+    }
+    if let Err(error) = fs::write(Path::new(&held.path), text) {
+        io.note(&format!("error: `{}` cannot be written: {error}\n", held.path));
+        return Err(exit::USAGE);
+    }
+    Ok(Put::Written)
+}
+
+/// The options of a command that is typed without `--set`.
+fn without_sets(options: &Options) -> Options {
+    let mut options = options.clone();
+    options.choices.sets.clear();
+    options
+}
+
+/// Whether a text in the manifest's place comes to what is shown.
+fn plans_to(held: &mut Held, text: &str, options: &Options, shown: &Compiled) -> bool {
+    let set = held.compile_as(text, options);
+    set.manifests.first().is_some_and(|new| is_same(&new.compiled, shown))
+}
+
+/// What to say where only the values of `--set` make the file come to what is shown.
+fn only_with_sets(path: &str, options: &Options) -> String {
+    let sets: Vec<String> = options.choices.sets.iter().map(|set| format!("--set {}", quoted(set))).collect();
+    let env = Overlay { env: options.choices.env.clone(), ..Overlay::default() }.again().join(" ");
+    let words = [quoted(path), env, "--write".to_owned()];
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    let again = words.join(" ");
+    let (values, it) = if sets.len() == 1 { ("that value", "it") } else { ("those values", "them") };
+    format!(
+        "error: `{path}` is left as it is: edited, it would plan to what is shown only with {}\nhelp: write {values} into the file first, or tune without {it}: `trainc tune {again}`\n",
+        trainc_diag::text::ticked(&sets, "and")
+    )
+}
+
+/// What to say where a layer outdoes what would be written.
+fn otherwise(path: &str) -> String {
+    format!(
+        "error: `{path}` is left as it is: edited, it would plan to something else than what is shown; `--env` or a layer says otherwise\n"
+    )
+}
+
+/// Whether both come to the same prediction, mesh and batch without an error.
+fn is_same(new: &Compiled, shown: &Compiled) -> bool {
+    let figures = |compiled: &Compiled| {
+        let plan = compiled.plan.as_ref();
+        plan.map(|plan| {
+            let mesh = plan.mesh.as_ref().map(|mesh| {
+                let degrees =
+                    [&mesh.replicas, &mesh.shard_degree, &mesh.tensor_degree, &mesh.pipeline_degree];
+                (mesh.nodes, degrees.map(|degree| degree.value))
+            });
+            let batch = plan.batch.as_ref().map(|batch| {
+                (
+                    batch.micro.value,
+                    batch.microbatches,
+                    batch.accumulation.value,
+                    batch.global_sequences.value,
+                )
+            });
+            (plan.instance.clone(), mesh, batch)
+        })
+    };
+    new.problems.errors() == 0 && new.prediction == shown.prediction && figures(new) == figures(shown)
+}

@@ -1,0 +1,384 @@
+//! `trainc watch`: a job to its end.
+
+use super::account::Tasks;
+use super::args::Global;
+use super::exit;
+use super::io::Io;
+use super::job::{About, Form, JobArgs, abouts, clock, existing, worst};
+use super::manifests::{Manifest, Set};
+use super::progress::{Mode, Progress, json_line};
+use super::prospects::{only, show};
+use super::transcript::Desk;
+use super::typed::Again;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::json;
+use trainc_apply::account::{LogEvent, TrainingJob};
+use trainc_apply::autopsy::{Autopsy, Finding};
+use trainc_apply::cloud::{Clock, Cloud, Observe};
+use trainc_apply::ledger::{Item, Ledger, Telling};
+use trainc_apply::logs::{GROUP, Tail};
+use trainc_apply::metrics::Metrics;
+use trainc_apply::observed::Look;
+use trainc_apply::patience::{Next, Trouble};
+use trainc_apply::status::{Planned, Status, short_words, status};
+use trainc_apply::verdict::{self, MANIFEST, Verdict};
+use trainc_diag::Diagnostic;
+use trainc_diag::json::problem;
+use trainc_diag::text;
+use trainc_ir::Plan;
+
+/// Follow the job until it ends: its states, loss and rate, and what it costs
+///
+/// Exits with 0 if the job completed, with 8 if it failed or was stopped, and with 4 if the account has none.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  trainc watch job.kdl\n  trainc watch job.kdl -o json")]
+pub(super) struct Args {
+    #[command(flatten)]
+    job: JobArgs,
+    /// How to write: human, or json for one object on each line
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
+    output: String,
+}
+
+/// Runs the command.
+pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
+    let form = Form::of(&args.output);
+    let (mut accounts, abouts, mut codes) = match abouts(io, global, &args.job, "watch", &form) {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    let desk = Desk::new(abouts.len());
+    let plans: Vec<&Plan> = abouts.iter().map(|about| &about.plan).collect();
+    if !abouts.is_empty() {
+        let code = accounts.all(io, &plans, Watches { output: &args.output, abouts: &abouts, desk: &desk });
+        desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
+    }
+    codes.extend(desk.codes());
+    worst(codes)
+}
+
+/// All jobs of a command, followed side by side.
+struct Watches<'a> {
+    output: &'a str,
+    abouts: &'a [About],
+    desk: &'a Desk,
+}
+
+impl Tasks for Watches<'_> {
+    async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
+        let Self { output, abouts, desk } = self;
+        let quiet = abouts.first().is_some_and(|about| about.global.quiet);
+        let progress = Progress::new(Mode::of(output, quiet));
+        let watch = async |io: &mut Io<'_>, about: &About, look: &Look<'_, C, K>| {
+            let name = about.plan.job.name.value().map_or("", String::as_str);
+            watch(io, look, about, output, &progress.of(name, abouts.len() > 1)).await
+        };
+        if let ([about], [look]) = (abouts, looks) {
+            // Nobody writes between its words: they are shown as they come.
+            desk.end(0, watch(io, about, look).await);
+            return exit::DONE;
+        }
+        let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
+        let mut watching: FuturesUnordered<_> = abouts
+            .iter()
+            .zip(looks)
+            .enumerate()
+            .map(async |(at, (about, look))| {
+                let (mut out, mut err) = desk.writers(at);
+                let today = today.clone();
+                let mut own =
+                    Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
+                (at, watch(&mut own, about, look).await)
+            })
+            .collect();
+        while let Some((at, code)) = watching.next().await {
+            desk.end(at, code);
+            progress.aside(|| desk.hand_out(io));
+        }
+        exit::DONE
+    }
+}
+
+async fn watch<C: Observe, K: Clock>(
+    io: &mut Io<'_>,
+    look: &Look<'_, C, K>,
+    about: &About,
+    output: &str,
+    progress: &Progress,
+) -> u8 {
+    let found = match existing(io, look, about, progress).await {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    let job = found.job;
+    if found.is_other {
+        io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
+    }
+    let About { global, set, manifest, again, .. } = about;
+    let planned = about.planned(found.is_other || !found.is_ours);
+    let stay = Stay::WhileRead;
+    let code = follow(io, look, set, manifest, &planned, again, &job.name, global, progress, stay).await;
+    let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
+    if code == exit::DONE && goes && output != "json" {
+        // Watching only looks.
+        io.print(&format!(
+            "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
+            about.again
+        ));
+    }
+    code
+}
+
+/// What is known of a job while it is followed.
+struct Following {
+    tail: Tail,
+    metrics: Metrics,
+    autopsy: Autopsy,
+    /// Whether the logs may be read.
+    logs: bool,
+    /// What keeps them from being read for now.
+    trouble: Trouble,
+}
+
+impl Following {
+    fn new(job: &TrainingJob) -> Self {
+        Self {
+            tail: Tail::new(None),
+            metrics: Metrics::of(&job.request),
+            autopsy: Autopsy::default(),
+            logs: true,
+            trouble: Trouble::default(),
+        }
+    }
+
+    /// Reads what the hosts have written since; of a job that is over, all that is left. Whether that is all: what could
+    /// not be read for now is read later, from where the last page ended.
+    async fn read<C: Observe, K: Clock>(
+        &mut self,
+        look: &Look<'_, C, K>,
+        job: &TrainingJob,
+        io: &mut Io<'_>,
+        progress: &Progress,
+    ) -> bool {
+        if !self.logs {
+            return true;
+        }
+        let (metrics, autopsy) = (&mut self.metrics, &mut self.autopsy);
+        let mut sink = |host: &str, event: &LogEvent| {
+            metrics.read_event(host, event);
+            autopsy.read(host, event);
+        };
+        let read = if job.is_over() {
+            self.tail.rest(look, job, &mut sink).await
+        } else {
+            self.tail.round(look, &job.name, &mut sink).await
+        };
+        let Err(fault) = read else {
+            self.trouble.passed();
+            return true;
+        };
+        let said = &fault.message;
+        match self.trouble.meets(look.clock, &look.patience, &fault, job.is_over()) {
+            Next::AskAgain { first: false } => return false,
+            Next::AskAgain { first: true } => {
+                let words =
+                    format!("note: the logs are not read: {said}; they are asked for again until they are\n");
+                progress.aside(|| io.note(&words));
+                return false;
+            }
+            Next::GiveUp => progress.aside(|| io.note(&format!("note: the logs are not read: {said}\n"))),
+        }
+        self.logs = false;
+        true
+    }
+}
+
+/// How long a job is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stay {
+    /// To its end: something is done then.
+    ToTheEnd,
+    /// As long as anybody reads what is written, and no longer than to its end.
+    WhileRead,
+}
+
+/// Follows a job to its end; `again` is what follows a command about it.
+#[expect(clippy::too_many_arguments, reason = "where it is shown, what is followed, for which manifest")]
+pub(super) async fn follow<C: Observe, K: Clock>(
+    io: &mut Io<'_>,
+    look: &Look<'_, C, K>,
+    set: &Set,
+    manifest: &Manifest,
+    planned: &Planned,
+    again: &Again,
+    name: &str,
+    global: &Global,
+    progress: &Progress,
+    stay: Stay,
+) -> u8 {
+    // Whether it is sound enough to be followed was said before.
+    let Some(plan) = manifest.compiled.plan.as_deref() else { return exit::MANIFEST };
+    let mode = progress.mode();
+    let ledger = Ledger::default();
+    let telling = Telling { ledger: &ledger, listener: progress };
+    let item = Item::new("training-job", name);
+    let mut following: Option<Following> = None;
+    let mut told: Option<(String, u64)> = None;
+    let mut trouble = Trouble::default();
+    loop {
+        // The job is as it was then: by the time its logs are read it may be over, and was billed no longer.
+        let asked = look.clock.now();
+        let job = match look.ask(async |cloud| cloud.training_job(name).await).await {
+            Ok(job) => {
+                trouble.passed();
+                job
+            }
+            Err(fault) => {
+                let verdict = verdict::look_failed(plan, &fault);
+                if let Next::AskAgain { first } = trouble.meets(look.clock, &look.patience, &fault, false) {
+                    if first {
+                        let words = &verdict.diagnostic.message;
+                        progress.aside(|| {
+                            io.note(&format!("note: {words}; it is asked again until it answers\n"));
+                        });
+                    }
+                    trouble.pause(look.clock, &look.patience).await;
+                    continue;
+                }
+                progress.clear();
+                let verdict = Verdict { diagnostic: again.typed(verdict.diagnostic), ..verdict };
+                if mode == Mode::Json {
+                    let problem = problem(&set.sources, &verdict.diagnostic);
+                    let job = plan.job.name.value();
+                    json_line(
+                        &json!({"type": "problem", "job": job, "exit": verdict.exit, "problem": problem}),
+                    );
+                }
+                show(io, set, manifest, &only(verdict.diagnostic), global);
+                io.note(&format!("the job runs on; attach again with `trainc watch {again}`\n"));
+                return verdict.exit;
+            }
+        };
+        let following = following.get_or_insert_with(|| Following::new(&job));
+        let read = following.read(look, &job, io, progress).await;
+        let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
+        if mode == Mode::Json {
+            let read = json_line(&json!({"type": "status", "job": now.job, "status": now}));
+            if !read && stay == Stay::WhileRead {
+                return exit::DONE;
+            }
+        } else if mode == Mode::Bars {
+            telling.waiting(&item, &now.line(), now.elapsed_seconds);
+        } else if mode == Mode::Lines && is_news(told.as_ref(), &now) {
+            progress.line(&format!("{:>8}  {}", text::duration(now.elapsed_seconds), now.line()));
+            told = Some((now.secondary_status.clone(), now.elapsed_seconds));
+        }
+        if job.is_over() && !read {
+            // Why it failed stands in its last lines.
+            following.trouble.pause(look.clock, &look.patience).await;
+            continue;
+        }
+        if job.is_over() {
+            progress.clear();
+            let finding = following.autopsy.finding(&job);
+            let output = if mode == Mode::Json { "json" } else { "human" };
+            return end(io, set, manifest, again, plan, &job, &now, &finding, output, global);
+        }
+        look.clock.sleep(look.patience.poll).await;
+    }
+}
+
+/// In a log, a state that lasts is told again after so many seconds.
+const AGAIN: u64 = 600;
+
+fn is_news(told: Option<&(String, u64)>, now: &Status) -> bool {
+    told.is_none_or(|(state, when)| *state != now.secondary_status || now.elapsed_seconds >= when + AGAIN)
+}
+
+/// How it ended.
+#[expect(clippy::too_many_arguments, reason = "a page is made of all of these")]
+pub(super) fn end(
+    io: &mut Io,
+    set: &Set,
+    manifest: &Manifest,
+    again: &Again,
+    plan: &Plan,
+    job: &TrainingJob,
+    now: &Status,
+    finding: &Finding,
+    output: &str,
+    global: &Global,
+) -> u8 {
+    let completed = job.status == "Completed";
+    if output == "json" {
+        let cause = finding.cause.as_ref();
+        let mut value = json!({
+            "type": "ended", "job": now.job, "training_job": job.name, "status": job.status,
+            "exit": if completed { exit::DONE } else { exit::JOB },
+        });
+        if !completed && let Some(members) = value.as_object_mut() {
+            members.insert("code".to_owned(), json!(finding.kind.code().id));
+            members.insert("class".to_owned(), json!(finding.kind.code().name));
+            members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
+            members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
+            members.insert("next".to_owned(), json!(again.write(&finding.kind.next(MANIFEST, plan, job))));
+        }
+        if let (Some((last, steps)), Some(members)) = (now.ends_short(plan), value.as_object_mut()) {
+            members.insert("last_step".to_owned(), json!(last));
+            members.insert("planned_steps".to_owned(), json!(steps));
+        }
+        json_line(&value);
+        return if completed { exit::DONE } else { exit::JOB };
+    }
+    if completed {
+        let mut words = format!("{} completed in {}", job.name, text::duration(now.elapsed_seconds));
+        if let Some(usd) = now.cost_usd {
+            words.push_str(&format!(", {}{}", text::dollars(usd), now.against()));
+        }
+        words.push_str(now.unpaid());
+        io.print(&format!("{words}\n"));
+        if let Some(model) = &job.model_artifacts {
+            io.print(&format!("  model  {model}\n"));
+        }
+        if let Some(short) = now.ends_short(plan) {
+            io.print(&format!("  note   {}\n", short_words(short)));
+        }
+        return exit::DONE;
+    }
+    let span = plan.job.name.span().unwrap_or(plan.job.span);
+    let kind = finding.kind;
+    let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
+    let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
+        .help(again.write(&kind.next(MANIFEST, plan, job)));
+    if let Some(cause) = &finding.cause {
+        let what = if cause.is_said { "fail" } else { "fall silent" };
+        diagnostic = diagnostic.note(format!("first to {what}: {} at {} UTC", cause.host, clock(cause.time)));
+    }
+    if let Some(reason) = &job.failure {
+        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        diagnostic = diagnostic.note(format!("SageMaker says: {}", reason.trim_end_matches('.')));
+    }
+    if !kind.rules().is_empty() {
+        diagnostic = diagnostic.note(format!("rules that speak of it: {}", text::list(kind.rules(), "and")));
+    }
+    diagnostic = diagnostic.note(format!("all lines: log group {GROUP}, streams {}/…", job.name));
+    show(io, set, manifest, &only(diagnostic), global);
+    if let Some(cause) = &finding.cause {
+        io.print(&format!("last lines of {}:\n", cause.host));
+        for line in &cause.lines {
+            io.print(&format!("  {}\n", trainc_diag::safe(line)));
+        }
+    }
+    if let Some(usd) = now.cost_usd {
+        let (dollars, against, unpaid) = (text::dollars(usd), now.against(), now.unpaid());
+        let took = text::duration(now.elapsed_seconds);
+        // Who got no machines pays for none.
+        io.print(&if job.started.is_none() {
+            format!("it never ran: over {took} after it was asked for, {dollars}{against}{unpaid}\n")
+        } else {
+            format!("it took {took} from when it was asked for, and cost {dollars}{against}{unpaid}\n")
+        });
+    }
+    exit::JOB
+}

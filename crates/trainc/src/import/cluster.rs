@@ -1,0 +1,127 @@
+//! Where the job runs, and how long: `cluster`.
+
+use super::kdl::{Node, string};
+use super::rest::Rest;
+use super::{Reader, image, launch};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use trainc_catalog::{images, instances};
+use trainc_ir::job::SERVERLESS;
+
+impl Reader {
+    /// The region: as the job says it, else where its image or its default bucket lies.
+    pub(super) fn region(&mut self, keys: &[(String, String)], uri: Option<&str>) -> String {
+        let written = keys
+            .iter()
+            .find(|(key, _)| key == "sagemaker_region")
+            .and_then(|(_, text)| serde_json::from_str::<String>(text).ok());
+        let of_arn = || self.described.as_deref().and_then(|arn| arn.split(':').nth(3)).map(str::to_owned);
+        let of_image = || uri.and_then(images::parse_uri).map(|parsed| parsed.region);
+        // The hub of a serverless job's model is of the job's region.
+        let of_model = || {
+            let model = self.rest.0.get(SERVERLESS)?.get("BaseModelArn")?.as_str()?;
+            model.split(':').nth(3).filter(|region| !region.is_empty()).map(str::to_owned)
+        };
+        written.or_else(of_arn).or_else(of_image).or_else(of_model).unwrap_or_else(|| {
+            self.unsaid.add("`region`: nothing in the request tells it; `us-east-1` is a placeholder");
+            "us-east-1".to_owned()
+        })
+    }
+
+    /// `cluster`, and what of it the launcher asks for.
+    pub(super) fn cluster(&mut self, uri: Option<&str>) -> (Node, Place) {
+        let mut resources = self.rest.object("ResourceConfig").unwrap_or(Rest(Map::new()));
+        let mut stopping = self.rest.object("StoppingCondition").unwrap_or(Rest(Map::new()));
+        let instance = resources.text("InstanceType");
+        // Preferred types may leave their number to the job; beside groups it is no number that a node says.
+        let preferred = resources.0.contains_key("InstancePreferences");
+        let count = (instance.is_some() || preferred).then(|| resources.number("InstanceCount")).flatten();
+        let mut node = Node::new("cluster");
+        if let Some(instance) = &instance {
+            node = node.arg(&string(instance)).prop("nodes", &count.unwrap_or(1).to_string());
+        } else if let Some(count) = count {
+            node = node.prop("nodes", &count.to_string());
+        }
+        let mut groups = BTreeMap::new();
+        for group in resources.list("InstanceGroups") {
+            let text = |name: &str| group.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+            let nodes = group.get("InstanceCount").and_then(Value::as_u64).unwrap_or(1);
+            groups.insert(text("InstanceGroupName"), text("InstanceType"));
+            node = node.child(
+                Node::text("group", &text("InstanceGroupName"))
+                    .prop("instance", &string(&text("InstanceType")))
+                    .prop("nodes", &nodes.to_string()),
+            );
+        }
+        let kms = resources.text("VolumeKmsKeyId");
+        let size = resources.number("VolumeSizeInGB").unwrap_or(30);
+        if size != 30 || kms.is_some() {
+            node = node.child(Node::text("volume", &format!("{size}GiB")).maybe("kms", kms.as_deref()));
+        }
+        let duration = |name: &str, seconds: u64| Node::text(name, &written_duration(seconds));
+        node = node.child(duration("max-run", stopping.number("MaxRuntimeInSeconds").unwrap_or(86_400)));
+        if let Some(seconds) = stopping.number("MaxPendingTimeInSeconds") {
+            node = node.child(duration("max-pending", seconds));
+        }
+        // Spot needs both; one without the other is left, and listed.
+        if self.rest.switch("EnableManagedSpotTraining") == Some(true) {
+            if let Some(seconds) = stopping.number("MaxWaitTimeInSeconds") {
+                node = node.child(Node::new("spot").prop("max-wait", &string(&written_duration(seconds))));
+            } else {
+                self.rest.0.insert("EnableManagedSpotTraining".to_owned(), Value::Bool(true));
+            }
+        }
+        if let Some(seconds) = resources.number("KeepAlivePeriodInSeconds") {
+            node = node.child(duration("warm-pool", seconds));
+        }
+        if let Some(retries) =
+            self.rest.object("RetryStrategy").and_then(|mut retry| retry.number("MaximumRetryAttempts"))
+        {
+            node = node.child(Node::new("retry").arg(&retries.to_string()));
+        }
+        if let Some(plan) = resources.text("TrainingPlanArn") {
+            node = node.child(Node::text("training-plan", &plan));
+        }
+        if let Some(mut placement) = resources.object("InstancePlacementConfig") {
+            let mut child = Node::new("placement");
+            if let Some(on) = placement.switch("EnableMultipleJobs") {
+                child = child.prop("multiple-jobs", if on { "#true" } else { "#false" });
+            }
+            for item in placement.list("PlacementSpecifications") {
+                let id = item.get("UltraServerId").and_then(Value::as_str).unwrap_or_default();
+                let instances = item.get("InstanceCount").and_then(Value::as_u64).unwrap_or_default();
+                child = child.child(Node::text("ultra-server", id).prop("instances", &instances.to_string()));
+            }
+            node = node.child(child);
+        }
+        self.rest.put_back("ResourceConfig", resources);
+        self.rest.put_back("StoppingCondition", stopping);
+        let row = instance.as_deref().and_then(instances::get);
+        let per_node = row.map(|row| u64::from(row.accelerators));
+        let launch = launch::Ground {
+            world: per_node.zip(count).and_then(|(gpus, nodes)| gpus.checked_mul(nodes)),
+            per_node,
+            huggingface: uri.is_some_and(|uri| image::family(uri) == "huggingface"),
+            groups,
+        };
+        (node, Place { instance, launch })
+    }
+}
+
+/// Where the job runs.
+pub(super) struct Place {
+    /// The instance type, unless there are groups.
+    pub(super) instance: Option<String>,
+    /// For the launcher.
+    pub(super) launch: launch::Ground,
+}
+
+/// A duration as people write it, in one unit where that is whole.
+fn written_duration(seconds: u64) -> String {
+    for (unit, size) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
+        if seconds > 0 && seconds.is_multiple_of(size) {
+            return format!("{}{unit}", seconds / size);
+        }
+    }
+    format!("{seconds}s")
+}

@@ -1,0 +1,71 @@
+//! The image's path, back into versions where the catalogue gives exactly the same path.
+
+use super::kdl::{Node, string};
+use super::launch::Launch;
+use trainc_catalog::images::{self, Framework, ImageQuery};
+use trainc_catalog::support;
+
+/// `image …`, and the family as the plan names it.
+pub(super) fn image(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Node {
+    by_versions(uri, region, instance, launch).unwrap_or_else(|| Node::new("image").prop("uri", &string(uri)))
+}
+
+/// `pytorch`, `huggingface`, `smp` or `own`, as the plan will have it.
+pub(super) fn family(uri: &str) -> &'static str {
+    match images::parse_uri(uri).map(|parsed| parsed.repository).as_deref() {
+        Some("pytorch-training") => "pytorch",
+        Some("huggingface-pytorch-training") => "huggingface",
+        Some("smdistributed-modelparallel") => "smp",
+        _ => "own",
+    }
+}
+
+fn by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Option<Node> {
+    let engine = launch.engine;
+    let tag = images::parse_uri(uri)?.tag?;
+    let mut parts = tag.split('-');
+    let pytorch = parts.next()?;
+    let transformers = tag.split('-').find_map(|part| part.strip_prefix("transformers"));
+    let python = parts.find(|part| part.starts_with("py3") || *part == "py2")?;
+    let framework = match family(uri) {
+        "huggingface" => Framework::HuggingFace,
+        "smp" if engine == "smp" => Framework::SmpV2,
+        "smp" => return None,
+        _ => Framework::PyTorch,
+    };
+    let query = ImageQuery {
+        framework,
+        pytorch,
+        transformers,
+        python: Some(python),
+        region,
+        instance: instance?,
+        smdistributed: matches!(engine, "smp" | "smddp"),
+    };
+    let found = images::resolve(&query).ok()?;
+    if found.uri != uri
+        || found.version_substituted
+        || (launch.torchrun && !under_torchrun(pytorch, query.instance))
+    {
+        return None;
+    }
+    Some(match transformers {
+        Some(transformers) => Node::text("image", "huggingface")
+            .prop("transformers", &string(transformers))
+            .prop("pytorch", &string(pytorch))
+            .prop("python", &string(python)),
+        None => {
+            Node::text("image", "pytorch").prop("version", &string(pytorch)).prop("python", &string(python))
+        }
+    })
+}
+
+/// Whether the SDK starts that version, as spelled, under torchrun: another one can only be named by its path.
+fn under_torchrun(pytorch: &str, instance: &str) -> bool {
+    let list = if instance.starts_with("ml.trn") {
+        support::torch_distributed_trainium()
+    } else {
+        support::torch_distributed_accepted()
+    };
+    list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == pytorch))
+}

@@ -1,0 +1,257 @@
+//! KDL, written node by node in the style of the examples.
+
+use serde_json::Value;
+use trainc_ir::{ACCOUNT_MARK, known};
+
+/// A node of the manifest that is written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Node {
+    /// Lines of comment above it, without `//`.
+    comments: Vec<String>,
+    /// Whether a blank line goes before it.
+    apart: bool,
+    name: String,
+    /// Arguments and properties, as they stand in the text.
+    entries: Vec<String>,
+    children: Vec<Node>,
+    /// Whether an empty block is written.
+    block: bool,
+}
+
+impl Node {
+    /// A node without anything.
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: word(name), ..Self::default() }
+    }
+
+    /// A node with one text.
+    pub(super) fn text(name: &str, value: &str) -> Self {
+        Self::new(name).arg(&string(value))
+    }
+
+    /// Lines that are comments alone.
+    pub(super) fn comment(lines: &[&str]) -> Self {
+        Self { comments: lines.iter().map(|line| (*line).to_owned()).collect(), ..Self::default() }
+    }
+
+    /// With an argument, as it stands in the text.
+    pub(super) fn arg(mut self, literal: &str) -> Self {
+        self.entries.push(literal.to_owned());
+        self
+    }
+
+    /// With a property, its value as it stands in the text.
+    pub(super) fn prop(mut self, name: &str, literal: &str) -> Self {
+        self.entries.push(format!("{}={literal}", word(name)));
+        self
+    }
+
+    /// With a property, if there is a text for it, whose braces stand for themselves.
+    pub(super) fn maybe(self, name: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.prop(name, &string(&bound(value))),
+            None => self,
+        }
+    }
+
+    /// With a comment above it.
+    pub(super) fn said(mut self, line: &str) -> Self {
+        self.comments.push(line.to_owned());
+        self
+    }
+
+    /// With a blank line before it.
+    pub(super) fn apart(mut self) -> Self {
+        self.apart = true;
+        self
+    }
+
+    /// With children.
+    pub(super) fn children(mut self, children: Vec<Self>) -> Self {
+        self.children.extend(children);
+        self
+    }
+
+    /// With a child.
+    pub(super) fn child(mut self, child: Self) -> Self {
+        self.children.push(child);
+        self
+    }
+
+    /// Whether it has nothing but its name.
+    pub(super) fn is_bare(&self) -> bool {
+        self.entries.is_empty() && self.children.is_empty()
+    }
+
+    /// The text of the node and all below it.
+    pub(super) fn write(&self, indent: usize, out: &mut String) {
+        let margin = " ".repeat(indent);
+        if self.apart && !out.ends_with("{\n") && !out.is_empty() {
+            out.push('\n');
+        }
+        for line in &self.comments {
+            // A line end would end the comment.
+            out.push_str(format!("{margin}// {}", visible(line)).trim_end());
+            out.push('\n');
+        }
+        if self.name.is_empty() {
+            return;
+        }
+        out.push_str(&margin);
+        out.push_str(&self.name);
+        for entry in &self.entries {
+            out.push(' ');
+            out.push_str(entry);
+        }
+        if !self.children.is_empty() || self.block {
+            out.push_str(" {\n");
+            for child in &self.children {
+                child.write(indent + 4, out);
+            }
+            out.push_str(&margin);
+            out.push('}');
+        }
+        out.push('\n');
+    }
+}
+
+/// A name, bare where it may stand so.
+fn word(name: &str) -> String {
+    let bare = name == "-"
+        || (name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))
+            && !matches!(name, "true" | "false" | "null" | "inf" | "nan"));
+    if bare || name.is_empty() { name.to_owned() } else { string(name) }
+}
+
+/// A line that stands outside of a literal, with what is not seen in it written as a literal writes it.
+pub(super) fn visible(line: &str) -> String {
+    line.chars().map(|c| unseen(c).unwrap_or_else(|| c.to_string())).collect()
+}
+
+/// How a literal writes a character that is not seen: line ends, and the marks that turn the direction of writing.
+fn unseen(c: char) -> Option<String> {
+    Some(match c {
+        '\n' => "\\n".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\t' => "\\t".to_owned(),
+        c if c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') =>
+        {
+            format!("\\u{{{:x}}}", u32::from(c))
+        }
+        _ => return None,
+    })
+}
+
+/// A string literal.
+pub(super) fn string(value: &str) -> String {
+    let mut out = String::from("\"");
+    for c in value.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c => match unseen(c) {
+                Some(written) => out.push_str(&written),
+                None => out.push(c),
+            },
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Stands for the digest in texts of a job that trainc made, until the text is written.
+pub(super) const DIGEST: &str = "{\u{e000}digest\u{e000}}";
+
+/// A text in which braces would be placeholders: its own stand for themselves, and the digest's is one. In an address
+/// the same is true of `${`, but for the account where it is filled in.
+pub(super) fn bound(value: &str) -> String {
+    let text = value.replace("{{", "{{ \"{{\" }}");
+    let text = match known::filled_until(&text).and_then(|end| text.split_at_checked(end)) {
+        Some((head, tail)) => {
+            let parts: Vec<String> = head.split(ACCOUNT_MARK).map(dollars).collect();
+            parts.join(ACCOUNT_MARK) + &dollars(tail)
+        }
+        None => text,
+    };
+    text.replace(DIGEST, "{{ job.digest }}")
+}
+
+fn dollars(text: &str) -> String {
+    text.replace("${", "{{ '${' }}")
+}
+
+/// A text that may stand as a number: whole, and written as trainc would write it.
+pub(super) fn plain(value: &str) -> String {
+    match value.parse::<i64>() {
+        Ok(number) if number.to_string() == value => value.to_owned(),
+        _ => string(&bound(value)),
+    }
+}
+
+/// A JSON scalar as a literal; `None` for lists and objects.
+pub(super) fn literal(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Null => "#null".to_owned(),
+        Value::Bool(true) => "#true".to_owned(),
+        Value::Bool(false) => "#false".to_owned(),
+        Value::Number(number) => float(number),
+        Value::String(text) => string(text),
+        Value::Array(_) | Value::Object(_) => return None,
+    })
+}
+
+/// A number as people write it: an exponent has no needless zero, and a float keeps its point.
+fn float(number: &serde_json::Number) -> String {
+    match number.as_f64() {
+        Some(value) if number.is_f64() => {
+            trainc_ir::digest::python_float(value).replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+        }
+        _ => number.to_string(),
+    }
+}
+
+/// A member of `request { … }`; `None` for what cannot be written there: an empty list, or nothing.
+pub(super) fn member(name: &str, value: &Value) -> Option<Node> {
+    match value {
+        Value::Null => None,
+        Value::Array(items) if items.is_empty() => None,
+        Value::Array(items) => {
+            Some(Node::new(name).children(items.iter().filter_map(|item| member("-", item)).collect()))
+        }
+        Value::Object(members) => {
+            let children: Vec<Node> = members.iter().filter_map(|(key, value)| member(key, value)).collect();
+            Some(Node::new(name).children(children))
+        }
+        scalar @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            Some(Node::new(name).arg(&literal(scalar)?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_kdl() {
+        assert_eq!(string("a\"b\\c\n"), r#""a\"b\\c\n""#);
+        assert_eq!(word("train.save_interval"), "train.save_interval");
+        assert_eq!(word("two words"), "\"two words\"");
+        assert_eq!(bound("{{ x }}"), "{{ \"{{\" }} x }}");
+        assert_eq!(bound("s3://a-${account}/${account}/x"), "s3://a-${account}/{{ '${' }}account}/x");
+        assert_eq!(bound("echo ${HOME}"), "echo ${HOME}");
+        assert_eq!(literal(&serde_json::json!(2e-4)).as_deref(), Some("0.0002"));
+        assert_eq!(literal(&serde_json::json!(1e-5)).as_deref(), Some("1e-5"));
+        assert_eq!(literal(&serde_json::json!(1.0)).as_deref(), Some("1.0"));
+    }
+
+    #[test]
+    fn members_are_nodes() {
+        let node = member("A", &serde_json::json!({"B": ["x"], "C": {"D": 1}, "E": []})).unwrap();
+        let mut out = String::new();
+        node.write(0, &mut out);
+        assert_eq!(out, "A {\n    B {\n        - \"x\"\n    }\n    C {\n        D 1\n    }\n}\n");
+    }
+}

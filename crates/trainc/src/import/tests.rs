@@ -1,0 +1,457 @@
+use super::*;
+use trainc_check::compile;
+use trainc_diag::source::SourceMap;
+use trainc_emit as emit;
+use trainc_ir::SourceTree;
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+
+/// No files: an imported manifest names none.
+struct Nowhere;
+
+impl Loader for Nowhere {
+    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Nowhere {
+    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+
+    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
+        Err(LayerFault::NotFound)
+    }
+}
+
+#[track_caller]
+fn imported(text: &str) -> Imported {
+    import(SourceId(0), text, &mut Problems::default()).unwrap()
+}
+
+/// The request that a manifest makes.
+#[track_caller]
+fn emitted(manifest: &str) -> Value {
+    let mut sources = SourceMap::default();
+    let source = sources.add("imported.kdl", manifest);
+    let compiled = compile(source, manifest, &Options::default(), &mut Nowhere, &mut sources);
+    let errors: Vec<String> = compiled
+        .problems
+        .iter()
+        .filter(|p| p.severity == trainc_diag::Severity::Error)
+        .map(|p| p.message.clone())
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{manifest}");
+    let plan = compiled.plan.as_ref().unwrap();
+    emit::training_job(plan, &emit::identity(plan))
+}
+
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+}
+
+/// What a request's texts hold that is not seen is written out in comments and in what is said, as in literals.
+#[test]
+fn user_text_is_escaped_wherever_it_stands() {
+    let text = serde_json::json!({
+        "TrainingJobName": "x",
+        "TrainingJobStatus": "Failed",
+        "FailureReason": "a\u{202e}b",
+        "RoleArn": "arn:aws:iam::111122223333:role/x",
+        "AlgorithmSpecification": {"TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", "TrainingInputMode": "File"},
+        "OutputDataConfig": {"S3OutputPath": "s3://b/"},
+        "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "Not\u{202e}e": "a\u{2028}b"},
+        "HyperParameters": {"note": "\"a\u{202e}b\nc\""},
+        "Made\u{202e}Up\nextends \"x\"": 1,
+    });
+    let found = imported(&text.to_string()).lacking(vec!["a line".to_owned()]);
+    let lines = found.unsaid.iter().chain(&found.lost).cloned();
+    let lines: Vec<String> = lines.chain(found.outcome.iter().flat_map(Outcome::lines)).collect();
+    let unseen = |text: &str| text.contains(['\u{202e}', '\u{2028}']) || text.chars().any(char::is_control);
+    assert!(lines.iter().all(|line| !unseen(line)), "{lines:#?}");
+    let made_up = "`Made\\u{202e}Up\\nextends \"x\"`: the service has no such member";
+    assert!(lines.iter().any(|line| line == made_up), "{lines:#?}");
+    assert!(found.manifest.lines().all(|line| !unseen(line)), "{}", found.manifest);
+    assert!(found.manifest.contains(&format!("// - {made_up}\n")), "{}", found.manifest);
+    let mut sources = SourceMap::default();
+    let source = sources.add("imported.kdl", found.manifest.as_str());
+    let compiled = compile(source, &found.manifest, &Options::default(), &mut Nowhere, &mut sources);
+    assert!(compiled.problems.iter().all(|one| one.code.id != "T0101"), "{}", found.manifest);
+}
+
+/// A toolkit's image starts a script, and a request may name none: the manifest compiles, and says what it made up.
+#[test]
+fn a_request_without_a_script_compiles_with_a_placeholder() {
+    let of = |image: &str| {
+        serde_json::json!({
+            "TrainingJobName": "bare",
+            "RoleArn": "arn:aws:iam::111122223333:role/training",
+            "AlgorithmSpecification": {"TrainingImage": image, "TrainingInputMode": "File"},
+            "OutputDataConfig": {"S3OutputPath": "s3://example-runs/out/"},
+            "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        })
+        .to_string()
+    };
+    let framework = of("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312");
+    let framework = imported(&framework);
+    assert!(framework.lost.iter().any(|line| line.starts_with("`program`: ")), "{:?}", framework.lost);
+    assert_eq!(emitted(&framework.manifest)["HyperParameters"]["sagemaker_program"], "\"train.py\"");
+    let own = imported(&of("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1"));
+    assert!(own.lost.iter().all(|line| !line.starts_with("`program`")), "{:?}", own.lost);
+    assert!(emitted(&own.manifest)["HyperParameters"]["sagemaker_program"].is_null());
+}
+
+/// A capture becomes a manifest, that becomes a request, and that becomes the same manifest: nothing gets lost on the
+/// way. Whether the two requests are the same is for `tests/python/test_import.py`, which knows all defaults.
+#[test]
+fn captures_come_back() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden-requests");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ext| ext != "json") || path.ends_with("refused.json") {
+            continue;
+        }
+        let first = imported(&std::fs::read_to_string(&path).unwrap());
+        let request = emitted(&first.manifest);
+        let second = imported(&request.to_string());
+        assert_eq!(
+            without_comments(&second.manifest),
+            without_comments(&first.manifest),
+            "{}",
+            path.display()
+        );
+        let parts = |request: &Value| {
+            (
+                request["AlgorithmSpecification"]["TrainingImage"].clone(),
+                request["ResourceConfig"].clone(),
+                request["InputDataConfig"].clone(),
+            )
+        };
+        assert_eq!(parts(&request), parts(&first.request), "{}", path.display());
+        assert!(
+            trainc_syntax::format::format(&first.manifest).is_ok_and(|text| text == first.manifest),
+            "{}",
+            first.manifest
+        );
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
+}
+
+#[test]
+fn an_answer_loses_what_only_answers_have() {
+    let text = r#"{
+        "TrainingJobName": "team-a-2026-01-01-00-00-00-000",
+        "TrainingJobArn": "arn:aws:sagemaker:eu-west-1:111122223333:training-job/team-a",
+        "TrainingJobStatus": "Failed", "FailureReason": "AlgorithmError: out of memory",
+        "ModelArtifacts": {"S3ModelArtifacts": "s3://bucket/model.tar.gz"},
+        "AlgorithmSpecification": {"TrainingImage": "111122223333.dkr.ecr.eu-west-1.amazonaws.com/own:1", "TrainingInputMode": "FastFile"},
+        "HyperParameters": {"lr": "0.1", "name": "a {{ b }}"},
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "OutputDataConfig": {"KmsKeyId": "", "S3OutputPath": "s3://bucket/${run}/"},
+        "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
+        "NewMember": 1, "ResponseMetadata": {"RequestId": "1"}, "CreationTime": 1767225600, "TrainingTimeInSeconds": 600, "BillableTimeInSeconds": 600
+    }"#;
+    let found = imported(text);
+    assert_eq!(found.job, "team-a");
+    assert_eq!(found.outcome.as_ref().map(|outcome| outcome.status.as_str()), Some("Failed"));
+    let request = emitted(&found.manifest);
+    assert_eq!(request["HyperParameters"], serde_json::json!({"lr": "0.1", "name": "a {{ b }}"}));
+    assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://bucket/${run}/");
+    assert!(found.unsaid.iter().any(|line| line.contains("FastFile")));
+    assert_eq!(request["StoppingCondition"]["MaxRuntimeInSeconds"], 5400);
+    assert!(request.get("ModelArtifacts").is_none());
+    let unknown: Vec<_> = found.unsaid.iter().filter(|line| line.contains("no such member")).collect();
+    assert_eq!(unknown, ["`NewMember`: the service has no such member"]);
+}
+
+/// The captured SMP v1 job with other parameters of the library.
+#[track_caller]
+fn smp_v1_with(parameters: &str) -> Imported {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden-requests/gptj-6b-tensor.json");
+    let mut capture: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    capture["request"]["HyperParameters"]["mp_parameters"] = parameters.into();
+    imported(&capture["request"].to_string())
+}
+
+#[test]
+fn parameters_that_no_node_says_are_listed_and_keep_the_engine() {
+    let known = r#"{"partitions": 2, "ddp": true, "fp16": true}"#;
+    let same = smp_v1_with(known);
+    assert!(same.manifest.contains("says the same request"), "{}", same.manifest);
+    for (parameters, lost) in [
+        (r#"{"partitions": 2, "ddp": true, "fp16": true, "bogus": 1}"#, "`bogus` of `mp_parameters`, 1: "),
+        (
+            r#"{"partitions": "2", "ddp": true, "fp16": true}"#,
+            "`partitions` of `mp_parameters` was sent as the text \"2\"",
+        ),
+        (
+            r#"{"partitions": 2, "ddp": true, "fp16": true, "pipeline": 7}"#,
+            "`pipeline` of `mp_parameters`, 7: ",
+        ),
+        (
+            r#"{"partitions": 2, "ddp": true, "fp16": true, "shard_optimizer_state": [1]}"#,
+            "`shard_optimizer_state` of",
+        ),
+    ] {
+        let found = smp_v1_with(parameters);
+        assert_eq!(without_comments(&found.manifest), without_comments(&same.manifest), "{parameters}");
+        assert!(found.manifest.contains("engine=\"smp\"") && found.manifest.contains("mpi-env"));
+        assert!(!found.manifest.contains("says the same request"), "{}", found.manifest);
+        assert!(found.manifest.contains(&format!("// - {lost}")), "{}", found.manifest);
+        assert!(found.unsaid.iter().any(|line| line.starts_with(lost)), "{:?}", found.unsaid);
+        assert!(trainc_syntax::format::format(&found.manifest).is_ok_and(|text| text == found.manifest));
+    }
+    let both =
+        smp_v1_with(r#"{"partitions": 2, "sharded_data_parallel_degree": 8, "fp16": true, "bf16": true}"#);
+    for node in ["engine=\"smp\"", "shard-degree 8", "pipeline-degree 2", "precision \"bf16\""] {
+        assert!(both.manifest.contains(node), "{}", both.manifest);
+    }
+    assert!(both.unsaid.iter().any(|line| line.starts_with("`fp16` of `mp_parameters`")));
+    assert!(!both.manifest.contains("says the same request"));
+}
+
+/// A small request, with these members beside the ones that every request has.
+#[track_caller]
+fn small(image: &str, resources: Value) -> Imported {
+    imported(
+        &serde_json::json!({
+            "TrainingJobName": "small",
+            "RoleArn": "arn:aws:iam::111122223333:role/team",
+            "AlgorithmSpecification": {"TrainingImage": image, "TrainingInputMode": "File"},
+            "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+            "ResourceConfig": resources,
+            "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
+            "ProfilerConfig": {"DisableProfiler": true},
+        })
+        .to_string(),
+    )
+}
+
+#[test]
+fn preferred_types_keep_their_number() {
+    let preferences = serde_json::json!([
+        {"InstanceType": "ml.p4d.24xlarge"}, {"InstanceType": "ml.p5.48xlarge"},
+    ]);
+    let resources =
+        serde_json::json!({"InstancePreferences": preferences, "InstanceCount": 4, "VolumeSizeInGB": 50});
+    let found = small("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", resources.clone());
+    assert!(found.manifest.contains("cluster nodes=4"), "{}", found.manifest);
+    assert_eq!(emitted(&found.manifest)["ResourceConfig"], resources);
+
+    let each = serde_json::json!({"VolumeSizeInGB": 50, "InstancePreferences": [
+        {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 4}, {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 2},
+    ]});
+    let found = small("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", each.clone());
+    assert_eq!(emitted(&found.manifest)["ResourceConfig"], each);
+}
+
+#[test]
+fn metrics_that_only_the_manifest_sends_are_said() {
+    let one =
+        || serde_json::json!({"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30});
+    let lost = |image: &str| small(image, one()).lost;
+    let of_aws = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312";
+    assert!(
+        lost(of_aws).iter().any(|line| line.starts_with("`EnableSageMakerMetricsTimeSeries`")),
+        "{:?}",
+        lost(of_aws)
+    );
+    assert_eq!(lost("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1"), Vec::<String>::new());
+}
+
+#[test]
+fn what_its_own_request_lacks_is_in_the_header() {
+    let found = smp_v1_with(r#"{"partitions": 2, "ddp": true, "fp16": true}"#);
+    let body = without_comments(&found.manifest);
+    let found = found.lacking(vec!["the request lacks `x`".to_owned()]).lacking(vec!["and `y`".to_owned()]);
+    assert_eq!(without_comments(&found.manifest), body);
+    assert_eq!(found.manifest.matches("Imported from").count(), 1);
+    assert!(found.manifest.contains("// - the request lacks `x`\n// - and `y`\n"), "{}", found.manifest);
+    assert!(!found.manifest.contains("same request."));
+}
+
+#[test]
+fn what_a_request_says_though_nothing_asks_for_it_comes_back() {
+    let mut request = small(
+        "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
+        serde_json::json!({"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}),
+    )
+    .request;
+    let uri = serde_json::json!({"S3DataType": "S3Prefix", "S3Uri": "s3://example-corpus/a/"});
+    request["EnableNetworkIsolation"] = Value::Bool(false);
+    request["EnableInterContainerTrafficEncryption"] = Value::Bool(false);
+    request["InputDataConfig"] = serde_json::json!([{
+        "ChannelName": "train", "DataSource": {"S3DataSource": uri},
+        "CompressionType": "None", "RecordWrapperType": "None",
+    }]);
+    let found = imported(&request.to_string());
+    let back = emitted(&found.manifest);
+    for path in [
+        "/EnableNetworkIsolation",
+        "/EnableInterContainerTrafficEncryption",
+        "/InputDataConfig/0/CompressionType",
+        "/InputDataConfig/0/RecordWrapperType",
+    ] {
+        assert_eq!(back.pointer(path), request.pointer(path), "{path}\n{}", found.manifest);
+    }
+    // What is added is said: the header does not call it the same request.
+    assert!(found.lost.iter().any(|line| line.contains("S3DataDistributionType")), "{:?}", found.lost);
+    let mut answer = request.clone();
+    answer["TrainingJobArn"] = Value::from("arn:aws:sagemaker:us-west-2:111122223333:training-job/x");
+    let described = imported(&answer.to_string());
+    for unasked in ["#false", "compress", "record"] {
+        assert!(!described.manifest.contains(unasked), "{}", described.manifest);
+    }
+}
+
+#[test]
+fn what_is_no_job_is_said() {
+    for (text, code) in [("{", "T0530"), ("[]", "T0531"), ("{\"request\": {}}", "T0531")] {
+        let mut problems = Problems::default();
+        assert!(import(SourceId(0), text, &mut problems).is_none());
+        assert_eq!(problems.iter().map(|problem| problem.code.id).collect::<Vec<_>>(), [code]);
+    }
+}
+
+#[test]
+fn names_lose_their_stamp() {
+    assert_eq!(base_name("a-b-2026-01-01-00-00-00-000"), "a-b");
+    assert_eq!(base_name("a-b-2026-01-01"), "a-b-2026-01-01");
+    assert_eq!(base_name("-2026-01-01-00-00-00-000"), "-2026-01-01-00-00-00-000");
+}
+
+#[test]
+fn names_of_trainc_lose_their_digest() {
+    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2-r2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(digest_named("team-20260101"), None);
+    assert_eq!(digest_named("team-facade"), None);
+}
+
+/// A described serverless job with every member that such a job has comes back as it was asked for: limits and
+/// parameters stand in `request`, because the nodes that say them elsewhere speak of machines and programs.
+#[test]
+fn a_described_serverless_job_comes_back_whole() {
+    let asked = serde_json::json!({
+        "HyperParameters": {"learning_rate": "1e-4", "epochs": "3"},
+        "RoleArn": "arn:aws:iam::111122223333:role/training",
+        "InputDataConfig": [{
+            "ChannelName": "train",
+            "DataSource": {"S3DataSource": {
+                "S3DataType": "S3Prefix",
+                "S3Uri": "s3://example-corpus/chat/",
+                "S3DataDistributionType": "FullyReplicated",
+            }},
+        }],
+        "OutputDataConfig": {"S3OutputPath": "s3://example-runs/tuned/", "KmsKeyId": "alias/runs"},
+        "VpcConfig": {"Subnets": ["subnet-0123456789abcdef0"], "SecurityGroupIds": ["sg-0123456789abcdef0"]},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxPendingTimeInSeconds": 7200},
+        "RetryStrategy": {"MaximumRetryAttempts": 2},
+        "Environment": {"LOG_LEVEL": "debug"},
+        "ServerlessJobConfig": {
+            "BaseModelArn": "arn:aws:sagemaker:us-west-2:aws:hub-content/SageMakerPublicHub/Model/example/1.0.0",
+            "AcceptEula": true,
+            "JobType": "FineTuning",
+            "CustomizationTechnique": "SFT",
+            "Peft": "LORA",
+            "SequenceLength": "4K",
+        },
+        "MlflowConfig": {"MlflowResourceArn": "arn:aws:sagemaker:us-west-2:111122223333:mlflow-app/app-1"},
+        "ModelPackageConfig": {
+            "ModelPackageGroupArn": "arn:aws:sagemaker:us-west-2:111122223333:model-package-group/tuned",
+        },
+    });
+    let mut described = asked.clone();
+    for (name, value) in [
+        ("TrainingJobName", serde_json::json!("tuned-example")),
+        (
+            "TrainingJobArn",
+            serde_json::json!("arn:aws:sagemaker:us-west-2:111122223333:training-job/tuned-example"),
+        ),
+        ("TrainingJobStatus", serde_json::json!("Completed")),
+        ("BillableTokenCount", serde_json::json!(1_000_000)),
+        ("EnableNetworkIsolation", serde_json::json!(false)),
+        ("EnableManagedSpotTraining", serde_json::json!(false)),
+    ] {
+        described[name] = value;
+    }
+    let found = imported(&described.to_string());
+    for node in ["cluster", "parallel", "train", "program"] {
+        assert!(!found.manifest.contains(&format!("    {node} ")), "{node}\n{}", found.manifest);
+    }
+    assert_eq!(found.lost, Vec::<String>::new(), "{}", found.manifest);
+    let sent = emitted(&found.manifest);
+    for (name, value) in asked.as_object().unwrap() {
+        assert_eq!(&sent[name], value, "{name}\n{}", found.manifest);
+    }
+    for absent in ["ResourceConfig", "AlgorithmSpecification"] {
+        assert!(sent.get(absent).is_none(), "{absent}");
+    }
+}
+
+#[test]
+fn an_algorithm_by_its_name_comes_back() {
+    let request = serde_json::json!({
+        "TrainingJobName": "trees",
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "AlgorithmSpecification": {
+            "AlgorithmName": "arn:aws:sagemaker:us-west-2:111122223333:algorithm/trees",
+            "TrainingInputMode": "File",
+        },
+        "HyperParameters": {"max_depth": "5", "objective": "reg:squarederror"},
+        "InputDataConfig": [{
+            "ChannelName": "train",
+            "DataSource": {"S3DataSource": {
+                "S3DataType": "S3Prefix", "S3Uri": "s3://bucket/train/", "S3DataDistributionType": "FullyReplicated",
+            }},
+        }],
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+        "ResourceConfig": {"InstanceType": "ml.m5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        "ProfilerConfig": {"DisableProfiler": true},
+    });
+    let found = imported(&request.to_string());
+    assert_eq!(found.lost, Vec::<String>::new(), "{}", found.manifest);
+    let sent = emitted(&found.manifest);
+    for name in ["AlgorithmSpecification", "HyperParameters", "InputDataConfig", "ResourceConfig"] {
+        assert_eq!(sent[name], request[name], "{}", found.manifest);
+    }
+}
+
+#[test]
+fn braces_of_a_request_stand_for_themselves() {
+    let request = serde_json::json!({
+        "TrainingJobName": "small",
+        "RoleArn": "arn:aws:iam::111122223333:role/team",
+        "AlgorithmSpecification": {
+            "TrainingImage": "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
+            "TrainingInputMode": "File",
+            "ContainerArguments": ["--form={{x}}"],
+            "MetricDefinitions": [{"Name": "loss", "Regex": "loss=[{{]([0-9.]+)"}],
+        },
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out/"},
+        "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 5400},
+        "TensorBoardOutputConfig": {"S3OutputPath": "s3://bucket/board/", "LocalPath": "/opt/ml/{{y}}"},
+        "ProfilerConfig": {"DisableProfiler": true},
+    });
+    let again = emitted(&imported(&request.to_string()).manifest);
+    for pointer in [
+        "/AlgorithmSpecification/ContainerArguments",
+        "/AlgorithmSpecification/MetricDefinitions",
+        "/TensorBoardOutputConfig",
+    ] {
+        assert_eq!(again.pointer(pointer), request.pointer(pointer), "{pointer}");
+    }
+}

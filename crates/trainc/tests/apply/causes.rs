@@ -1,0 +1,69 @@
+//! What `watch` and `status` say of the cause of a failed job: rules that exist, commands that can be typed.
+
+use trainc_apply::account::TrainingJob;
+use trainc_apply::autopsy::Kind;
+
+/// What a rule that speaks of a class has in its name or its summary, and what the next command says.
+fn speaks(kind: Kind) -> (&'static [&'static str], &'static str) {
+    match kind {
+        Kind::Memory => (&["memory than its GPUs"], "micro-batch"),
+        Kind::HostMemory => (&["host memory"], "instance type with more memory"),
+        Kind::Disk => (&["volume"], "`volume`"),
+        Kind::Permission => (&["role"], "role"),
+        Kind::Image => (&["image"], "image"),
+        Kind::Capacity => (&["machines"], "--wait-for-capacity"),
+        Kind::Service => (&[], "--new-run"),
+        Kind::Input => (&["bucket", "input"], "buckets"),
+        Kind::Program => (&["argument", "entry"], "program"),
+        Kind::Collective => (&["efa"], "logs"),
+        Kind::Stopped => (&[], "--new-run"),
+        Kind::Time => (&["max-run", "longest run"], "`max-run`"),
+        Kind::Wait => (&["spot", "interruptions"], "`max-wait`"),
+        Kind::Quota => (&["quota"], "quota"),
+        Kind::Unknown => (&[], "logs"),
+    }
+}
+
+#[test]
+fn every_class_names_rules_that_speak_of_it_and_a_command_that_bears_on_it() {
+    let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
+    for kind in Kind::ALL {
+        let (subjects, next) = speaks(*kind);
+        assert_eq!(kind.rules().is_empty(), subjects.is_empty(), "{kind:?}");
+        for id in kind.rules() {
+            let code = trainc_diag::find(trainc::codes(), id).unwrap_or_else(|| panic!("{id} of {kind:?}"));
+            let title = format!("{} {} {}", code.id, code.name, code.summary);
+            assert!(subjects.iter().any(|subject| title.contains(subject)), "{kind:?}: {title}");
+        }
+        let said = kind.next("job.kdl", &plan, &TrainingJob::default());
+        assert!(said.contains(next) && said.contains("trainc "), "{kind:?}: {said}");
+    }
+}
+
+/// What a failed job says to type next is something that can be typed.
+#[test]
+fn every_class_names_commands_and_flags_that_there_are() {
+    let app = trainc::cli::command();
+    let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
+    for kind in Kind::ALL {
+        let said = kind.next("job.kdl", &plan, &TrainingJob::default());
+        let mut commands = said.split("trainc ");
+        commands.next();
+        for typed in commands {
+            let mut words = typed.split(|c: char| c.is_whitespace() || ",;:()".contains(c));
+            let name = words.next().unwrap_or_default();
+            let command = app.find_subcommand(name).unwrap_or_else(|| panic!("{kind:?}: {said}"));
+            for flag in words.filter_map(|word| word.strip_prefix("--")) {
+                let known = command.get_arguments().any(|argument| argument.get_long() == Some(flag));
+                assert!(known, "{kind:?}: --{flag} of {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_killed_by_the_host_needs_host_memory() {
+    let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
+    let next = Kind::HostMemory.next("job.kdl", &plan, &TrainingJob::default());
+    assert!(!next.contains("micro-batch") && next.contains("catalog instances"), "{next}");
+}

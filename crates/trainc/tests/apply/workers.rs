@@ -1,0 +1,136 @@
+//! Engine `worker` in an account: its files are uploaded where the request names them, and what cannot train is refused.
+
+use super::destroys::{ALL, destroy};
+use super::{End, apply, cloud, counts, elf, plan_with, run};
+use crate::support::{Scratch, root, trainc_in};
+use std::fs;
+use std::time::Duration;
+use trainc_apply::calls::Call;
+use trainc_apply::desired::Desired;
+use trainc_apply::diff::Choices;
+use trainc_apply::fake::{Account, Fake, Faults, Moment};
+use trainc_apply::verdict;
+use trainc_ir::Plan;
+
+const CPU: &str = "tests/fixtures/worker-cpu.kdl";
+const GPU: &str = "examples/llama-7b-worker/trainc.kdl";
+
+fn on_cores() -> Plan {
+    plan_with(CPU, &[], Some(elf()))
+}
+
+#[test]
+fn the_channel_of_the_request_holds_the_binary_and_its_config() {
+    let plan = on_cores();
+    let fake = Fake::default();
+    assert!(matches!(run(&fake, apply(&fake, &plan, Choices::default())).unwrap(), End::Done(_)));
+    let account = fake.account();
+    let job = account.jobs.values().next().unwrap();
+    let channels = job.job.request["InputDataConfig"].as_array().unwrap();
+    let channel = channels.iter().find(|channel| channel["ChannelName"] == "worker").unwrap();
+    let prefix = channel["DataSource"]["S3DataSource"]["S3Uri"].as_str().unwrap();
+    let prefix = prefix.strip_prefix("s3://").unwrap();
+    let held: Vec<&str> = account.objects.keys().filter_map(|key| key.strip_prefix(prefix)).collect();
+    assert_eq!(held, ["trainc-worker", "worker.json"]);
+    assert_eq!(account.objects[&format!("{prefix}trainc-worker")], elf().len() as u64);
+    assert_eq!(account.objects.len(), 2, "no program, no archive");
+    // The digest of the job stands in the address, and the binary in the digest.
+    let caller = trainc_apply::account::Caller {
+        account: "111122223333".to_owned(),
+        arn: "arn:aws:iam::111122223333:user/me".to_owned(),
+    };
+    let desired = Desired::of(&plan, &caller).unwrap();
+    assert!(prefix.contains(&desired.digest));
+    let mut newer = elf();
+    newer.push(1);
+    let other = Desired::of(&plan_with(CPU, &[], Some(newer)), &caller).unwrap();
+    assert_ne!(other.digest, desired.digest);
+    // What is uploaded is what `emit` writes.
+    let bundle = trainc_emit::emit(&plan);
+    let emitted = &bundle.files.iter().find(|(path, _)| path == "worker/worker.json").unwrap().1;
+    let sent = desired.uploads.iter().find(|object| object.uri.ends_with("worker.json")).unwrap();
+    assert_eq!(&sent.upload.bytes, emitted);
+    let text = String::from_utf8(emitted.clone()).unwrap();
+    assert!(text.contains(&desired.digest) && text.contains("\"gpus_per_node\": 0"), "{text}");
+}
+
+#[test]
+fn killed_at_every_call_it_converges_and_destroy_takes_all() {
+    let plan = on_cores();
+    let calm = Fake::default();
+    run(&calm, apply(&calm, &plan, Choices::default())).unwrap();
+    let (calls, wanted) = (calm.calls().len(), counts(&calm.account()));
+    assert_eq!(calm.calls().iter().filter(|call| **call == Call::PutObject).count(), 2);
+    for k in 1..=calls {
+        for moment in [Moment::Before, Moment::After] {
+            let first = cloud(Account::default(), Faults { crash: Some((k, moment)), ..Faults::default() });
+            assert!(run(&first, apply(&first, &plan, Choices::default())).is_none());
+            let second = Fake::new(first.account());
+            assert!(matches!(run(&second, apply(&second, &plan, Choices::default())).unwrap(), End::Done(_)));
+            assert_eq!(counts(&second.account()), wanted, "killed {moment:?} call {k}");
+        }
+    }
+    let gone = Fake::new(calm.account());
+    let (remains, failed) = run(&gone, destroy(&gone, &plan, ALL)).unwrap();
+    assert_eq!((remains.objects.len(), failed), (2, 0));
+    assert!(gone.account().objects.is_empty());
+}
+
+#[test]
+fn what_cannot_train_is_refused_and_still_planned() {
+    let refused = |path: &str, binary: Option<Vec<u8>>| {
+        let verdict = verdict::worker(&plan_with(path, &[], binary))?;
+        assert_eq!(verdict.exit, 3);
+        Some((verdict.diagnostic.code.id, verdict.diagnostic.message))
+    };
+    assert_eq!(refused(CPU, Some(elf())), None);
+    let (code, words) = refused(GPU, Some(elf())).unwrap();
+    assert_eq!(code, "T0620");
+    assert!(words.contains("CPU ranks") && words.contains("`ml.p4d.24xlarge`"), "{words}");
+    let (code, words) = refused(CPU, None).unwrap();
+    assert_eq!((code, words.contains("beside trainc")), ("T0617", true), "{words}");
+    // On two hosts, a group over both has no directory of checkpoints; one on each host needs none.
+    let spread = |sets: &[&str]| {
+        let verdict = verdict::worker(&plan_with(CPU, sets, Some(elf())))?;
+        Some((verdict.exit, verdict.diagnostic.code.id, verdict.diagnostic.message))
+    };
+    let (exit, code, words) =
+        spread(&["cluster.nodes=2", "train.global-batch=32", "parallel.shard-degree=8"]).unwrap();
+    assert_eq!((exit, code), (3, "T0643"), "{words}");
+    assert!(words.contains("2 hosts"), "{words}");
+    assert_eq!(spread(&["cluster.nodes=2", "train.global-batch=32", "parallel.shard-degree=4"]), None);
+    let script = refused(CPU, Some(b"#!/bin/sh\n".to_vec())).unwrap();
+    assert_eq!((script.0, script.1.contains("x86-64")), ("T0617", true), "{}", script.1);
+}
+
+#[test]
+fn the_commands_say_so() {
+    let scratch = Scratch::new("apply-worker");
+    scratch.write(".git/HEAD", "");
+    scratch.write("cpu.kdl", fs::read(root().join(CPU)).unwrap());
+    scratch.write("gpu.kdl", fs::read(root().join(GPU)).unwrap());
+    scratch.write("trainc-worker", elf());
+    let run = |args: &[&str]| {
+        let mut all = args.to_vec();
+        all.extend(["--simulate=account.json", "--worker", "trainc-worker"]);
+        trainc_in(&scratch.0, &all, b"", Duration::from_mins(1))
+    };
+    let planned = run(&["plan", "gpu.kdl"]);
+    assert_eq!(planned.code, Some(0), "{}{}", planned.out, planned.err);
+    assert!(planned.out.contains("T0620"), "a plan only says it: {}", planned.out);
+    let refused = run(&["apply", "gpu.kdl", "--yes"]);
+    assert_eq!(refused.code, Some(3), "{}{}", refused.out, refused.err);
+    assert!(refused.err.contains("error[T0620]") && refused.err.contains("CUDA"), "{}", refused.err);
+    let written = scratch.0.join("account.json");
+    let account = fs::read_to_string(&written).unwrap();
+    assert!(account.contains("\"jobs\": {}") && account.contains("\"roles\": {}"), "{account}");
+    let applied = run(&["apply", "cpu.kdl"]);
+    assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
+    assert!(applied.out.contains("--worker trainc-worker"), "the next command: {}", applied.out);
+    let again = run(&["apply", "cpu.kdl"]);
+    assert!(again.out.contains("nothing to do"), "{}", again.out);
+    assert_eq!(run(&["status", "cpu.kdl"]).code, Some(0));
+    assert_eq!(run(&["destroy", "cpu.kdl"]).code, Some(0));
+    let account = fs::read_to_string(&written).unwrap();
+    assert!(account.contains("\"objects\": {}"), "{account}");
+}

@@ -1,0 +1,272 @@
+//! Conventions of the repository: which crates touch files and clock, unused files, documents, the style of messages.
+
+use crate::support::{
+    Memory, compile_in, files, has_job, options, over_base, page_files, read, root, sources,
+};
+use std::collections::BTreeSet;
+
+/// The rooms that touch files, environment, clock, network and terminal.
+const ROOMS: &[&str] = &["crates/trainc/src/cli/", "crates/trainc-aws/src/", "crates/trainc/src/main.rs"];
+
+/// Without what only tests have.
+fn code_of(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap();
+    if name == "tests.rs"
+        || name.ends_with("_tests.rs")
+        || matches!(name, "sample.rs" | "samples.rs" | "testing.rs" | "refused.rs")
+    {
+        return String::new();
+    }
+    let mut out = String::new();
+    let mut lines = read(path).lines().map(str::to_owned).collect::<Vec<_>>().into_iter().peekable();
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            let next = lines.peek().cloned().unwrap_or_default();
+            if next.trim_start().starts_with("mod ") && next.trim_end().ends_with(';') {
+                lines.next();
+                continue;
+            }
+            // Tests stand last in their file.
+            break;
+        }
+        let bare = line.trim_start();
+        if !bare.starts_with("//") {
+            out.push_str(&line);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+fn only_the_rooms_touch_the_world() {
+    let mut faults = Vec::new();
+    for path in sources() {
+        let in_room = ROOMS.iter().any(|room| path.starts_with(room));
+        for (at, line) in code_of(&path).lines().enumerate() {
+            let touches = [
+                "std::fs",
+                "std::env::",
+                "std::net",
+                "std::time::SystemTime",
+                "std::time::Instant",
+                "std::process",
+                "std::thread",
+            ];
+            if !in_room && touches.iter().any(|name| line.contains(name)) {
+                faults.push(format!("{path}:{}: {}", at + 1, line.trim()));
+            }
+            if !path.starts_with("crates/trainc/src/cli/")
+                && ["println!", "eprintln!", " print!", " dbg!"].iter().any(|name| line.contains(name))
+            {
+                faults.push(format!("{path}:{}: {}", at + 1, line.trim()));
+            }
+            // Their order is not the same from run to run.
+            if ["HashMap", "HashSet"].iter().any(|name| line.contains(name)) {
+                faults.push(format!("{path}:{}: {}", at + 1, line.trim()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_source_file_says_what_it_is() {
+    let silent: Vec<String> = sources()
+        .into_iter()
+        .filter(|path| {
+            let text = read(path);
+            !(path.ends_with("/tests.rs") || text.is_empty() || text.starts_with("//!"))
+        })
+        .collect();
+    assert!(silent.is_empty(), "no `//!` line in {}", silent.join(", "));
+}
+
+#[test]
+fn no_file_knows_the_machine_that_it_was_written_on() {
+    let signs =
+        [concat!("/wo", "rk/"), concat!("..", "/shared"), concat!("/ho", "me/"), concat!("/ro", "ot/")];
+    let endings = [
+        ".rs", ".md", ".toml", ".kdl", ".py", ".json", ".j2", ".yml", ".yaml", ".sh", ".txt", ".snap",
+        ".jsonl", "justfile",
+    ];
+    let mut faults = Vec::new();
+    for path in files(".", &endings) {
+        let Ok(text) = std::fs::read_to_string(root().join(&path)) else { continue };
+        for (at, line) in text.lines().enumerate() {
+            if let Some(sign) = signs.iter().find(|sign| line.contains(*sign)) {
+                faults.push(format!("{path}:{}: `{sign}`", at + 1));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_template_is_used() {
+    let code: String = sources().iter().map(|path| read(path)).collect();
+    for path in files("crates", &[".j2", ".jinja", ".css"]) {
+        let Some((_, name)) = path.split_once("/templates/") else { continue };
+        assert!(code.contains(name), "no code uses the template {name}");
+    }
+}
+
+#[test]
+fn no_forgotten_pictures_of_unit_tests() {
+    let code: String = sources().iter().map(|path| read(path)).collect();
+    for path in files("crates", &[".snap"]) {
+        let name = path.rsplit("__").next().unwrap().trim_end_matches(".snap");
+        // `name-2` is the second picture of one test.
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+        assert!(code.contains(name), "no test makes {path}");
+    }
+    assert!(
+        files("crates", &[".pending-snap", ".snap.new"]).is_empty(),
+        "pictures that nobody has looked at"
+    );
+}
+
+#[test]
+fn fixtures_are_used() {
+    let users: String = files("tests", &[".kdl", ".py", ".sh"])
+        .into_iter()
+        .chain(page_files())
+        .chain(files("crates", &[".rs"]))
+        .map(|path| read(&path))
+        .collect();
+    for path in files("tests/fixtures", &[".kdl", ".json"]) {
+        let name = path.rsplit('/').next().unwrap();
+        assert!(users.contains(name), "nothing uses {path}");
+    }
+}
+
+/// The blocks of KDL in a document, each with its line and its tags.
+fn kdl_blocks(text: &str) -> Vec<(usize, Vec<String>, String)> {
+    let mut out: Vec<(usize, Vec<String>, String)> = Vec::new();
+    let mut open = None;
+    for (at, line) in text.lines().enumerate() {
+        if let Some(tags) = line.trim_start().strip_prefix("```") {
+            open = if open.is_none() { Some(tags.starts_with("kdl")) } else { None };
+            if open == Some(true) {
+                out.push((
+                    at + 1,
+                    tags.split_whitespace().skip(1).map(str::to_owned).collect(),
+                    String::new(),
+                ));
+            }
+        } else if open == Some(true) {
+            let block = out.last_mut().unwrap();
+            block.2.push_str(line);
+            block.2.push('\n');
+        }
+    }
+    out
+}
+
+#[test]
+fn manifests_in_documents_compile() {
+    let mut documents: Vec<String> = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md"]
+        .iter()
+        .filter(|path| root().join(path).exists())
+        .map(|path| (*path).to_owned())
+        .collect();
+    documents.extend(files("docs", &[".md"]));
+    documents.extend(files("examples", &[".md"]));
+    let mut faults = Vec::new();
+    for path in documents {
+        for (line, tags, text) in kdl_blocks(&read(&path)) {
+            let has = |tag: &str| tags.iter().any(|other| other == tag);
+            let mut world = Memory::default();
+            let whole = if has("layer") {
+                world = world.with("layer.kdl", &text);
+                "extends \"base.kdl\"\nextends \"layer.kdl\"\njob \"example\" {\n}\n".to_owned()
+            } else if has_job(&text) {
+                text
+            } else {
+                over_base(&text)
+            };
+            let outcome = compile_in(world, "block.kdl", &whole, &options(""));
+            let failed = outcome.compiled.problems.errors() > 0;
+            if failed != has("must-fail") {
+                faults.push(format!(
+                    "{path}:{line}: {}\n{}",
+                    if failed { "has errors" } else { "has no error" },
+                    outcome.lines()
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn words_of_problems_are_fragments() {
+    // Names that are written with a capital letter wherever they stand.
+    let names = [
+        "PyTorch",
+        "SageMaker",
+        "SMP",
+        "SMDDP",
+        "AWS",
+        "FSx",
+        "EFA",
+        "S3",
+        "GPU",
+        "Lustre",
+        "IAM",
+        "EBS",
+        "Hugging",
+        "Python",
+        "NCCL",
+        "MPI",
+        "KMS",
+        "VPC",
+        "Trainium",
+        "Neuron",
+        "Adam",
+        "LoRA",
+        "QLoRA",
+        "CUDA",
+        "Debugger",
+        "KDL",
+        "UTF-8",
+        "DLC",
+        "Spot",
+        "Amazon",
+        "Weights",
+    ];
+    let mut faults = BTreeSet::new();
+    for path in files("tests/ui", &[".kdl"]) {
+        let text = read(&path);
+        let whole = if has_job(&text) { text.clone() } else { over_base(&text) };
+        let flags = text.lines().nth(1).and_then(|line| line.strip_prefix("// args:")).unwrap_or("");
+        let outcome = compile_in(Memory::default(), "fixture.kdl", &whole, &options(flags));
+        for problem in outcome.compiled.problems.iter() {
+            let label = (!problem.label.is_empty()).then_some(problem.label.as_str());
+            let labels = problem.labels.iter().map(|label| label.text.as_str());
+            for words in std::iter::once(problem.message.as_str())
+                .chain(label)
+                .chain(labels)
+                .chain(problem.help.as_deref())
+                .chain(problem.notes.iter().map(String::as_str))
+            {
+                let first = words.split_whitespace().next().unwrap_or("");
+                let capital = first.chars().next().is_some_and(char::is_uppercase);
+                let is_code = first.starts_with("T0");
+                let known = is_code
+                    || names.iter().any(|name| first.starts_with(name))
+                    || first.chars().filter(|c| c.is_uppercase()).count() > 1;
+                if capital && !known {
+                    faults.insert(format!("{}: `{words}` begins with a capital letter", problem.code.id));
+                }
+                if words.ends_with('.') && !words.ends_with("etc.") {
+                    faults.insert(format!("{}: `{words}` ends with a full stop", problem.code.id));
+                }
+                if words.contains("  ") || words.trim() != words || words.is_empty() {
+                    faults.insert(format!("{}: `{words}` has stray blanks", problem.code.id));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.into_iter().collect::<Vec<_>>().join("\n"));
+}

@@ -1,0 +1,116 @@
+//! What a manifest says of memory and overlap, through to the prediction.
+
+use crate::support::{Memory, compile_in, options, over_base};
+use trainc_predict::{Gathering, Layout, Moments, Prefetch, memory::memory, predict};
+
+/// The layout of the base job with these nodes laid over it.
+#[track_caller]
+fn layout(nodes: &str) -> Layout {
+    let text = over_base(nodes);
+    let found = compile_in(Memory::default(), "job.kdl", &text, &options(""));
+    Layout::of_plan(found.compiled.plan.as_ref().unwrap()).unwrap()
+}
+
+#[track_caller]
+fn fsdp(lines: &str) -> Layout {
+    layout(&format!("parallel engine=\"fsdp\" {{ wrap \"GPT2Block\"; {lines} }}"))
+}
+
+#[test]
+fn what_fsdp_gathers_is_read_from_the_manifest() {
+    let default = Gathering::default();
+    assert_eq!(fsdp("").gathering, default);
+    for (written, prefetch) in
+        [("backward-pre", Prefetch::Before), ("backward-post", Prefetch::After), ("none", Prefetch::None)]
+    {
+        let found = fsdp(&format!("prefetch \"{written}\"")).gathering;
+        assert_eq!(found, Gathering { prefetch, ..default });
+    }
+    assert_eq!(fsdp("limit-all-gathers #false").gathering, Gathering { limited: false, ..default });
+    assert_eq!(fsdp("limit-all-gathers #true").gathering, default);
+}
+
+#[test]
+fn what_smp_gathers_is_read_from_the_manifest() {
+    let smp = |lines: &str| {
+        layout(&format!("parallel engine=\"smp\" {{ shard-degree 16; {lines} }}\nimage \"pytorch\" version=\"1.13.1\" python=\"py39\"")).gathering
+    };
+    let default = Gathering::default();
+    assert_eq!(smp("sdp-max-live-parameters 3000000000").live_parameters, 3e9);
+    assert_eq!(smp("sdp-reduce-bucket-size 200000000").bucket, 2e8);
+    assert_eq!(smp(""), default);
+}
+
+/// Less is held and less is hidden the later a unit is gathered (PyTorch, `BackwardPrefetch`).
+#[test]
+fn later_gathers_hold_less_and_take_longer() {
+    let found = |what: &str| {
+        let layout = fsdp(&format!("prefetch \"{what}\""));
+        let prediction = predict(&layout, trainc_predict::Constants::shipped());
+        (prediction.memory.unwrap().parts.gathered, prediction.speed.unwrap().step_seconds)
+    };
+    let (before, after, none) = (found("backward-pre"), found("backward-post"), found("none"));
+    assert!(after.0 < before.0 && none.0 == after.0, "{before:?} {after:?} {none:?}");
+    assert!(before.1 < after.1 && after.1 < none.1, "{before:?} {after:?} {none:?}");
+}
+
+/// torch.optim.SGD keeps one number a parameter for its momentum, and none without: 4 bytes each, divided over the ranks.
+#[test]
+fn momentum_is_one_number_a_parameter() {
+    let of = |program: &str| {
+        let layout = layout(&format!("train {{ optimizer \"sgd\" lr=0.1 }}\n{program}"));
+        (layout.moments, memory(&layout).parts.optimizer, layout)
+    };
+    let (plain, none, layout) = of("");
+    assert_eq!((plain, none), (Moments::Zero, 0.0));
+    for written in ["0.9", "\"0.9\"", "1"] {
+        let (moments, bytes, _) = of(&format!("program {{ hyperparameter \"momentum\" {written} }}"));
+        let expected = 4.0 * layout.model.parameters / 16.0;
+        assert_eq!(moments, Moments::One, "{written}");
+        assert!((bytes / expected - 1.0).abs() < 1e-9, "{bytes} {expected}");
+    }
+    for written in ["0.0", "\"0\"", "0"] {
+        let (moments, bytes, _) = of(&format!("program {{ hyperparameter \"sgd_momentum\" {written} }}"));
+        assert_eq!((moments, bytes), (Moments::Zero, 0.0), "{written}");
+    }
+}
+
+/// A frozen unit is freed after its use since PyTorch 2.1 (pytorch#101982), so that an adapter's job holds less than one
+/// that trains everything; before, every gathered unit stayed until the backward pass was over.
+#[test]
+fn frozen_units_are_freed_since_pytorch_2_1() {
+    let of = |version: &str, adapter: &str| {
+        let layout = layout(&format!(
+            "model \"huggyllama/llama-65b\"\n{adapter}\nparallel engine=\"fsdp\" {{ wrap \"LlamaDecoderLayer\" }}\n\
+             image \"pytorch\" version=\"{version}\" python=\"py310\""
+        ));
+        let parts = memory(&layout).parts;
+        (parts.gathered, parts.total(), layout)
+    };
+    let lora = "adapter \"lora\" rank=16 targets=\"q_proj,v_proj\"";
+    let (freed, total, layout) = of("2.1.0", lora);
+    let (kept, ..) = of("2.0.1", lora);
+    let (_, whole, _) = of("2.1.0", "");
+    let unit = 2.0 * layout.model.layer_parameters;
+    assert!(freed <= 3.0 * unit + 2.0 * layout.model.outer_parameters + 1.0, "{freed}");
+    assert!(kept >= 2.0 * layout.model.parameters, "{kept}");
+    assert!(total < 0.6 * whole, "{total} {whole}");
+}
+
+/// Under `SHARD_GRAD_OP` frozen weights lie there once: a shard between steps, whole while they are gathered.
+#[test]
+fn frozen_weights_are_gathered_once() {
+    let of = |quantize: &str| {
+        let layout = layout(&format!(
+            "model \"huggyllama/llama-7b\"\nadapter \"lora\" rank=16 targets=\"q_proj,v_proj\"\n{quantize}\n\
+             parallel engine=\"fsdp\" {{ strategy \"shard-grad-op\"; wrap \"LlamaDecoderLayer\" }}"
+        ));
+        let parts = memory(&layout).parts;
+        (parts.parameters, parts.gathered, 2.0 * layout.model.parameters)
+    };
+    let (kept, gathered, once) = of("");
+    assert!((gathered / once - 1.0).abs() < 1e-9, "{gathered} {once}");
+    assert!(kept < 1.1 * once / 16.0, "{kept} {once}");
+    let (kept, gathered, once) = of("quantize \"nf4\" compute=\"bf16\"");
+    assert!(gathered < 0.4 * once && kept < 0.05 * once, "{kept} {gathered} {once}");
+}

@@ -1,0 +1,203 @@
+//! Every code has its page, in one shape, and the manifests on it behave as the page says.
+
+use crate::support::{Memory, compile_in, has_job, options, over_base, page_files, read, sources};
+use std::collections::BTreeSet;
+
+/// A block of code on a page.
+struct Block<'a> {
+    section: &'a str,
+    tags: Vec<&'a str>,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block<'_>> {
+    let mut out: Vec<Block> = Vec::new();
+    let (mut section, mut open) = ("", false);
+    for line in page.lines() {
+        if let Some(tags) = line.strip_prefix("```") {
+            open = !open;
+            if open {
+                out.push(Block { section, tags: tags.split_whitespace().collect(), text: String::new() });
+            }
+        } else if open {
+            let block = out.last_mut().unwrap();
+            block.text.push_str(line);
+            block.text.push('\n');
+        } else if let Some(heading) = line.strip_prefix("## ") {
+            section = heading;
+        }
+    }
+    assert!(!open, "a block is not closed");
+    out
+}
+
+/// What is wrong with a page, one line each.
+fn faults(code: &trainc_diag::Code) -> Vec<String> {
+    let page = code.page;
+    let mut faults = Vec::new();
+    let first = format!("# {} {}", code.id, code.name);
+    if page.lines().next() != Some(first.as_str()) {
+        faults.push(format!("the first line is not `{first}`"));
+    }
+    let headings: Vec<&str> = page.lines().filter(|line| line.starts_with("## ")).collect();
+    if headings != ["## Why", "## Wrong", "## Right"] {
+        faults.push(format!("headings are {headings:?}, not Why, Wrong, Right"));
+        return faults;
+    }
+    let lead = page.lines().skip(1).find(|line| !line.is_empty()).unwrap_or("");
+    if lead.starts_with('#') || !lead.ends_with(['.', ':']) {
+        faults.push("no sentence says what it is".to_owned());
+    }
+    for (section, text) in sections(page) {
+        if text.trim().is_empty() {
+            faults.push(format!("`{section}` is empty"));
+        }
+    }
+    let blocks = blocks(page);
+    for (section, wanted) in [("Wrong", true), ("Right", false)] {
+        let here: Vec<&Block> = blocks.iter().filter(|block| block.section == section).collect();
+        if here.is_empty() {
+            faults.push(format!("no block under `{section}`"));
+        }
+        for block in here {
+            match block.tags.as_slice() {
+                ["kdl", rest @ ..] => {
+                    let marked = rest.contains(&"must-fail");
+                    if marked != wanted {
+                        faults.push(format!(
+                            "a block under `{section}` {} `must-fail`",
+                            if wanted { "lacks" } else { "has" }
+                        ));
+                    }
+                    let alone = has_job(&block.text) || rest.contains(&"alone");
+                    let text = if alone { block.text.clone() } else { over_base(&block.text) };
+                    let outcome = compile_in(Memory::default(), "page.kdl", &text, &options(""));
+                    let found = outcome.compiled.problems.iter().any(|d| d.code == code);
+                    if found != wanted {
+                        faults.push(format!(
+                            "the block under `{section}` {} {}:\n{}",
+                            if wanted { "does not give" } else { "gives" },
+                            code.id,
+                            outcome.lines()
+                        ));
+                    }
+                    // The right way is right: it has no error at all.
+                    if !wanted && outcome.compiled.problems.errors() > 0 {
+                        faults.push(format!("the block under `Right` has errors:\n{}", outcome.lines()));
+                    }
+                }
+                ["console"] => {}
+                other => faults.push(format!("a block of {other:?} under `{section}`")),
+            }
+        }
+    }
+    faults
+}
+
+fn sections(page: &str) -> Vec<(&str, &str)> {
+    page.split("\n## ").skip(1).filter_map(|part| part.split_once('\n')).collect()
+}
+
+#[test]
+fn every_page_has_the_shape_and_its_manifests_behave() {
+    let mut all = Vec::new();
+    for code in trainc::codes() {
+        for fault in faults(code) {
+            all.push(format!("{} {}: {fault}", code.id, code.name));
+        }
+    }
+    assert!(all.is_empty(), "{} faults\n{}", all.len(), all.join("\n"));
+}
+
+#[test]
+fn codes_are_unique_and_well_formed() {
+    let codes = trainc::codes();
+    let mut seen = BTreeSet::new();
+    for code in codes {
+        assert!(seen.insert(code.id), "{} is declared twice", code.id);
+        assert!(seen.insert(code.name), "the name {} is declared twice", code.name);
+        assert!(
+            code.id.len() == 5
+                && code.id.starts_with('T')
+                && code.id.get(1..).unwrap().bytes().all(|b| b.is_ascii_digit()),
+            "{}",
+            code.id
+        );
+        assert!(
+            code.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+            "{}",
+            code.name
+        );
+        assert!(
+            !code.summary.ends_with('.') && !code.summary.is_empty(),
+            "{}: the summary is a fragment",
+            code.id
+        );
+    }
+}
+
+#[test]
+fn every_page_belongs_to_a_code_and_every_declared_code_is_listed() {
+    let codes: BTreeSet<String> = trainc::codes().iter().map(|code| code.id.to_owned()).collect();
+    let pages: BTreeSet<String> = page_files()
+        .iter()
+        .map(|path| path.rsplit('/').next().unwrap().trim_end_matches(".md").to_owned())
+        .collect();
+    assert_eq!(pages.difference(&codes).collect::<Vec<_>>(), Vec::<&String>::new(), "pages without a code");
+    assert_eq!(codes.difference(&pages).collect::<Vec<_>>(), Vec::<&String>::new(), "codes without a page");
+    for path in sources() {
+        if path == "crates/trainc-diag/src/code.rs" || path == "crates/trainc-diag/src/samples.rs" {
+            continue;
+        }
+        for (_, rest) in read(&path)
+            .match_indices("declare_code!(")
+            .map(|(at, found)| (at, read(&path)[at + found.len()..].to_owned()))
+        {
+            let id = rest.split(',').next().unwrap().trim();
+            // Not the macro itself, nor words about it.
+            if id.len() == 5 && id.starts_with('T') {
+                assert!(codes.contains(id), "{path} declares {id}, which `codes()` does not list");
+            }
+        }
+    }
+}
+
+/// The page of T0230 is the list of values that users read.
+#[test]
+fn the_page_of_placeholders_names_every_value() {
+    let page = read("crates/trainc-plan/src/codes/T0230.md");
+    let mut groups = 0;
+    for row in page.lines().filter(|line| line.starts_with("| `")) {
+        let group = row.split('`').nth(1).unwrap();
+        let text = over_base(&format!("output s3=\"s3://example-runs/{{{{ {group}.zzzzzzzz }}}}/\""));
+        let outcome = compile_in(Memory::default(), "x.kdl", &text, &options(""));
+        let problem = outcome.sharp().find(|d| d.code.id == "T0230").unwrap();
+        // One value alone is a help, several are a note.
+        let said = problem.notes.iter().chain(&problem.help).cloned().collect::<Vec<_>>().join(", ");
+        for path in said.split([' ', ',', ':']).filter_map(|word| word.strip_prefix(&format!("{group}."))) {
+            assert!(row.contains(&format!("`{path}`")), "{group}.{path} is not on the page");
+        }
+        assert!(said.contains(&format!("{group}.")), "{group}: {said}");
+        groups += 1;
+    }
+    assert_eq!(groups, 8);
+}
+
+#[test]
+fn every_rule_has_its_source_and_its_day() {
+    let active: BTreeSet<&str> = trainc::codes()
+        .iter()
+        .filter(|code| code.status == trainc_diag::Status::Active)
+        .map(|code| code.id)
+        .collect();
+    let rows: Vec<&str> = trainc_catalog::rules::codes().collect();
+    assert_eq!(rows.iter().copied().collect::<BTreeSet<_>>(), active, "rows and codes differ");
+    assert_eq!(rows.len(), active.len(), "a row stands twice");
+    for code in trainc::codes().iter().filter(|code| active.contains(code.id)) {
+        let row = trainc_catalog::rules::get(code.id).unwrap();
+        let said = trainc_diag::page::source(code.page);
+        assert!(said.is_some() != row.source.is_some(), "{}: one source, in the page or in the row", code.id);
+        let digits: Vec<usize> = row.date.split('-').map(str::len).collect();
+        assert_eq!(digits, [4, 2, 2], "{}: {}", code.id, row.date);
+    }
+}

@@ -1,0 +1,370 @@
+//! What the tests share: the repository's files, a world in memory, and the compiler over both.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use trainc_diag::source::{SourceId, SourceMap};
+use trainc_diag::{self as diag, Diagnostic, Problems, Severity};
+use trainc_ir::{SourceFile, SourceTree};
+use trainc_plan::Compiled;
+use trainc_plan::Options;
+use trainc_plan::World;
+use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+
+/// The day on which fixtures and pages are compiled.
+pub const TODAY: &str = "2026-06-01";
+
+/// The program of every job here: what it declares, and where it keeps its checkpoints.
+const SCRIPT: &str = "\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument('--lr', type=float)
+parser.add_argument('--warmup-steps', type=int)
+parser.add_argument('--seed', type=int)
+parser.add_argument('--resume', action='store_true')
+args, _ = parser.parse_known_args()
+checkpoints = '/opt/ml/checkpoints'
+";
+
+/// What a checkout without Git LFS has in place of a file.
+const POINTER: &str = "\
+version https://git-lfs.github.com/spec/v1
+oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393
+size 1842767
+";
+
+/// The repository.
+pub fn root() -> &'static Path {
+    static ROOT: LazyLock<PathBuf> =
+        LazyLock::new(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap());
+    &ROOT
+}
+
+/// The pages of the diagnostics, in the crates that declare their codes.
+pub fn page_files() -> Vec<String> {
+    files("crates", &[".md"]).into_iter().filter(|path| path.contains("/src/codes/")).collect()
+}
+
+/// The Rust sources of the compiler's crates, without the worker and the fuzz target.
+pub fn sources() -> Vec<String> {
+    let is_ours = |path: &String| path.contains("/src/") && !path.starts_with("crates/trainc-worker/");
+    files("crates", &[".rs"]).into_iter().filter(is_ours).collect()
+}
+
+/// A file of the repository.
+#[track_caller]
+pub fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The files below a directory of the repository with one of these endings, relative to the repository, sorted.
+pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
+    fn walk(dir: &Path, endings: &[&str], out: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !name.starts_with('.')
+                    && !matches!(name.as_str(), "target" | "node_modules" | "__pycache__")
+                {
+                    walk(&path, endings, out);
+                }
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                out.push(path);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    walk(&root().join(dir), endings, &mut out);
+    let mut out: Vec<String> =
+        out.iter().map(|path| path.strip_prefix(root()).unwrap().to_string_lossy().into_owned()).collect();
+    out.sort();
+    out
+}
+
+/// Files by name, with `tests/fixtures` under them. Every directory of a program has one `train.py`, but for one
+/// whose name has `missing` in it; every path that leads above the top is outside.
+#[derive(Default)]
+pub struct Memory {
+    files: BTreeMap<String, String>,
+}
+
+impl Memory {
+    /// A world with one more file.
+    pub fn with(mut self, name: &str, text: &str) -> Self {
+        self.files.insert(name.to_owned(), text.to_owned());
+        self
+    }
+
+    fn find(from: &str, path: &str) -> Result<String, LayerFault> {
+        let mut steps: Vec<&str> = from.split('/').collect();
+        steps.pop();
+        for step in path.split('/') {
+            match step {
+                "" | "." => {}
+                ".." => {
+                    if steps.pop().is_none() {
+                        return Err(LayerFault::OutsideRoot);
+                    }
+                }
+                step => steps.push(step),
+            }
+        }
+        Ok(steps.join("/"))
+    }
+
+    fn get(&self, name: &str) -> Result<String, LayerFault> {
+        if let Some(text) = self.files.get(name) {
+            return Ok(text.clone());
+        }
+        fs::read_to_string(root().join("tests/fixtures").join(name)).map_err(|_| LayerFault::NotFound)
+    }
+}
+
+impl Loader for Memory {
+    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+        let name = Self::find(from, path)?;
+        Ok(Loaded { text: self.get(&name)?, identity: name.clone(), name })
+    }
+
+    fn identity(&self, name: &str) -> String {
+        name.to_owned()
+    }
+}
+
+impl World for Memory {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+        let name = Self::find(from, path)?;
+        if name.contains("missing") {
+            return Err(LayerFault::NotFound);
+        }
+        let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
+        let mut files = vec![file("train.py", SCRIPT)];
+        if name.contains("lfs-pointers") {
+            files.insert(0, file("tokenizer.json", POINTER));
+        }
+        if name.contains("credentials") {
+            files.insert(0, file(".env", "TOKEN=x\n"));
+            files.insert(1, file("keys/ca.pem", "-----BEGIN CERTIFICATE-----\n"));
+        }
+        if name.contains("with-more-credentials") {
+            files.insert(0, file(".aws/credentials", ""));
+        }
+        Ok(SourceTree { dir: path.to_owned(), files })
+    }
+
+    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+        let name = Self::find(from, path)?;
+        self.get(&name)
+    }
+}
+
+/// One text and what became of it.
+pub struct Outcome {
+    pub compiled: Compiled,
+    pub sources: SourceMap,
+}
+
+impl Outcome {
+    /// The problems of severity warning or error, as codes, sorted.
+    pub fn codes(&self) -> Vec<&'static str> {
+        let mut codes: Vec<&str> = self.sharp().map(|d| d.code.id).collect();
+        codes.sort_unstable();
+        codes
+    }
+
+    /// Warnings and errors.
+    pub fn sharp(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.compiled.problems.iter().filter(|d| d.severity > Severity::Note)
+    }
+
+    /// Each problem as its code and the text under it.
+    pub fn places(&self) -> Vec<(&'static str, &str)> {
+        self.sharp().map(|d| (d.code.id, self.sources.slice(d.span))).collect()
+    }
+
+    /// All problems as a terminal shows them, 100 columns, no colour.
+    pub fn human(&self, path: &str) -> String {
+        human(&self.sources, path, self.compiled.job.as_deref(), &self.compiled.problems)
+    }
+
+    /// One line for each problem, for messages of tests.
+    pub fn lines(&self) -> String {
+        self.compiled
+            .problems
+            .iter()
+            .map(|d| {
+                format!(
+                    "  {} {} `{}`: {}\n",
+                    d.severity.word(),
+                    d.code.id,
+                    self.sources.slice(d.span),
+                    d.message
+                )
+            })
+            .collect()
+    }
+}
+
+/// Problems as a terminal shows them, 100 columns, no colour.
+pub fn human(sources: &SourceMap, path: &str, job: Option<&str>, problems: &Problems) -> String {
+    let manifests = [diag::ManifestReport { path, job, problems }];
+    let options = diag::Options {
+        human: diag::human::Options { color: false, unicode: true, width: 100, notes: true },
+        ..diag::Options::default()
+    };
+    diag::render(diag::Format::Human, &diag::Run { sources, manifests: &manifests }, &options)
+}
+
+/// Compiles a text in a world.
+pub fn compile_in(mut world: Memory, name: &str, text: &str, options: &Options) -> Outcome {
+    let mut sources = SourceMap::default();
+    let source: SourceId = sources.add(name, text);
+    world.files.insert(name.to_owned(), text.to_owned());
+    let compiled = trainc_check::compile(source, text, options, &mut world, &mut sources);
+    Outcome { compiled, sources }
+}
+
+/// Compiles a text as it stands.
+pub fn compile(name: &str, text: &str) -> Outcome {
+    compile_in(Memory::default(), name, text, &options(""))
+}
+
+/// Lays nodes over the base of `tests/fixtures/base.kdl`. The first line of the result takes the place of the first
+/// line of what is given where that is a comment, so that line numbers stay.
+pub fn over_base(nodes: &str) -> String {
+    const HEAD: &str = "extends \"base.kdl\"; job \"example\" {";
+    let rest = match nodes.split_once('\n') {
+        Some((first, rest)) if first.starts_with("//") => rest,
+        _ => nodes,
+    };
+    format!("{HEAD}\n{}\n}}\n", rest.trim_end_matches('\n'))
+}
+
+/// Whether a `job` stands at the top of a text.
+pub fn has_job(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("job ") || line == "job")
+}
+
+/// Options from the flags of the command line.
+#[track_caller]
+pub fn options(flags: &str) -> Options {
+    let mut options =
+        Options { today: TODAY.to_owned(), later_codes: trainc::later_codes(), ..Options::default() };
+    let mut words = flags.split_whitespace();
+    while let Some(flag) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("`{flag}` lacks its value")).to_owned();
+        match flag {
+            "--env" => options.choices.env = Some(value()),
+            "--set" => options.choices.sets.push(value()),
+            "--account" => options.choices.account = Some(value()),
+            "--today" => options.today = value(),
+            "--discount" => options.discount = Some(value().parse().unwrap()),
+            "--price" => {
+                let written = value();
+                let (name, usd) = written.split_once('=').unwrap();
+                options.prices.push((name.to_owned(), usd.parse().unwrap()));
+            }
+            // As `emit` compiles: everything that an artefact needs must be there.
+            "--complete" => options.complete = true,
+            other => panic!("no flag `{other}` for fixtures"),
+        }
+    }
+    options
+}
+
+/// A directory of a test's own, empty, gone when the test ends.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("trainc-test-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Writes a file below it and gives its path.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a run of the binary gave.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+    pub took: std::time::Duration,
+}
+
+impl Ran {
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.out, self.err))
+    }
+}
+
+/// Runs the built binary in a directory, at most for this long; a run that takes longer is killed and has no code.
+#[track_caller]
+pub fn trainc_in(dir: &Path, args: &[&str], input: &[u8], limit: std::time::Duration) -> Ran {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let start = std::time::Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_trainc"))
+        .args(args)
+        .current_dir(dir)
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "100")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let feed = std::thread::spawn(move || {
+        let _ = stdin.write_all(&input);
+    });
+    let drain = |mut from: Box<dyn std::io::Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = drain(Box::new(child.stdout.take().unwrap()));
+    let err = drain(Box::new(child.stderr.take().unwrap()));
+    let code = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        if start.elapsed() > limit {
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let took = start.elapsed();
+    let _ = feed.join();
+    Ran { code, out: out.join().unwrap(), err: err.join().unwrap(), took }
+}
+
+/// Runs the built binary in the repository.
+#[track_caller]
+pub fn trainc(args: &[&str]) -> Ran {
+    trainc_in(root(), args, b"", std::time::Duration::from_mins(1))
+}

@@ -1,0 +1,311 @@
+//! How the program is called: what is left out, what is wrong usage, and what `emit` leaves alone.
+
+use crate::support::{Ran, Scratch, files, root, trainc_in};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+fn run(dir: &Path, args: &[&str]) -> Ran {
+    trainc_in(dir, args, b"", Duration::from_mins(1))
+}
+
+/// A copy of the starter, with its scripts.
+fn starter(name: &str) -> Scratch {
+    let dir = Scratch::new(name);
+    for file in ["trainc.kdl", "scripts/train.py", "scripts/requirements.txt"] {
+        dir.write(file, fs::read(root().join("examples/starter").join(file)).unwrap());
+    }
+    dir
+}
+
+#[test]
+fn no_argument_means_the_manifests_that_are_here() {
+    let dir = starter("usage-here");
+    for args in
+        [&["check", "-q"][..], &["plan", "--offline"], &["fmt", "--check"], &["emit", "-q", "--out", "out"]]
+    {
+        let ran = run(&dir.0, args);
+        assert_eq!(ran.code, Some(0), "{args:?}\n{}{}", ran.out, ran.err);
+    }
+    assert!(dir.0.join("out/my-first-job/plan.json").exists());
+    let empty = Scratch::new("usage-empty");
+    for (args, hint) in [
+        (&["check"][..], "`trainc check job.kdl`"),
+        (&["fmt"], "`trainc fmt job.kdl`"),
+        (&["emit", "--out", "out"], "`trainc emit --out generated/ job.kdl`"),
+    ] {
+        let ran = run(&empty.0, args);
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert!(ran.err.contains(hint) && ran.err.contains("`trainc init`"), "{}", ran.err);
+    }
+}
+
+/// What the help of T0257 says to type satisfies it, and every figure counts it.
+#[test]
+fn a_price_of_storage_is_taken_wherever_it_counts() {
+    let dir = Scratch::new("usage-storage-price");
+    let example = root().join("examples/llama-7b-fsdp");
+    let text = fs::read_to_string(example.join("trainc.kdl")).unwrap();
+    let on_demand: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("spot ")).collect();
+    dir.write("job.kdl", on_demand.join("\n").replace("us-west-2", "us-east-1"));
+    for entry in fs::read_dir(example.join("scripts")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        dir.write(&format!("scripts/{name}"), fs::read(&path).unwrap());
+    }
+    let help = "--price fsx/us-east-1/PERSISTENT_2/SSD/250=USD_PER_GB_MONTH";
+    let check = run(&dir.0, &["check", "job.kdl"]);
+    let said = check.out + &check.err;
+    assert!(said.contains("warning[T0257]") && said.contains(help), "{said}");
+    let given = ["--price", "fsx/us-east-1/PERSISTENT_2/SSD/250=0.21"];
+    let check = run(&dir.0, &[&["check", "job.kdl"], &given[..]].concat());
+    assert!(!(check.out + &check.err).contains("T0257"));
+    let plan = |more: &[&str]| -> serde_json::Value {
+        let ran = run(&dir.0, &[&["plan", "--offline", "-o", "json", "job.kdl"], more].concat());
+        serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err))
+    };
+    let (without, with) = (plan(&[]), plan(&given));
+    assert!(without["run"]["cost_usd"].is_null() && without["run"]["cost_parts"]["file_systems"].is_null());
+    // 4,800 GiB at 21 cents for a month of 730 hours.
+    let hours = with["run"]["seconds"].as_f64().unwrap() / 3_600.0;
+    let usd = with["run"]["cost_parts"]["file_systems"].as_f64().unwrap();
+    assert!((usd - 4_800.0 * 0.21 * hours / 730.0).abs() < 1e-6, "{usd}");
+    let most = |plan: &serde_json::Value| plan["run"]["most_usd"].as_f64().unwrap();
+    let five_days = 4_800.0 * 0.21 * 120.0 / 730.0;
+    assert!((most(&with) - most(&without) - five_days).abs() < 1e-6);
+    assert!(with["run"]["price_source"].as_str().unwrap().ends_with("; --price"));
+    let emit = run(&dir.0, &[&["emit", "-q", "--out", "out", "job.kdl"], &given[..]].concat());
+    assert_eq!(emit.code, Some(0), "{}{}", emit.out, emit.err);
+    let emitted = fs::read_to_string(dir.0.join("out/plan.json")).unwrap();
+    let emitted: serde_json::Value = serde_json::from_str(&emitted).unwrap();
+    assert_eq!(emitted["run"]["cost_usd"], with["run"]["cost_usd"]);
+}
+
+#[test]
+fn wrong_usage_says_what_to_type() {
+    let dir = starter("usage-wrong");
+    for (args, words) in [
+        (&["check", "--account", "12"][..], "twelve digits, as 111122223333"),
+        (&["check", ""], "an empty path"),
+        (&["check", "--set", "="], "no path before the `=` (T0210); expected PATH=VALUE, as cluster.nodes=4"),
+        (&["check", "--set", "cluster.nodes="], "no value behind the `=`"),
+        (&["check", "--set", "cluster"], "no `=`"),
+        (
+            &["check", "--price", "fsx/us-west-2/PERSISTENT_2/SSD/200=0.2"],
+            "as fsx/us-west-2/PERSISTENT_2/SSD/125",
+        ),
+        (&["check", "--price", "ebs-training/us-west-9=0.2"], "or ebs-training/REGION"),
+        (&["schema", "wroker"], "manifest, plan, bill, report, tune, diagnostic, worker"),
+    ] {
+        let ran = run(&dir.0, args);
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert!(ran.err.contains(words), "{args:?}\n{}", ran.err);
+    }
+}
+
+#[test]
+fn denied_warnings_say_so_however_quiet() {
+    let dir = starter("usage-denied");
+    let warned = ["check", "--deny-warnings", "--set", "checkpoint.s3=s3://your-bucket/x/"];
+    let ran = run(&dir.0, &[&warned[..], &["-q"]].concat());
+    assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""));
+    assert_eq!(ran.err, "error: 1 warning, and `--deny-warnings` takes none; leave out `-q` to see them\n");
+    assert_eq!(run(&dir.0, &warned).err, "error: 1 warning, and `--deny-warnings` takes none\n");
+}
+
+#[test]
+fn emit_loses_no_file_of_others() {
+    let dir = starter("usage-emit");
+    let emit = ["emit", "-q", "trainc.kdl", "--out", "out"];
+    assert_eq!(run(&dir.0, &emit).code, Some(0));
+    let mine = dir.write("out/source/notes.txt", "mine");
+    let ran = run(&dir.0, &emit);
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.err.contains("`out` holds `source/notes.txt`, which `emit` did not write; move it away"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+    fs::remove_file(mine).unwrap();
+    assert_eq!(run(&dir.0, &emit).code, Some(0));
+    assert_eq!(run(&dir.0, &[&emit[..], &["--check"]].concat()).code, Some(0));
+}
+
+/// Where the output lies in the program's directory, it is neither sent nor read as manifests.
+#[test]
+fn emit_does_not_feed_on_its_output() {
+    let text = fs::read_to_string(root().join("examples/starter/trainc.kdl")).unwrap();
+    assert!(text.contains(r#"source="./scripts""#));
+    for (name, source, entry, out) in [
+        ("usage-feeds", "./scripts", "train.py", "scripts/out"),
+        ("usage-feeds-here", ".", "scripts/train.py", "generated"),
+        ("usage-feeds-several", ".", "scripts/train.py", "generated/several"),
+    ] {
+        let dir = starter(name);
+        let manifest = text
+            .replace(r#"source="./scripts""#, &format!("source=\"{source}\""))
+            .replace(r#"program "train.py""#, &format!("program \"{entry}\""));
+        dir.write("trainc.kdl", &manifest);
+        let several = out.ends_with("several");
+        if several {
+            dir.write("second.kdl", manifest.replace("my-first-job", "second"));
+        }
+        let jobs = if several { &["trainc.kdl", "second.kdl"][..] } else { &["trainc.kdl"] };
+        let emit = [&["emit", "-q", "--out", out][..], jobs].concat();
+        let read = || {
+            let mut all = files_below(&dir.0.join(out));
+            all.sort();
+            all.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
+        };
+        let ran = run(&dir.0, &emit);
+        assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+        let first = read();
+        let checked = run(&dir.0, &[&emit[..], &["--check"]].concat());
+        assert_eq!((checked.code, checked.out.as_str()), (Some(0), ""), "{name}: {}", checked.err);
+        assert_eq!(run(&dir.0, &emit).code, Some(0));
+        assert!(first == read(), "{name}: the second time it writes something else");
+        let ran = run(&dir.0, &["check"]);
+        assert_eq!(ran.code, Some(0), "{name}: {}{}", ran.out, ran.err);
+        // A plan of another tool makes no output of a directory.
+        dir.write("scripts/own/plan.json", "{}");
+        dir.write("scripts/own/more.py", "");
+        assert_eq!(run(&dir.0, &emit).code, Some(0));
+        assert!(read().iter().any(|(_, path)| path.ends_with("own/more.py")), "{name}");
+    }
+}
+
+fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn emit_of_several_jobs_writes_all_or_none() {
+    let dir = starter("usage-several");
+    let text = fs::read_to_string(dir.0.join("trainc.kdl")).unwrap();
+    dir.write("second.kdl", text.replace("my-first-job", "second"));
+    // The place of the second is taken by a file.
+    let taken = dir.write("out/second", "mine");
+    let ran = run(&dir.0, &["emit", "-q", "trainc.kdl", "second.kdl", "--out", "out"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("`out/second` is no directory; nothing was written"), "{}", ran.err);
+    assert!(!dir.0.join("out/my-first-job").exists());
+    fs::remove_file(taken).unwrap();
+    assert_eq!(run(&dir.0, &["emit", "-q", ".", "--out", "out"]).code, Some(0));
+    assert!(dir.0.join("out/my-first-job/plan.md").exists() && dir.0.join("out/second/plan.md").exists());
+}
+
+#[test]
+fn import_writes_in_the_format_that_is_asked_for() {
+    let dir = Scratch::new("usage-import");
+    let request = fs::read(root().join("tests/golden-requests/neox-20b-fsdp.json")).unwrap();
+    dir.write("request.json", request);
+    let plain = run(&dir.0, &["import", "request.json"]);
+    let json = run(&dir.0, &["import", "request.json", "-o", "json"]);
+    let document = json.json();
+    assert_eq!(document["manifest"].as_str(), Some(plain.out.as_str()));
+    assert_eq!(document["same_request"], true, "{}", document["lost"]);
+    assert!(document["cannot_say"].as_array().is_some_and(|lines| !lines.is_empty()));
+    assert_eq!(json.err, "");
+    assert!(!dir.0.join("json").exists(), "`-o` is the format, not a file");
+
+    let both = run(&dir.0, &["import", "request.json", "--out", "job.kdl", "-o", "markdown"]);
+    assert_eq!(both.code, Some(0), "{}", both.err);
+    assert_eq!(fs::read_to_string(dir.0.join("job.kdl")).unwrap(), plain.out);
+    assert!(both.out.contains(&format!("```kdl\n{}```\n", plain.out)), "{}", both.out);
+
+    // A container that is cut off from the network takes its code from a channel, which this request has not.
+    let text = fs::read_to_string(root().join("tests/golden-requests/neox-20b-fsdp.json")).unwrap();
+    let mut isolated: serde_json::Value = serde_json::from_str(&text).unwrap();
+    isolated["request"]["EnableNetworkIsolation"] = true.into();
+    dir.write("isolated.json", isolated.to_string());
+    let document = run(&dir.0, &["import", "isolated.json", "-o", "json"]).json();
+    assert_eq!(document["same_request"], false, "{}", document["lost"]);
+    let lost = document["lost"].to_string();
+    assert!(lost.contains("the request that the manifest makes has a channel `code` more"), "{lost}");
+
+    dir.write("broken.json", "{");
+    let broken = run(&dir.0, &["import", "broken.json", "-o", "json"]);
+    assert_eq!(broken.code, Some(3));
+    assert_eq!(broken.json()["manifests"][0]["problems"][0]["code"], "T0530");
+    assert_eq!(run(&dir.0, &["import", "request.json", "-o", "job2.kdl"]).code, Some(2));
+    assert!(!dir.0.join("job2.kdl").exists());
+}
+
+/// A table of which nothing can be judged is no success.
+#[test]
+fn a_table_that_says_nothing_is_refused() {
+    let dir = crate::support::Scratch::new("calibrate-nothing");
+    let table = crate::support::read("crates/trainc-calibrate/data/runs.csv");
+    let head = table.lines().next().unwrap();
+    let blank = ",".repeat(head.split(',').count() - 3);
+    dir.write("runs.csv", format!("{head}\na,b,c{blank}\n"));
+    let ran =
+        crate::support::trainc_in(&dir.0, &["calibrate", "runs.csv"], b"", std::time::Duration::from_mins(1));
+    assert_eq!(ran.code, Some(2), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("has nothing to judge: 1 row, all skipped"), "{}", ran.err);
+}
+
+/// `init` writes every example as it is shipped; its README speaks of the repository.
+#[test]
+fn init_writes_the_examples() {
+    let dir = Scratch::new("usage-init");
+    let help = run(&dir.0, &["init", "--help"]).out;
+    let mut seen = 0;
+    for entry in
+        fs::read_dir(root().join("examples")).unwrap().flatten().filter(|entry| entry.path().is_dir())
+    {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Workflows to copy, not a job.
+        if name == "gitops" {
+            continue;
+        }
+        assert!(help.contains(&name), "{name} is not in\n{help}");
+        let ran = run(&dir.0, &["init", "--example", &name, &name]);
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
+        let of = format!("examples/{name}/");
+        let is_made = |path: &str| path.contains("/packed/") || path.contains("/runs/");
+        for path in files(&of, &[".kdl", ".py", ".txt", ".json"]).iter().filter(|path| !is_made(path)) {
+            let written = dir.0.join(path.strip_prefix("examples/").unwrap());
+            assert!(fs::read(&written).ok() == fs::read(root().join(path)).ok(), "{path}");
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 14);
+    let wrong = run(&dir.0, &["init", "--example", "tiny-lama", "other"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("tiny-llama"), "{}", wrong.err);
+}
+
+/// A word that no row has is said, with the nearest name; nothing is printed that looks like an answer.
+#[test]
+fn a_catalogue_without_the_word_says_so() {
+    let dir = Scratch::new("usage-catalog");
+    let ran = run(&dir.0, &["catalog", "models", "zzz"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert_eq!(ran.err, "error: no row of `models` contains `zzz`; `trainc catalog models` lists all\n");
+    let ran = run(&dir.0, &["catalog", "models", "gpt2-xxl"]);
+    assert!(ran.err.contains("did you mean `gpt2-xl`?"), "{}", ran.err);
+    let ran = run(&dir.0, &["catalog", "models", "zzz", "-o", "json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), "[]\n"));
+}
+
+/// What `emit` can never write, `check` refuses as well: only a directory that is not there may still be made.
+#[cfg(unix)]
+#[test]
+fn check_is_as_strict_as_emit_with_what_cannot_be_packed() {
+    let dir = starter("usage-links");
+    std::os::unix::fs::symlink("/etc/hostname", dir.0.join("scripts/out")).unwrap();
+    std::os::unix::fs::symlink("no-such", dir.0.join("scripts/gone")).unwrap();
+    for args in [&["check"][..], &["emit", "--out", "out"]] {
+        let ran = run(&dir.0, args);
+        assert_eq!(ran.code, Some(3), "{args:?}\n{}{}", ran.out, ran.err);
+        let said = ran.out + &ran.err;
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("`gone` leads nowhere and the link `out` leaves the repository"), "{said}");
+        assert!(said.contains("error[T0501]"), "{said}");
+    }
+    std::fs::remove_dir_all(dir.0.join("scripts")).unwrap();
+    assert_eq!(run(&dir.0, &["check"]).code, Some(0));
+}
