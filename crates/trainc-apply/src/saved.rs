@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic};
 
-declare_code!(T0612, "stale-plan", Error, "a saved plan that no longer holds");
+declare_code!(T0612, "stale-plan", Error, "a saved plan that is out of date");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0612];

@@ -24,39 +24,54 @@ pub(crate) use room::is_count;
 pub use worker::worker;
 use worker::{T0617, T0620, T0643};
 
-declare_code!(T0601, "access-denied", Error, "the caller may not do what is needed");
-declare_code!(T0602, "no-credentials", Error, "no credentials, or wrong or expired ones");
-declare_code!(T0603, "quota-used-up", Error, "a quota of the account is used up");
-declare_code!(T0604, "no-capacity", Error, "AWS has no such machines free");
-declare_code!(T0605, "foreign-object", Error, "an object that is not this job's is in the way");
-declare_code!(T0606, "other-digest", Error, "another version of the job is there");
-declare_code!(T0607, "role-not-assumed", Error, "SageMaker cannot use the role");
-declare_code!(T0608, "request-refused", Error, "a request that the service refuses");
+declare_code!(T0601, "access-denied", Error, "a missing permission of the caller");
+declare_code!(T0602, "no-credentials", Error, "missing, invalid or expired credentials");
+declare_code!(T0603, "quota-exceeded", Error, "an exhausted quota of the account");
+declare_code!(T0604, "no-capacity", Error, "no capacity for the instance type");
+declare_code!(T0605, "unmanaged-resource", Error, "an existing resource that does not belong to this job");
+declare_code!(T0606, "digest-mismatch", Error, "a run of another version of the job");
+declare_code!(T0607, "role-not-assumable", Error, "a role that SageMaker cannot assume or use");
+declare_code!(T0608, "request-refused", Error, "a request that the service rejects");
 declare_code!(T0609, "service-unavailable", Error, "a service that does not answer");
-declare_code!(T0610, "replace-needed", Error, "a change that would destroy data");
-declare_code!(T0611, "resource-broken", Error, "a resource that failed or is misconfigured");
-declare_code!(T0613, "token-reused", Error, "a token that was used with other settings");
-declare_code!(T0614, "took-too-long", Error, "something that takes longer than anyone waits");
-declare_code!(T0615, "object-in-use", Error, "an object that something else holds");
-declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not SageMaker's");
-declare_code!(T0618, "gone-meanwhile", Error, "an object that was there a moment ago");
-declare_code!(T0645, "two-versions-run", Error, "two versions of the job run side by side, unasked");
-declare_code!(T0670, "fixed-limit", Error, "a limit of a service that no quota raises");
-declare_code!(T0669, "runs-used-up", Error, "a digest whose runs have used up their names");
-declare_code!(T0671, "too-many-users", Error, "a file system that so many jobs use that no other fits");
 declare_code!(
-    T0672,
-    "started-meanwhile",
+    T0610,
+    "replacement-required",
     Error,
-    "a training job that was started after the account was looked at"
+    "a change that requires replacing a resource, and would destroy its data"
 );
+declare_code!(T0611, "resource-failed", Error, "a resource that failed or is misconfigured");
+declare_code!(T0613, "client-token-reused", Error, "a client token that was used with other settings");
+declare_code!(T0614, "wait-timed-out", Error, "a wait that timed out");
+declare_code!(T0615, "resource-in-use", Error, "a resource that is in use");
+declare_code!(T0616, "cluster-not-deployable", Error, "a cluster that is not on SageMaker");
+declare_code!(
+    T0618,
+    "concurrent-change",
+    Error,
+    "a resource that was changed by someone else during the command"
+);
+declare_code!(
+    T0645,
+    "concurrent-versions",
+    Error,
+    "two versions of the job that run at the same time without `--new-run`"
+);
+declare_code!(T0670, "hard-limit-exceeded", Error, "a service limit that no quota increase can raise");
+declare_code!(T0669, "run-numbers-exhausted", Error, "a digest with no run number left");
+declare_code!(T0671, "too-many-sharing-jobs", Error, "a file system that is shared by too many jobs");
+declare_code!(T0672, "started-during-destroy", Error, "a training job that was started during `destroy`");
 declare_code!(
     T0673,
-    "alone-meanwhile",
+    "became-sole-user",
     Error,
-    "a file system that other jobs left after the account was looked at"
+    "a file system that other jobs stopped using during `destroy`"
 );
-declare_code!(T0619, "other-account", Error, "credentials of another account than the manifest's");
+declare_code!(
+    T0619,
+    "credentials-account-mismatch",
+    Error,
+    "credentials for another account than the manifest's"
+);
 
 /// The codes of this file and of those below it.
 pub(super) static CODES: &[&Code] = &[

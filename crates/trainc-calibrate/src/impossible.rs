@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic};
 use trainc_predict::{Constants, Layout, Precision, speed};
 
-declare_code!(T0528, "run-impossible", Warning, "a measurement that cannot be");
+declare_code!(T0528, "impossible-measurement", Warning, "a measurement that is physically impossible");
 
 /// The codes of this stage.
 pub(super) static CODES: &[&Code] = &[&T0528];

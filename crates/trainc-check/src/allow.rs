@@ -12,9 +12,9 @@ const BETWEEN_JOBS: &[&str] = &["T0144", "T0467"];
 
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
 declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
-declare_code!(T0242, "expired-allow", Error, "an `allow` past its last day");
-declare_code!(T0243, "allow-of-error", Error, "an `allow` of an error");
-declare_code!(T0244, "allow-date", Error, "an `allow` whose last day is no date");
+declare_code!(T0242, "expired-allow", Error, "an `allow` that has expired");
+declare_code!(T0243, "allow-on-error", Error, "an `allow` of an error");
+declare_code!(T0244, "invalid-allow-date", Error, "an `allow` whose `until` is not a valid date");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];

@@ -40,10 +40,10 @@ impl PartialEq for Code {
 }
 impl Eq for Code {}
 
-/// Declares a code with its page `src/diag/codes/<ID>.md`, which must exist.
+/// Declares a code with its page `src/codes/<ID>.md` of the same crate, which must exist.
 ///
 /// ```ignore
-/// declare_code!(T0301, "world-size-mismatch", Error, "the degrees do not multiply to the world size");
+/// declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by the degrees");
 /// ```
 #[macro_export]
 macro_rules! declare_code {
@@ -60,7 +60,24 @@ macro_rules! declare_code {
     };
 }
 
-/// Finds a code by its id (any case) or its name.
+/// Former names, each with the id of its code, separated by a tab.
+const RENAMED: &str = include_str!("renamed_codes.tsv");
+
+impl Code {
+    /// Returns whether `wanted` is the id (any case), the name or a former name of this code.
+    pub fn is_called(&self, wanted: &str) -> bool {
+        let is_former = |line: &str| line.split_once('\t') == Some((wanted, self.id));
+        self.id.eq_ignore_ascii_case(wanted) || self.name == wanted || RENAMED.lines().any(is_former)
+    }
+}
+
+/// Finds a code by its id (any case), its name or a former name.
 pub fn find<'a>(codes: &[&'a Code], wanted: &str) -> Option<&'a Code> {
-    codes.iter().copied().find(|code| code.id.eq_ignore_ascii_case(wanted) || code.name == wanted)
+    codes.iter().copied().find(|code| code.id.eq_ignore_ascii_case(wanted) || code.name == wanted).or_else(
+        || {
+            let (_, id) =
+                RENAMED.lines().filter_map(|line| line.split_once('\t')).find(|(old, _)| *old == wanted)?;
+            codes.iter().copied().find(|code| code.id == id)
+        },
+    )
 }

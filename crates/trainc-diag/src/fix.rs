@@ -40,8 +40,7 @@ pub fn apply<'a>(
     let mut out = Fixed::default();
     let mut edits: BTreeMap<SourceId, Vec<(&'a Fix, &'a Diagnostic)>> = BTreeMap::new();
     for problem in problems {
-        let wanted =
-            code.is_none_or(|code| problem.code.id.eq_ignore_ascii_case(code) || problem.code.name == code);
+        let wanted = code.is_none_or(|code| problem.code.is_called(code));
         let Some(fix) = problem.fix.as_ref().filter(|_| wanted) else {
             continue;
         };

@@ -14,7 +14,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{Span, Spanned};
 use trainc_diag::text;
 
-declare_code!(T0121, "unknown-property", Error, "a property that its node does not take");
+declare_code!(T0121, "unknown-property", Error, "a property that the node does not support");
 
 /// What a property that its node does not take was probably meant to be.
 enum Meant {

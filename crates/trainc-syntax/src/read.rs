@@ -19,18 +19,23 @@ use trainc_diag::source::{SourceId, Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0120, "unknown-node", Error, "a node that the language does not have here");
-declare_code!(T0122, "duplicate-node", Error, "a node that may stand once stands twice");
-declare_code!(T0123, "duplicate-property", Error, "a property is given twice");
-declare_code!(T0124, "wrong-type", Error, "a value of another type than its place takes");
-declare_code!(T0125, "unit-missing", Error, "a bare number where a unit belongs");
-declare_code!(T0126, "unit-unknown", Error, "a size, duration or rate that cannot be read");
-declare_code!(T0127, "unknown-value", Error, "a word that is not one of those its place takes");
-declare_code!(T0128, "surplus-argument", Error, "an argument that its node does not take");
-declare_code!(T0129, "missing-value", Error, "a node lacks an argument or a property that it must have");
-declare_code!(T0130, "out-of-range", Error, "a number outside its range");
-declare_code!(T0131, "type-annotation", Error, "a type annotation, which the language does not use");
-declare_code!(T0145, "placeholder-not-taken", Error, "a placeholder in a text that takes none");
+declare_code!(T0120, "unknown-node", Error, "a node name that is not valid here");
+declare_code!(T0122, "duplicate-node", Error, "a node that may appear only once is repeated");
+declare_code!(T0123, "duplicate-property", Error, "a property is repeated on one node");
+declare_code!(T0124, "wrong-type", Error, "a value has the wrong type");
+declare_code!(T0125, "unit-missing", Error, "a number is missing its unit");
+declare_code!(T0126, "unit-unknown", Error, "a size, duration or rate with an unknown unit or format");
+declare_code!(T0127, "unknown-value", Error, "a value that is not one of the allowed values");
+declare_code!(T0128, "unexpected-argument", Error, "an argument that the node does not accept");
+declare_code!(T0129, "missing-value", Error, "a node is missing a required argument or property");
+declare_code!(T0130, "out-of-range", Error, "a number is out of range");
+declare_code!(T0131, "type-annotation", Error, "a KDL type annotation, which the language does not use");
+declare_code!(
+    T0145,
+    "placeholder-not-allowed",
+    Error,
+    "a placeholder in a value that does not support placeholders"
+);
 
 /// The codes of this file.
 pub static CODES: &[&Code] =

@@ -15,16 +15,16 @@ use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0101, "syntax-error", Error, "the text is not KDL");
-declare_code!(T0102, "bare-unit", Error, "a value needs quotes");
-declare_code!(T0103, "keyword-needs-hash", Error, "a keyword lacks its `#`");
+declare_code!(T0101, "syntax-error", Error, "the text is not valid KDL");
+declare_code!(T0102, "bare-unit", Error, "a value is missing its quotes");
+declare_code!(T0103, "keyword-needs-hash", Error, "a keyword is missing its `#`");
 declare_code!(T0104, "unclosed-brace", Error, "a block is never closed");
-declare_code!(T0105, "surplus-brace", Error, "a closing brace closes nothing");
+declare_code!(T0105, "unmatched-brace", Error, "a closing brace has no matching opening brace");
 declare_code!(T0106, "unclosed-string", Error, "a string is never closed");
-declare_code!(T0107, "too-large", Error, "the file is too large for a manifest");
-declare_code!(T0108, "too-deep", Error, "blocks lie too deep in each other");
+declare_code!(T0107, "file-too-large", Error, "the file is too large for a manifest");
+declare_code!(T0108, "nesting-too-deep", Error, "blocks are nested too deeply");
 declare_code!(T0109, "number-too-large", Error, "a number is too large");
-declare_code!(T0110, "not-utf8", Error, "the file is not UTF-8");
+declare_code!(T0110, "not-utf8", Error, "the file is not valid UTF-8");
 
 declare_code!(T0112, "unclosed-comment", Error, "a comment is never closed");
 

@@ -6,7 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 
-declare_code!(T0111, "too-many", Error, "a list is too long for a manifest");
+declare_code!(T0111, "too-many-entries", Error, "a list is too long for a manifest");
 
 /// A block has at most so many nodes, and a node so many arguments and properties. The longest list that a training job
 /// takes has 100 (hyperparameters, variables of the environment).

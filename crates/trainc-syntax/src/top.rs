@@ -10,12 +10,12 @@ use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0132, "several-jobs", Error, "a manifest describes more than one job");
-declare_code!(T0133, "misplaced-node", Error, "a node that belongs elsewhere");
-declare_code!(T0150, "written-as-yaml", Error, "a manifest that is written as YAML");
-declare_code!(T0151, "written-as-json", Error, "a file of JSON where a manifest is wanted");
+declare_code!(T0132, "multiple-jobs", Error, "a manifest describes more than one job");
+declare_code!(T0133, "misplaced-node", Error, "a node is outside the block that it belongs to");
+declare_code!(T0150, "yaml-manifest", Error, "a manifest that is written in YAML");
+declare_code!(T0151, "json-manifest", Error, "a JSON file in place of a manifest");
 
-declare_code!(T0152, "written-as-toml", Error, "a manifest that is written as TOML");
+declare_code!(T0152, "toml-manifest", Error, "a manifest that is written in TOML");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150, &T0151, &T0152];

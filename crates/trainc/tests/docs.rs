@@ -34,7 +34,9 @@ fn pages(root: &Path) -> Vec<PathBuf> {
         for entry in fs::read_dir(&dir).unwrap().flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            if path.is_dir() {
+            if path.is_symlink() {
+                // `crates/*/examples` is the directory of the same name in the root.
+            } else if path.is_dir() {
                 if !matches!(
                     name.as_str(),
                     "target" | ".git" | ".venv" | "node_modules" | "codes" | "snapshots"

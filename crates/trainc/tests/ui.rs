@@ -4,10 +4,11 @@
 //! each occurrence, or `none`. A second line `// args:` gives flags. Without a `job` the nodes are laid over
 //! `tests/fixtures/base.kdl`; with `// alone` as the next line the text is compiled as it stands.
 
-use crate::support::{Memory, Outcome, compile_in, files, has_job, options, over_base, read, root};
+use crate::support::{Memory, Outcome, compile_in, files, has_job, human, options, over_base, read, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use trainc_diag::{Problems, Severity};
 
 /// Codes that no text alone can show, and the test that shows them.
 const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
@@ -105,6 +106,15 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("T0667", "apply/commands: an account in memory"),
 ];
 
+impl Fixture {
+    /// The problems that the picture shows: errors, warnings, and notes of the fixture's own code.
+    fn pictured(&self) -> Problems {
+        let mut problems = self.outcome.compiled.problems.clone();
+        problems.retain(|problem| problem.severity > Severity::Note || problem.code.id == self.code);
+        problems
+    }
+}
+
 struct Fixture {
     path: String,
     code: String,
@@ -172,14 +182,20 @@ fn fixtures_give_their_codes() {
 fn fixtures_look_as_pictured() {
     let mut faults = Vec::new();
     for fixture in fixtures().iter().flatten() {
-        if fixture.outcome.compiled.problems.is_empty() {
+        let problems = fixture.pictured();
+        if problems.is_empty() {
             continue;
         }
         let mut settings = insta::Settings::new();
         settings.set_snapshot_path(root().join("tests/ui").join(&fixture.code));
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
-        let picture = fixture.outcome.human(&format!("{}.kdl", fixture.name));
+        let picture = human(
+            &fixture.outcome.sources,
+            &format!("{}.kdl", fixture.name),
+            fixture.outcome.compiled.job.as_deref(),
+            &problems,
+        );
         let name = fixture.name.clone();
         let shown =
             catch_unwind(AssertUnwindSafe(|| settings.bind(|| insta::assert_snapshot!(name, picture))));
@@ -228,7 +244,7 @@ fn no_forgotten_pictures() {
     let wanted: BTreeSet<String> = fixtures()
         .iter()
         .flatten()
-        .filter(|fixture| !fixture.outcome.compiled.problems.is_empty())
+        .filter(|fixture| !fixture.pictured().is_empty())
         .map(|fixture| fixture.path.replace(".kdl", ".snap"))
         .collect();
     let there = files("tests/ui", &[".snap"]);

@@ -9,9 +9,9 @@ use trainc_ir::Plan;
 
 declare_code!(
     T0648,
-    "policy-too-long-beside",
+    "combined-policy-too-long",
     Error,
-    "a role's policy that has no room for two versions of the job"
+    "a role policy that is too long for two versions of the job"
 );
 
 /// The codes of this file.

@@ -8,16 +8,26 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::Plan;
 
-declare_code!(T0628, "bucket-missing", Error, "a bucket that is not there");
-declare_code!(T0629, "bucket-elsewhere", Error, "a bucket of another region");
-declare_code!(T0630, "channel-empty", Error, "an input without any data behind it");
-declare_code!(T0631, "key-unusable", Error, "a key that is not there or not enabled");
-declare_code!(T0634, "image-missing", Error, "an image that its registry does not have");
-declare_code!(T0635, "secret-missing", Error, "a secret that the account does not have");
-declare_code!(T0637, "file-system-missing", Error, "a file system that is not there or not available");
-declare_code!(T0638, "file-system-zone", Error, "a file system in a zone where no subnet of the job is");
+declare_code!(T0628, "bucket-missing", Error, "a bucket that does not exist");
+declare_code!(T0629, "bucket-region-mismatch", Error, "a bucket in another region than the job");
+declare_code!(T0630, "channel-empty", Error, "an input without any data");
+declare_code!(T0631, "key-unusable", Error, "a KMS key that does not exist or is not enabled");
+declare_code!(T0634, "image-missing", Error, "an image that does not exist in its registry");
+declare_code!(T0635, "secret-missing", Error, "a secret that does not exist in the account");
+declare_code!(
+    T0637,
+    "file-system-missing",
+    Error,
+    "a file system that does not exist, is not available or has another mount name"
+);
+declare_code!(
+    T0638,
+    "file-system-zone-mismatch",
+    Error,
+    "a file system in an availability zone where the job has no subnet"
+);
 
-declare_code!(T0642, "bucket-of-others", Warning, "a bucket of another account");
+declare_code!(T0642, "bucket-of-other-account", Warning, "a bucket of another account");
 
 pub(super) static CODES: &[&Code] = &[&T0628, &T0629, &T0630, &T0631, &T0634, &T0635, &T0637, &T0638, &T0642];
 

@@ -9,25 +9,15 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 
-declare_code!(
-    T0649,
-    "mount-lost",
-    Warning,
-    "a run that goes on without a file system that it was started with"
-);
+declare_code!(T0649, "mounted-file-system-deleted", Warning, "a running job whose file system was deleted");
 declare_code!(
     T0644,
-    "file-system-unnamed",
+    "orphaned-file-system",
     Warning,
-    "a file system of the job that its manifest no longer names"
+    "a file system of the job that is no longer in the manifest"
 );
 
-declare_code!(
-    T0668,
-    "sweep-left-behind",
-    Warning,
-    "a job that its sweep no longer makes, and what was made for it"
-);
+declare_code!(T0668, "orphaned-sweep-job", Warning, "resources of a job that is no longer in the sweep");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];

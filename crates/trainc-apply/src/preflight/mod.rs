@@ -35,7 +35,12 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 
-declare_code!(T0636, "not-looked-at", Note, "something that the caller may not look at");
+declare_code!(
+    T0636,
+    "check-skipped",
+    Note,
+    "a check that was skipped because of missing permissions or no answer"
+);
 
 /// The codes of this stage.
 pub(super) fn codes() -> Vec<&'static Code> {

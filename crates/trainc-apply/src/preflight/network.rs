@@ -9,14 +9,24 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Network, Plan};
 
-declare_code!(T0622, "zone-without-instances", Error, "subnets in zones that do not offer the instance type");
-declare_code!(T0623, "subnet-missing", Error, "a subnet that the account does not have");
+declare_code!(
+    T0622,
+    "zone-without-instances",
+    Error,
+    "subnets in availability zones that do not offer the instance type"
+);
+declare_code!(T0623, "subnet-missing", Error, "a subnet that does not exist in the account");
 declare_code!(T0624, "subnet-full", Error, "a subnet with too few free addresses");
-declare_code!(T0625, "security-group-missing", Error, "a security group that the account does not have");
-declare_code!(T0626, "lustre-ports-closed", Error, "security groups that do not let Lustre through");
-declare_code!(T0627, "efa-self-rule-missing", Error, "security groups that do not let EFA through");
+declare_code!(T0625, "security-group-missing", Error, "a security group that does not exist in the account");
+declare_code!(T0626, "lustre-ports-closed", Error, "security groups that block Lustre traffic");
+declare_code!(
+    T0627,
+    "efa-self-rule-missing",
+    Error,
+    "no security group that allows all traffic to and from itself for EFA"
+);
 declare_code!(T0640, "s3-unreachable", Error, "subnets from which S3 cannot be reached");
-declare_code!(T0639, "network-split", Error, "subnets and security groups of different networks");
+declare_code!(T0639, "vpc-mismatch", Error, "subnets and security groups in different VPCs");
 
 pub(super) static CODES: &[&Code] = &[&T0622, &T0623, &T0624, &T0625, &T0626, &T0627, &T0639, &T0640];
 

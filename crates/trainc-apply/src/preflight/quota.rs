@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::Plan;
 
-declare_code!(T0621, "quota-too-small", Error, "a quota of the account that the job does not fit into");
+declare_code!(T0621, "quota-too-small", Error, "a quota of the account that is too small for the job");
 
 pub(super) static CODES: &[&Code] = &[&T0621];
 

@@ -11,9 +11,9 @@ use trainc_ir::Plan;
 
 declare_code!(
     T0641,
-    "release-not-allowed",
+    "delete-not-permitted",
     Warning,
-    "a file system that the caller may not delete after the job"
+    "a file system that the caller cannot delete after the job"
 );
 
 pub(super) static CODES: &[&Code] = &[&T0641];

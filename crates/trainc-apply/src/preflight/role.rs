@@ -9,8 +9,8 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 
-declare_code!(T0632, "role-unusable", Error, "a role that is not there or that SageMaker may not assume");
-declare_code!(T0633, "role-lacks-permissions", Error, "a role that may not do what the job does");
+declare_code!(T0632, "role-unusable", Error, "a role that does not exist or that SageMaker cannot assume");
+declare_code!(T0633, "role-lacks-permissions", Error, "a role without all permissions that the job needs");
 
 pub(super) static CODES: &[&Code] = &[&T0632, &T0633];
 

@@ -8,7 +8,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::iam::POLICY_NAME;
 use trainc_ir::Plan;
 
-declare_code!(T0667, "role-widened", Warning, "a role that may do more than the job needs");
+declare_code!(T0667, "role-policies-added", Warning, "a created role to which someone added policies");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0667];

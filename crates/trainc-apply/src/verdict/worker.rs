@@ -7,13 +7,18 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::parts::apart;
 
-declare_code!(T0617, "worker-not-uploaded", Error, "no binary of the Rust worker that could be uploaded");
-declare_code!(T0620, "worker-without-device", Error, "the Rust worker on GPUs, which it does not use yet");
+declare_code!(T0617, "worker-binary-missing", Error, "no binary of the Rust worker to upload");
+declare_code!(
+    T0620,
+    "worker-gpu-unsupported",
+    Error,
+    "the Rust worker on GPU instances, which it does not support yet"
+);
 declare_code!(
     T0643,
-    "worker-parts-apart",
+    "worker-checkpoints-not-shared",
     Error,
-    "the Rust worker on hosts that share no directory of checkpoints"
+    "the Rust worker on hosts that do not share a checkpoint directory"
 );
 
 /// Engine `worker`: what a job could not be started with.

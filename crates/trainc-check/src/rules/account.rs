@@ -4,7 +4,7 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0254, "account-id", Error, "no account number");
+declare_code!(T0254, "invalid-account-id", Error, "not an AWS account ID");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0254];

@@ -6,7 +6,12 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Engine;
 
-declare_code!(T0270, "adapter-too-large", Warning, "an adapter with more parameters than what it adapts");
+declare_code!(
+    T0270,
+    "adapter-too-large",
+    Warning,
+    "an adapter with more parameters than the matrices it adapts"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0270];

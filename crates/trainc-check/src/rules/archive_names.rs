@@ -9,8 +9,18 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit as emit;
 use trainc_ir::SourceTree;
 
-declare_code!(T0513, "archive-clash", Error, "two things of one name in the source archive");
-declare_code!(T0514, "archive-merge", Warning, "two directories that become one in the source archive");
+declare_code!(
+    T0513,
+    "archive-path-conflict",
+    Error,
+    "two files or directories with the same path in the source archive"
+);
+declare_code!(
+    T0514,
+    "archive-directories-merged",
+    Warning,
+    "two directories that are merged in the source archive"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0513, &T0514];

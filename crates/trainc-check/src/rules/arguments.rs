@@ -10,8 +10,8 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Engine, Scalar};
 
-declare_code!(T0260, "argument-not-declared", Warning, "a hyperparameter that the script does not declare");
-declare_code!(T0261, "flag-with-value", Warning, "a value for an option that takes none");
+declare_code!(T0260, "undeclared-argument", Warning, "a hyperparameter that the script does not declare");
+declare_code!(T0261, "flag-with-value", Warning, "a value for an option that accepts none");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0260, &T0261];

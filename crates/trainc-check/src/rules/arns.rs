@@ -6,8 +6,13 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Plan, Val};
 
-declare_code!(T0437, "arn-form", Error, "no ARN, key id or alias of the service");
-declare_code!(T0438, "arn-elsewhere", Error, "an ARN of another account, region or partition");
+declare_code!(T0437, "malformed-arn", Error, "a malformed ARN, key ID or alias");
+declare_code!(
+    T0438,
+    "arn-scope-mismatch",
+    Error,
+    "an ARN in another account, region or partition than the job"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0437, &T0438];

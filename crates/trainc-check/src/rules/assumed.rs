@@ -4,7 +4,7 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0517, "assumed-figures", Note, "a run of one step and one sequence, as `import` assumes it");
+declare_code!(T0517, "assumed-values", Note, "a run of one step and one sequence, as `import` assumes it");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0517];

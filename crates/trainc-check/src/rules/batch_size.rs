@@ -7,9 +7,9 @@ use trainc_diag::{Code, Diagnostic, Problems};
 
 declare_code!(
     T0373,
-    "batch-beyond-dataset",
+    "batch-exceeds-dataset",
     Warning,
-    "one optimizer step asks for more sequences than the data have"
+    "a global batch with more sequences than the dataset has"
 );
 
 /// The codes of this file.

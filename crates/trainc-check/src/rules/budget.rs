@@ -12,7 +12,12 @@ use trainc_ir::{Cluster, Plan, Price};
 use trainc_predict::bills::{at_most, unpriced_file_systems};
 
 declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
-declare_code!(T0257, "budget-without-price", Note, "a budget that cannot be held against a price");
+declare_code!(
+    T0257,
+    "budget-without-price",
+    Note,
+    "a budget that cannot be checked because a price is unknown"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0447, &T0257];

@@ -8,11 +8,11 @@ use trainc_ir::{Channel, Plan};
 
 declare_code!(
     T0479,
-    "bucket-of-another-region",
+    "bucket-name-region-mismatch",
     Warning,
-    "input from a bucket whose name says another region"
+    "input from a bucket whose name contains another region"
 );
-declare_code!(T0490, "channels-overlap", Note, "two channels that bring the same data");
+declare_code!(T0490, "channels-overlap", Note, "two channels with overlapping data");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0479, &T0490];

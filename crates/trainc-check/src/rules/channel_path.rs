@@ -7,10 +7,25 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Channel, Plan, Scalar, Storage, Val};
 
-declare_code!(T0481, "export-never-written", Warning, "an export of a file system that the job cannot write");
-declare_code!(T0486, "channel-path", Error, "a path of a channel that is none");
-declare_code!(T0491, "channel-would-be-empty", Warning, "a channel from where nothing is imported to");
-declare_code!(T0492, "rw-without-writer", Note, "write access that nothing in the manifest uses");
+declare_code!(
+    T0481,
+    "export-from-read-only",
+    Warning,
+    "an export of a file system that the job cannot write to"
+);
+declare_code!(T0486, "invalid-channel-path", Error, "an invalid path of a channel");
+declare_code!(
+    T0491,
+    "channel-would-be-empty",
+    Warning,
+    "a channel from a directory that no link imports data into"
+);
+declare_code!(
+    T0492,
+    "unused-write-access",
+    Note,
+    "write access to a file system that nothing in the manifest uses"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0481, &T0486, &T0491, &T0492];

@@ -6,9 +6,9 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Channel, Engine};
 
-declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc needs itself");
-declare_code!(T0409, "prefix-without-slash", Warning, "an S3 prefix that is no directory");
-declare_code!(T0432, "channel-input", Error, "ways of input that do not go together");
+declare_code!(T0419, "reserved-channel", Error, "a channel name that trainc uses itself");
+declare_code!(T0409, "prefix-without-slash", Warning, "an S3 prefix that does not end with a slash");
+declare_code!(T0432, "channel-input-conflict", Error, "incompatible input settings of a channel");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0409, &T0419, &T0432];

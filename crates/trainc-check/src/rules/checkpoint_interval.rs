@@ -7,8 +7,8 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Every;
 
-declare_code!(T0463, "checkpoint-interval", Note, "spot with checkpoints of unknown interval");
-declare_code!(T0273, "checkpoint-too-often", Warning, "checkpoints that take much of the run");
+declare_code!(T0463, "checkpoint-interval-unset", Note, "spot with a checkpoint of unknown interval");
+declare_code!(T0273, "checkpoint-too-frequent", Warning, "checkpoints that take a large part of the run");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0463, &T0273];

@@ -12,9 +12,9 @@ use trainc_predict::{Layout, run};
 
 declare_code!(
     T0339,
-    "checkpoint-over-volume",
+    "checkpoint-exceeds-volume",
     Warning,
-    "a checkpoint that the instance's disk has no room for"
+    "checkpoints that do not fit on the instance's disk"
 );
 
 /// The codes of this file.

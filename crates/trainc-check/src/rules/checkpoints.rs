@@ -8,11 +8,26 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::parts::LOCAL;
 use trainc_ir::{Every, Scalar};
 
-declare_code!(T0448, "checkpoint-shared", Warning, "checkpoints that two versions of a job would share");
-declare_code!(T0408, "overlapping-prefix", Warning, "what the job writes lies among what it reads");
-declare_code!(T0262, "checkpoint-never-read", Warning, "a program that seems never to touch its checkpoints");
-declare_code!(T0511, "checkpoint-not-kept", Warning, "checkpoints that go with their instance");
-declare_code!(T0264, "checkpoint-never-written", Warning, "an interval longer than the run");
+declare_code!(
+    T0448,
+    "shared-checkpoint-prefix",
+    Warning,
+    "a checkpoint prefix that is shared by all versions of a job"
+);
+declare_code!(T0408, "output-overlaps-input", Warning, "the job writes to a prefix that it reads from");
+declare_code!(
+    T0262,
+    "checkpoint-never-read",
+    Warning,
+    "a spot job whose program never reads its checkpoints"
+);
+declare_code!(T0511, "checkpoint-not-uploaded", Warning, "checkpoints that are lost with their instance");
+declare_code!(
+    T0264,
+    "checkpoint-never-written",
+    Warning,
+    "a checkpoint interval that is longer than the run"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264, &T0511];

@@ -7,10 +7,25 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Network, Plan, Scalar};
 
-declare_code!(T0470, "packages-in-vpc", Note, "packages from the internet, in a VPC that may have none");
-declare_code!(T0471, "isolated-caller", Warning, "an isolated container whose script would call out");
-declare_code!(T0472, "encrypt-traffic-cost", Warning, "encrypted traffic between nodes that talk over EFA");
-declare_code!(T0473, "encrypt-traffic-idle", Warning, "encrypted traffic between nodes, with one node");
+declare_code!(
+    T0470,
+    "pip-install-in-vpc",
+    Note,
+    "packages from the internet in a VPC that may have no internet access"
+);
+declare_code!(
+    T0471,
+    "network-call-in-isolation",
+    Warning,
+    "an isolated container whose script appears to access the network"
+);
+declare_code!(T0472, "encrypt-traffic-cost", Warning, "encrypted traffic between nodes that use EFA");
+declare_code!(
+    T0473,
+    "encrypt-traffic-single-node",
+    Warning,
+    "encrypted traffic between nodes in a job with one node"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0470, &T0471, &T0472, &T0473];

@@ -8,12 +8,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{SourceFile, SourceTree};
 
-declare_code!(
-    T0515,
-    "credentials-in-source",
-    Warning,
-    "a program's files that hold credentials by their names"
-);
+declare_code!(T0515, "credentials-in-source", Warning, "program files with names typical of credentials");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0515];

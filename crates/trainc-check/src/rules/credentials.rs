@@ -8,7 +8,7 @@ use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Pair, Plan, Raw, Scalar};
 
-declare_code!(T0252, "credential-in-manifest", Error, "what looks like a credential");
+declare_code!(T0252, "credential-in-manifest", Error, "a value that looks like a credential");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0252];

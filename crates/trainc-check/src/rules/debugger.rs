@@ -8,15 +8,20 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::takes_debugger;
 use trainc_ir::{Engine, Raw};
 
-declare_code!(T0434, "debugger-left-out", Warning, "a debugger that the engine does not work with");
+declare_code!(T0434, "debugger-unsupported", Warning, "a debugger with an engine that does not support it");
 declare_code!(
     T0435,
     "debugger-with-checkpoints",
     Warning,
-    "a debugger beside local checkpoints on several ranks"
+    "a debugger combined with local checkpoints on several ranks"
 );
-declare_code!(T0309, "debugger-costs", Note, "rules of a debugger or a profiler are paid for beside the job");
-declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the service does not take");
+declare_code!(
+    T0309,
+    "debugger-costs",
+    Note,
+    "debugger or profiler rules that are billed in addition to the job"
+);
+declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the service does not accept");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0434, &T0435, &T0449, &T0309];

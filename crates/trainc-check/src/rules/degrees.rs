@@ -8,9 +8,14 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Axis, Engine, Mesh, Parallel, Plan, Val};
 use trainc_predict::{Layout, Order, Sharding, System};
 
-declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is no power of two");
-declare_code!(T0389, "small-model-split", Warning, "a model under 1 billion parameters sharded or split");
-declare_code!(T0390, "tensor-across-nodes", Warning, "a tensor group across nodes");
+declare_code!(T0386, "degree-not-power-of-two", Warning, "a degree that is not a power of two");
+declare_code!(
+    T0389,
+    "small-model-split",
+    Warning,
+    "a model with under 1 billion parameters that is sharded or split"
+);
+declare_code!(T0390, "tensor-across-nodes", Warning, "a tensor-parallel group that spans several nodes");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0386, &T0389, &T0390];

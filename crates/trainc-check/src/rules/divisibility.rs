@@ -9,10 +9,15 @@ use trainc_ir::architecture::{Architecture, Positions};
 use trainc_ir::{Engine, Mesh, ModelFacts, Parallel, Plan, Scalar, Val};
 use trainc_plan::plan::divisors::near_divisors;
 
-declare_code!(T0391, "degree-against-model", Error, "a degree that does not divide the model");
-declare_code!(T0392, "layers-against-stages", Note, "layers that the stages do not divide");
-declare_code!(T0393, "head-dimension", Warning, "a head dimension that is no multiple of 8");
-declare_code!(T0394, "sequence-beyond-positions", Error, "a sequence longer than the model's positions");
+declare_code!(T0391, "degree-model-mismatch", Error, "a degree that does not divide the model's dimensions");
+declare_code!(
+    T0392,
+    "uneven-pipeline-stages",
+    Note,
+    "a number of layers that is not divisible by the pipeline stages"
+);
+declare_code!(T0393, "head-dimension-alignment", Warning, "a head dimension that is not a multiple of 8");
+declare_code!(T0394, "sequence-exceeds-positions", Error, "a sequence longer than the model's positions");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0391, &T0392, &T0393, &T0394];

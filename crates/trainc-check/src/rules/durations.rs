@@ -8,21 +8,21 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Cluster, Val};
 
-declare_code!(T0421, "duration-limit", Error, "a duration that the service does not take");
-declare_code!(T0422, "run-time-quota", Note, "a longest run above the default quota");
+declare_code!(T0421, "duration-limit", Error, "a duration outside the service's limits");
+declare_code!(T0422, "max-run-quota", Note, "a `max-run` above the default quota");
 declare_code!(
     T0423,
     "max-pending-without-accelerator",
     Error,
     "`max-pending` on an instance type without accelerators"
 );
-declare_code!(T0307, "retries-in-max-run", Note, "`max-run` covers all attempts of a job that is retried");
 declare_code!(
-    T0308,
-    "warm-pool-match",
+    T0307,
+    "max-run-includes-retries",
     Note,
-    "what a job must have in common with the warm pool that it takes"
+    "`max-run` limits all attempts of a retried job together"
 );
+declare_code!(T0308, "warm-pool-reuse", Note, "a warm pool that only a matching job can reuse");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];

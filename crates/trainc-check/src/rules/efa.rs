@@ -11,8 +11,8 @@ use trainc_ir::hardware::Instance;
 use trainc_ir::{Engine, Parallel, Plan};
 use trainc_predict::bills::at_most;
 
-declare_code!(T0397, "nodes-without-efa", Warning, "several nodes without EFA");
-declare_code!(T0398, "efa-environment", Warning, "EFA that the container does not turn on");
+declare_code!(T0397, "nodes-without-efa", Warning, "multi-node training without EFA");
+declare_code!(T0398, "efa-not-enabled", Warning, "EFA that the container does not enable");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0397, &T0398];

@@ -10,8 +10,8 @@ use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_emit::{self as emit, Launcher};
 use trainc_ir::{Engine, Plan};
 
-declare_code!(T0256, "variable-twice", Error, "a variable that is written and fetched");
-declare_code!(T0411, "reserved-environment", Error, "a variable that the container overwrites");
+declare_code!(T0256, "duplicate-variable", Error, "an environment variable that is set twice");
+declare_code!(T0411, "reserved-environment", Error, "an environment variable that the container overwrites");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0256, &T0411];

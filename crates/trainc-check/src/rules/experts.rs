@@ -8,9 +8,9 @@ use trainc_plan::plan::divisors::near_divisors;
 
 declare_code!(
     T0377,
-    "expert-degree-against-model",
+    "expert-degree-mismatch",
     Error,
-    "an expert degree that the model's experts do not allow"
+    "an expert degree that does not match the model's experts"
 );
 
 /// The codes of this file.

@@ -5,7 +5,12 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Program;
 
-declare_code!(T0516, "git-form", Error, "a branch, commit or directory that no repository has");
+declare_code!(
+    T0516,
+    "invalid-git-reference",
+    Error,
+    "an invalid branch, commit or directory of a git repository"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0516];

@@ -7,7 +7,12 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::job::InstanceGroup;
 use trainc_ir::{Cluster, Engine, Parallel};
 
-declare_code!(T0353, "engine-over-groups", Error, "an engine that is not on exactly one instance group");
+declare_code!(
+    T0353,
+    "engine-instance-group",
+    Error,
+    "an engine that is not assigned to exactly one instance group"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0353];

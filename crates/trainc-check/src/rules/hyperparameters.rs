@@ -10,12 +10,27 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::is_plain;
 use trainc_ir::{Engine, Hyperparameter, Scalar};
 
-declare_code!(T0404, "value-not-carried", Error, "a value that does not survive the way to the script");
-declare_code!(T0405, "hyperparameter-name", Error, "a name that the container's shell would break");
-declare_code!(T0406, "reserved-hyperparameter", Error, "a hyperparameter that something else sets");
-declare_code!(T0266, "look-alike-hyperparameters", Warning, "two names that differ only by `-` and `_`");
-declare_code!(T0267, "null-hyperparameter", Warning, "a null that the script receives as a word");
-declare_code!(T0268, "one-letter-hyperparameter", Note, "a one-letter name, which gets a single dash");
+declare_code!(T0404, "invalid-value-characters", Error, "a value with a line break or a NUL character");
+declare_code!(
+    T0405,
+    "invalid-hyperparameter-name",
+    Error,
+    "a hyperparameter name with characters that are unsafe in the shell"
+);
+declare_code!(T0406, "reserved-hyperparameter", Error, "a hyperparameter name that is reserved");
+declare_code!(
+    T0266,
+    "look-alike-hyperparameters",
+    Warning,
+    "two hyperparameter names that differ only in `-` and `_`"
+);
+declare_code!(T0267, "null-hyperparameter", Warning, "a null that the script receives as a string");
+declare_code!(
+    T0268,
+    "one-letter-hyperparameter",
+    Note,
+    "a one-letter name, which is passed with a single dash"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T0268];

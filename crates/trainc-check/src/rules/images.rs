@@ -7,9 +7,9 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{ImageAsk, RequestMember};
 
-declare_code!(T0440, "image-uri", Error, "an image path that SageMaker cannot pull");
-declare_code!(T0441, "image-region", Warning, "an image in another region than the job");
-declare_code!(T0442, "image-out-of-patch", Warning, "a container that gets no patches any more");
+declare_code!(T0440, "invalid-image-uri", Error, "an image URI that is not in a private ECR repository");
+declare_code!(T0441, "image-region-mismatch", Warning, "an image in another region than the job");
+declare_code!(T0442, "image-end-of-patch", Warning, "a container image that no longer receives patches");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0440, &T0441, &T0442];

@@ -5,7 +5,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0431, "instance-groups", Error, "instance groups that the service does not take");
+declare_code!(T0431, "instance-groups", Error, "instance groups that the service does not accept");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0431];

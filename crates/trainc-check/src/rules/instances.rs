@@ -10,12 +10,17 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::hardware::Instance;
 use trainc_ir::{Cluster, Plan};
 
-declare_code!(T0407, "default-quota", Note, "more instances than a new account may have");
+declare_code!(
+    T0407,
+    "default-quota-exceeded",
+    Note,
+    "more instances than the default quota of a new account"
+);
 declare_code!(
     T0443,
-    "instance-not-to-be-had",
+    "instance-unavailable",
     Warning,
-    "an instance type that is retired, or not offered in the region"
+    "an instance type that is retired or not offered in the region"
 );
 
 /// The codes of this file.

@@ -6,7 +6,12 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Engine;
 
-declare_code!(T0433, "isolation-blocks", Error, "something that needs the network in an isolated container");
+declare_code!(
+    T0433,
+    "blocked-by-isolation",
+    Error,
+    "a setting that needs the network in an isolated container"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0433];

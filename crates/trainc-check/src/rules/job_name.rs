@@ -7,8 +7,8 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0400, "job-name", Error, "a job name that SageMaker does not take");
-declare_code!(T0401, "job-name-cut", Note, "a job name that is cut to make room for the digest");
+declare_code!(T0400, "invalid-job-name", Error, "a job name that SageMaker rejects");
+declare_code!(T0401, "job-name-truncated", Note, "a job name that is truncated to make room for the digest");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0400, &T0401];

@@ -4,7 +4,12 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0498, "kms-alias", Warning, "a key's alias in a made role, which widens its policy");
+declare_code!(
+    T0498,
+    "kms-alias",
+    Warning,
+    "a key named by its alias, which widens the policy of a created role"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0498];

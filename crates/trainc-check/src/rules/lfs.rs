@@ -7,7 +7,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{SourceFile, SourceTree};
 
-declare_code!(T0269, "git-lfs-pointer", Warning, "a program's files of which only Git LFS pointers are here");
+declare_code!(T0269, "git-lfs-pointer", Warning, "program files that are Git LFS pointers");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0269];

@@ -15,14 +15,34 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit as emit;
 use trainc_ir::{Plan, Scalar};
 
-declare_code!(T0402, "too-many-hyperparameters", Error, "more hyperparameters than a training job takes");
-declare_code!(T0403, "hyperparameter-too-long", Error, "a hyperparameter longer than a training job takes");
-declare_code!(T0410, "environment-limit", Error, "an environment variable that a training job does not take");
-declare_code!(T0412, "metric-limit", Error, "a metric definition that a training job does not take");
-declare_code!(T0415, "tag-limit", Error, "a tag that a training job does not take");
-declare_code!(T0418, "channel-limit", Error, "a channel that a training job does not take");
-declare_code!(T0420, "network-limit", Error, "subnets or security groups that a training job does not take");
-declare_code!(T0444, "service-limit", Error, "a value outside the service's shape");
+declare_code!(T0402, "too-many-hyperparameters", Error, "more hyperparameters than a training job accepts");
+declare_code!(T0403, "hyperparameter-too-long", Error, "a hyperparameter that exceeds the length limit");
+declare_code!(
+    T0410,
+    "environment-limit",
+    Error,
+    "an environment variable that exceeds the limits of a training job"
+);
+declare_code!(
+    T0412,
+    "metric-limit",
+    Error,
+    "a metric name, a metric expression or a number of metrics outside the service's limits"
+);
+declare_code!(T0415, "tag-limit", Error, "a tag or a number of tags outside the limits of AWS");
+declare_code!(
+    T0418,
+    "channel-limit",
+    Error,
+    "a channel name or a number of channels outside the service's limits"
+);
+declare_code!(
+    T0420,
+    "network-limit",
+    Error,
+    "a subnet, a security group or their number outside the service's limits"
+);
+declare_code!(T0444, "service-limit", Error, "a value outside the limits of its request member");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0402, &T0403, &T0410, &T0412, &T0415, &T0418, &T0420, &T0444];

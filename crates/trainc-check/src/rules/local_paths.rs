@@ -7,13 +7,8 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Field, Val};
 
-declare_code!(T0348, "local-path", Error, "a path in the container that is not absolute");
-declare_code!(
-    T0349,
-    "checkpoint-path-taken",
-    Warning,
-    "checkpoints in a directory that the service uses otherwise"
-);
+declare_code!(T0348, "relative-local-path", Error, "a container path that is not absolute");
+declare_code!(T0349, "reserved-checkpoint-path", Warning, "a checkpoint directory that the service reserves");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0348, &T0349];

@@ -10,7 +10,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Plan, Storage};
 use trainc_predict::{Input, input, speed};
 
-declare_code!(T0325, "lustre-too-slow", Warning, "a Lustre file system that cannot keep up with the job");
+declare_code!(T0325, "lustre-too-slow", Warning, "a Lustre file system that is too slow for the job");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0325];

@@ -8,17 +8,32 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Storage;
 
-declare_code!(T0454, "lustre-combination", Error, "a deployment and a storage type that do not go together");
-declare_code!(T0455, "lustre-throughput", Error, "a throughput that the deployment does not have");
-declare_code!(T0456, "lustre-capacity", Error, "a capacity that the deployment does not have");
-declare_code!(T0457, "lustre-setting", Error, "a setting that the deployment does not have");
+declare_code!(
+    T0454,
+    "lustre-incompatible-options",
+    Error,
+    "a Lustre deployment type that does not support the storage type or EFA"
+);
+declare_code!(
+    T0455,
+    "lustre-throughput",
+    Error,
+    "a throughput that the Lustre deployment type does not support"
+);
+declare_code!(T0456, "lustre-capacity", Error, "a capacity that the Lustre deployment type does not support");
+declare_code!(
+    T0457,
+    "lustre-unsupported-setting",
+    Error,
+    "a setting that the Lustre deployment type does not support"
+);
 declare_code!(
     T0458,
     "lustre-version",
     Error,
-    "a Lustre version that the deployment or its settings do not have"
+    "a Lustre version that does not support the deployment type or its settings"
 );
-declare_code!(T0459, "metadata-iops", Error, "a number of metadata operations that cannot be provisioned");
+declare_code!(T0459, "metadata-iops", Error, "a number of metadata IOPS that cannot be provisioned");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0454, &T0455, &T0456, &T0457, &T0458, &T0459];

@@ -9,22 +9,37 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Plan, Storage};
 
-declare_code!(T0460, "maintenance-window", Error, "a maintenance window that cannot be read");
+declare_code!(T0460, "maintenance-window", Error, "an invalid maintenance window");
 declare_code!(
     T0461,
-    "maintenance-unset",
+    "maintenance-window-unset",
     Note,
-    "AWS picks the maintenance window of a file system used for days"
+    "no maintenance window for a file system that is used for days"
 );
-declare_code!(T0462, "lustre-efa", Warning, "EFA on a file system, unproven from a training job");
-declare_code!(T0480, "delete-loses-data", Warning, "a file system goes with what the job wrote to it");
-declare_code!(T0482, "file-system-left", Note, "a file system stays after the job, and costs");
+declare_code!(
+    T0462,
+    "lustre-efa",
+    Warning,
+    "a file system with EFA, which AWS does not document for training jobs"
+);
+declare_code!(
+    T0480,
+    "delete-loses-data",
+    Warning,
+    "deleting the file system deletes data that the job wrote"
+);
+declare_code!(
+    T0482,
+    "file-system-retained",
+    Note,
+    "a new file system that is kept, and billed, after the job"
+);
 
 declare_code!(
     T0489,
-    "file-system-for-each-job",
+    "file-system-per-job",
     Warning,
-    "jobs of a sweep that each make a file system of their own, for a link names the job"
+    "sweep jobs that each create their own file system because a link names the job"
 );
 
 /// The codes of this file.

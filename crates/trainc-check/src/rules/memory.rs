@@ -20,7 +20,12 @@ use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Layout, Memory, memory as model};
 
 declare_code!(T0326, "memory", Warning, "a job that needs more memory than its GPUs have");
-declare_code!(T0328, "micro-batch-left", Warning, "accumulation where a larger micro-batch fits");
+declare_code!(
+    T0328,
+    "micro-batch-too-small",
+    Warning,
+    "gradient accumulation although a larger micro-batch fits"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0326, &T0328];

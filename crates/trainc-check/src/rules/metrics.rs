@@ -4,8 +4,13 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0413, "metric-expression", Error, "a metric expression that cannot be read");
-declare_code!(T0414, "metric-without-group", Warning, "a metric expression that captures nothing");
+declare_code!(
+    T0413,
+    "invalid-metric-regex",
+    Error,
+    "a metric expression that is not a valid regular expression"
+);
+declare_code!(T0414, "metric-without-capture-group", Warning, "a metric expression without a capture group");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0413, &T0414];

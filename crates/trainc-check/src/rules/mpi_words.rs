@@ -6,7 +6,12 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::is_plain;
 
-declare_code!(T0488, "mpi-words", Error, "an MPI option or variable that does not reach `mpirun` as written");
+declare_code!(
+    T0488,
+    "mpi-quoting",
+    Error,
+    "an MPI option or variable that does not reach `mpirun` as written"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0488];

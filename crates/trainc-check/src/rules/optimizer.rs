@@ -6,7 +6,12 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Engine, Scalar};
 
-declare_code!(T0375, "optimizer-under-fsdp", Error, "an optimizer that FSDP does not carry as written");
+declare_code!(
+    T0375,
+    "fsdp-unsupported-optimizer",
+    Error,
+    "an optimizer that FSDP does not support in this configuration"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0375];

@@ -6,7 +6,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Engine;
 
-declare_code!(T0395, "pipeline-bubble", Warning, "fewer micro-batches than stages");
+declare_code!(T0395, "pipeline-bubble", Warning, "fewer micro-batches than pipeline stages");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0395];

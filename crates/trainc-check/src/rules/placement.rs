@@ -9,9 +9,9 @@ declare_code!(
     T0316,
     "placement-without-ultra-server",
     Error,
-    "a placement for an instance type that stands in no UltraServer"
+    "a placement for an instance type without UltraServers"
 );
-declare_code!(T0317, "placement-count", Error, "a placement that does not count up to the cluster");
+declare_code!(T0317, "placement-count", Error, "a placement whose instance counts do not match the cluster");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0316, &T0317];

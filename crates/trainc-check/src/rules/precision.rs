@@ -10,25 +10,25 @@ use trainc_ir::job::Recompute;
 use trainc_ir::{Engine, Plan, Smp};
 use trainc_predict::{Attention, Layout, System};
 
-declare_code!(T0381, "bf16-without-hardware", Error, "bf16 on a GPU without it");
-declare_code!(T0382, "fp16-where-bf16-serves", Warning, "fp16 where bf16 serves");
+declare_code!(T0381, "bf16-unsupported", Error, "bf16 on a GPU that does not support it");
+declare_code!(T0382, "fp16-instead-of-bf16", Warning, "fp16 on a GPU that supports bf16");
 declare_code!(
     T0383,
-    "selective-checkpointing",
+    "selective-checkpointing-unsupported",
     Error,
-    "selective activation checkpointing on an engine without it"
+    "selective activation checkpointing on an engine that does not support it"
 );
 declare_code!(
     T0290,
-    "selective-beside-flash",
+    "selective-with-flash-attention",
     Note,
-    "selective recomputation beside flash attention, which recomputes nothing"
+    "selective recomputation with flash attention, which recomputes nothing"
 );
 declare_code!(
     T0384,
     "flash-attention-unsupported",
     Error,
-    "flash attention where GPU or container have none"
+    "flash attention on a GPU or container that does not support it"
 );
 
 /// The codes of this file.

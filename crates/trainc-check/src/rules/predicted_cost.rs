@@ -13,7 +13,7 @@ use trainc_plan::plan::divisors::divisors;
 use trainc_predict::bills::at_most;
 use trainc_predict::{Layout, Recompute, Run, run, speed};
 
-declare_code!(T0329, "predicted-over-budget", Warning, "the run is predicted to cost more than the budget");
+declare_code!(T0329, "predicted-over-budget", Warning, "the predicted cost exceeds the budget");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0329];

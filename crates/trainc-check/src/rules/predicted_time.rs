@@ -11,13 +11,13 @@ use trainc_ir::{Cluster, Every, Plan};
 use trainc_predict::Run;
 use trainc_predict::bills::at_most;
 
-declare_code!(T0338, "predicted-over-max-run", Warning, "the run is predicted to be stopped by `max-run`");
+declare_code!(T0338, "predicted-over-max-run", Warning, "the predicted run time exceeds `max-run`");
 
 declare_code!(
     T0496,
-    "interrupted-over-max-run",
+    "interruptions-exceed-max-run",
     Warning,
-    "with interruptions the run is expected to be stopped"
+    "a run that is expected to exceed `max-run` because of interruptions"
 );
 
 /// The codes of this file.

@@ -10,7 +10,7 @@ declare_code!(
     T0483,
     "instance-preferences",
     Error,
-    "preferred instance types that the service does not take"
+    "preferred instance types that the service does not accept"
 );
 
 /// The codes of this file.

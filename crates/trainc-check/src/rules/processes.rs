@@ -9,10 +9,15 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::job::InstanceGroup;
 use trainc_ir::{Engine, Parallel, Plan, Price};
 
-declare_code!(T0360, "idle-gpus", Warning, "GPUs that no process uses");
-declare_code!(T0361, "hosts-without-launcher", Warning, "several hosts that run one script each on its own");
-declare_code!(T0362, "too-many-processes", Error, "more processes on a host than it has GPUs");
-declare_code!(T0363, "mpi-without-mpi", Error, "a setting of MPI where another launcher starts the ranks");
+declare_code!(T0360, "idle-gpus", Warning, "GPUs without a process");
+declare_code!(
+    T0361,
+    "multi-host-without-launcher",
+    Warning,
+    "several hosts that each run the script independently"
+);
+declare_code!(T0362, "too-many-processes", Error, "more processes per host than GPUs");
+declare_code!(T0363, "mpi-setting-without-mpi", Error, "an MPI setting with another launcher");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0360, &T0361, &T0362, &T0363];

@@ -6,7 +6,12 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Engine;
 
-declare_code!(T0263, "program-form", Error, "an entry point or archive that the container cannot start");
+declare_code!(
+    T0263,
+    "unsupported-program-format",
+    Error,
+    "an entry point or archive that the container cannot start"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0263];

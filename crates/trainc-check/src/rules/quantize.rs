@@ -5,18 +5,18 @@ use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Engine, Plan, Quantize};
 
-declare_code!(T0378, "quantized-without-adapter", Error, "quantised weights and nothing to train");
+declare_code!(T0378, "quantized-without-adapter", Error, "quantized weights without an adapter to train");
 declare_code!(
     T0379,
-    "quantized-under-engine",
+    "engine-without-quantization",
     Error,
-    "quantised weights under an engine that does not carry them"
+    "quantized weights that the engine does not support"
 );
 declare_code!(
     T0380,
-    "quantize-compute",
+    "quantize-compute-mismatch",
     Warning,
-    "quantised weights computed in another precision than the rest"
+    "quantized weights with a different compute type from the rest of the model"
 );
 
 /// The codes of this file.

@@ -7,8 +7,8 @@ use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Network, Plan, Val};
 
-declare_code!(T0507, "listed-twice", Error, "a subnet or security group that is named twice");
-declare_code!(T0508, "channels-of-one-variable", Warning, "two channels whose names differ only by case");
+declare_code!(T0507, "duplicate-vpc-id", Error, "a subnet or security group that is listed twice");
+declare_code!(T0508, "channel-name-collision", Warning, "two channels whose names differ only by case");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0507, &T0508];

@@ -12,8 +12,13 @@ use trainc_emit::raw_member as json;
 use trainc_ir::preferences::OF_MACHINES;
 use trainc_ir::{Plan, Raw, RequestMember};
 
-declare_code!(T0445, "request-member", Error, "a raw member that CreateTrainingJob does not take");
-declare_code!(T0446, "request-member-of-node", Error, "a raw member that a node says");
+declare_code!(T0445, "invalid-request-member", Error, "an unknown or invalid member under `request`");
+declare_code!(
+    T0446,
+    "request-duplicates-node",
+    Error,
+    "a member under `request` that a manifest node already sets"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0445, &T0446];

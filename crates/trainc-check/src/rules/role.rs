@@ -7,18 +7,28 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Plan, Role};
 
-declare_code!(T0494, "role-path", Error, "a path that a role cannot have");
-declare_code!(T0495, "role-boundary", Error, "a permissions boundary that is no policy's ARN");
-declare_code!(T0497, "policy-widened", Warning, "a policy that reaches further than the manifest names");
+declare_code!(T0494, "invalid-role-path", Error, "an invalid path of a role");
+declare_code!(
+    T0495,
+    "invalid-permissions-boundary",
+    Error,
+    "a permissions boundary that is not the ARN of a policy"
+);
+declare_code!(T0497, "policy-widened", Warning, "a policy that grants more than the manifest names");
 declare_code!(
     T0504,
     "manifest-objects-unreadable",
     Warning,
-    "a created role that may not read what a manifest lists"
+    "a created role that cannot read the objects that a manifest lists"
 );
-declare_code!(T0647, "policy-too-long", Error, "a job that asks for more than a role's policy can hold");
-declare_code!(T0512, "role-access-point", Error, "a created role that cannot reach an access point");
-declare_code!(T0499, "role-name-cut", Note, "a job name too long to stand whole in its role's name");
+declare_code!(T0647, "policy-too-long", Error, "a role policy that exceeds the IAM limit");
+declare_code!(
+    T0512,
+    "access-point-with-created-role",
+    Error,
+    "an access point with a created role, which cannot use it"
+);
+declare_code!(T0499, "role-name-truncated", Note, "a job name that is truncated in the name of its role");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499, &T0504, &T0512, &T0647];

@@ -11,7 +11,7 @@ use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::s3::{self, Uri};
 use trainc_ir::{ACCOUNT_MARK, Field, Plan};
 
-declare_code!(T0439, "s3-uri", Error, "no S3 URI");
+declare_code!(T0439, "invalid-s3-uri", Error, "an invalid S3 URI");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0439];

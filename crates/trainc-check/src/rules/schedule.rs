@@ -8,10 +8,10 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::digest::python_float;
 use trainc_ir::{Engine, Field, Optimizer, Warmup};
 
-declare_code!(T0318, "far-from-usual", Warning, "a setting of the optimizer far from what is usual");
-declare_code!(T0319, "warmup-beyond-run", Warning, "a warm-up that lasts as long as the run");
-declare_code!(T0345, "min-lr-above-lr", Warning, "a learning rate that would rise to its least");
-declare_code!(T0346, "betas-swapped", Warning, "a first beta above the second");
+declare_code!(T0318, "unusual-optimizer-setting", Warning, "an optimizer setting far from published values");
+declare_code!(T0319, "warmup-too-long", Warning, "a warm-up that is at least as long as the run");
+declare_code!(T0345, "min-lr-above-lr", Warning, "a minimum learning rate above the peak");
+declare_code!(T0346, "betas-swapped", Warning, "a first beta that is larger than the second");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0318, &T0319, &T0345, &T0346];

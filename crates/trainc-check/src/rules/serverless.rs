@@ -8,9 +8,9 @@ use trainc_ir::job::SERVERLESS;
 
 declare_code!(
     T0493,
-    "serverless-with-machines",
+    "serverless-with-instances",
     Warning,
-    "a serverless job that brings machines, a container or a program"
+    "a serverless job with instances, a container or a program"
 );
 
 /// The codes of this file.

@@ -13,15 +13,15 @@ use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::minimum_nodes::PARAMETERS_PER_NODE;
 use trainc_predict::{Layout, Sharding};
 
-declare_code!(T0357, "hybrid-shard-without-replicas", Warning, "hybrid sharding with one replica");
+declare_code!(T0357, "hybrid-shard-without-replicas", Warning, "hybrid sharding with a single replica");
 declare_code!(
     T0385,
     "shard-group-too-small",
     Warning,
-    "a shard group below one node per 3 billion parameters"
+    "a shard group with less than one node per 3 billion parameters"
 );
-declare_code!(T0387, "shard-group-too-wide", Warning, "a shard group that crosses nodes when it need not");
-declare_code!(T0388, "shard-group-misaligned", Warning, "a shard group that is no whole number of nodes");
+declare_code!(T0387, "shard-group-too-wide", Warning, "a shard group that spans more nodes than necessary");
+declare_code!(T0388, "shard-group-misaligned", Warning, "a shard group that is not a whole number of nodes");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0357, &T0385, &T0387, &T0388];

@@ -8,9 +8,9 @@ use trainc_ir::parts::{LOCAL, apart};
 
 declare_code!(
     T0487,
-    "checkpoint-on-one-host",
+    "checkpoint-split-across-hosts",
     Warning,
-    "checkpoints whose parts lie on hosts that share no directory"
+    "sharded checkpoints on hosts that do not share a directory"
 );
 
 /// The codes of this file.

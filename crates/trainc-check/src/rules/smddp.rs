@@ -10,19 +10,24 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Engine, Parallel, Plan};
 
-declare_code!(T0355, "smddp-image", Error, "a container in which SageMaker data parallel does not start");
+declare_code!(
+    T0355,
+    "smddp-unsupported-image",
+    Error,
+    "a container that does not support SageMaker data parallel"
+);
 declare_code!(
     T0356,
-    "smddp-instance",
+    "smddp-unsupported-instance",
     Error,
-    "an instance type that SageMaker data parallel does not run on"
+    "an instance type that SageMaker data parallel does not support"
 );
 declare_code!(T0358, "smddp-one-node", Warning, "SageMaker data parallel on one node");
 declare_code!(
     T0359,
     "pytorchddp-becomes-smddp",
     Warning,
-    "pytorchddp on a PyTorch image is SageMaker data parallel"
+    "pytorchddp on a PyTorch image starts SageMaker data parallel"
 );
 
 /// The codes of this file.

@@ -16,35 +16,35 @@ use trainc_ir::{Engine, Field, Parallel, Plan, Scalar, Smp};
 
 declare_code!(
     T0367,
-    "smp-generation",
+    "smp-parameter-wrong-version",
     Error,
-    "a parameter that this image's SageMaker model parallel does not have"
+    "a parameter that the image's SageMaker model parallel does not support"
 );
 declare_code!(
     T0368,
     "smp-parameter-range",
     Error,
-    "a parameter of SageMaker model parallel out of its range"
+    "a SageMaker model parallel parameter that is out of range"
 );
 declare_code!(
     T0369,
-    "smp-parameter-since",
+    "smp-parameter-too-new",
     Error,
-    "a parameter newer than the image's SageMaker model parallel"
+    "a parameter that the image's SageMaker model parallel is too old for"
 );
 declare_code!(
     T0370,
-    "smp-parameters-exclude",
+    "smp-parameters-conflict",
     Error,
-    "two parameters of SageMaker model parallel that exclude each other"
+    "two mutually exclusive SageMaker model parallel parameters"
 );
 declare_code!(
     T0371,
-    "smp-parameter-needs",
+    "smp-parameter-dependency",
     Error,
-    "a parameter of SageMaker model parallel without another that it needs"
+    "a SageMaker model parallel parameter without another that it requires"
 );
-declare_code!(T0372, "smp-placement", Warning, "a placement that the SDK does not take");
+declare_code!(T0372, "smp-unsupported-placement", Warning, "a placement that the SageMaker SDK rejects");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0367, &T0368, &T0369, &T0370, &T0371, &T0372];

@@ -10,12 +10,12 @@ use trainc_ir::{Engine, Scalar, Smp};
 
 declare_code!(
     T0347,
-    "smp-parameter-unread",
+    "unused-smp-parameter",
     Warning,
-    "a parameter of SageMaker model parallel that nothing reads"
+    "a SageMaker model parallel parameter that has no effect"
 );
 
-declare_code!(T0374, "offload-without-effect", Warning, "activations offloaded with one micro-batch");
+declare_code!(T0374, "offload-without-effect", Warning, "activation offloading with a single micro-batch");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0347, &T0374];

@@ -8,10 +8,10 @@ use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_emit as emit;
 use trainc_ir::{Program, SourceTree, Unread, UnreadFault};
 
-declare_code!(T0501, "source-missing", Warning, "the program's directory cannot be read");
-declare_code!(T0503, "source-not-fetched", Error, "a program's repository that git cannot give");
-declare_code!(T0510, "file-of-trainc", Error, "a file of the program where trainc puts its own");
-declare_code!(T0502, "entry-missing", Error, "the entry point is not in the program's directory");
+declare_code!(T0501, "source-missing", Warning, "a program directory that cannot be read");
+declare_code!(T0503, "source-fetch-failed", Error, "a program in a git repository that cannot be fetched");
+declare_code!(T0510, "reserved-file-name", Error, "a program file with a name that trainc uses itself");
+declare_code!(T0502, "entry-point-missing", Error, "an entry point that is not in the program's directory");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];

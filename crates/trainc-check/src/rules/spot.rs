@@ -8,10 +8,20 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::parts::file_system_of;
 use trainc_ir::{Cluster, Plan, Spot};
 
-declare_code!(T0424, "warm-pool-conflict", Error, "a warm pool where the service has none");
+declare_code!(
+    T0424,
+    "warm-pool-conflict",
+    Error,
+    "a warm pool combined with spot capacity or instance groups"
+);
 declare_code!(T0425, "spot-wait-below-run", Error, "`spot max-wait` below `max-run`");
-declare_code!(T0426, "spot-without-checkpoint", Error, "a spot job that starts over after each interruption");
-declare_code!(T0436, "training-plan-with-spot", Error, "spot capacity and reserved capacity at once");
+declare_code!(
+    T0426,
+    "spot-without-checkpoint",
+    Error,
+    "a spot job without a checkpoint that survives an interruption"
+);
+declare_code!(T0436, "training-plan-with-spot", Error, "spot capacity combined with a training plan");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0424, &T0425, &T0426, &T0436];

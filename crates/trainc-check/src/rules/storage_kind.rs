@@ -8,15 +8,25 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Field, Storage};
 
-declare_code!(T0450, "storage-contradiction", Error, "a storage that exists and one to make at once");
+declare_code!(
+    T0450,
+    "conflicting-storage-settings",
+    Error,
+    "a storage that combines an existing file system with settings of a new one"
+);
 declare_code!(
     T0451,
     "storage-incomplete",
     Error,
-    "a storage that does not say which file system, or what to make"
+    "a storage that neither names a file system nor fully describes a new one"
 );
-declare_code!(T0452, "mount-name", Error, "an existing Lustre file system without its mount name");
-declare_code!(T0453, "file-system-id", Error, "a file system id that is none");
+declare_code!(
+    T0452,
+    "mount-name",
+    Error,
+    "an existing Lustre file system with a missing or invalid mount name"
+);
+declare_code!(T0453, "invalid-file-system-id", Error, "an invalid file system ID");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0450, &T0451, &T0452, &T0453];

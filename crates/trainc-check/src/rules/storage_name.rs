@@ -7,7 +7,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Storage;
 
-declare_code!(T0509, "storage-name", Error, "a name of a storage that no file can have");
+declare_code!(T0509, "invalid-storage-name", Error, "a storage name that cannot be used as a file name");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0509];

@@ -6,9 +6,14 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Plan;
 
-declare_code!(T0464, "storage-without-network", Error, "a file system without a VPC to reach it");
-declare_code!(T0465, "lustre-several-subnets", Error, "a new Lustre file system and more than one subnet");
-declare_code!(T0466, "subnets-in-several-zones", Note, "several subnets, which may lie in several zones");
+declare_code!(T0464, "storage-without-vpc", Error, "a file system without a VPC to reach it");
+declare_code!(T0465, "lustre-multiple-subnets", Error, "a new Lustre file system with more than one subnet");
+declare_code!(
+    T0466,
+    "subnets-may-span-zones",
+    Note,
+    "several subnets that may be in different availability zones"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0464, &T0465, &T0466];

@@ -6,7 +6,7 @@ use trainc_catalog::reserved::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0416, "reserved-tag", Error, "a tag key with a prefix that is taken");
+declare_code!(T0416, "reserved-tag", Error, "a tag key with a reserved prefix");
 declare_code!(T0417, "duplicate-tag", Error, "two tag keys that differ only by case");
 
 /// The codes of this file.

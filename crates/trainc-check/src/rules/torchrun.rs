@@ -11,13 +11,13 @@ use trainc_ir::{Engine, Plan, Smp};
 
 declare_code!(
     T0350,
-    "torchrun-version",
+    "unsupported-torchrun-version",
     Error,
-    "a PyTorch version that the SDK does not start under torchrun"
+    "a PyTorch version that the SageMaker SDK does not start with torchrun"
 );
-declare_code!(T0351, "short-version", Error, "a short version where the SDK takes the full one only");
-declare_code!(T0352, "torchrun-entry", Error, "an entry point that torchrun cannot start");
-declare_code!(T0354, "trainium-engine", Error, "an engine that Trainium does not run");
+declare_code!(T0351, "short-version", Error, "a short version where the SDK requires the full version");
+declare_code!(T0352, "torchrun-entry-point", Error, "an entry point that torchrun cannot start");
+declare_code!(T0354, "unsupported-trainium-engine", Error, "an engine that Trainium does not support");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0350, &T0351, &T0352, &T0354];

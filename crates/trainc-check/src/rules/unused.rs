@@ -13,8 +13,8 @@ use trainc_ir::{Dataset, Engine, Field, Program};
 use trainc_predict::input;
 
 declare_code!(T0250, "unused-value", Warning, "a value that nothing uses");
-declare_code!(T0251, "contradiction", Error, "two values that exclude each other");
-declare_code!(T0253, "incomplete-node", Error, "a node without the value that says what it is");
+declare_code!(T0251, "conflicting-values", Error, "two values that are mutually exclusive");
+declare_code!(T0253, "incomplete-node", Error, "a node is missing its defining value");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0250, &T0251, &T0253];

@@ -9,11 +9,26 @@ use trainc_ir::hardware::Instance;
 use trainc_ir::size::GIB;
 use trainc_ir::{Cluster, Plan};
 
-declare_code!(T0427, "volume-on-nvme", Note, "a volume size on a type whose storage is its local NVMe");
-declare_code!(T0428, "volume-key-on-nvme", Error, "a volume key on a type whose storage is its local NVMe");
-declare_code!(T0429, "volume-rounded", Warning, "a volume that is no whole number of GiB");
-declare_code!(T0271, "volume-empty", Error, "a volume of nothing on a type that stores on it");
-declare_code!(T0430, "volume-quota", Note, "a volume above the default quota");
+declare_code!(
+    T0427,
+    "volume-on-nvme",
+    Note,
+    "a volume size on an instance type that uses local NVMe storage"
+);
+declare_code!(
+    T0428,
+    "volume-key-on-nvme",
+    Error,
+    "a volume key on an instance type that uses local NVMe storage"
+);
+declare_code!(T0429, "volume-rounded", Warning, "a volume size that is not a whole number of GiB");
+declare_code!(
+    T0271,
+    "zero-volume-size",
+    Error,
+    "a zero-size volume on an instance type without instance storage"
+);
+declare_code!(T0430, "volume-quota", Note, "a volume size above the default quota");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0271, &T0427, &T0428, &T0429, &T0430];

@@ -8,8 +8,8 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Network, Plan, Val};
 
-declare_code!(T0468, "vpc-ids", Error, "subnets or security groups whose ids are none");
-declare_code!(T0469, "vpc-rules", Note, "what the VPC has to let through");
+declare_code!(T0468, "invalid-vpc-ids", Error, "invalid subnet or security group IDs");
+declare_code!(T0469, "vpc-requirements", Note, "requirements of the job on its VPC");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0468, &T0469];

@@ -8,7 +8,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Engine;
 use trainc_predict as predict;
 
-declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the model's layer class as its unit");
+declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the correct layer class of the model");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0396];

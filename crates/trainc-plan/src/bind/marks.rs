@@ -9,7 +9,7 @@ use trainc_diag::{Diagnostic, Problems};
 use trainc_ir::known::{self, ACCOUNT_MARK};
 use trainc_ir::{Field, Plan};
 
-declare_code!(T0272, "unknown-mark", Error, "`${…}` in an address, where nothing is filled in");
+declare_code!(T0272, "unsupported-substitution", Error, "`${…}` where no substitution is supported");
 
 /// Marks that trainc writes into what it emits, where only the account knows the value.
 const OF_TRAINC: [&str; 2] = ["role_arn", "fsx."];

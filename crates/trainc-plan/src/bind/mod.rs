@@ -22,9 +22,9 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Field, Plan, Raw, Scalar};
 
-declare_code!(T0230, "unknown-placeholder", Error, "a placeholder that names no value of the plan");
-declare_code!(T0231, "placeholder-syntax", Error, "a placeholder that cannot be read");
-declare_code!(T0232, "placeholder-without-value", Error, "a placeholder whose value this job does not have");
+declare_code!(T0230, "unknown-placeholder", Error, "a placeholder does not match any value of the plan");
+declare_code!(T0231, "placeholder-syntax", Error, "a placeholder with invalid syntax");
+declare_code!(T0232, "placeholder-without-value", Error, "a placeholder whose value is not set in this job");
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {

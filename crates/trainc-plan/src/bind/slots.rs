@@ -6,7 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_ir::{Channel, Experiment, Field, Pair, Plan, Raw, Scalar, Val};
 
-declare_code!(T0214, "template-statement", Warning, "`{% %}` or `{# #}`, which stay as they are written");
+declare_code!(T0214, "template-statement", Warning, "`{% %}` or `{# #}`, which trainc does not evaluate");
 
 /// A text of the plan that may have placeholders.
 pub(super) enum Slot<'a> {

@@ -7,17 +7,22 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Batch, Field, Job, Machine, Mesh, Run, Val};
 
-declare_code!(T0310, "batch-does-not-divide", Error, "a global batch that the other factors do not divide");
+declare_code!(
+    T0310,
+    "global-batch-not-divisible",
+    Error,
+    "a global batch that is not divisible by the other factors"
+);
 declare_code!(
     T0311,
-    "batch-contradiction",
+    "conflicting-batch-sizes",
     Error,
-    "micro-batch, accumulation and global batch contradict each other"
+    "micro-batch, accumulation and global batch are inconsistent"
 );
-declare_code!(T0312, "batch-unknown", Error, "too little is written to know the batch");
-declare_code!(T0313, "length-count", Error, "not exactly one of steps, tokens and epochs");
-declare_code!(T0314, "epochs-without-dataset", Error, "epochs without the size of the data");
-declare_code!(T0315, "figure-too-large", Error, "a figure past what a computer counts");
+declare_code!(T0312, "batch-size-unknown", Error, "too few values are set to determine the batch size");
+declare_code!(T0313, "invalid-run-length", Error, "not exactly one of steps, tokens and epochs is set");
+declare_code!(T0314, "epochs-without-dataset", Error, "epochs without the size of the dataset");
+declare_code!(T0315, "number-overflow", Error, "a number overflows 64 bits");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T0315];

@@ -7,11 +7,16 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Engine, Job, Machine, Region};
 
-declare_code!(T0320, "unknown-instance", Error, "an instance type that SageMaker training does not have");
+declare_code!(T0320, "unknown-instance", Error, "an instance type that SageMaker training does not support");
 declare_code!(T0321, "unknown-region", Error, "a region that does not exist");
-declare_code!(T0322, "unknown-accelerator", Error, "an accelerator that the catalogue does not know");
-declare_code!(T0323, "custom-cluster-incomplete", Error, "a custom cluster that does not say what a node is");
-declare_code!(T0324, "no-accelerator", Error, "an instance type without GPUs where the engine needs them");
+declare_code!(T0322, "unknown-accelerator", Error, "an accelerator that is not in the catalogue");
+declare_code!(T0323, "custom-cluster-incomplete", Error, "a custom cluster that does not describe its nodes");
+declare_code!(
+    T0324,
+    "no-accelerator",
+    Error,
+    "an instance type without GPUs with an engine that requires them"
+);
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0320, &T0321, &T0322, &T0323, &T0324];

@@ -14,29 +14,34 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Engine, Image, ImageAsk, Job, Origin, Region};
 
-declare_code!(T0330, "unknown-image-version", Error, "no Deep Learning Container of that version");
+declare_code!(T0330, "unknown-image-version", Error, "no Deep Learning Container has this version");
 declare_code!(
     T0331,
     "unknown-image-python",
     Error,
-    "no Deep Learning Container of that version with that Python"
+    "no Deep Learning Container of this version has this Python version"
 );
 declare_code!(
     T0332,
     "unknown-image-combination",
     Error,
-    "no Deep Learning Container joins these two versions"
+    "no Deep Learning Container combines these two versions"
 );
-declare_code!(T0333, "mixed-version-lengths", Error, "one version is short, the other full");
-declare_code!(T0334, "region-without-image", Error, "the Deep Learning Container is not in that region");
+declare_code!(T0333, "mixed-version-lengths", Error, "one version is short and the other is full");
+declare_code!(
+    T0334,
+    "region-without-image",
+    Error,
+    "the Deep Learning Container is not available in the region"
+);
 declare_code!(
     T0335,
-    "image-against-instance",
+    "image-instance-mismatch",
     Error,
-    "the Deep Learning Container does not serve that instance type"
+    "the Deep Learning Container does not support the instance type"
 );
-declare_code!(T0336, "image-incomplete", Error, "`image` does not say which container");
-declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container for that PyTorch version");
+declare_code!(T0336, "image-incomplete", Error, "`image` does not identify a container");
+declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container exists for the PyTorch version");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] =

@@ -9,22 +9,22 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Axis, Engine, Field, Job, Machine, Mesh, ModelFacts, Parallel, Smp, Val};
 
-declare_code!(T0301, "degree-does-not-divide", Error, "the degrees do not divide the world size");
+declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by the degrees");
 declare_code!(
     T0302,
-    "degree-against-strategy",
+    "shard-degree-strategy-mismatch",
     Error,
-    "a shard degree that the sharding strategy contradicts"
+    "a shard degree that conflicts with the sharding strategy"
 );
-declare_code!(T0303, "degree-beyond-world", Error, "degrees that need more GPUs than the cluster has");
+declare_code!(T0303, "degrees-exceed-world-size", Error, "degrees that need more GPUs than the cluster has");
 declare_code!(
     T0304,
-    "part-does-not-divide-shard",
+    "shard-degree-not-divisible",
     Error,
     "a context or expert degree that does not divide the shard degree"
 );
-declare_code!(T0305, "world-too-large", Error, "a cluster of more GPUs than any");
-declare_code!(T0306, "device-map-nodes", Error, "a device map over more than one node");
+declare_code!(T0305, "cluster-too-large", Error, "a cluster with too many GPUs");
+declare_code!(T0306, "device-map-multi-node", Error, "a device map on more than one node");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0301, &T0302, &T0303, &T0304, &T0305, &T0306];

@@ -12,11 +12,11 @@ use trainc_ir::architecture::{
 };
 use trainc_ir::{Job, Model, ModelFacts, Origin, Val};
 
-declare_code!(T0340, "unknown-model", Error, "a model that the catalogue does not know");
-declare_code!(T0341, "model-dimension", Error, "a dimension that is missing or unusable");
-declare_code!(T0342, "model-config", Error, "a config file that cannot be used");
-declare_code!(T0343, "adapter-targets", Error, "an adapter on matrices that the model does not have");
-declare_code!(T0344, "adapter-rank", Error, "an adapter without its rank");
+declare_code!(T0340, "unknown-model", Error, "a model that is not in the catalogue");
+declare_code!(T0341, "invalid-model-dimension", Error, "a model dimension is missing or invalid");
+declare_code!(T0342, "invalid-model-config", Error, "a model config file that cannot be used");
+declare_code!(T0343, "unknown-adapter-target", Error, "adapter targets that the model does not have");
+declare_code!(T0344, "missing-adapter-rank", Error, "an adapter without a rank");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344];

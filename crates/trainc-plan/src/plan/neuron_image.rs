@@ -6,7 +6,12 @@ use trainc_diag::Diagnostic;
 use trainc_diag::declare_code;
 use trainc_ir::ImageAsk;
 
-declare_code!(T0399, "image-version-replaced", Error, "a version that the SDK would replace by another");
+declare_code!(
+    T0399,
+    "image-version-replaced",
+    Error,
+    "an image version that the SageMaker SDK silently replaces"
+);
 
 /// The Neuron SDK of a container and the first one that knows the instance's chip, where that is newer.
 pub(super) fn neuron_gap(found: &images::Image, instance: &str) -> Option<(String, String)> {

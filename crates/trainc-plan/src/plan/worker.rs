@@ -14,10 +14,10 @@ use trainc_ir::{
     Warmup,
 };
 
-declare_code!(T0540, "worker-model", Error, "a model that engine `worker` cannot train");
-declare_code!(T0541, "worker-setting", Error, "a setting that engine `worker` does not have");
-declare_code!(T0542, "worker-without-data", Error, "engine `worker` without a channel of training data");
-declare_code!(T0543, "worker-incomplete", Error, "something that engine `worker` cannot run without");
+declare_code!(T0540, "worker-unsupported-model", Error, "a model that engine `worker` does not support");
+declare_code!(T0541, "worker-unsupported-setting", Error, "a setting that engine `worker` does not support");
+declare_code!(T0542, "worker-without-data", Error, "engine `worker` without a training data channel");
+declare_code!(T0543, "worker-missing-setting", Error, "a missing setting that engine `worker` requires");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0540, &T0541, &T0542, &T0543];

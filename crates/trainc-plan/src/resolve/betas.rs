@@ -6,7 +6,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Field, Val};
 use trainc_syntax::ast::Node;
 
-declare_code!(T0221, "bad-betas", Error, "`betas` is not two numbers below 1");
+declare_code!(T0221, "invalid-betas", Error, "`betas` is not two numbers from 0 to below 1");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0221];

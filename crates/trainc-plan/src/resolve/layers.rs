@@ -9,13 +9,13 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Override;
 use trainc_syntax::ast::{File, Node, Twin};
 
-declare_code!(T0201, "layer-cycle", Error, "layers extend each other in a circle");
+declare_code!(T0201, "layer-cycle", Error, "layers extend each other in a cycle");
 declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read");
-declare_code!(T0203, "layer-outside-root", Error, "a layer lies outside the repository");
-declare_code!(T0204, "unknown-env", Error, "no layer defines the environment that was asked for");
-declare_code!(T0205, "layer-has-job", Error, "a layer describes a job");
-declare_code!(T0206, "layer-digest", Error, "a layer has another digest than the one pinned");
-declare_code!(T0207, "not-a-job", Error, "the file describes no job");
+declare_code!(T0203, "layer-outside-root", Error, "a layer is outside the repository");
+declare_code!(T0204, "unknown-env", Error, "no layer defines the requested environment");
+declare_code!(T0205, "layer-has-job", Error, "a layer contains a job");
+declare_code!(T0206, "layer-digest-mismatch", Error, "the digest of a layer differs from the pinned digest");
+declare_code!(T0207, "not-a-job", Error, "the file contains no job");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0201, &T0202, &T0203, &T0204, &T0205, &T0206, &T0207];

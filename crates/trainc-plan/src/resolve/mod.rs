@@ -29,7 +29,7 @@ pub(crate) use nodes::T0220;
 pub use sweep::suffixes;
 pub use twins::{Second, rounds};
 
-declare_code!(T0212, "account-differs", Error, "`--account` names another account than the manifest");
+declare_code!(T0212, "account-mismatch", Error, "`--account` differs from the account in the manifest");
 
 static CODES: &[&Code] = &[&T0212];
 

@@ -17,8 +17,8 @@ use trainc_ir::{
 };
 use trainc_syntax::ast::{Node, Value};
 
-declare_code!(T0220, "missing-node", Error, "a job lacks a node that it must have");
-declare_code!(T0222, "engine-option", Error, "a parameter that the engine does not have");
+declare_code!(T0220, "missing-node", Error, "a job is missing a required node");
+declare_code!(T0222, "unsupported-engine-option", Error, "a parameter that the engine does not support");
 declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist");
 
 /// The codes of this file and its neighbours.

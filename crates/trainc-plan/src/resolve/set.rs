@@ -12,7 +12,7 @@ use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
 use trainc_syntax::value::typed;
 
 declare_code!(T0210, "set-syntax", Error, "a `--set` that is not `path=value`");
-declare_code!(T0211, "set-unknown-path", Error, "a `--set` that names nothing in the language");
+declare_code!(T0211, "unknown-set-path", Error, "a `--set` path that does not exist in the language");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0210, &T0211];

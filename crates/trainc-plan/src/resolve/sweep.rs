@@ -7,7 +7,7 @@ use trainc_ir::digest::sha256_hex;
 use trainc_ir::{Val, Vary};
 use trainc_syntax::ast::Node;
 
-declare_code!(T0213, "value-varied-twice", Warning, "a sweep that has one value twice");
+declare_code!(T0213, "duplicate-sweep-value", Warning, "a sweep lists the same value twice");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0213];

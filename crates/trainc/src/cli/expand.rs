@@ -8,7 +8,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0141, "no-manifest", Error, "a path that leads to no manifest");
+declare_code!(T0141, "no-manifest", Error, "a path that contains no manifest");
 
 /// How standard input is shown, which `-` names.
 pub(super) const STDIN: &str = "<stdin>";

@@ -20,8 +20,8 @@ use trainc_plan::resolve::suffixes;
 use trainc_syntax::recover;
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
-declare_code!(T0646, "saved-plan-named", Error, "a saved plan where a manifest is expected");
-declare_code!(T0143, "sweep-too-large", Error, "a sweep of more jobs than anyone starts");
+declare_code!(T0646, "saved-plan-as-manifest", Error, "a saved plan where a manifest is expected");
+declare_code!(T0143, "sweep-too-large", Error, "a sweep has too many combinations");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0140, &T0143, &T0646];

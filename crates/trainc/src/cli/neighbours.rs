@@ -11,14 +11,14 @@ use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Plan, Val};
 use trainc_plan::Compiled;
 
-declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs of one name");
+declare_code!(T0142, "duplicate-job", Error, "two manifests describe jobs with the same name");
 declare_code!(
     T0144,
-    "shared-file-system-differs",
+    "shared-file-system-mismatch",
     Warning,
-    "jobs that share a file system and ask different things of it"
+    "jobs that share a file system request different settings for it"
 );
-declare_code!(T0467, "prefix-of-two-jobs", Warning, "two jobs that write to one S3 prefix");
+declare_code!(T0467, "prefix-shared-by-jobs", Warning, "two jobs that write to the same S3 prefix");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0142, &T0144, &T0467];

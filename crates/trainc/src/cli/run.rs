@@ -15,7 +15,7 @@ use trainc_ir::{Engine, Plan};
 mod child;
 mod screen;
 
-declare_code!(T0544, "run-needs-worker", Error, "`run` on a job of another engine");
+declare_code!(T0544, "run-needs-worker", Error, "`run` on a job with another engine");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0544];

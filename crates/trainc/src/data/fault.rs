@@ -4,24 +4,24 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic};
 
-declare_code!(T0520, "data-line-unreadable", Error, "a line of training data that cannot be read");
+declare_code!(T0520, "invalid-data-line", Error, "a line of training data that is not a JSON object");
 declare_code!(
     T0521,
     "data-fields-missing",
     Error,
     "a line of training data without the fields of a document"
 );
-declare_code!(T0522, "template-unusable", Error, "a chat template that cannot be read or rendered");
-declare_code!(T0523, "tokenizer-unreadable", Error, "a tokenizer that cannot be read");
-declare_code!(T0524, "unknown-token", Error, "a token that the tokenizer does not have");
+declare_code!(T0522, "chat-template-unusable", Error, "a chat template that cannot be read or rendered");
+declare_code!(T0523, "tokenizer-unreadable", Error, "a tokenizer file that cannot be read");
+declare_code!(T0524, "unknown-eos-token", Error, "an end-of-document token that the tokenizer does not have");
 declare_code!(T0525, "nothing-to-pack", Error, "too little data for one sequence");
 declare_code!(
     T0526,
     "answers-not-found",
     Error,
-    "a template in which the answers cannot be told from the rest"
+    "a template whose answers cannot be separated from the rest"
 );
-declare_code!(T0527, "token-beyond-vocabulary", Error, "a token beyond the vocabulary's width");
+declare_code!(T0527, "token-outside-vocabulary", Error, "a token outside the model's vocabulary");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0520, &T0521, &T0522, &T0523, &T0524, &T0525, &T0526, &T0527];

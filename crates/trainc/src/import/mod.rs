@@ -28,8 +28,13 @@ use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::OF_MACHINES;
 use unsaid::{Unsaid, header};
 
-declare_code!(T0530, "import-not-json", Error, "a file to import that is no JSON");
-declare_code!(T0531, "import-no-job", Error, "a JSON file to import that is no training job");
+declare_code!(T0530, "import-not-json", Error, "a file to import that is not JSON");
+declare_code!(
+    T0531,
+    "import-not-training-job",
+    Error,
+    "a JSON file to import that does not contain a training job"
+);
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {

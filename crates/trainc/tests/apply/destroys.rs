@@ -132,7 +132,7 @@ fn nothing_goes_under_a_job_that_was_started_meanwhile() {
     let [(_, Cause::Obstacle(change))] = failed.as_slice() else { panic!("{failed:?}") };
     let verdict = trainc_apply::verdict::obstacle(change, plan.job.span);
     let said = &verdict.diagnostic;
-    assert_eq!((said.code.id, said.code.name, verdict.exit), ("T0672", "started-meanwhile", 5));
+    assert_eq!((said.code.id, said.code.name, verdict.exit), ("T0672", "started-during-destroy", 5));
     assert!(said.message.ends_with("was started since the account was looked at: InProgress"), "{said:?}");
     let account = fake.account();
     assert_eq!((account.roles.len(), account.file_systems.len()), (1, 1));

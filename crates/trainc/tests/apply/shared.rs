@@ -220,7 +220,7 @@ fn what_comes_or_goes_between_the_look_and_the_answer_is_seen() {
     };
     let verdict = trainc_apply::verdict::obstacle(change, b.job.span);
     let said = &verdict.diagnostic;
-    assert_eq!((said.code.id, said.code.name, verdict.exit), ("T0673", "alone-meanwhile", 5));
+    assert_eq!((said.code.id, said.code.name, verdict.exit), ("T0673", "became-sole-user", 5));
     assert!(said.message.contains("this one's alone"), "{said:?}");
     assert_eq!(
         fake.account().file_systems.values().filter(|one| one.system.lifecycle == "AVAILABLE").count(),

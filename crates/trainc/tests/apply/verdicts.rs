@@ -199,7 +199,7 @@ fn a_limit_of_form_is_no_quota() {
     let told = |call: Call, code: &str, name: &str| {
         let cause = Cause::Fault(Fault::answered(call, Some(409), code, "too much"));
         let one = verdict::verdict(&plan, &Item::new("role-policy", name), &cause).diagnostic;
-        assert_eq!((one.code.id, one.code.name), ("T0670", "fixed-limit"));
+        assert_eq!((one.code.id, one.code.name), ("T0670", "hard-limit-exceeded"));
         format!("{} {}", one.help.unwrap(), one.notes.join(" "))
     };
     let policy = told(Call::PutRolePolicy, "LimitExceeded", "trainc-a-0a1b2c3d/trainc");
