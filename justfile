@@ -1,8 +1,8 @@
 # Shortcuts; every one is a plain command that works without `just`.
 
-# The inner loop: build and test without the AWS SDK.
+# What one types after an edit: unit tests of all crates, and the fixtures of the diagnostics.
 quick:
-    cargo test --no-default-features
+    cargo nextest run --workspace --profile quick
 
 # Everything, as CI runs it.
 ci:
@@ -10,25 +10,28 @@ ci:
 
 # Lints and formatting.
 lint:
-    cargo fmt --check
-    cargo clippy --all-targets -- -D warnings
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
 
-# Licences, sources and wildcards of what is linked in (`cargo install cargo-deny`).
-deny:
-    cargo deny --all-features check licenses bans sources
+# What takes too long for every change: kills at every single request over HTTP, packages, licences and advisories.
+nightly:
+    cargo test --locked --workspace --no-run
+    TRAINC_EVERY_CALL=1 TRAINC_BIN="$PWD/target/debug/trainc" tests/account/run.sh
+    cargo package --workspace --locked
+    cargo deny --all-features check licenses bans sources advisories
 
-# Rewrites goldens, transcripts and snapshots from what trainc says now. Read the diff before you commit it.
+# Rewrites goldens, transcripts and snapshots from the current output. Read the diff before you commit it.
 bless:
-    TRAINC_BLESS=1 INSTA_UPDATE=always cargo test
+    TRAINC_BLESS=1 INSTA_UPDATE=always cargo test --workspace
 
-# Timings, beside the peers that are installed.
+# Timings of an optimised build, beside the peers that are installed.
 bench:
-    cargo bench
+    cargo bench --profile dist
 
 # The worker beside PyTorch FSDP over gloo; `python` has torch. Needs a quiet machine and half an hour.
 bench-worker python=".venv-torch/bin/python":
-    cargo build --release -p trainc-worker
-    python3 worker/benches/fsdp.py --torch {{python}} --worker target/release/trainc-worker --gemm --check
+    cargo build --profile dist -p trainc-worker
+    python3 crates/trainc-worker/benches/fsdp.py --torch {{python}} --worker target/dist/trainc-worker --gemm --check
 
 # The worker for SageMaker's containers, the oldest of which (ubuntu20.04) has glibc 2.31: a plain build asks for the
 # version of the machine that it was built on. zig and cargo-zigbuild come from PyPI.

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from job import Example, Run
-from kills import at_every_request
+from kills import kill_applies, points
 
 EXAMPLES = ["llama-7b-fsdp", "gpt2-30b-seq512", "distilbert-spot", "neox-20b-fsdp"]
 LARGEST = "llama-7b-fsdp"
@@ -104,32 +104,33 @@ def test_the_job_is_created_last_and_as_emitted(account, largest, tmp_path):
 
 
 @pytest.mark.parametrize("phase", ["kill", "kill-after"])
-def test_killed_at_every_request(largest, tmp_path, table, phase):
-    """SIGKILL with the request sent and no effect yet (`kill`), and with the effect there and no answer (`kill-after`)."""
+def test_killed_apply_converges(largest, tmp_path, table, phase):
+    """SIGKILL once the request is sent and before its effect (`kill`), or after its effect and before the answer."""
     began = time.monotonic()
-    ends = at_every_request(lambda account, _: Run(account, largest), phase, tmp_path)
+    ends = kill_applies(lambda account, _: Run(account, largest), phase, tmp_path)
     runs = sum(ends.values())
-    table(f"{largest.name}: {phase} at each request, then again", runs, "one of everything", time.monotonic() - began)
+    table(f"{largest.name}: {phase}, then again", runs, "one of everything", time.monotonic() - began)
 
 
-def test_destroy_killed_at_every_request(account, largest, tmp_path, table):
-    began, k = time.monotonic(), 0
-    while True:
-        k += 1
+def test_killed_destroy_converges(account, largest, tmp_path, table):
+    began = time.monotonic()
+    run = Run(account, largest)
+    assert run.apply().code == 0
+    account.admin("forget")
+    assert run.destroy().code == 0
+    wanted = points(account.calls())
+    for point in wanted:
         run = Run(account, largest)
         assert run.apply().code == 0
-        account.faults({"do": "kill-after", "nth": k, "pidfile": str(tmp_path / "pid")})
+        account.faults({"do": "kill-after", "pidfile": str(tmp_path / "pid"), **point})
         process = run.start("destroy", "--yes", "--delete-data", pidfile=tmp_path / "pid")
         process.communicate(timeout=120)
-        met = account.admin("met")
         account.faults()
         again = run.destroy()
-        assert again.code == 0, (k, again)
-        assert run.left() == [], k
-        if met == [0]:
-            break
-        assert k < 200
-    table(f"{largest.name}: destroy killed after each request, then again", k, "nothing left", time.monotonic() - began)
+        assert again.code == 0, (point, again)
+        assert run.left() == [], point
+    runs = len(wanted)
+    table(f"{largest.name}: destroy killed, then again", runs, "nothing left", time.monotonic() - began)
 
 
 # --- faults

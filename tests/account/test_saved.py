@@ -1,10 +1,10 @@
-"""A saved plan: killed at every request and applied again, it ends as it was seen, or says that the account moved."""
+"""A saved plan: killed and applied again, it ends as it was seen, or says that the account moved."""
 
 import time
 
 import pytest
 from job import TRAINC, Example, Run
-from kills import at_every_request
+from kills import kill_applies
 
 LARGEST = "llama-7b-fsdp"
 TRUST = (
@@ -36,15 +36,15 @@ class Saved(Run):
 
 
 @pytest.mark.parametrize("phase", ["kill", "kill-after"])
-def test_killed_at_every_request(largest, tmp_path, table, phase):
-    """SIGKILL with the request sent and no effect yet (`kill`), and with the effect there and no answer (`kill-after`)."""
+def test_killed_apply_of_a_saved_plan_converges(largest, tmp_path, table, phase):
+    """SIGKILL once the request is sent and before its effect (`kill`), or after its effect and before the answer."""
     began = time.monotonic()
-    ends = at_every_request(lambda account, folder: Saved(account, largest, folder), phase, tmp_path)
+    ends = kill_applies(lambda account, folder: Saved(account, largest, folder), phase, tmp_path)
     runs = sum(ends.values())
-    # As many requests as a look, a job with its role, archive, file system and link take at least.
-    assert runs > 30, ends
+    # A look, and a job with its role, archive, file system and link, call at least this many operations.
+    assert runs > 12, ends
     how = ", ".join(f"{count} by {end}" for end, count in sorted(ends.items(), reverse=True))
-    table(f"{largest.name}: {phase} at each request of a saved plan", runs, how, time.monotonic() - began)
+    table(f"{largest.name}: {phase} of a saved plan", runs, how, time.monotonic() - began)
 
 
 def test_applied_again_it_does_nothing_and_holds_no_longer_where_the_account_moved(account, largest, tmp_path):

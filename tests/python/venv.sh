@@ -1,5 +1,6 @@
-# Sourced by the run.sh of the Python tests, with $here (tests/python), $root, $venv and $python set: `install` makes
-# .venv in the repository's root on first use, and again when the requirements change.
+#!/bin/sh
+# Makes .venv in the repository's root on first use, and again when the requirements change. Run by itself, or sourced by
+# the run.sh of the Python tests for `install`, with $here (tests/python), $root, $venv and $python set.
 
 choose() {
     for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13}; do
@@ -33,3 +34,14 @@ install() {
     $pip --no-deps -r "$here/requirements-nodeps.txt"
     echo "$want" >"$venv/requirements.sha256"
 }
+
+case $0 in
+*venv.sh)
+    set -eu
+    here=$(cd "$(dirname "$0")" && pwd)
+    root=$(cd "$here/../.." && pwd)
+    venv=$root/.venv
+    python=$venv/bin/python
+    install
+    ;;
+esac

@@ -18,18 +18,20 @@ fn trainc_in(dir: &Path, args: &[&str]) -> Ran {
     crate::support::trainc_in(dir, args, b"", LONGEST)
 }
 
-/// The worker's binary, built as the tests are.
+/// The worker's binary. `cargo test --workspace` has built it; where only this package is tested, it is built once.
 pub(crate) fn worker() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "--package", "trainc-worker"])
-            .current_dir(root())
-            .status()
-            .unwrap();
-        assert!(built.success());
-        let beside = Path::new(env!("CARGO_BIN_EXE_trainc")).parent().unwrap().join("trainc-worker");
-        beside.to_str().unwrap().to_owned()
+        let path = Path::new(env!("CARGO_BIN_EXE_trainc")).parent().unwrap().join("trainc-worker");
+        if !path.exists() {
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--locked", "--package", "trainc-worker"])
+                .current_dir(root())
+                .status()
+                .unwrap();
+            assert!(built.success());
+        }
+        path.to_str().unwrap().to_owned()
     })
 }
 
