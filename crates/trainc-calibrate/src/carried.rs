@@ -78,8 +78,8 @@ fn lost(own: &Layout, read: &Layout) -> String {
         (own.lora != read.lora, "the adapter's rank and targets"),
         (own.one_unit != read.one_unit, "a model that is not wrapped"),
         (
-            differs(work.0.microbatches, work.1.microbatches)
-                || work.0.active_microbatches != work.1.active_microbatches,
+            differs(work.0.num_micro_batches, work.1.num_micro_batches)
+                || work.0.num_active_micro_batches != work.1.num_active_micro_batches,
             "the pipeline's micro-batches",
         ),
         (differs(own.degrees.virtual_stages, read.degrees.virtual_stages), "virtual stages"),

@@ -228,7 +228,7 @@ mod tests {
         let needs = |id: &str, sequences: f64| {
             let run = table.runs.iter().find(|run| run.id == id).unwrap();
             let mut layout = run.memory_layout.clone().unwrap();
-            layout.work.micro_batch = sequences;
+            layout.work.micro_batch_size = sequences;
             let found = memory_with(&layout, &MemoryConstants::of(Constants::shipped()));
             assert_eq!(found.fits, Some(true), "{id} with {sequences}");
             gib(found.per_gpu_bytes)

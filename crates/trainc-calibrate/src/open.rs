@@ -80,7 +80,9 @@ fn one(run: &Run, constants: &Constants) -> Option<Open> {
         .open
         .iter()
         .filter(|layout| memory_with(layout, &own).fits == Some(true))
-        .filter_map(|layout| Some((layout.work.micro_batch, speed(layout, constants).ok()?.step_seconds)))
+        .filter_map(|layout| {
+            Some((layout.work.micro_batch_size, speed(layout, constants).ok()?.step_seconds))
+        })
         .collect();
     let seconds = || found.iter().map(|(_, seconds)| *seconds);
     let mut open = Open {

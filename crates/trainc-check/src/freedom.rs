@@ -14,7 +14,7 @@ pub(super) fn steps_on_gpu(optimizer: &str) -> bool {
 /// What the manifest lets be changed: values that pass every other rule.
 pub(super) fn freedom(plan: &Plan) -> Freedom {
     let (Some(mesh), Some(batch)) = (&plan.mesh, &plan.batch) else { return Freedom::default() };
-    let micro = batch.micro.value;
+    let micro = batch.micro_batch_size.value;
     let per_node = mesh.gpus_per_node.max(1);
     let whole_nodes = |degree: &u64| degree.is_multiple_of(per_node) || per_node.is_multiple_of(*degree);
     let others = mesh.tensor_degree.value * mesh.pipeline_degree.value;

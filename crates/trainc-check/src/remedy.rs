@@ -64,9 +64,9 @@ impl Line {
 fn batch(plan: &Plan, micro: u64) -> Vec<Line> {
     let train = &plan.job.train;
     let Some(batch) = &plan.batch else { return Vec::new() };
-    let passes = batch.accumulation.value * batch.micro.value / micro.max(1);
+    let passes = batch.accumulation.value * batch.micro_batch_size.value / micro.max(1);
     let mut lines = Vec::new();
-    if !train.micro_batch.is_absent() {
+    if !train.micro_batch_size.is_absent() {
         lines.push(Line::child("train", "micro-batch", micro));
     }
     if train.global_batch.is_absent() || !train.accumulation.is_absent() {
@@ -137,7 +137,7 @@ fn wrap(plan: &Plan) -> Option<Line> {
 /// So many stages, filled with all the passes of a step: what is left to accumulate is one pipeline's.
 fn pipeline(plan: &Plan, stages: u64, more: u64) -> Vec<Line> {
     let Some(batch) = &plan.batch else { return Vec::new() };
-    let microbatches = batch.microbatches * batch.accumulation.value * more;
+    let microbatches = batch.num_micro_batches * batch.accumulation.value * more;
     let mut lines =
         vec![Line::child("parallel", "pipeline-degree", stages).and("microbatches", microbatches)];
     if batch.accumulation.value > 1 && !plan.job.train.accumulation.is_absent() {
@@ -228,7 +228,7 @@ fn overridden(
     let plan = &context.plan.job;
     let (train, parallel) = (&plan.train, plan.parallel.as_ref());
     let span = match (line.node, line.child) {
-        ("train", Some("micro-batch")) => train.micro_batch.span(),
+        ("train", Some("micro-batch")) => train.micro_batch_size.span(),
         ("train", Some("accumulation")) => train.accumulation.span(),
         ("train", Some("flash-attention")) => train.flash_attention.span(),
         ("train", Some("activation-checkpointing")) => train.activation_checkpointing.span(),

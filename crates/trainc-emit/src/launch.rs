@@ -206,14 +206,14 @@ pub(super) fn smp_parameters(plan: &Plan) -> Vec<(&'static str, Scalar)> {
     if parallel.tensor_degree.get().is_some() {
         out.push(("tensor_parallel_degree", int(mesh.tensor_degree.value)));
     }
-    if let Some(n) = parallel.microbatches.get() {
+    if let Some(n) = parallel.num_micro_batches.get() {
         out.push(("microbatches", int(n)));
     }
     out.push(("partitions", int(mesh.pipeline_degree.value)));
     if let Some(schedule) = parallel.schedule.value() {
         out.push(("pipeline", Scalar::Text(schedule.clone())));
     }
-    if let Some(n) = parallel.active_microbatches.get() {
+    if let Some(n) = parallel.num_active_micro_batches.get() {
         out.push(("active_microbatches", int(n)));
     }
     if let Some(placement) = parallel.placement.value() {

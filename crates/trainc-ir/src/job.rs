@@ -289,9 +289,9 @@ pub struct Parallel {
     /// Pipeline schedule.
     pub schedule: Field<String>,
     /// Micro-batches in one pass through the pipeline.
-    pub microbatches: Field<u64>,
+    pub num_micro_batches: Field<u64>,
     /// Micro-batches in flight.
-    pub active_microbatches: Field<u64>,
+    pub num_active_micro_batches: Field<u64>,
     /// GPUs over which the sequence is split.
     pub context_degree: Field<u64>,
     /// GPUs over which experts are spread.
@@ -339,7 +339,7 @@ pub struct Train {
     /// Tokens in one sequence.
     pub sequence_length: Field<u64>,
     /// Sequences through one model replica at a time.
-    pub micro_batch: Field<u64>,
+    pub micro_batch_size: Field<u64>,
     /// Passes per optimizer step.
     pub accumulation: Field<u64>,
     /// Sequences per optimizer step over all replicas.

@@ -167,10 +167,10 @@ pub struct Region {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// Sequences through one model replica at a time.
-    pub micro: Val<u64>,
+    pub micro_batch_size: Val<u64>,
     /// Micro-batches of one pipeline pass.
-    pub microbatches: u64,
-    /// Sequences of one replica in one pass: micro × microbatches.
+    pub num_micro_batches: u64,
+    /// Sequences of one replica in one pass: micro-batch size × number of micro-batches.
     pub per_replica: u64,
     /// Passes per optimizer step.
     pub accumulation: Val<u64>,

@@ -38,7 +38,7 @@ impl Layout {
             (Some(_), None) => return Err(Unknown("the adapter's size is not known")),
         };
         let system = system(plan, mesh.engine)?;
-        let microbatches = batch.microbatches as f64;
+        let num_micro_batches = batch.num_micro_batches as f64;
         let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
         // MPI may be told to start fewer processes than there are GPUs, and torchrun starts one for each NeuronCore.
         if !matches!(mesh.engine, Engine::DeviceMap | Engine::None) {
@@ -61,12 +61,12 @@ impl Layout {
             sharding: sharding(mesh.engine, parallel, mesh.shard_degree.value),
             work: Work {
                 sequence_length: sequence_length as f64,
-                micro_batch: batch.micro.value as f64,
+                micro_batch_size: batch.micro_batch_size.value as f64,
                 tensor_readers: tensor_readers(plan, mesh.tensor_degree.value),
-                passes: microbatches * batch.accumulation.value as f64,
-                microbatches,
-                active_microbatches: parallel
-                    .and_then(|parallel| parallel.active_microbatches.get())
+                passes: num_micro_batches * batch.accumulation.value as f64,
+                num_micro_batches,
+                num_active_micro_batches: parallel
+                    .and_then(|parallel| parallel.num_active_micro_batches.get())
                     .map(|n| n as f64),
                 global_sequences: batch.global_sequences.value as f64,
             },

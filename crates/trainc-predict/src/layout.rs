@@ -246,16 +246,16 @@ pub struct Work {
     /// Tokens of a sequence.
     pub sequence_length: f64,
     /// Sequences that a reading rank gives to a pass.
-    pub micro_batch: f64,
+    pub micro_batch_size: f64,
     /// Ranks of a tensor group that read sequences of their own, all of which the group works on at once: the tensor
     /// degree under SMP v1 without `prescaled-batch`, else 1 (`smp` API, `prescaled_batch`).
     pub tensor_readers: f64,
     /// Forward and backward passes of a replica in one step; with a pipeline, the micro-batches that fill it.
     pub passes: f64,
     /// Of them, those into which one batch is split: SMP v1's `microbatches`, else 1.
-    pub microbatches: f64,
+    pub num_micro_batches: f64,
     /// Micro-batches in flight at the first stage, where the user bounds them.
-    pub active_microbatches: Option<f64>,
+    pub num_active_micro_batches: Option<f64>,
     /// Sequences of a step over all replicas.
     pub global_sequences: f64,
 }
@@ -263,7 +263,7 @@ pub struct Work {
 impl Work {
     /// Sequences through one model replica at a time.
     pub fn sequences_at_once(&self) -> f64 {
-        self.micro_batch * self.tensor_readers
+        self.micro_batch_size * self.tensor_readers
     }
 }
 

@@ -65,8 +65,8 @@ pub fn document(subject: &Subject) -> Document {
         groups: mesh.map(groups).unwrap_or_default(),
         model: plan.and_then(model),
         batch: plan.and_then(|plan| plan.batch.as_ref()).map(|batch| Batch {
-            micro: batch.micro.value,
-            microbatches: batch.microbatches,
+            micro: batch.micro_batch_size.value,
+            microbatches: batch.num_micro_batches,
             per_replica: batch.per_replica,
             accumulation: batch.accumulation.value,
             global_sequences: batch.global_sequences.value,

@@ -219,12 +219,12 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
             "none: the job has no `train`".to_owned()
         }];
     };
-    let mut factors = vec![format!("micro-batch {}", text::group(batch.micro.value))];
-    if batch.microbatches > 1 {
-        factors.push(format!("{} microbatches", text::group(batch.microbatches)));
+    let mut factors = vec![format!("micro-batch {}", text::group(batch.micro_batch_size.value))];
+    if batch.num_micro_batches > 1 {
+        factors.push(format!("{} microbatches", text::group(batch.num_micro_batches)));
     }
     // Microbatches are accumulated, mostly without more.
-    if batch.microbatches <= 1 || batch.accumulation.value > 1 {
+    if batch.num_micro_batches <= 1 || batch.accumulation.value > 1 {
         factors.push(format!("accumulation {}", text::group(batch.accumulation.value)));
     }
     if let Some(mesh) = &plan.mesh {

@@ -82,8 +82,8 @@ impl Space<'_> {
                 if new.expert != old.expert {
                     out.push(Set::new("parallel.expert-degree", new.expert));
                 }
-                if choice.microbatches != self.written.microbatches {
-                    out.push(Set::new("parallel.pipeline-degree.microbatches", choice.microbatches));
+                if choice.num_micro_batches != self.written.num_micro_batches {
+                    out.push(Set::new("parallel.pipeline-degree.microbatches", choice.num_micro_batches));
                 }
                 let parallel = self.plan.job.parallel.as_ref();
                 let on = parallel.and_then(|parallel| parallel.shard_optimizer_state.get()) == Some(true);
@@ -148,10 +148,10 @@ impl Space<'_> {
 
     fn batch(&self, choice: &Choice, out: &mut Vec<Set>) {
         let train = &self.plan.job.train;
-        if choice.micro != self.written.micro {
-            out.push(Set::new("train.micro-batch", choice.micro));
+        if choice.micro_batch_size != self.written.micro_batch_size {
+            out.push(Set::new("train.micro-batch", choice.micro_batch_size));
         }
-        let passes = |choice: &Choice| choice.passes / choice.microbatches.max(1);
+        let passes = |choice: &Choice| choice.passes / choice.num_micro_batches.max(1);
         // Written, or needed so that the global batch stays.
         let stands = train.accumulation.val().is_some() || train.global_batch.val().is_none();
         if stands && passes(choice) != passes(&self.written) {

@@ -82,7 +82,8 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
             capacity_bytes,
             usd_per_hour: site.terms.most_usd(choice.nodes as f64, 3_600.0),
             changes: space.changes(choice),
-            micro_apart: written.map_or(0, |written| written.micro.abs_diff(choice.micro)),
+            micro_apart: written
+                .map_or(0, |written| written.micro_batch_size.abs_diff(choice.micro_batch_size)),
             alike: 1,
         };
         // Those of one shape are visited one after the other.

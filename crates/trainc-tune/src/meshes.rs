@@ -117,7 +117,7 @@ impl Rules {
             expert: expert_degrees(plan, layout, mesh),
             recompute,
             waiting,
-            one_in_flight: layout.work.active_microbatches == Some(1.0),
+            one_in_flight: layout.work.num_active_micro_batches == Some(1.0),
             shards_optimizer: layout.sharding == Sharding::Optimizer,
         }
     }
@@ -215,17 +215,17 @@ impl Rules {
 
     /// Micro-batches of one pass through the pipeline. A pipeline drains after each pass, and the cost model fills it
     /// with all that a step has: so they are all of one pass, unless the manifest says otherwise for the same work.
-    pub(super) fn microbatches(&self, choice: &Choice, written: &Choice) -> u64 {
+    pub(super) fn num_micro_batches(&self, choice: &Choice, written: &Choice) -> u64 {
         let same = (choice.degrees.pipeline, choice.passes) == (written.degrees.pipeline, written.passes);
         if same || self.engine != Engine::Smp {
-            return if self.engine == Engine::Smp { written.microbatches } else { 1 };
+            return if self.engine == Engine::Smp { written.num_micro_batches } else { 1 };
         }
         if choice.degrees.pipeline > 1 {
             return choice.passes;
         }
         // Without a pipeline the script splits its batch all the same, where it divides.
-        let divides = choice.passes.is_multiple_of(written.microbatches);
-        if divides { written.microbatches } else { choice.passes }
+        let divides = choice.passes.is_multiple_of(written.num_micro_batches);
+        if divides { written.num_micro_batches } else { choice.passes }
     }
 
     /// Whether offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
@@ -234,7 +234,7 @@ impl Rules {
         if !choice.waiting.activations {
             return true;
         }
-        let moved = self.v1.is_none() || choice.microbatches > 1 && !self.one_in_flight;
+        let moved = self.v1.is_none() || choice.num_micro_batches > 1 && !self.one_in_flight;
         choice == written || choice.recompute == Recompute::Full && moved
     }
 

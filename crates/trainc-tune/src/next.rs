@@ -49,7 +49,7 @@ fn values(choice: &Choice) -> [(u8, u64); 11] {
         (5, degrees.pipeline),
         (6, again(choice.recompute)),
         (7, u64::from(choice.waiting.activations) + 2 * u64::from(choice.waiting.states)),
-        (8, choice.micro),
+        (8, choice.micro_batch_size),
         (9, degrees.context),
         (10, degrees.expert),
     ]

@@ -266,8 +266,8 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
     let gathers = point.degrees.sharding == Sharding::Full && point.degrees.shard > 1;
     if point.passes > best.passes && gathers && point.nodes == best.nodes {
         out.push(format!("it gathers its weights {} times a step, not {}", point.passes, best.passes));
-    } else if point.micro < best.micro {
-        out.push(format!("its micro-batch is {}, not {}", point.micro, best.micro));
+    } else if point.micro_batch_size < best.micro_batch_size {
+        out.push(format!("its micro-batch is {}, not {}", point.micro_batch_size, best.micro_batch_size));
     }
     // Activations that are offloaded without effect wait for nothing.
     let waits = |choice: &Choice| {

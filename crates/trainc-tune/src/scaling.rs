@@ -83,12 +83,12 @@ fn nearest(plan: &Plan, nodes: u64, constants: &Constants, judge: &dyn Fn(&Plan)
     let (global, ranks) = (batch.global_sequences.value, mesh.data_ranks.value);
     let mut least: Option<f64> = None;
     let mut why = None;
-    for micro in divisors(batch.micro.value).into_iter().rev() {
-        let unit = micro.saturating_mul(batch.microbatches).saturating_mul(ranks);
+    for micro in divisors(batch.micro_batch_size.value).into_iter().rev() {
+        let unit = micro.saturating_mul(batch.num_micro_batches).saturating_mul(ranks);
         if unit == 0 || !global.is_multiple_of(unit) || global < unit {
             continue;
         }
-        let change = Change { micro: Some(micro), accumulation: Some(global / unit), ..change };
+        let change = Change { micro_batch_size: Some(micro), accumulation: Some(global / unit), ..change };
         let mut problems = Problems::default();
         let new = again(plan, change, &mut problems);
         problems.extend(judge(&new));
@@ -124,7 +124,7 @@ fn sharded(plan: &Plan, nodes: u64) -> Result<(Change, Plan), String> {
     };
     let mut why = None;
     for shard_degree in degrees {
-        let change = Change { nodes, shard_degree, micro: None, accumulation: None };
+        let change = Change { nodes, shard_degree, micro_batch_size: None, accumulation: None };
         let mut problems = Problems::default();
         let new = again(plan, change, &mut problems);
         if new.mesh.is_some() {

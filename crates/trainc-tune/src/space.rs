@@ -56,9 +56,9 @@ pub struct Choice {
     /// The degrees.
     pub degrees: Degrees,
     /// Sequences of a micro-batch.
-    pub micro: u64,
+    pub micro_batch_size: u64,
     /// Micro-batches of one pass through a pipeline; 1 without.
-    pub microbatches: u64,
+    pub num_micro_batches: u64,
     /// Forward and backward passes of a step: micro-batches of a pass × accumulation.
     pub passes: u64,
     /// What the backward pass computes again.
@@ -119,9 +119,9 @@ impl<'a> Space<'a> {
                     expert: mesh.expert_degree.value.max(1),
                     sharding: base.sharding,
                 },
-                micro: batch.micro.value,
-                microbatches: batch.microbatches,
-                passes: batch.microbatches * batch.accumulation.value,
+                micro_batch_size: batch.micro_batch_size.value,
+                num_micro_batches: batch.num_micro_batches,
+                passes: batch.num_micro_batches * batch.accumulation.value,
                 recompute: base.recompute,
                 waiting: Waiting { activations: base.offload.activations, states: base.offload.parameters },
             },
@@ -194,9 +194,9 @@ impl<'a> Space<'a> {
         let mut choice = Choice { site, nodes, degrees, ..self.written };
         let Some(mut layout) = self.layout(&choice) else { return };
         for micro in divisors(per_reader) {
-            choice.micro = micro;
+            choice.micro_batch_size = micro;
             choice.passes = per_reader / micro;
-            choice.microbatches = self.rules.microbatches(&choice, &self.written);
+            choice.num_micro_batches = self.rules.num_micro_batches(&choice, &self.written);
             for &recompute in &self.rules.recompute {
                 choice.recompute = recompute;
                 for &waiting in &self.rules.waiting {
@@ -242,8 +242,8 @@ impl<'a> Space<'a> {
             a.degrees.pipeline != b.degrees.pipeline,
             a.degrees.context != b.degrees.context,
             a.degrees.expert != b.degrees.expert,
-            a.micro != b.micro,
-            a.microbatches != b.microbatches,
+            a.micro_batch_size != b.micro_batch_size,
+            a.num_micro_batches != b.num_micro_batches,
             a.recompute != b.recompute,
             a.waiting != b.waiting,
         ]
@@ -264,9 +264,9 @@ impl<'a> Space<'a> {
 
 /// Puts into a layout what varies within one mesh.
 fn shape(layout: &mut Layout, choice: &Choice) {
-    layout.work.micro_batch = choice.micro as f64;
+    layout.work.micro_batch_size = choice.micro_batch_size as f64;
     layout.work.passes = choice.passes as f64;
-    layout.work.microbatches = choice.microbatches as f64;
+    layout.work.num_micro_batches = choice.num_micro_batches as f64;
     layout.recompute = choice.recompute;
     layout.offload.activations = choice.waiting.activations;
     layout.offload.parameters = choice.waiting.states;

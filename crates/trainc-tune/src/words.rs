@@ -39,7 +39,7 @@ impl Space<'_> {
         }
         let passes =
             if choice.passes == 1 { "1 pass".to_owned() } else { format!("{} passes", choice.passes) };
-        out.push(format!("micro-batch {} × {passes}", choice.micro));
+        out.push(format!("micro-batch {} × {passes}", choice.micro_batch_size));
         match choice.recompute {
             Recompute::None => out.push("nothing recomputed".to_owned()),
             Recompute::Selective => out.push("attention recomputed".to_owned()),

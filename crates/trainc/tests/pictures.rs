@@ -179,7 +179,7 @@ fn other_numbers_of_nodes_train_the_same() {
                 let (mesh, batch) = (other.mesh.as_ref().unwrap(), other.batch.as_ref().unwrap());
                 assert_eq!((mesh.nodes, mesh.ranks()), (one.nodes, one.nodes * 8));
                 assert_eq!(batch.global_sequences.value, global);
-                assert!(mesh.shard_degree.value <= 128 && batch.micro.value <= 6);
+                assert!(mesh.shard_degree.value <= 128 && batch.micro_batch_size.value <= 6);
                 assert_eq!(prediction.memory.as_ref().unwrap().fits, Some(true));
                 assert_eq!(*prediction, trainc_predict::of_plan(other, constants));
                 rates.push(prediction.speed.as_ref().unwrap().tokens_per_second);

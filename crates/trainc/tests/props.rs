@@ -235,7 +235,7 @@ proptest! {
         ));
         let plan = outcome.compiled.plan.as_ref().unwrap();
         let batch = plan.batch.as_ref().unwrap();
-        prop_assert_eq!((batch.micro.value, batch.accumulation.value, batch.global_sequences.value), (micro, accumulation, global));
+        prop_assert_eq!((batch.micro_batch_size.value, batch.accumulation.value, batch.global_sequences.value), (micro, accumulation, global));
         let steps = plan.run.steps.as_ref().unwrap().value;
         prop_assert_eq!(steps, 1_000_000_u64.div_ceil(global * 512));
     }

@@ -59,7 +59,7 @@ pub fn cells(
     put("cp", number(degrees.context));
     put("ep", number(degrees.expert));
     put("dp_replicas", number(degrees.replicas));
-    put("micro_batch", number(layout.work.micro_batch));
+    put("micro_batch", number(layout.work.micro_batch_size));
     put("global_batch_sequences", number(layout.work.global_sequences));
     put("grad_accum", number(layout.work.passes));
     put(

@@ -12,7 +12,7 @@ pub(super) static CODES: &[&Code] = &[&T0517];
 /// One step of one sequence, with no batch beside it: nobody trains so, and what is planned from it is of that.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let train = &context.plan.job.train;
-    let (Some(micro), Some(steps)) = (train.micro_batch.val(), train.steps.val()) else { return };
+    let (Some(micro), Some(steps)) = (train.micro_batch_size.val(), train.steps.val()) else { return };
     let is_alone = train.accumulation.is_absent() && train.global_batch.is_absent();
     if (micro.value, steps.value) != (1, 1) || !is_alone {
         return;

@@ -84,7 +84,7 @@ fn machines(context: &Context, otherwise: Span) -> Span {
 /// The value that must change: the micro-batch, or where it would stand.
 fn place(context: &Context) -> Span {
     let job = &context.plan.job;
-    let train = job.train.micro_batch.span().or(job.train.span);
+    let train = job.train.micro_batch_size.span().or(job.train.span);
     train.or(job.cluster.as_ref().map(|cluster| cluster.span)).unwrap_or(job.span)
 }
 
@@ -336,17 +336,17 @@ fn room_for_more(context: &Context, layout: &Layout, span: Span) -> Option<Diagn
     }
     let fits = |factor: &u64| {
         let mut larger = layout.clone();
-        larger.work.micro_batch *= *factor as f64;
+        larger.work.micro_batch_size *= *factor as f64;
         larger.work.passes /= *factor as f64;
         let memory = needed(context, &larger);
         memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
     };
     let factors = trainc_plan::plan::divisors::divisors(batch.accumulation.value);
     let factor = factors.into_iter().skip(1).filter(fits).max()?;
-    let micro = batch.micro.value * factor;
+    let micro = batch.micro_batch_size.value * factor;
     let edits = remedy::batch_lines(context.plan, micro);
     let judged = instead::judged(context, |layout| {
-        layout.work.micro_batch *= factor as f64;
+        layout.work.micro_batch_size *= factor as f64;
         layout.work.passes /= factor as f64;
     });
     if judged.in_vain.is_some() {

@@ -15,17 +15,18 @@ pub(super) static CODES: &[&Code] = &[&T0395];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    if mesh.engine != Engine::Smp || parallel.microbatches.is_bad() {
+    if mesh.engine != Engine::Smp || parallel.num_micro_batches.is_bad() {
         return;
     }
     let stages = mesh.pipeline_degree.value;
-    let microbatches = parallel.microbatches.get().unwrap_or(1);
+    let microbatches = parallel.num_micro_batches.get().unwrap_or(1);
     if stages <= 1 || microbatches >= stages {
         return;
     }
     let bubble = (stages - 1) as f64 / (microbatches + stages - 1) as f64;
     let better = (stages - 1) as f64 / (stages * 4 + stages - 1) as f64;
-    let span = parallel.microbatches.span().unwrap_or_else(|| mesh.pipeline_degree.span_or(parallel.span));
+    let span =
+        parallel.num_micro_batches.span().unwrap_or_else(|| mesh.pipeline_degree.span_or(parallel.span));
     let mut diagnostic = Diagnostic::new(
         &T0395,
         span,

@@ -141,7 +141,7 @@ fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)
     for factor in factors {
         for recompute in recomputes {
             let mut other = layout.clone();
-            other.work.micro_batch *= factor as f64;
+            other.work.micro_batch_size *= factor as f64;
             other.work.passes /= factor as f64;
             other.recompute = recompute;
             if other == *layout || !surely_fits(context, &other) {
@@ -151,7 +151,7 @@ fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)
             if usd < cost * 0.99 && best.as_ref().is_none_or(|(_, least)| usd < *least) {
                 let mut lines = Vec::new();
                 if factor > 1 {
-                    lines.extend(remedy::batch_lines(plan, batch.micro.value * factor));
+                    lines.extend(remedy::batch_lines(plan, batch.micro_batch_size.value * factor));
                 }
                 if recompute != layout.recompute {
                     lines.push("activation-checkpointing #false".to_owned());

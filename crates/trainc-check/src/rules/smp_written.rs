@@ -48,12 +48,12 @@ pub(super) fn parameters(parallel: &Parallel) -> Vec<Written> {
     put("tensor-degree", "tensor_parallel_degree", "tensor_parallel_degree", whole(&parallel.tensor_degree));
     put("pipeline-degree", "partitions", "partitions", whole(&parallel.pipeline_degree));
     put("schedule", "pipeline", "pipeline", text(&parallel.schedule));
-    put("microbatches", "microbatches", "microbatches", whole(&parallel.microbatches));
+    put("microbatches", "microbatches", "microbatches", whole(&parallel.num_micro_batches));
     put(
         "active-microbatches",
         "active_microbatches",
         "active_microbatches",
-        whole(&parallel.active_microbatches),
+        whole(&parallel.num_active_micro_batches),
     );
     put(
         "context-degree",

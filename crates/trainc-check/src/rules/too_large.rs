@@ -244,7 +244,7 @@ fn home(context: &Context, layout: &Layout, (name, row): (&'static str, &Instanc
         let mut new = Layout { hardware, ..layout.clone() };
         new.degrees.shard = new.hardware.gpus() / others;
         new.degrees.replicas = 1.0;
-        let in_a_pass = layout.work.micro_batch * layout.work.microbatches * new.degrees.shard;
+        let in_a_pass = layout.work.micro_batch_size * layout.work.num_micro_batches * new.degrees.shard;
         let divides = global.is_none_or(|global| (global as f64 / in_a_pass).fract() == 0.0);
         if new.degrees.shard.fract() != 0.0 || !divides {
             continue;

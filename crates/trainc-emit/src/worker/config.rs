@@ -203,7 +203,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             offload: if worker.offload.value { "cpu" } else { "none" },
         },
         batch: Batch {
-            micro: batch.micro.value,
+            micro: batch.micro_batch_size.value,
             accumulation: batch.accumulation.value,
             global_sequences: batch.global_sequences.value,
         },

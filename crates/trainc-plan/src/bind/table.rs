@@ -89,8 +89,8 @@ impl Table {
         table.model(plan);
         let batch = plan.batch.as_ref();
         for (path, value) in [
-            ("batch.micro", batch.map(|batch| batch.micro.value)),
-            ("batch.microbatches", batch.map(|batch| batch.microbatches)),
+            ("batch.micro", batch.map(|batch| batch.micro_batch_size.value)),
+            ("batch.microbatches", batch.map(|batch| batch.num_micro_batches)),
             ("batch.per_replica", batch.map(|batch| batch.per_replica)),
             ("batch.accumulation", batch.map(|batch| batch.accumulation.value)),
             ("batch.global_sequences", batch.map(|batch| batch.global_sequences.value)),
@@ -258,7 +258,7 @@ impl Table {
         self.field("train.precision", &train.precision, UNWRITTEN);
         for (path, field) in [
             ("train.sequence_length", &train.sequence_length),
-            ("train.micro_batch", &train.micro_batch),
+            ("train.micro_batch", &train.micro_batch_size),
             ("train.accumulation", &train.accumulation),
             ("train.global_batch", &train.global_batch),
             ("train.steps", &train.steps),

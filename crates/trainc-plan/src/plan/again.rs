@@ -12,7 +12,7 @@ pub struct Change {
     /// Shard degree, where one is written.
     pub shard_degree: Option<u64>,
     /// Sequences of a micro-batch.
-    pub micro: Option<u64>,
+    pub micro_batch_size: Option<u64>,
     /// Passes of a step.
     pub accumulation: Option<u64>,
 }
@@ -27,7 +27,7 @@ pub fn again(plan: &Plan, change: Change, problems: &mut Problems) -> Plan {
     if let Some(parallel) = &mut job.parallel {
         put(&mut parallel.shard_degree, change.shard_degree);
     }
-    put(&mut job.train.micro_batch, change.micro);
+    put(&mut job.train.micro_batch_size, change.micro_batch_size);
     put(&mut job.train.accumulation, change.accumulation);
     new.mesh = mesh::mesh(&new.job, new.machine.as_ref(), new.model.as_ref(), new.smp.as_ref(), problems);
     new.batch = batch::batch(&new.job, new.mesh.as_ref(), new.machine.as_ref(), problems);

@@ -41,11 +41,12 @@ pub(super) fn batch(
         return None;
     }
     let train_span = train.span?;
-    if [&train.micro_batch, &train.accumulation, &train.global_batch].iter().any(|field| field.is_bad()) {
+    if [&train.micro_batch_size, &train.accumulation, &train.global_batch].iter().any(|field| field.is_bad())
+    {
         return None;
     }
     let (micro, accumulation, global) =
-        (train.micro_batch.val(), train.accumulation.val(), train.global_batch.val());
+        (train.micro_batch_size.val(), train.accumulation.val(), train.global_batch.val());
     if micro.is_none() && (accumulation.is_none() || global.is_none()) {
         problems.push(
             Diagnostic::new(&T0312, train_span, "the batch is not known: `train` has no `micro-batch`")
@@ -57,12 +58,12 @@ pub(super) fn batch(
         Some(mesh) => mesh.data_ranks.value,
         None => data_ranks(job, machine)?,
     };
-    let microbatches = match job.parallel.as_ref().map(|parallel| &parallel.microbatches) {
+    let num_micro_batches = match job.parallel.as_ref().map(|parallel| &parallel.num_micro_batches) {
         Some(Field::Is(val)) => val.value,
         Some(Field::Bad) => return None,
         Some(Field::Absent) | None => 1,
     };
-    let at = Arithmetic { ranks, microbatches, span: train_span };
+    let at = Arithmetic { ranks, num_micro_batches, span: train_span };
     let (micro, accumulation, global) = at.factors(micro, accumulation, global, problems)?;
     // Of a world that cannot be divided as written no batch is planned.
     mesh?;
@@ -73,11 +74,18 @@ pub(super) fn batch(
         // Whatever is computed from such a length is as absurd.
         return None;
     }
-    let Some(per_replica) = micro.value.checked_mul(microbatches) else {
+    let Some(per_replica) = micro.value.checked_mul(num_micro_batches) else {
         too_large(BATCH, micro.span_or(train_span), problems);
         return None;
     };
-    Some(Batch { micro, microbatches, per_replica, accumulation, global_sequences: global, global_tokens })
+    Some(Batch {
+        micro_batch_size: micro,
+        num_micro_batches,
+        per_replica,
+        accumulation,
+        global_sequences: global,
+        global_tokens,
+    })
 }
 
 /// A figure past what a computer counts, and where to look.
@@ -92,7 +100,7 @@ fn too_large((what, help): Figure, span: Span, problems: &mut Problems) {
 
 struct Arithmetic {
     ranks: u64,
-    microbatches: u64,
+    num_micro_batches: u64,
     span: Span,
 }
 
@@ -185,13 +193,13 @@ impl Arithmetic {
     }
 
     fn unit(&self, factor: u64) -> Option<u64> {
-        factor.checked_mul(self.microbatches)?.checked_mul(self.ranks)
+        factor.checked_mul(self.num_micro_batches)?.checked_mul(self.ranks)
     }
 
     fn shown(&self, factor: &str) -> String {
         let mut out = factor.to_owned();
-        if self.microbatches > 1 {
-            out.push_str(&format!(" × {} micro-batches", self.microbatches));
+        if self.num_micro_batches > 1 {
+            out.push_str(&format!(" × {} micro-batches", self.num_micro_batches));
         }
         out.push_str(&format!(" × {}", text::count(self.ranks, "data rank")));
         out

@@ -201,7 +201,7 @@ pub fn on_nodes(
         parallel.strategy = Field::Is(Val::derived("full-shard".to_owned(), "one shard group"));
         (parallel.shard_degree, shard_degree) = (Field::Absent, None);
     }
-    let change = again::Change { nodes, shard_degree, micro: None, accumulation: None };
+    let change = again::Change { nodes, shard_degree, micro_batch_size: None, accumulation: None };
     let mut problems = Problems::default();
     let plan = again::again(&plan, change, &mut problems);
     let refused = problems.iter().any(|one| one.severity == Severity::Error);

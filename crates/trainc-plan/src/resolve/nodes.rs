@@ -255,7 +255,7 @@ fn train(node: &Node, problems: &mut Problems) -> Train {
         span: Some(node.name.span),
         precision: text(first(node.child("precision"))),
         sequence_length: whole(first(node.child("sequence-length"))),
-        micro_batch: whole(first(node.child("micro-batch"))),
+        micro_batch_size: whole(first(node.child("micro-batch"))),
         accumulation: whole(first(node.child("accumulation"))),
         global_batch: whole(first(node.child("global-batch"))),
         activation_checkpointing: checkpointing,

@@ -159,7 +159,7 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             new.degrees.replicas = layout.degrees.replicas / more;
             new.degrees.pipeline = degree as f64;
             new.work.passes *= more;
-            new.work.microbatches = new.work.passes;
+            new.work.num_micro_batches = new.work.passes;
         }
         Edit::Nf4 => {
             if layout.lora.is_none() || layout.quantisation.is_some() {
@@ -177,8 +177,8 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             new.sharding = Sharding::Optimizer;
         }
         Edit::MicroBatch(micro) => {
-            new.work.passes *= layout.work.micro_batch / micro as f64;
-            new.work.micro_batch = micro as f64;
+            new.work.passes *= layout.work.micro_batch_size / micro as f64;
+            new.work.micro_batch_size = micro as f64;
         }
         Edit::Checkpointing => {
             if layout.recompute == Recompute::Full {

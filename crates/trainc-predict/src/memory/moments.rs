@@ -41,7 +41,7 @@ fn tokens(layout: &Layout) -> f64 {
 /// accumulate gradients are batches of their own to it.
 pub fn offloads(layout: &Layout) -> bool {
     let work = &layout.work;
-    let between = work.microbatches > 1.0 && work.active_microbatches != Some(1.0);
+    let between = work.num_micro_batches > 1.0 && work.num_active_micro_batches != Some(1.0);
     layout.offload.activations
         && layout.recompute == Recompute::Full
         && (layout.system != System::SmpV1 || between)

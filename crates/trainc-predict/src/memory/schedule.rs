@@ -15,7 +15,7 @@ pub(super) fn in_flight(layout: &Layout, stage: &Stage) -> f64 {
     }
     let all = layout.work.passes.max(1.0);
     if layout.system == System::SmpV1 {
-        let active = layout.work.active_microbatches.unwrap_or(stages + 2.0);
+        let active = layout.work.num_active_micro_batches.unwrap_or(stages + 2.0);
         return all.min(active);
     }
     let waiting = (stages - stage.index).max(1.0);

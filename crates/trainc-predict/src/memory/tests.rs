@@ -154,7 +154,7 @@ fn activations_of_korthikanti() {
         one.degrees.pipeline = stages;
         one.degrees.virtual_stages = chunks;
         one.work.sequence_length = 2_048.0;
-        one.work.micro_batch = micro;
+        one.work.micro_batch_size = micro;
         one.work.passes = 64.0;
         let waiting = |layout: &Layout| {
             let first = stages::stages(layout).next().unwrap();
@@ -236,7 +236,7 @@ fn seventy_billion_on_two_small_cards() {
     one.quantisation = Some(Quantisation::Nf4 { double: true });
     one.attention = Attention::Flash;
     one.work.sequence_length = 1_024.0;
-    one.work.micro_batch = 1.0;
+    one.work.micro_batch_size = 1.0;
     one.offload.parameters = true;
     one.offload.optimizer = true;
     let found = memory(&one);
@@ -271,7 +271,7 @@ fn eight_v100_hold_ten_billion() {
 fn thirty_billion_on_sixteen_nodes() {
     let mut one = sharded(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
     one.work.sequence_length = 2_048.0;
-    one.work.micro_batch = 6.0;
+    one.work.micro_batch_size = 6.0;
     let found = memory(&one);
     // 16 B x 29,974,418,432 / 128.
     near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 3.49 * GIB, 0.002);
@@ -307,7 +307,7 @@ fn falcon_40b_on_four_a10g() {
     one.degrees.pipeline = 4.0;
     one.hardware.gpus_per_node = 4.0;
     one.work.sequence_length = 2_048.0;
-    one.work.micro_batch = 4.0;
+    one.work.micro_batch_size = 4.0;
     one.recompute = Recompute::Full;
     one.attention = Attention::Flash;
     one.lora = Some(Lora { trainable: 4.4e8, kind: AdapterKind::LowRank });
@@ -341,7 +341,7 @@ fn neox_20b_on_sixteen_a100() {
     assert_eq!(model.parameters().total, 20_554_567_680);
     let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
     one.work.sequence_length = 2_048.0;
-    one.work.micro_batch = 2.0;
+    one.work.micro_batch_size = 2.0;
     let found = memory(&one);
     near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 19.14 * GIB, 0.001);
     assert_eq!(found.fits, Some(true), "{found:?}");
@@ -473,7 +473,7 @@ fn remedies_fit_and_say_the_cheapest_first() {
     let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
     one.recompute = Recompute::None;
     one.work.sequence_length = 2_048.0;
-    one.work.micro_batch = 8.0;
+    one.work.micro_batch_size = 8.0;
     assert_eq!(memory(&one).fits, Some(false));
     let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
     let judge = Judge { memory: &needs, seconds: &|_| None, passes: &|_, _| true, batch_follows: false };
@@ -496,13 +496,13 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     let model = architecture(Family::Llama, 4_096, 32, 32);
     let mut one = sharded(&model, System::Fsdp, 16.0, 18.0);
     (one.recompute, one.attention) = (Recompute::None, Attention::Flash);
-    (one.work.sequence_length, one.work.micro_batch) = (2_048.0, 8.0);
+    (one.work.sequence_length, one.work.micro_batch_size) = (2_048.0, 8.0);
     let freedom =
         Freedom { micro_batches: vec![1, 2, 4], nodes: vec![8], offload_states: true, ..Freedom::default() };
     // Seconds of a sequence by hand: a twentieth more for each halving, a quarter for recomputation, ten times for the
     // host.
     let seconds = |layout: &Layout| {
-        let halvings = (8.0 / layout.work.micro_batch).log2();
+        let halvings = (8.0 / layout.work.micro_batch_size).log2();
         let again = if layout.recompute == Recompute::Full { 1.25 } else { 1.0 };
         let host = if layout.offload.parameters { 10.0 } else { 1.0 };
         Some(1.05_f64.powf(halvings) * again * host / layout.hardware.nodes)
@@ -545,7 +545,7 @@ proptest! {
             one.recompute = recompute;
             one.attention = if flash { Attention::Flash } else { Attention::Eager };
             one.work.sequence_length = sequence as f64;
-            one.work.micro_batch = micro as f64;
+            one.work.micro_batch_size = micro as f64;
             memory(&one)
         };
         let shard = 2_f64.powi(log_shard.cast_signed() + 1);
@@ -598,7 +598,7 @@ proptest! {
         }
         prop_assert!(found.interval.low <= found.per_gpu_bytes && found.per_gpu_bytes <= found.interval.high);
         let mut more = layout.clone();
-        more.work.micro_batch += 1.0;
+        more.work.micro_batch_size += 1.0;
         prop_assert!(memory(&more).per_gpu_bytes >= found.per_gpu_bytes - 1.0);
         let mut longer = layout.clone();
         longer.work.sequence_length += 64.0;
@@ -652,9 +652,9 @@ prop_compose! {
         (one.degrees.tensor, one.degrees.pipeline) = (f64::from(tensor), pipeline as f64);
         one.hardware.nodes = (one.degrees.ranks() / 8.0).max(1.0);
         one.hardware.gpus_per_node = one.degrees.ranks().min(8.0);
-        (one.work.micro_batch, one.work.sequence_length) = (micro as f64, sequence as f64);
+        (one.work.micro_batch_size, one.work.sequence_length) = (micro as f64, sequence as f64);
         one.work.passes = passes as f64;
-        one.work.microbatches = if pipeline > 1 { passes as f64 } else { 1.0 };
+        one.work.num_micro_batches = if pipeline > 1 { passes as f64 } else { 1.0 };
         one.attention = if flash { Attention::Flash } else { Attention::Eager };
         one.sequence_parallel = sequence_parallel && tensor > 1;
         one.precision = precision;

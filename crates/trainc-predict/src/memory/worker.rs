@@ -99,7 +99,7 @@ fn parts(layout: &Layout) -> MemoryParts {
         units.shard(units.embed) + units.layers * units.shard(units.block) + units.shard(units.head);
     let adapters = units.layers * units.shard(units.adapter);
     let trained = if layout.lora.is_some() { adapters } else { weights };
-    let rows = layout.work.sequence_length * layout.work.micro_batch;
+    let rows = layout.work.sequence_length * layout.work.micro_batch_size;
     MemoryParts {
         parameters: WIDTH * (weights + adapters),
         gradients: WIDTH * trained,

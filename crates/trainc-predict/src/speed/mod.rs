@@ -215,7 +215,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         // With fewer micro-batches in flight than stages, each stage waits for one to come back: `passes / flying` trips
         // through all stages instead of `passes` turns of one. With as many, filling and draining is all that is left
         // (Narayanan et al. 2021, section 2.2).
-        let flying = work.active_microbatches.unwrap_or(stages).min(stages).min(passes).max(1.0);
+        let flying = work.num_active_micro_batches.unwrap_or(stages).min(stages).min(passes).max(1.0);
         let turns = passes * (stages / flying - 1.0) + flying - 1.0;
         parts.bubble = turns / rounds * (stage + send);
     }

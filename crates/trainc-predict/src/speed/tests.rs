@@ -67,11 +67,11 @@ pub(super) fn gpt2_30b(
         sharding: Sharding::Full,
         work: Work {
             sequence_length,
-            micro_batch,
+            micro_batch_size: micro_batch,
             tensor_readers: 1.0,
             passes: global / (gpus * micro_batch),
-            microbatches: 1.0,
-            active_microbatches: None,
+            num_micro_batches: 1.0,
+            num_active_micro_batches: None,
             global_sequences: global,
         },
         recompute: Recompute::Full,
@@ -220,7 +220,7 @@ proptest! {
             layout.degrees.shard = if layout.sharding == Sharding::None { 1.0 } else { shard };
             layout.degrees.replicas = data / layout.degrees.shard;
             layout.work.passes = passes;
-            layout.work.global_sequences = layout.work.micro_batch * passes * data;
+            layout.work.global_sequences = layout.work.micro_batch_size * passes * data;
             (layout.work.global_sequences, seconds(&layout))
         };
         let (nodes, passes) = (f64::from(1 << log_nodes), f64::from(1 << log_passes));
@@ -245,7 +245,7 @@ proptest! {
             layout.sharding = Sharding::Full;
             let data = layout.hardware.gpus();
             layout.degrees = Degrees { replicas: 1.0, shard: data, tensor: 1.0, pipeline: 1.0, ..layout.degrees };
-            layout.work.global_sequences = layout.work.micro_batch * layout.work.passes * data;
+            layout.work.global_sequences = layout.work.micro_batch_size * layout.work.passes * data;
             seconds(&layout).parts
         };
         let nodes = f64::from(1 << log_nodes);
@@ -344,9 +344,10 @@ fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
     let mut shared = gpt2_30b(4.0, 1.0, 1024.0, 8.0, 1024.0);
     shared.degrees = Degrees { replicas: 4.0, shard: 1.0, tensor: 8.0, ..shared.degrees };
     shared.sharding = Sharding::None;
-    shared.work.global_sequences = shared.work.micro_batch * shared.work.passes * shared.degrees.replicas;
+    shared.work.global_sequences =
+        shared.work.micro_batch_size * shared.work.passes * shared.degrees.replicas;
     let mut apart = shared.clone();
-    (apart.work.micro_batch, apart.work.tensor_readers) = (1.0, 8.0);
+    (apart.work.micro_batch_size, apart.work.tensor_readers) = (1.0, 8.0);
     let (shared, apart) = (seconds(&shared), seconds(&apart));
     assert!((shared.step_seconds / apart.step_seconds - 1.0).abs() < 1e-12);
     assert!(apart.mfu < 0.7, "{}", apart.mfu);
@@ -446,9 +447,9 @@ fn options_without_effect_cost_nothing() {
     offloaded.offload.activations = true;
     assert_eq!((bytes(&offloaded), seconds(&offloaded)), (bytes(&plain), seconds(&plain)));
     // Four micro-batches of one batch hide copies behind one another.
-    offloaded.work.microbatches = 4.0;
+    offloaded.work.num_micro_batches = 4.0;
     assert!(bytes(&offloaded) < bytes(&plain));
-    offloaded.work.active_microbatches = Some(1.0);
+    offloaded.work.num_active_micro_batches = Some(1.0);
     assert_eq!(bytes(&offloaded), bytes(&plain));
 }
 
@@ -460,10 +461,10 @@ fn fewer_in_flight_than_stages_wait_for_each_other() {
     layout.system = System::SmpV1;
     layout.sharding = Sharding::None;
     layout.degrees = Degrees { replicas: 2.0, shard: 1.0, pipeline: 4.0, ..layout.degrees };
-    (layout.work.passes, layout.work.microbatches) = (8.0, 8.0);
+    (layout.work.passes, layout.work.num_micro_batches) = (8.0, 8.0);
     let bubble = |active| {
         let mut layout = layout.clone();
-        layout.work.active_microbatches = active;
+        layout.work.num_active_micro_batches = active;
         seconds(&layout).parts.bubble
     };
     let turn = bubble(None) / 3.0;
@@ -475,7 +476,7 @@ fn fewer_in_flight_than_stages_wait_for_each_other() {
     // Fewer micro-batches than stages: three trips' worth of filling as before.
     layout.work.passes = 2.0;
     let two = seconds(&layout).parts.bubble;
-    layout.work.active_microbatches = Some(1.0);
+    layout.work.num_active_micro_batches = Some(1.0);
     assert!(seconds(&layout).parts.bubble > two);
 }
 

@@ -225,8 +225,8 @@ fn parallel(table: &mut Table, it: &Parallel) {
         tensor_degree,
         pipeline_degree,
         schedule,
-        microbatches,
-        active_microbatches,
+        num_micro_batches,
+        num_active_micro_batches,
         context_degree,
         expert_degree,
         placement,
@@ -248,8 +248,8 @@ fn parallel(table: &mut Table, it: &Parallel) {
     table.count("tensor-degree", tensor_degree);
     table.count("pipeline-degree", pipeline_degree);
     table.text("schedule", schedule);
-    table.count("microbatches", microbatches);
-    table.count("active-microbatches", active_microbatches);
+    table.count("microbatches", num_micro_batches);
+    table.count("active-microbatches", num_active_micro_batches);
     table.count("context-degree", context_degree);
     table.count("expert-degree", expert_degree);
     table.text("placement", placement);
@@ -276,7 +276,7 @@ fn train(table: &mut Table, it: &Train) {
         span: _,
         precision,
         sequence_length,
-        micro_batch,
+        micro_batch_size,
         accumulation,
         global_batch,
         activation_checkpointing,
@@ -290,7 +290,7 @@ fn train(table: &mut Table, it: &Train) {
     } = it;
     table.text("precision", precision);
     table.count("sequence-length", sequence_length);
-    table.count("micro-batch", micro_batch);
+    table.count("micro-batch", micro_batch_size);
     table.count("accumulation", accumulation);
     table.count("global-batch", global_batch);
     table.field("activation-checkpointing", activation_checkpointing, |r| r.word().to_owned());

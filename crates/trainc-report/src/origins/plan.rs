@@ -269,10 +269,17 @@ fn launcher(table: &mut Table, plan: &Plan, smp: Option<&Smp>) {
 }
 
 fn batch(table: &mut Table, batch: &Batch) {
-    let Batch { micro, microbatches, per_replica, accumulation, global_sequences, global_tokens } = batch;
+    let Batch {
+        micro_batch_size,
+        num_micro_batches,
+        per_replica,
+        accumulation,
+        global_sequences,
+        global_tokens,
+    } = batch;
     table.below("batch");
-    table.val("micro", micro, |n| text::group(*n));
-    table.push("microbatches", text::group(*microbatches), "the pipeline's, 1 where there is none");
+    table.val("micro", micro_batch_size, |n| text::group(*n));
+    table.push("microbatches", text::group(*num_micro_batches), "the pipeline's, 1 where there is none");
     table.push("per-replica", text::group(*per_replica), "micro × microbatches");
     table.val("accumulation", accumulation, |n| text::group(*n));
     table.val("global-sequences", global_sequences, |n| text::group(*n));

@@ -88,7 +88,7 @@ fn layout(plan: &Plan) -> String {
         parts.push(format!("shard {}", text::group(mesh.shard_degree.value)));
     }
     if let Some(batch) = &plan.batch {
-        parts.push(format!("micro-batch {}", text::group(batch.micro.value)));
+        parts.push(format!("micro-batch {}", text::group(batch.micro_batch_size.value)));
         if batch.accumulation.value > 1 {
             parts.push(format!("accumulation {}", text::group(batch.accumulation.value)));
         }

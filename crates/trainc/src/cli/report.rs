@@ -286,7 +286,7 @@ fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
     let share = speed.mfu * speed.step_seconds / step_seconds;
     // In 8 bit a GPU does twice what it does in 16.
     let most = if layout.precision == Precision::Fp8 { 2.0 } else { 1.0 };
-    let passes = plan.batch.as_ref().map_or(1, |batch| batch.microbatches * batch.accumulation.value);
+    let passes = plan.batch.as_ref().map_or(1, |batch| batch.num_micro_batches * batch.accumulation.value);
     let perhaps = match passes {
         0 | 1 => String::new(),
         _ => format!(": perhaps what the log calls a step is one of the {passes} passes of a step"),

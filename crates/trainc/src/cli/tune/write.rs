@@ -167,8 +167,8 @@ fn is_same(new: &Compiled, shown: &Compiled) -> bool {
             });
             let batch = plan.batch.as_ref().map(|batch| {
                 (
-                    batch.micro.value,
-                    batch.microbatches,
+                    batch.micro_batch_size.value,
+                    batch.num_micro_batches,
                     batch.accumulation.value,
                     batch.global_sequences.value,
                 )
