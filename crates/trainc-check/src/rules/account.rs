@@ -1,4 +1,4 @@
-//! The account number.
+//! The AWS account ID.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -9,7 +9,7 @@ declare_code!(T0254, "invalid-account-id", Error, "not an AWS account ID");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0254];
 
-/// Twelve digits.
+/// Checks that the account ID has exactly 12 digits.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(account) = context.plan.job.account.val() else { return };
     let digits: String = account.value.chars().filter(char::is_ascii_digit).collect();
@@ -21,8 +21,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         &T0254,
         span,
         match digits.len() {
-            12 => format!("an account number is twelve digits and nothing else, not `{}`", account.value),
-            other => format!("an account number has twelve digits; `{}` has {other}", account.value),
+            12 => format!(
+                "`{}` is not an AWS account ID: expected 12 digits and no other characters",
+                account.value
+            ),
+            other => {
+                format!("`{}` is not an AWS account ID: expected 12 digits, found {other}", account.value)
+            }
         },
     );
     problems.push(if digits.len() == 12 {

@@ -1,4 +1,4 @@
-//! An adapter beside the matrices that it is put on.
+//! The size of an adapter compared with the matrices it adapts.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -16,8 +16,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0270];
 
-/// The update of a matrix of `inputs` × `outputs` has `rank × (inputs + outputs)` parameters (Hu et al. 2021, 4.1): past
-/// some rank training the matrix itself is less.
+/// Warns where an adapter has more parameters than its matrices: the update of an `inputs` × `outputs` matrix has
+/// `rank × (inputs + outputs)` parameters (Hu et al. 2021, 4.1).
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(adapter), Some(model)) = (&plan.job.adapter, &plan.model) else { return };
@@ -28,19 +28,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     };
     let (weights, highest) = architecture.lora_beside(class, targets);
-    // The worker refuses a rank above the columns by itself: T0541.
+    // The worker reports a rank above the number of columns: T0541.
     let worker =
         plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
     if trainable.value <= weights || worker && rank.value > architecture.hidden {
         return;
     }
-    // Parameters of the adapter grow with its rank alone.
+    // The adapter's parameters are proportional to its rank.
     let per_rank = trainable.value / rank.value.max(1);
     let mut diagnostic = Diagnostic::new(
         &T0270,
         rank.span_or(adapter.span),
         format!(
-            "an adapter of rank {} has {} parameters, more than the {} of the matrices that it is put on",
+            "an adapter of rank {} has {} parameters, more than the {} of the matrices it adapts",
             text::group(rank.value),
             text::group(trainable.value),
             text::group(weights)
@@ -48,12 +48,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     );
     let most = weights / per_rank.max(1);
     if most >= 16 {
-        diagnostic = diagnostic.help(format!("write a rank well below {}, as `rank=16`", text::group(most)));
+        diagnostic =
+            diagnostic.help(format!("write a rank well below {}, e.g. `rank=16`", text::group(most)));
     }
     problems.push(
         diagnostic
             .note(format!(
-                "no update of these matrices has a rank above {}, the smaller of their dims",
+                "an update of these matrices has at most rank {}, their smaller dimension",
                 text::group(highest)
             ))
             .fact("trainable_parameters", trainable.value)

@@ -1,4 +1,4 @@
-//! Hyperparameters against the options that the script declares: a text scan for `add_argument`.
+//! Hyperparameters compared with the options that the script declares, found by scanning for `add_argument`.
 
 use super::program_source::is_python;
 use crate::Context;
@@ -16,31 +16,31 @@ declare_code!(T0261, "flag-with-value", Warning, "a value for an option that acc
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0260, &T0261];
 
-// Of `regex-lite`, which is ready at once: a script has few calls, and compiling for speed takes longer than them all.
+// `regex-lite` compiles fast, which dominates for the few calls of a script.
 static CALL: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"^\s*((?:r?["'][^"']*["']\s*,?\s*)*)([^)]*)"#).ok());
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"["']([^"']*)["']"#).ok());
 
-/// Scripts already scanned, by their digest: the jobs of a repository share them.
+/// Scan results by script digest: the jobs of a repository share scripts.
 static SCANNED: Memo<String, Option<Arc<Scan>>> = Memo::new();
 
 /// An option of the script.
-struct Opt {
+struct ScriptOption {
     name: String,
-    flag: bool,
+    is_flag: bool,
 }
 
-/// What a scan of the script found.
+/// The options found in a script.
 struct Scan {
-    options: Vec<Opt>,
-    /// Whether every option was found and others are refused: literal names, `parse_args`, no other parser.
-    complete: bool,
+    options: Vec<ScriptOption>,
+    /// Every option was found and unknown ones are rejected: literal names, `parse_args`, no other parser.
+    is_complete: bool,
 }
 
 fn scan(script: &str) -> Option<Scan> {
     let (call, word) = (CALL.as_ref()?, WORD.as_ref()?);
     let mut options = Vec::new();
-    let mut complete = script.contains("parse_args(")
+    let mut is_complete = script.contains("parse_args(")
         && ![
             "parse_known_args",
             "HfArgumentParser",
@@ -58,25 +58,25 @@ fn scan(script: &str) -> Option<Scan> {
         let literal: Vec<&str> =
             word.captures_iter(names).filter_map(|name| name.get(1)).map(|name| name.as_str()).collect();
         if literal.is_empty() || rest.trim_start().starts_with('+') {
-            complete = false;
+            is_complete = false;
             continue;
         }
         let action = rest.replace(' ', "");
-        let flag =
+        let is_flag =
             ["store_true", "store_false", "store_const", "\"count\"", "'count'", "BooleanOptionalAction"]
                 .iter()
                 .any(|action_name| action.contains(action_name));
         for name in literal {
-            options.push(Opt { name: name.trim_start_matches('-').to_owned(), flag });
+            options.push(ScriptOption { name: name.trim_start_matches('-').to_owned(), is_flag });
         }
     }
     if options.is_empty() {
         return None;
     }
-    Some(Scan { options, complete })
+    Some(Scan { options, is_complete })
 }
 
-/// Each hyperparameter; the toolkit's `--name value` is what argparse reads.
+/// Checks each hyperparameter, which the toolkit passes to argparse as `--name value`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return };
@@ -90,10 +90,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         SCANNED.get(file.sha256().to_owned(), |_| scan(&String::from_utf8_lossy(&file.bytes)).map(Arc::new));
     let Some(scan) = scanned else { return };
     let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));
-    // Names that the toolkit takes for itself are refused by themselves (T0406).
+    // Names reserved by the toolkit are reported as T0406.
     for h in program.hyperparameters.iter().filter(|h| !h.name.starts_with("sagemaker_")) {
         if let Some(option) = scan.options.iter().find(|option| option.name == h.name) {
-            if option.flag
+            if option.is_flag
                 && let Some(val) = h.value.val().filter(|val| matches!(val.value, Scalar::Bool(_)))
             {
                 let shown = trainc_emit::python_str(&val.value);
@@ -101,15 +101,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     Diagnostic::new(
                         &T0261,
                         val.span_or(h.name_span),
-                        format!("the script receives `--{} {shown}`, and its option takes no value", h.name),
+                        format!(
+                            "the script receives `--{} {shown}`, but this option does not accept a value",
+                            h.name
+                        ),
                     )
-                    .help("let the option take a value in the script: `type=lambda v: v == \"True\"`")
-                    .note(format!("`{entry}` declares it as a flag; argparse refuses `{shown}`")),
+                    .help("declare the option with a value in the script: `type=lambda v: v == \"True\"`")
+                    .note(format!("`{entry}` declares it as a flag; argparse rejects `{shown}`")),
                 );
             }
             continue;
         }
-        // argparse takes an abbreviation that fits one option only.
+        // argparse accepts an unambiguous abbreviation.
         if scan.options.iter().filter(|option| option.name.starts_with(&h.name)).count() == 1 {
             continue;
         }
@@ -120,15 +123,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         let alike = scan.options.iter().find(|option| same(&option.name, &h.name));
-        if alike.is_none() && !scan.complete {
+        if alike.is_none() && !scan.is_complete {
             continue;
         }
-        // Written both ways: T0266.
+        // Both spellings are set: T0266.
         if alike.is_some_and(|option| program.hyperparameters.iter().any(|other| other.name == option.name)) {
             continue;
         }
         let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
-            .note("a search of the text for `add_argument`; argparse stops the program over an option that it does not know");
+            .note("found by searching the script for `add_argument`; argparse exits with an error on an unknown option");
         let near = alike
             .map(|option| option.name.as_str())
             .or_else(|| text::nearest(&h.name, scan.options.iter().map(|option| option.name.as_str())));
@@ -146,14 +149,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_found() {
+    fn finds_options() {
         let found = scan("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    '--fp16', action = 'store_true')\np.parse_args()").unwrap();
         let names: Vec<(&str, bool)> =
-            found.options.iter().map(|option| (option.name.as_str(), option.flag)).collect();
+            found.options.iter().map(|option| (option.name.as_str(), option.is_flag)).collect();
         assert_eq!(names, [("n", false), ("train-batch", false), ("fp16", true)]);
-        assert!(found.complete);
+        assert!(found.is_complete);
         assert!(
-            !scan("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().complete
+            !scan("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().is_complete
         );
         assert!(scan("print(1)").is_none());
     }

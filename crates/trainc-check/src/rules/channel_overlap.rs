@@ -1,4 +1,4 @@
-//! Where channels take from: two may overlap, and a bucket's name may say its region.
+//! Channels with overlapping data, and input buckets in another region.
 
 use crate::{Context, file_system, s3};
 use trainc_diag::declare_code;
@@ -17,15 +17,15 @@ declare_code!(T0490, "channels-overlap", Note, "two channels with overlapping da
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0479, &T0490];
 
-/// Judges the channels' prefixes.
+/// Checks the prefixes and file system paths of the channels.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     overlaps(plan, problems);
     regions(plan, problems);
 }
 
-/// Where a channel's data are: the place in words, and whether two of them share data.
-fn place(channel: &Channel) -> Option<(String, Span)> {
+/// Returns the location of a channel's data, in a form whose prefixes are its parents, and its span.
+fn location(channel: &Channel) -> Option<(String, Span)> {
     if let Some(from) = channel.from.val() {
         if channel.path.is_bad() {
             return None;
@@ -36,7 +36,7 @@ fn place(channel: &Channel) -> Option<(String, Span)> {
             channel.path.span().unwrap_or(from.span_or(channel.span)),
         ));
     }
-    // An address without a bucket is reported, and lies nowhere.
+    // An S3 URI without a bucket is reported by another rule.
     let uri = channel.s3.val().filter(|uri| s3::parse(&uri.value).is_some_and(|at| !at.bucket.is_empty()))?;
     Some((uri.value.clone(), uri.span_or(channel.span)))
 }
@@ -46,7 +46,7 @@ fn overlaps(plan: &Plan, problems: &mut Problems) {
         .job
         .channels
         .iter()
-        .filter_map(|channel| place(channel).map(|(place, span)| (channel, place, span)))
+        .filter_map(|channel| location(channel).map(|(place, span)| (channel, place, span)))
         .collect();
     for (at, (later, place, span)) in places.iter().enumerate() {
         let other = places
@@ -55,18 +55,18 @@ fn overlaps(plan: &Plan, problems: &mut Problems) {
             .find(|(_, other, _)| place.starts_with(other.as_str()) || other.starts_with(place.as_str()));
         let Some((earlier, same, earlier_span)) = other else { continue };
         let name = |channel: &Channel| channel.name.value().cloned().unwrap_or_default();
-        let what = if same == place { "bring the same data" } else { "overlap" };
+        let what = if same == place { "read the same data" } else { "overlap" };
         let diagnostic = Diagnostic::new(
             &T0490,
             *span,
             format!("channels `{}` and `{}` {what}", name(earlier), name(later)),
         )
-        .label(*earlier_span, "the other one");
+        .label(*earlier_span, "the other channel");
         problems.push(if later.from.is_absent() {
-            diagnostic.note("what both take is downloaded twice to every node")
+            diagnostic.note("data in both channels is downloaded to every node twice")
         } else {
             diagnostic.note(
-                "one file system is mounted twice; a test set inside the training set would be trained on",
+                "the file system is mounted twice; a test set inside the training set would be used for training",
             )
         });
     }
@@ -88,27 +88,30 @@ fn regions(plan: &Plan, problems: &mut Problems) {
         .filter_map(|link| Some((link.s3.val()?, link.span)));
     for (uri, fallback) in channels.chain(links) {
         let Some(parts) = s3::parse(&uri.value) else { continue };
-        let said = parts.region.or_else(|| s3::region_in_name(parts.bucket));
-        let Some(named) = said.filter(|named| *named != region.name) else { continue };
+        let named = parts.region.or_else(|| s3::region_in_name(parts.bucket));
+        let Some(named) = named.filter(|named| *named != region.name) else { continue };
         if trainc_catalog::regions::get(named).is_none() {
             continue;
         }
-        let what = if parts.region.is_some() { "the address of bucket" } else { "bucket" };
+        let what = if parts.region.is_some() { "the address of bucket" } else { "the name of bucket" };
         let why = if parts.region.is_some() {
-            "input data and imports are in the region of the job (botocore, S3DataSource; FSx for Lustre guide)"
+            "input data and imports must be in the job's region (botocore, S3DataSource; FSx for Lustre guide)"
         } else {
-            "input data and imports are in the region of the job (botocore, S3DataSource; FSx for Lustre guide); the name is that of the SageMaker SDK's default bucket"
+            "input data and imports must be in the job's region (botocore, S3DataSource; FSx for Lustre guide); the name follows the pattern of the SageMaker SDK's default bucket"
         };
         let help = if parts.region.is_some() {
-            "copy the data to a bucket of the job's region".to_owned()
+            "copy the data to a bucket in the job's region".to_owned()
         } else {
-            format!("use `sagemaker-{}-…`, or copy the data there", region.name)
+            format!("use bucket `sagemaker-{}-…`, or copy the data there", region.name)
         };
         problems.push(
             Diagnostic::new(
                 &T0479,
                 uri.span_or(fallback),
-                format!("{what} `{}` says {named}, and the job is in {}", parts.bucket, region.name),
+                format!(
+                    "{what} `{}` contains region {named}, but the job is in {}",
+                    parts.bucket, region.name
+                ),
             )
             .label(plan.job.region.span().unwrap_or(plan.job.span), "the job's region")
             .help(help)

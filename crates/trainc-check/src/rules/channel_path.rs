@@ -1,4 +1,4 @@
-//! The path of a channel below a file system's mount: that it is one, and that something is there.
+//! The path of a channel in a file system: its validity, its contents, and write access.
 
 use crate::{Context, file_system};
 use trainc_catalog::shapes;
@@ -30,28 +30,28 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0481, &T0486, &T0491, &T0492];
 
-/// Judges each channel from a file system.
+/// Checks each channel that reads from a file system.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     for channel in &plan.job.channels {
         let Some(storage) = channel.from.value().and_then(|from| file_system::of(plan, from)) else {
             continue;
         };
-        let stands = match channel.path.val() {
-            Some(path) => path_stands(context, storage, channel, path, problems),
+        let is_valid = match channel.path.val() {
+            Some(path) => check_path(context, storage, channel, path, problems),
             None => channel.path.is_absent(),
         };
-        if stands {
-            empty(storage, channel, problems);
+        if is_valid {
+            check_empty(storage, channel, problems);
         }
-        idle_write(plan, storage, channel, problems);
+        check_write_access(plan, storage, channel, problems);
     }
     for storage in plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
-        never_written(plan, storage, problems);
+        check_export(plan, storage, problems);
     }
 }
 
-fn path_stands(
+fn check_path(
     context: &Context,
     storage: &Storage,
     channel: &Channel,
@@ -61,46 +61,50 @@ fn path_stands(
     let span = path.span_or(channel.span);
     let name = file_system::name(storage);
     let mount = storage.mount.value().map_or("", |mount| mount.trim_matches('/'));
-    let mend = |diagnostic: Diagnostic, fixed: String| {
+    let with_fix = |diagnostic: Diagnostic, fixed: String| {
         let diagnostic = diagnostic.help(format!("write `path={fixed}`"));
         if context.stands(span, &path.value) { diagnostic.fix(span, fixed) } else { diagnostic }
     };
-    let mut refuse = |diagnostic: Diagnostic| {
-        problems
-            .push(diagnostic.note("trainc writes DirectoryPath itself: `/`, the mount name, then this path"));
+    let mut reject = |diagnostic: Diagnostic| {
+        problems.push(diagnostic.note("trainc builds DirectoryPath from `/`, the mount name and this path"));
         false
     };
     if path.value.split('/').any(|part| part == "..") {
-        return refuse(
-            Diagnostic::new(&T0486, span, format!("`{}` leaves its directory with `..`", path.value))
-                .help("write the path from the root of the file system"),
+        return reject(
+            Diagnostic::new(&T0486, span, format!("path `{}` contains `..`", path.value))
+                .help("write the path from the root of the file system, without `..`"),
         );
     }
     if !path.value.starts_with('/') {
-        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` does not start with `/`", path.value));
-        return refuse(mend(diagnostic, format!("\"/{}\"", path.value)));
+        let diagnostic =
+            Diagnostic::new(&T0486, span, format!("path `{}` does not start with `/`", path.value));
+        return reject(with_fix(diagnostic, format!("\"/{}\"", path.value)));
     }
     if let Some(fixed) = file_system::without_empty_parts(&path.value) {
-        let diagnostic = Diagnostic::new(&T0486, span, format!("`{}` has a part without a name", path.value));
-        return refuse(mend(diagnostic, format!("\"{fixed}\"")));
+        let diagnostic =
+            Diagnostic::new(&T0486, span, format!("path `{}` contains an empty component", path.value));
+        return reject(with_fix(diagnostic, format!("\"{fixed}\"")));
     }
     let mut parts = path.value.split('/').filter(|part| !part.is_empty());
     if !mount.is_empty() && parts.next() == Some(mount) {
         let rest: Vec<&str> = parts.collect();
-        let diagnostic =
-            Diagnostic::new(&T0486, span, format!("`{}` repeats the mount name of `{name}`", path.value))
-                .label(storage.mount.span().unwrap_or(storage.span), "the mount name stands here");
-        return refuse(mend(diagnostic, format!("\"/{}\"", rest.join("/"))));
+        let diagnostic = Diagnostic::new(
+            &T0486,
+            span,
+            format!("path `{}` repeats the mount name of `{name}`", path.value),
+        )
+        .label(storage.mount.span().unwrap_or(storage.span), "the mount name");
+        return reject(with_fix(diagnostic, format!("\"/{}\"", rest.join("/"))));
     }
     let directory = "InputDataConfig[].DataSource.FileSystemDataSource.DirectoryPath";
     if let Some(most) = shapes::member("CreateTrainingJob", directory).and_then(|shape| shape.max) {
         let length = path.value.chars().count() + mount.chars().count() + 1;
         if length as f64 > most {
-            return refuse(Diagnostic::new(
+            return reject(Diagnostic::new(
                 &T0486,
                 span,
                 format!(
-                    "the path has {} characters with its mount name, where the service takes {}",
+                    "the path with the mount name has {} characters; SageMaker accepts at most {}",
                     text::group(length as u64),
                     text::short(most)
                 ),
@@ -110,7 +114,7 @@ fn path_stands(
     true
 }
 
-fn empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
+fn check_empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
     if !file_system::is_made(storage)
         || channel.mode.value().is_some_and(|mode| mode == "rw")
         || channel.path.is_bad()
@@ -131,29 +135,29 @@ fn empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
         &T0491,
         span,
         format!(
-            "channel `{}` would be empty: nothing is imported to `{}`",
+            "channel `{}` would be empty: nothing is imported into `{}`",
             channel.name.value().map_or("", String::as_str),
             file_system::without_slash(&path)
         ),
     )
-    .label(storage.span, format!("`{name}` is new"));
+    .label(storage.span, format!("`{name}` is a new file system"));
     let shown: Vec<&str> = imported.iter().map(|import| file_system::without_slash(import)).collect();
     problems.push(
         if imported.is_empty() {
             diagnostic.help("add `import \"s3://bucket/prefix/\"` to the storage")
         } else {
             diagnostic.help(format!(
-                "choose a `path` below {}, or give the import another",
+                "choose a `path` under {}, or change the `path` of the import",
                 text::ticked(&shown, "or")
             ))
         }
         .note(
-            "a job stops at its start where DirectoryPath does not exist; fill it by hand before, or import",
+            "a job fails at startup if DirectoryPath does not exist: import data, or create the directory beforehand",
         ),
     );
 }
 
-fn idle_write(plan: &Plan, storage: &Storage, channel: &Channel, problems: &mut Problems) {
+fn check_write_access(plan: &Plan, storage: &Storage, channel: &Channel, problems: &mut Problems) {
     let (Some(mode), Some(name)) = (channel.mode.val(), channel.name.value()) else { return };
     if mode.value != "rw" || !storage.exports.is_empty() || mode.origin.span().is_none() {
         return;
@@ -176,32 +180,32 @@ fn idle_write(plan: &Plan, storage: &Storage, channel: &Channel, problems: &mut 
         .is_some_and(|text| names_it(text));
     if !in_arguments && !in_checkpoint {
         problems.push(
-            Diagnostic::new(&T0492, mode.span_or(channel.span), format!("channel `{name}` may write, and nothing here says that it does"))
+            Diagnostic::new(&T0492, mode.span_or(channel.span), format!("channel `{name}` is mounted read-write, but nothing in the manifest writes to it"))
                 .help("write `mode=\"ro\"` unless the script writes there")
-                .note(format!("no argument, variable or checkpoint names `{place}`; a stray write would change the data of other jobs")),
+                .note(format!("no hyperparameter, environment variable or checkpoint refers to `{place}`; an accidental write would change the data of other jobs")),
         );
     }
 }
 
-fn never_written(plan: &Plan, storage: &Storage, problems: &mut Problems) {
+fn check_export(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let Some(export) = storage.exports.first() else { return };
     let name = file_system::name(storage);
     let users =
         || plan.job.channels.iter().filter(|channel| channel.from.value().is_some_and(|from| from == name));
     let writes =
         users().any(|channel| channel.mode.is_bad() || channel.mode.value().is_some_and(|mode| mode == "rw"));
-    // Without a channel the storage as a whole is reported.
+    // A storage without a channel is reported by another rule.
     let Some(reader) = users().next() else { return };
     if !writes {
         problems.push(
             Diagnostic::new(
                 &T0481,
                 export.span,
-                format!("nothing is exported: every channel from `{name}` is read only"),
+                format!("nothing is exported: every channel from `{name}` is read-only"),
             )
-            .label(reader.mode.span().unwrap_or(reader.span), "read only")
+            .label(reader.mode.span().unwrap_or(reader.span), "read-only")
             .help("write `mode=\"rw\"` on the channel that the script writes to, or remove the export")
-            .note("an export sends changes of files, and a read-only mount has none"),
+            .note("an export copies changed files to S3; a job cannot change files on a read-only mount"),
         );
     }
 }

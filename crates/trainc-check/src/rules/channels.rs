@@ -1,4 +1,4 @@
-//! Channels: names that are taken, and which ways of input go together.
+//! Channels: reserved names, S3 prefixes and input modes.
 
 use crate::{Context, s3};
 use trainc_catalog::reserved::{self, Kind};
@@ -13,7 +13,7 @@ declare_code!(T0432, "channel-input-conflict", Error, "incompatible input settin
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0409, &T0419, &T0432];
 
-/// Each channel on its own.
+/// Checks each channel separately.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
@@ -21,25 +21,25 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty())
         && engine != Some(Engine::Worker);
     for channel in &plan.job.channels {
-        input(channel, problems);
-        slash(context, channel, problems);
+        check_input(channel, problems);
+        check_slash(context, channel, problems);
         let Some(name) = channel.name.val() else { continue };
         if let Some(row) = reserved::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
             problems.push(
                 Diagnostic::new(
                     &T0419,
                     name.span_or(channel.span),
-                    format!("channel `{}` carries {}", name.value, row.statement),
+                    format!("channel name `{}` is reserved for {}", name.value, row.statement),
                 )
-                .help("use another name, as `\"data\"`")
+                .help("use another name, e.g. `\"data\"`")
                 .note(format!("set by {} ({})", row.set_by, row.provenance.source)),
             );
         }
     }
 }
 
-/// CTJ-52a: `s3://b/train` takes `train2/…` as well. A last part with a dot is a file.
-fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
+/// CTJ-52a: `s3://b/train` also matches `train2/…`. A last component with a dot is taken for a file.
+fn check_slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     let Some(uri) = channel.s3.val() else { return };
     let last = uri.value.rsplit('/').next().unwrap_or("");
     let is_bucket = s3::parse(&uri.value).is_none_or(|parts| parts.key.is_empty());
@@ -51,7 +51,7 @@ fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     let diagnostic = Diagnostic::new(
         &T0409,
         span,
-        format!("`{last}` is a prefix of keys: the channel takes `{last}2/…` as well"),
+        format!("`{last}` is a key prefix: the channel also matches `{last}2/…`"),
     )
     .note("`S3Uri` of S3DataSource, botocore's model of CreateTrainingJob");
     problems.push(if context.sources.slice(span).contains("{{") {
@@ -61,12 +61,12 @@ fn slash(context: &Context, channel: &Channel, problems: &mut Problems) {
     });
 }
 
-/// CTJ-12, 48, 49, 50: what CreateTrainingJob's documentation says of input modes.
-fn input(channel: &Channel, problems: &mut Problems) {
+/// CTJ-12, 48, 49, 50: input modes, from the documentation of CreateTrainingJob.
+fn check_input(channel: &Channel, problems: &mut Problems) {
     let mode = channel.input.value().map_or("file", String::as_str);
     let mode_span = channel.input.span();
     let name = channel.name.value().map_or("", String::as_str);
-    let mut refuse = |span: Option<trainc_diag::source::Span>, message: String, help: &str| {
+    let mut reject = |span: Option<trainc_diag::source::Span>, message: String, help: &str| {
         problems.push(
             Diagnostic::new(&T0432, span.or(mode_span).unwrap_or(channel.span), message)
                 .help(help.to_owned())
@@ -84,45 +84,45 @@ fn input(channel: &Channel, problems: &mut Problems) {
     if let Some((_, what)) =
         other.iter().find(|(field, _)| !field.is_absent()).filter(|_| mode == "fast-file")
     {
-        refuse(
+        reject(
             mode_span,
-            format!("channel `{name}`: fast-file mode takes an S3 prefix, not {what}"),
+            format!("channel `{name}`: fast-file mode requires an S3 prefix, not {what}"),
             "write `input=\"file\"`, or `s3=` with a prefix",
         );
     }
     if !channel.from.is_absent() && mode != "file" {
-        refuse(
+        reject(
             mode_span,
-            format!("channel `{name}`: a file system is mounted, so its mode is `file`, not `{mode}`"),
-            "leave `input` out",
+            format!("channel `{name}`: a file system requires input mode `file`, not `{mode}`"),
+            "remove `input`",
         );
     }
     if !channel.augmented_manifest.is_absent() && mode != "pipe" {
-        refuse(
+        reject(
             channel.augmented_manifest.span(),
-            format!("channel `{name}`: an augmented manifest needs pipe mode, not `{mode}`"),
+            format!("channel `{name}`: an augmented manifest requires pipe mode, not `{mode}`"),
             "add `input=\"pipe\"`",
         );
     }
     if !channel.augmented_manifest.is_absent() && channel.attributes.is_absent() {
-        refuse(
+        reject(
             channel.augmented_manifest.span(),
-            format!("channel `{name}`: an augmented manifest needs the names of its attributes"),
+            format!("channel `{name}`: an augmented manifest requires attribute names"),
             "add `attributes=\"source-ref,label\"`",
         );
     }
     if channel.compression.value().map(String::as_str) == Some("gzip") && mode != "pipe" {
-        refuse(
+        reject(
             channel.compression.span(),
-            format!("channel `{name}`: gzip is unpacked in pipe mode only, not in `{mode}`"),
-            "leave `compression` out, and unpack in the program; or add `input=\"pipe\"`",
+            format!("channel `{name}`: gzip is only decompressed in pipe mode, not in `{mode}`"),
+            "remove `compression` and decompress in the program, or add `input=\"pipe\"`",
         );
     }
     if channel.record_wrapper.value().map(String::as_str) == Some("recordio") && mode != "pipe" {
-        refuse(
+        reject(
             channel.record_wrapper.span(),
-            format!("channel `{name}`: recordio wraps pipe data only, not `{mode}`"),
-            "leave `record-wrapper` out, or add `input=\"pipe\"`",
+            format!("channel `{name}`: recordio is only supported in pipe mode, not in `{mode}`"),
+            "remove `record-wrapper`, or add `input=\"pipe\"`",
         );
     }
 }

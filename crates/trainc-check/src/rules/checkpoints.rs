@@ -1,4 +1,4 @@
-//! Checkpoints and outputs: whose they are, whether they are ever written and read, and what they lie among.
+//! Checkpoints and outputs: prefixes, intervals, use by the program, and overlap with the input.
 
 use super::{durations, s3_uris};
 use crate::{Context, s3};
@@ -32,29 +32,29 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264, &T0511];
 
-/// Whether a text has a placeholder of the digest: beside what is bound, where the digest itself is not known.
+/// Returns whether the text contains a placeholder of the digest, for plans in which the digest is not bound.
 fn names_digest(written: &str) -> bool {
     let inside = written.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
     inside.into_iter().any(|expression| expression.contains("job.digest"))
 }
 
-/// `checkpoint` and the prefixes that are written to.
+/// Checks `checkpoint` and the prefixes that the job writes to.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    overlaps(context, problems);
+    check_overlaps(context, problems);
     let plan = context.plan;
     let Some(checkpoint) = &plan.job.checkpoint else { return };
     let on_spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
-    // On spot that is an error of its own, T0426.
-    // With `local=` the place may be a file system, or is said to be unused.
+    // On spot this is an error: T0426.
+    // `local=` may be in a file system, or is reported as unused.
     let is_lost = checkpoint.s3.is_absent() && checkpoint.local.is_absent();
     if plan.deployable && is_lost && checkpoint.every.val().is_some() && !on_spot {
         problems.push(
-            Diagnostic::new(&T0511, checkpoint.span, "`checkpoint` without `s3=`: what is saved goes with the instance")
+            Diagnostic::new(&T0511, checkpoint.span, "`checkpoint` without `s3=`: checkpoints are lost with the instance")
                 .help("add `s3=\"s3://BUCKET/checkpoints/{{ job.digest }}/\"`")
-                .note("without a prefix no `CheckpointConfig` is sent, and SageMaker copies nothing out of the container but its model and output"),
+                .note("without a prefix trainc sends no `CheckpointConfig`, and SageMaker copies only the model and the output out of the container"),
         );
     }
-    // What is no address of S3 has been said.
+    // An invalid S3 URI is reported by another rule.
     if let Some(uri) = checkpoint.s3.val().filter(|uri| trainc_ir::s3::parse(&uri.value).is_some()) {
         let span = uri.span_or(checkpoint.span);
         if !uri.value.contains(trainc_ir::plan::DIGEST_MARK) && !names_digest(context.sources.slice(span)) {
@@ -62,12 +62,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let diagnostic = Diagnostic::new(
                 &T0448,
                 span,
-                "a changed job would go on from the old one's checkpoints",
+                "a changed job would resume from the checkpoints of its previous version",
             )
             .note(
-                "SageMaker copies what lies under this prefix into the container before the program starts",
+                "SageMaker copies everything under this prefix into the container before the program starts",
             );
-            // One brace, as an f-string has it, or none was meant as two.
+            // Repairs a placeholder written with one brace (as in an f-string) or none.
             let instead = match uri.value.split_once("job.digest") {
                 Some((before, after)) => {
                     let before = before.trim_end_matches(['{', '<', '$', ' ']);
@@ -76,7 +76,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 None => format!("{}/{{{{ job.digest }}}}/", uri.value.trim_end_matches('/')),
             };
             problems.push(if bound {
-                diagnostic.help("put `{{ job.digest }}` into it")
+                diagnostic.help("add `{{ job.digest }}` to the prefix")
             } else {
                 diagnostic.help(format!("write `s3=\"{instead}\"`")).fix(span, format!("\"{instead}\""))
             });
@@ -90,13 +90,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 &T0264,
                 checkpoint.every.span().unwrap_or(checkpoint.span),
                 format!(
-                    "a checkpoint every {}, and the run has {}",
+                    "a checkpoint every {}, but the run has only {}",
                     text::count(every, "step"),
                     text::count(steps.value, "step")
                 ),
             )
-            .help(format!("write a shorter interval, as `every=\"{} steps\"`", (steps.value / 10).max(1)))
-            .note("none is written before the end; a run that `max-run` stops leaves nothing"),
+            .help(format!("write a shorter interval, e.g. `every=\"{} steps\"`", (steps.value / 10).max(1)))
+            .note("no checkpoint is written before the run ends; a run stopped by `max-run` leaves none"),
         );
     }
     if let (Some(Every::Seconds(every)), Some(run)) =
@@ -108,19 +108,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 &T0264,
                 checkpoint.every.span().unwrap_or(checkpoint.span),
                 format!(
-                    "a checkpoint every {}, and the run ends after {}",
+                    "a checkpoint every {}, but the run ends after {}",
                     text::duration(every),
                     text::duration(run.value)
                 ),
             )
-            .help(format!("write a shorter interval, as `every=\"{}\"`", tenth(run.value)))
-            .note("none is written before the end; a run that `max-run` stops leaves nothing"),
+            .help(format!("write a shorter interval, e.g. `every=\"{}\"`", tenth(run.value)))
+            .note("no checkpoint is written before the run ends; a run stopped by `max-run` leaves none"),
         );
     }
-    never_read(context, problems);
+    check_is_read(context, problems);
 }
 
-/// About a tenth of a run, in one unit.
+/// Returns about a tenth of a duration, in hours or minutes.
 fn tenth(seconds: u64) -> String {
     match seconds / 10 {
         s if s >= 3_600 => format!("{}h", s / 3_600),
@@ -128,8 +128,9 @@ fn tenth(seconds: u64) -> String {
     }
 }
 
-/// A text scan: only for spot jobs, which must go on, and only where the whole program is known.
-fn never_read(context: &Context, problems: &mut Problems) {
+/// Searches the program for the checkpoint directory: only for spot jobs, which must resume, and only where the whole
+/// program is available.
+fn check_is_read(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(checkpoint), Some(program), Some(tree)) =
         (&plan.job.checkpoint, &plan.job.program, &plan.source)
@@ -137,7 +138,7 @@ fn never_read(context: &Context, problems: &mut Problems) {
         return;
     };
     let Some(spot) = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref()) else { return };
-    // Without a prefix nothing is kept whether it is read or not: T0426.
+    // Without a prefix nothing is kept: T0426.
     if checkpoint.s3.is_absent() {
         return;
     }
@@ -157,15 +158,15 @@ fn never_read(context: &Context, problems: &mut Problems) {
         return;
     }
     problems.push(
-        Diagnostic::new(&T0262, checkpoint.span, format!("neither the program nor its arguments name `{local}`"))
-            .label(spot.span, "a spot job goes on from there")
+        Diagnostic::new(&T0262, checkpoint.span, format!("neither the program nor its arguments refer to `{local}`"))
+            .label(spot.span, "a spot job resumes from this directory")
             .help(format!("load from and save to `{local}` in the program, or pass it: `hyperparameter \"checkpoint_dir\" \"{local}\"`"))
-            .note(format!("a search of the text in {}", text::count(tree.files.len() as u64, "file"))),
+            .note(format!("found by searching the text of {}", text::count(tree.files.len() as u64, "file"))),
     );
 }
 
-/// Outputs below an input prefix are read as data by the next run.
-fn overlaps(context: &Context, problems: &mut Problems) {
+/// Reports outputs under an input prefix, which the next run would read as data.
+fn check_overlaps(context: &Context, problems: &mut Problems) {
     let all = s3_uris::all(context.plan);
     let reads = ["import", "program s3=", s3_uris::READ];
     let writes = |what: &str| !what.starts_with("channel") && !reads.contains(&what);
@@ -175,7 +176,7 @@ fn overlaps(context: &Context, problems: &mut Problems) {
         {
             let Some(prefix) = read.val() else { continue };
             let (Some(at), Some(from)) = (s3::parse(&uri.value), s3::parse(&prefix.value)) else { continue };
-            // An S3 prefix is a prefix of keys: `…/train` takes `…/train2/` as well.
+            // An S3 prefix is a key prefix: `…/train` also matches `…/train2/`.
             if at.bucket != from.bucket || !at.key.starts_with(from.key) {
                 continue;
             }
@@ -183,11 +184,11 @@ fn overlaps(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0408,
                     uri.span_or(*fallback),
-                    format!("`{what}` lies below what `{channel}` reads"),
+                    format!("`{what}` is under the prefix that `{channel}` reads"),
                 )
                 .label(prefix.origin.span().unwrap_or(*fallback), "read from here")
                 .help("write to another prefix")
-                .note("the next run would take what this one writes for its data"),
+                .note("the next run would read this run's output as data"),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What the container does over the network: packages, secrets, the hub; isolation and encryption.
+//! Network use of the container: packages, Weights & Biases, the Hugging Face Hub, isolation and encryption.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -30,20 +30,20 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0470, &T0471, &T0472, &T0473];
 
-/// Judges what the container reaches.
+/// Checks network access and traffic encryption.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(network) = &plan.job.network else { return };
     if network.isolation.get() == Some(true) {
-        isolation(plan, network, problems);
+        check_isolation(plan, network, problems);
     } else if !network.subnets.is_empty() {
-        packages_in_vpc(plan, network, problems);
+        check_packages_in_vpc(plan, network, problems);
     }
-    encryption(plan, network, problems);
+    check_encryption(plan, network, problems);
 }
 
-/// How many packages `requirements.txt` has pip fetch.
-fn packages(plan: &Plan) -> usize {
+/// Counts the packages that pip downloads for `requirements.txt`.
+fn count_packages(plan: &Plan) -> usize {
     let Some(file) = plan.source.as_ref().and_then(|tree| tree.get("requirements.txt")) else { return 0 };
     let content = String::from_utf8_lossy(&file.bytes);
     if content.contains("--no-index") {
@@ -56,36 +56,36 @@ fn packages(plan: &Plan) -> usize {
         .count()
 }
 
-fn packages_in_vpc(plan: &Plan, network: &Network, problems: &mut Problems) {
-    let count = packages(plan);
+fn check_packages_in_vpc(plan: &Plan, network: &Network, problems: &mut Problems) {
+    let count = count_packages(plan);
     if count > 0 {
         problems.push(
             Diagnostic::new(
                 &T0470,
                 network.subnets_span.unwrap_or(network.span),
-                format!("`requirements.txt` has {} for pip, which needs a way to the internet from these subnets", text::count(count as u64, "package")),
+                format!("`requirements.txt` lists {}: pip needs internet access from these subnets", text::count(count as u64, "package")),
             )
-            .help("give the subnets a NAT gateway, or put the packages into the image")
-            .note("without one pip runs into its time-outs on every node after the instances are billed (aws/sagemaker-python-sdk#2199)"),
+            .help("add a NAT gateway to the subnets' route table, or install the packages in the image")
+            .note("without internet access pip times out on every node, after billing has started (aws/sagemaker-python-sdk#2199)"),
         );
     }
 }
 
-fn isolation(plan: &Plan, network: &Network, problems: &mut Problems) {
-    let why = "EnableNetworkIsolation blocks all calls of the container but those to its peers (botocore, CreateTrainingJob)";
+fn check_isolation(plan: &Plan, network: &Network, problems: &mut Problems) {
+    let why = "EnableNetworkIsolation blocks all network calls of the container except those to its peers (botocore, CreateTrainingJob)";
     let at = network.isolation.span().unwrap_or(network.span);
-    for (span, what) in callers(plan) {
+    for (span, what) in network_calls(plan) {
         problems.push(
             Diagnostic::new(&T0471, span, what)
-                .label(at, "no call leaves the container")
-                .help("give what is needed as a channel, or remove `isolation`")
+                .label(at, "blocks outbound calls")
+                .help("provide the data through a channel, or remove `isolation`")
                 .note(why),
         );
     }
 }
 
-/// Values from which a script would call out, as far as a manifest shows it.
-fn callers(plan: &Plan) -> Vec<(Span, String)> {
+/// Returns the settings in the manifest that make a script access the network.
+fn network_calls(plan: &Plan) -> Vec<(Span, String)> {
     let mut out = Vec::new();
     let Some(program) = &plan.job.program else { return out };
     let offline = program.environment.iter().any(|pair| {
@@ -103,25 +103,25 @@ fn callers(plan: &Plan) -> Vec<(Span, String)> {
         if hyperparameter.name == "report_to" && value == "wandb" && !offline {
             out.push((
                 span,
-                "Weights & Biases is reached over the internet, and the container is isolated".to_owned(),
+                "Weights & Biases requires internet access, but the container is isolated".to_owned(),
             ));
         } else if model == Some(value) {
             out.push((
                 span,
                 format!(
-                    "`{value}` is a name on the Hugging Face hub, which an isolated container does not reach"
+                    "`{value}` is a model ID on the Hugging Face Hub, which an isolated container cannot reach"
                 ),
             ));
         }
     }
     if plan.job.remote_debug.get() == Some(true) {
         let span = plan.job.remote_debug.span().unwrap_or(plan.job.span);
-        out.push((span, "remote debugging opens a session through Systems Manager, which an isolated container does not reach".to_owned()));
+        out.push((span, "remote debugging opens a session through Systems Manager, which an isolated container cannot reach".to_owned()));
     }
     out
 }
 
-fn encryption(plan: &Plan, network: &Network, problems: &mut Problems) {
+fn check_encryption(plan: &Plan, network: &Network, problems: &mut Problems) {
     let Some(cluster) = &plan.job.cluster else { return };
     if network.encrypt_traffic.get() != Some(true) {
         return;
@@ -132,14 +132,14 @@ fn encryption(plan: &Plan, network: &Network, problems: &mut Problems) {
             Diagnostic::new(&T0473, span, "`encrypt-traffic` has nothing to encrypt: the job has 1 node")
                 .label(cluster.nodes.span().unwrap_or(cluster.span), "one node")
                 .help("remove it")
-                .note("it encrypts traffic between instances, not inside one or to S3"),
+                .note("it encrypts traffic between instances, not within an instance or to S3"),
         ),
         Some(nodes) if nodes > 1 && plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true) => {
             problems.push(
-                Diagnostic::new(&T0472, span, format!("encrypted traffic between {} makes each step longer", text::count(nodes, "node")))
-                    .label(cluster.instance.span().unwrap_or(cluster.span), "these talk over EFA")
-                    .help("remove `encrypt-traffic`, unless a rule of yours asks for it")
-                    .note("how much depends on how much the nodes exchange (AWS developer guide, train-encrypt); no measured figure is known, so the prediction does not count it"),
+                Diagnostic::new(&T0472, span, format!("encrypting traffic between {} slows down every step", text::count(nodes, "node")))
+                    .label(cluster.instance.span().unwrap_or(cluster.span), "these nodes communicate over EFA")
+                    .help("remove `encrypt-traffic` unless a policy requires it")
+                    .note("the slowdown depends on how much data the nodes exchange (AWS developer guide, train-encrypt); for lack of measurements the prediction does not model it"),
             );
         }
         Some(_) | None => {}
@@ -156,7 +156,7 @@ mod tests {
     use trainc_plan::World;
     use trainc_plan::resolve::{LayerFault, Loaded, Loader};
 
-    /// A program directory with this `requirements.txt`, over the base of the fixtures.
+    /// A program directory with this `requirements.txt` and the fixtures' base layer.
     struct Packages(&'static str);
 
     impl Loader for Packages {
@@ -200,17 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn packages_need_a_way_out() {
-        let note =
-            "`requirements.txt` has 2 packages for pip, which needs a way to the internet from these subnets";
+    fn packages_need_internet_access() {
+        let note = "`requirements.txt` lists 2 packages: pip needs internet access from these subnets";
         check("# comment\npeft==0.17.1\n\ntransformers\n", "", &[note]);
         check("# nothing yet\n-r more.txt\n./wheels/peft.whl\n", "", &[]);
         check("--no-index\npeft\n", "", &[]);
     }
 
     #[test]
-    fn an_isolated_container_has_none() {
-        // That the packages cannot be fetched at all is another rule's to say.
+    fn an_isolated_container_is_reported_elsewhere() {
+        // Another rule reports that the packages cannot be installed (T0433).
         check("peft\n", "network {\n    isolation #true\n}", &[]);
     }
 }

@@ -1,4 +1,4 @@
-//! Files of the program that hold credentials by their names, and would be packed.
+//! Program files whose names are typical of credentials and that would be packed.
 
 use crate::Context;
 use trainc_catalog::credentials;
@@ -13,34 +13,34 @@ declare_code!(T0515, "credentials-in-source", Warning, "program files with names
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0515];
 
-/// The most files that are named.
-const MOST_NAMED: usize = 4;
+/// Number of files listed in a note.
+const MAX_LISTED: usize = 4;
 
-/// Looks at the program's directory and what goes with it.
+/// Checks the program's directory and its dependencies.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
-    // Nothing is packed where the container starts by itself, or where the archive lies in S3 already.
+    // Nothing is packed for a custom entry point or an archive that is already in S3.
     if !program.entrypoint.is_empty() || !program.s3.is_absent() {
         return;
     }
     if let Some(tree) = &plan.source {
         let place = program.git.val().or(program.source.val());
-        judge(tree, place.map_or(program.span, |place| place.span_or(program.span)), problems);
+        check_tree(tree, place.map_or(program.span, |place| place.span_or(program.span)), problems);
     }
     for (dir, tree) in plan.dependency_trees() {
-        judge(tree, dir.span_or(program.span), problems);
+        check_tree(tree, dir.span_or(program.span), problems);
     }
 }
 
-/// Certificates and public keys have the endings of private ones, and hide nothing.
+/// Returns whether the file is a certificate or public key, which share file extensions with private keys.
 fn is_public(file: &SourceFile) -> bool {
     let text = String::from_utf8_lossy(&file.bytes);
     let has = |words: &str| text.contains(words);
     (has("-----BEGIN CERTIFICATE-----") || has("PUBLIC KEY-----")) && !has("PRIVATE KEY-----")
 }
 
-fn judge(tree: &SourceTree, span: Span, problems: &mut Problems) {
+fn check_tree(tree: &SourceTree, span: Span, problems: &mut Problems) {
     let found: Vec<(&str, String)> = tree
         .files
         .iter()
@@ -50,23 +50,28 @@ fn judge(tree: &SourceTree, span: Span, problems: &mut Problems) {
         .collect();
     let [(first, what), rest @ ..] = found.as_slice() else { return };
     let message = if rest.is_empty() {
-        format!("`{first}` would be packed; a file of that name holds {what}")
+        format!(
+            "`{first}` would be packed into the source archive; files with this name usually contain {what}"
+        )
     } else {
         let all = text::count(found.len() as u64, "file");
-        format!("{all} of `{}` would be packed that hold credentials by their names", tree.dir)
+        format!(
+            "{all} in `{}` with names typical of credentials would be packed into the source archive",
+            tree.dir
+        )
     };
     let mut diagnostic = Diagnostic::new(&T0515, span, message)
-        .help("move what holds credentials out of the directory; the container gets one with `secret \"NAME\" from=\"arn:…\"`");
+        .help("move credentials out of the directory, and pass them to the container with `secret \"NAME\" from=\"arn:…\"`");
     if !rest.is_empty() {
         let named: Vec<String> =
-            found.iter().take(MOST_NAMED).map(|(path, what)| format!("`{path}`: {what}")).collect();
+            found.iter().take(MAX_LISTED).map(|(path, what)| format!("`{path}`: {what}")).collect();
         let more = found.len() - named.len();
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         diagnostic = diagnostic.note(format!("{}{more}", named.join(", ")));
     }
     problems.push(
         diagnostic
-            .note("the archive lies in S3, for everybody who reads the bucket; `emit` writes it into `source/` too")
+            .note("everyone with read access to the bucket can read the archive; `emit` also writes it to `source/`")
             .fact("files", found.iter().map(|(path, _)| *path).collect::<Vec<_>>()),
     );
 }

@@ -1,4 +1,4 @@
-//! Credentials in the file: by their form, by the name that they go under, or by looking random.
+//! Credentials in the manifest, recognised by format, by name, or by randomness.
 
 use crate::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,45 +13,45 @@ declare_code!(T0252, "credential-in-manifest", Error, "a value that looks like a
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0252];
 
-/// Every value that reaches the container, the request or a registry of code.
+/// Checks every value that reaches the container, the request or a code repository, then the text of the manifests.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
-    let mut judge = Judge { context, problems };
-    judge.pairs(&job.tags);
+    let mut check = CredentialCheck { context, problems };
+    check.pairs(&job.tags);
     if let Some(parallel) = &job.parallel {
-        judge.variables(&parallel.mpi_env);
-        judge.field(&parallel.mpi_options, "mpi-options", parallel.span);
+        check.variables(&parallel.mpi_env);
+        check.field(&parallel.mpi_options, "mpi-options", parallel.span);
     }
     if let Some(program) = &job.program {
-        judge.variables(&program.environment);
+        check.variables(&program.environment);
         for h in &program.hyperparameters {
             if let Some(val) = h.value.val()
                 && let Scalar::Text(text) = &val.value
             {
-                judge.variable(&h.name, text, val.span_or(h.name_span));
+                check.variable(&h.name, text, val.span_or(h.name_span));
             }
         }
         for field in [&program.git, &program.branch, &program.dir, &program.s3, &program.upload] {
-            judge.field(field, "git", program.span);
+            check.field(field, "git", program.span);
         }
         for word in program.entrypoint.iter().chain(&program.arguments) {
-            judge.value("arguments", &word.value, word.span_or(program.span));
+            check.value("arguments", &word.value, word.span_or(program.span));
         }
         for metric in &program.metrics {
-            judge.field(&metric.regex, "metric", metric.name_span);
+            check.field(&metric.regex, "metric", metric.name_span);
         }
     }
     for member in &job.request {
-        judge.raw(&member.name, &member.value);
+        check.raw(&member.name, &member.value);
     }
     if let Some(debugger) = &job.debugger {
-        judge.pairs(&debugger.parameters);
+        check.pairs(&debugger.parameters);
     }
-    elsewhere(context, problems);
+    check_text(context, problems);
 }
 
-/// What a form gives away wherever it stands: in a comment, in a node that is commented out, in an address.
-fn elsewhere(context: &Context, problems: &mut Problems) {
+/// Checks the whole text for known credential formats: comments, commented-out nodes, addresses.
+fn check_text(context: &Context, problems: &mut Problems) {
     for source in sources(context.plan) {
         let Some(text) = context.sources.get(source).map(|source| &source.text) else { continue };
         if credentials::find(text).is_none() {
@@ -59,29 +59,29 @@ fn elsewhere(context: &Context, problems: &mut Problems) {
         }
         for (start, end, what) in credentials::places(text) {
             let span = Span::new(source, start, end);
-            let is_said = problems.iter().any(|problem| {
+            let is_reported = problems.iter().any(|problem| {
                 problem.code == &T0252
                     && problem.span.source == source
                     && problem.span.start <= span.start
                     && span.end <= problem.span.end
             });
-            if !is_said {
+            if !is_reported {
                 problems.push(
                     Diagnostic::new(
                         &T0252,
                         span,
-                        format!("what stands here looks like a credential: {what}"),
+                        format!("this text looks like a credential: {what}"),
                     )
                     .secret()
-                    .help("take it out: in comments and names, too, everybody reads it who reads the file")
-                    .note("whoever reads the file has it; it counts as leaked, so make a new one"),
+                    .help("remove it: comments and names can be read by everyone who can read the file")
+                    .note("everyone who can read the file has the credential; treat it as leaked and rotate it"),
                 );
             }
         }
     }
 }
 
-/// The texts that the job's nodes stand in: its manifest, and the layers that give a node.
+/// Returns the sources of the job's nodes: its manifest, and the layers that contribute a node.
 fn sources(plan: &Plan) -> BTreeSet<SourceId> {
     let job = &plan.job;
     let mut spans: Vec<Span> = vec![job.span];
@@ -98,12 +98,12 @@ fn sources(plan: &Plan) -> BTreeSet<SourceId> {
     spans.into_iter().map(|span| span.source).collect()
 }
 
-struct Judge<'a, 'b> {
+struct CredentialCheck<'a, 'b> {
     context: &'a Context<'b>,
     problems: &'a mut Problems,
 }
 
-impl Judge<'_, '_> {
+impl CredentialCheck<'_, '_> {
     fn pairs(&mut self, pairs: &[Pair]) {
         for pair in pairs {
             if let Some(val) = pair.value.val() {
@@ -112,7 +112,7 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Variables of the container, each of which has a name of its own.
+    /// Checks environment variables of the container.
     fn variables(&mut self, pairs: &[Pair]) {
         for pair in pairs {
             if let Some(val) = pair.value.val() {
@@ -122,7 +122,7 @@ impl Judge<'_, '_> {
     }
 
     fn variable(&mut self, name: &str, text: &str, span: Span) {
-        self.judge(name, text, span, || is_hexadecimal(name, text).then_some(HEXADECIMAL));
+        self.check(name, text, span, || is_hexadecimal(name, text).then_some(HEXADECIMAL));
     }
 
     fn field(&mut self, field: &trainc_ir::Field<String>, name: &str, fallback: Span) {
@@ -144,18 +144,18 @@ impl Judge<'_, '_> {
     }
 
     fn value(&mut self, name: &str, text: &str, span: Span) {
-        self.judge(name, text, span, || None);
+        self.check(name, text, span, || None);
     }
 
-    /// Judges a value by its form, its name and its looks, and by what more is asked of its place.
-    fn judge(&mut self, name: &str, text: &str, span: Span, more: impl FnOnce() -> Option<&'static str>) {
-        // What a placeholder gave is the plan's, not a secret: a digest looks random too.
+    /// Checks a value by format, name and randomness, then by the additional test `more`.
+    fn check(&mut self, name: &str, text: &str, span: Span, more: impl FnOnce() -> Option<&'static str>) {
+        // The value of a placeholder comes from the plan and is not a secret: a digest looks random too.
         if self.context.sources.slice(span).contains("{{") && credentials::find(text).is_none() {
             return;
         }
         let Some(what) = credentials::find(text)
             .or_else(|| by_name(name, text))
-            .or_else(|| looks_random(text).then_some("a random string, as keys are"))
+            .or_else(|| looks_random(text).then_some("a random string, like an access key"))
             .or_else(more)
         else {
             return;
@@ -169,24 +169,24 @@ impl Judge<'_, '_> {
         let is_tag =
             self.context.plan.job.tags.iter().any(|tag| tag.key == name && tag.value.span() == Some(span));
         let help = if is_tag {
-            "remove it: a tag is read by everyone who may list resources, and the container never sees it"
+            "remove it: everyone who can list resources can read a tag, and the container never receives it"
                 .to_owned()
         } else if url {
-            "take it out of the URL; git finds credentials in its own helper, and a program in a variable from `secret`".to_owned()
+            "remove it from the URL; git reads credentials from its credential helper, a program from an environment variable set by `secret`".to_owned()
         } else {
             format!(
                 "store it in AWS Secrets Manager, and write `secret \"{variable}\" from=\"arn:aws:secretsmanager:{region}:ACCOUNT:secret:NAME-xxxxxx\"`"
             )
         };
-        // The value itself stands in no message: messages end up in logs.
+        // Messages end up in logs, so none contains the value.
         let diagnostic =
             Diagnostic::new(&T0252, span, format!("the value of `{name}` looks like a credential: {what}"))
                 .secret()
                 .help(help)
-                .note("whoever reads the file, the request (DescribeTrainingJob) or the log reads it; it counts as leaked, so make a new one");
+                .note("everyone who can read the file, the request (DescribeTrainingJob) or the logs has the credential; treat it as leaked and rotate it");
         self.problems.push(if what == HEXADECIMAL {
             diagnostic.note(format!(
-                "if it is a digest or an id, a name that says so passes: `{name}_SHA`, `{name}_ID`"
+                "if it is a digest or an ID, rename it accordingly, e.g. `{name}_SHA` or `{name}_ID`"
             ))
         } else {
             diagnostic
@@ -194,7 +194,7 @@ impl Judge<'_, '_> {
     }
 }
 
-/// A value under a name that says what it is.
+/// Returns the kind of credential that the name of a value indicates.
 fn by_name(name: &str, text: &str) -> Option<&'static str> {
     let kind = credentials::named(name).filter(|kind| *kind != Named::Digest)?;
     let harmless = text.is_empty()
@@ -211,15 +211,15 @@ fn by_name(name: &str, text: &str) -> Option<&'static str> {
     }
     let long = text.len() >= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=_-.~".contains(&b));
     let mixed = text.bytes().any(|b| b.is_ascii_digit()) && text.bytes().any(|b| b.is_ascii_alphabetic());
-    (long && mixed && entropy(text) > 3.0).then_some("a key or token, by its name")
+    (long && mixed && entropy(text) > 3.0).then_some("a key or token, judging by its name")
 }
 
-/// A run of at least 24 letters and digits, mixed as no word is: what a generator makes.
+/// Returns whether the text contains a generated key: at least 24 letters and digits, mixed unlike words.
 ///
 /// Random letters and digits change their class (case, digit) at 62 of 100 places, words in camel case at fewer than
-/// 40; hexadecimal digests have one case only and pass. Generators also make signs, and people cut keys into groups:
-/// the same is asked of what is left without them, of which at least half must change, as names of models and runs are
-/// cut into short parts as well (35 of 100 in the worst that we have seen).
+/// 40; hexadecimal digests have a single case and pass. Keys with punctuation or hyphenated groups are tested again
+/// without it; at least half of the places must then change, since names of models and runs also have short parts (35 of
+/// 100 in the worst case seen).
 fn looks_random(text: &str) -> bool {
     if text.contains("://") || text.starts_with(['/', '.']) || text.starts_with("arn:") {
         return false;
@@ -233,7 +233,7 @@ fn looks_random(text: &str) -> bool {
         })
 }
 
-/// Whether a run is long, of both cases and digits, and changes between them at so large a part of its places.
+/// Returns whether a run is long, has both cases and digits, and changes class at `least_changes` of its places.
 fn is_mixed(run: &str, least_changes: f64) -> bool {
     let class = |b: u8| (b.is_ascii_lowercase(), b.is_ascii_uppercase(), b.is_ascii_digit());
     let bytes = run.as_bytes();
@@ -246,10 +246,10 @@ fn is_mixed(run: &str, least_changes: f64) -> bool {
         && entropy(run) >= 3.8
 }
 
-const HEXADECIMAL: &str = "random hexadecimal digits, as keys are";
+const HEXADECIMAL: &str = "random hexadecimal digits, like an access key";
 
-/// A value of nothing but hexadecimal digits, as long as a key (32, 40 or 64 of them, and what is between), under a name
-/// that does not say that it is a digest or an id: a commit looks the same.
+/// Returns whether the value consists of 32 to 64 hexadecimal digits, like a key, under a name that does not indicate a
+/// digest or an ID: a commit looks the same.
 fn is_hexadecimal(name: &str, text: &str) -> bool {
     (32..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_hexdigit())
@@ -259,7 +259,7 @@ fn is_hexadecimal(name: &str, text: &str) -> bool {
         && credentials::named(name) != Some(Named::Digest)
 }
 
-/// Shannon entropy of the characters, in bits per character.
+/// Returns the Shannon entropy of the text, in bits per character.
 fn entropy(text: &str) -> f64 {
     let mut counts: BTreeMap<char, u32> = BTreeMap::new();
     for c in text.chars() {
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_strings_and_ordinary_ones() {
+    fn tells_random_strings_from_ordinary_ones() {
         for random in ["wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "Zm9vYmFyQmF6UXV4MTIzNDU2Nzg5MEFCQ0RFRg"] {
             assert!(looks_random(random), "{random}");
         }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_digits_by_the_name() {
+    fn judges_hexadecimal_digits_by_name() {
         let (md5, sha1) = ("9e107d9d372bb6826bd81d3542a419d6", "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12");
         for name in ["FOO", "WANDB", "datadog", "secret_value"] {
             assert!(is_hexadecimal(name, md5) && is_hexadecimal(name, sha1), "{name}");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell() {
+    fn recognises_credentials_by_name() {
         assert!(by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some());
         for short in ["hunter2", "a", "12", "x=y"] {
             assert!(by_name("db-password", short).is_some(), "{short}");

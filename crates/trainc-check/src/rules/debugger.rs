@@ -1,4 +1,4 @@
-//! Debugger and profiler: where they do not work, and how often they may look.
+//! Debugger and profiler: supported engines, profiling interval and cost.
 
 use crate::Context;
 use trainc_catalog::shapes;
@@ -26,10 +26,10 @@ declare_code!(T0449, "profiler-interval", Error, "a profiler interval that the s
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0434, &T0435, &T0449, &T0309];
 
-/// `debugger` and `profiler`.
+/// Checks `debugger` and `profiler`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
-    costs(context, problems);
+    check_costs(context, problems);
     if let Some(debugger) = &job.debugger {
         let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
         let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1)
@@ -38,7 +38,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).is_some_and(|nodes| nodes > 1);
         if !takes_debugger(context.plan) {
             problems.push(
-                Diagnostic::new(&T0434, debugger.span, "the request leaves `debugger` out: it does not work with model parallelism")
+                Diagnostic::new(&T0434, debugger.span, "`debugger` is omitted from the request: it does not support model parallelism")
                     .help("remove `debugger`")
                     .note("its hook breaks partitioned modules (https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-considerations.html)"),
             );
@@ -48,10 +48,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .filter(|c| !c.s3.is_absent() && !c.local.is_absent() && (distributed || several))
         {
             problems.push(
-                Diagnostic::new(&T0435, debugger.span, "a debugger beside checkpoints with a `local` path, on several ranks")
+                Diagnostic::new(&T0435, debugger.span, "`debugger` combined with a `local` checkpoint path on several ranks")
                     .label(checkpoint.local.span().unwrap_or(checkpoint.span), "the local path")
                     .help("remove `debugger`, or `local=`")
-                    .note("the SageMaker SDK turns the hook off in this case (PyPI sagemaker 2.257.7, `estimator.py`)"),
+                    .note("the SageMaker SDK disables the hook in this case (PyPI sagemaker 2.257.7, `estimator.py`)"),
             );
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             &T0449,
             span,
             format!(
-                "an interval of {} ms; the profiler takes {} ms",
+                "invalid profiler interval {} ms: expected {} ms",
                 interval.value,
                 text::list(known, "or")
             ),
@@ -85,8 +85,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     );
 }
 
-/// Rules run as processing jobs beside the training job. What debugger and profiler write themselves is little.
-fn costs(context: &Context, problems: &mut Problems) {
+/// Reports rules, which run as processing jobs in addition to the training job. The output of debugger and profiler
+/// themselves costs little.
+fn check_costs(context: &Context, problems: &mut Problems) {
     if !context.plan.deployable {
         return;
     }
@@ -103,13 +104,12 @@ fn costs(context: &Context, problems: &mut Problems) {
                 &T0309,
                 raw.span,
                 format!(
-                    "`{}` starts {} beside the job, paid for on instances of {}",
+                    "`{}` starts {} in addition to the job, billed on separate instances",
                     raw.name,
-                    text::count(count, "rule job"),
-                    if count == 1 { "its own" } else { "their own" }
+                    text::count(count, "rule job")
                 ),
             )
-            .note("a rule runs in a container of its own as long as the training job does (AWS developer guide, train-debugger)")
+            .note("each rule runs in its own container for as long as the training job (AWS developer guide, train-debugger)")
             .fact("rules", count),
         );
     }

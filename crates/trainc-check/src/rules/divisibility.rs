@@ -1,4 +1,4 @@
-//! Degrees against the model's dimensions: heads, widths, layers, and the sequence.
+//! Parallelism degrees compared with the model's dimensions: heads, widths, layers and sequence length.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -22,36 +22,37 @@ declare_code!(T0394, "sequence-exceeds-positions", Error, "a sequence longer tha
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0391, &T0392, &T0393, &T0394];
 
-/// Width to which tensor cores pad (BLOOM measurements: 20 to 25 % lost at head dimensions 108 and 150).
+/// Multiple to which tensor cores pad (BLOOM measurements: 20 to 25 % lost at head dimensions 108 and 150).
 const HEAD_ALIGNMENT: u64 = 8;
 
-/// Needs the architecture; the size alone says nothing of dimensions.
+/// Checks the degrees and dimensions. Requires the architecture; the parameter count alone is not enough.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(model) = &plan.model else { return };
     let Some(architecture) = &model.architecture else { return };
-    head(plan, model, architecture, problems);
-    positions(plan, model, architecture, problems);
+    check_head_dim(plan, model, architecture, problems);
+    check_positions(plan, model, architecture, problems);
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    tensor(parallel, mesh, model, architecture, problems);
-    context_degree(plan, parallel, mesh, problems);
-    layers(parallel, mesh, architecture, problems);
+    check_tensor_degree(parallel, mesh, model, architecture, problems);
+    check_context_degree(plan, parallel, mesh, problems);
+    check_layers(parallel, mesh, architecture, problems);
 }
 
-/// Where a dimension is written, else the model's name.
-fn dimension(plan: &Plan, names: &[&str]) -> Option<Span> {
+/// Returns the span of the first of these dimensions in the manifest, otherwise of the model's name.
+fn dimension_span(plan: &Plan, names: &[&str]) -> Option<Span> {
     let model = plan.job.model.as_ref()?;
     let written = model.dimensions.iter().find(|(name, _)| names.contains(name));
     Some(written.map_or_else(|| model.name.span().unwrap_or(model.span), |(_, val)| val.span_or(model.span)))
 }
 
-fn nearest(of: u64, wanted: u64) -> (String, Vec<u64>) {
-    let (below, above) = near_divisors(of, wanted);
+/// Returns the divisors of `total` nearest to `wanted`, as text and as numbers.
+fn nearest(total: u64, wanted: u64) -> (String, Vec<u64>) {
+    let (below, above) = near_divisors(total, wanted);
     let near: Vec<u64> = [below, above].into_iter().flatten().collect();
     (text::list(&near.iter().map(u64::to_string).collect::<Vec<_>>(), "or"), near)
 }
 
-fn tensor(
+fn check_tensor_degree(
     parallel: &Parallel,
     mesh: &Mesh,
     model: &ModelFacts,
@@ -63,9 +64,9 @@ fn tensor(
         return;
     }
     let span = degree.span_or(parallel.span);
-    let hard = split_by_tensor(architecture);
+    let dims = split_by_tensor(architecture);
     let mut broken: Vec<(&str, u64)> =
-        hard.into_iter().filter(|(_, n)| *n > 0 && !n.is_multiple_of(degree.value)).collect();
+        dims.into_iter().filter(|(_, n)| *n > 0 && !n.is_multiple_of(degree.value)).collect();
     if architecture.kv_heads == architecture.heads {
         broken.retain(|(name, _)| *name != "kv-heads");
     }
@@ -74,10 +75,10 @@ fn tensor(
         if !vocab.is_multiple_of(degree.value) {
             let padded = vocab.div_ceil(degree.value) * degree.value;
             problems.push(
-                Diagnostic::new(&T0391, span, format!("`tensor-degree` {} does not divide the {} words of the vocabulary", degree.value, text::group(vocab)))
+                Diagnostic::new(&T0391, span, format!("`tensor-degree` {} does not divide the vocabulary of {} tokens", degree.value, text::group(vocab)))
                     .severity(Severity::Warning)
-                    .help(format!("pad the embedding to {} in the script, as `vocab {padded}`", text::group(padded)))
-                    .note("an embedding that is split by words must be padded; one that is split by width need not be")
+                    .help(format!("pad the embedding to {} tokens in the script, and write `vocab {padded}`", text::group(padded)))
+                    .note("an embedding split along the vocabulary must be padded; one split along the hidden dimension need not be")
                     .fact("vocab", vocab),
             );
         }
@@ -91,7 +92,7 @@ fn tensor(
         span,
         format!("`tensor-degree` {} does not divide {} of `{}`", degree.value, text::list(&shown, "and"), model.name),
     )
-    .note("each tensor rank holds whole heads and an equal part of every width (SMP and Megatron-LM; pytorch/torchtitan#4016)")
+    .note("each tensor rank holds whole heads and an equal slice of `hidden` and `ffn` (SMP and Megatron-LM; pytorch/torchtitan#4016)")
     .fact("legal", legal);
     diagnostic = if near.is_empty() || common == 1 {
         diagnostic.help(NO_TENSOR_DEGREE)
@@ -101,7 +102,7 @@ fn tensor(
     problems.push(diagnostic);
 }
 
-/// The dimensions of which each tensor rank holds an equal part.
+/// Returns the dimensions that tensor parallelism splits evenly.
 fn split_by_tensor(architecture: &Architecture) -> [(&'static str, u64); 4] {
     [
         ("heads", architecture.heads),
@@ -111,8 +112,8 @@ fn split_by_tensor(architecture: &Architecture) -> [(&'static str, u64); 4] {
     ]
 }
 
-/// The number whose divisors are the degrees to write: those that divide all dimensions and the world, and where the
-/// group as written is larger than a node, a node too.
+/// Returns the number whose divisors are the valid tensor degrees: they divide all split dimensions, the world size and,
+/// unless the written degree divides it already, the number of ranks per node.
 fn tensor_common(mesh: &Mesh, architecture: &Architecture) -> u64 {
     let per_node = mesh.ranks_per_node();
     let room = if per_node.is_multiple_of(mesh.tensor_degree.value) { mesh.world_size } else { per_node };
@@ -120,11 +121,10 @@ fn tensor_common(mesh: &Mesh, architecture: &Architecture) -> u64 {
     dims.fold(gcd(mesh.world_size, room), |common, (_, n)| gcd(common, n))
 }
 
-/// The help where the model cannot be split by width.
-pub(super) const NO_TENSOR_DEGREE: &str =
-    "remove `tensor-degree`: no degree divides the model and the world; shard instead";
+/// The help where no tensor degree is valid.
+pub(super) const NO_TENSOR_DEGREE: &str = "remove `tensor-degree` and shard instead: no degree divides both the model's dimensions and the world size";
 
-/// The same number where the degree as written does not divide the model, and has to be another for that alone.
+/// Returns the same number where the written degree does not divide the model's dimensions and must change anyway.
 pub(super) fn tensor_must_change(plan: &Plan, mesh: &Mesh) -> Option<u64> {
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
     let broken =
@@ -137,39 +137,39 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     let degree = &mesh.context_degree;
     let Some(length) = plan.job.train.sequence_length.val() else { return };
     if degree.value <= 1 || length.value.is_multiple_of(degree.value) {
         return;
     }
-    // It is a part of the shard group as well.
+    // The context degree must divide the shard degree too.
     let (near, legal) = nearest(gcd(length.value, mesh.shard_degree.value), degree.value);
     problems.push(
         Diagnostic::new(
             &T0391,
             degree.span_or(parallel.span),
             format!(
-                "`context-degree` {} does not divide the sequence of {} tokens",
+                "`context-degree` {} does not divide the sequence length of {} tokens",
                 degree.value,
                 text::group(length.value)
             ),
         )
-        .label(length.span_or(parallel.span), "the sequence")
+        .label(length.span_or(parallel.span), "the sequence length")
         .help(if near.is_empty() {
             "remove `context-degree`, or pad the sequence".to_owned()
         } else {
             format!("write `context-degree` {near}")
         })
-        .note("each rank holds an equal part of every sequence")
+        .note("each rank holds an equal slice of every sequence")
         .fact("legal", legal),
     );
 }
 
-fn layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, problems: &mut Problems) {
+fn check_layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, problems: &mut Problems) {
     let stages = &mesh.pipeline_degree;
     let layers = architecture.layers + architecture.decoder_layers;
-    // A device map lays layers by memory, not by count.
+    // A device map assigns layers by memory, not by count.
     if mesh.engine != Engine::Smp || stages.value <= 1 || layers.is_multiple_of(stages.value) {
         return;
     }
@@ -183,13 +183,13 @@ fn layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, problem
         &T0392,
         stages.span_or(parallel.span),
         format!(
-            "{layers} layers over {} stages: some stages hold {most}, some {}",
+            "{layers} layers over {} stages: some stages hold {most}, others {}",
             stages.value,
             layers / stages.value
         ),
     )
     .note(format!(
-        "the slowest stage sets the pace: {most} × {} / {layers} = {} times an even split",
+        "the slowest stage determines the step time: {most} × {} / {layers} = {} times an even split",
         stages.value,
         text::short((most * stages.value) as f64 / layers as f64)
     ))
@@ -204,33 +204,35 @@ fn layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, problem
             } else {
                 format!("write `pipeline-degree` {near}, or `auto-partition #true`")
             }),
-        None => diagnostic.note("`auto-partition` weighs the layers itself, embedding and head included"),
+        None => diagnostic
+            .note("`auto-partition` balances the stages automatically, including embedding and head"),
     });
 }
 
-fn head(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {
+fn check_head_dim(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {
     let dim = architecture.head_dim;
     if dim == 0 || dim.is_multiple_of(HEAD_ALIGNMENT) {
         return;
     }
-    let Some(span) = dimension(plan, &["heads", "head-dim", "hidden"]) else { return };
+    let Some(span) = dimension_span(plan, &["heads", "head-dim", "hidden"]) else { return };
     let (hidden, heads) = (architecture.hidden, architecture.heads);
     let better = near_heads(hidden, heads);
     let mut diagnostic = Diagnostic::new(
         &T0393,
         span,
-        format!("`{}` has heads of {hidden} / {heads} = {dim}, no multiple of {HEAD_ALIGNMENT}", model.name),
+        format!("`{}` has head dimension {hidden} / {heads} = {dim}, not a multiple of {HEAD_ALIGNMENT}", model.name),
     )
-    .note("tensor cores pad to 8: BLOOM's trials lost 21 to 25 % of the rate at head dimensions 150 and 108 (bigscience, 2022)")
+    .note("tensor cores pad to multiples of 8: BLOOM's trials lost 21 to 25 % of throughput at head dimensions 150 and 108 (BigScience, 2022)")
     .fact("head_dim", dim);
     let from_scratch = plan.job.model.as_ref().is_some_and(|model| !model.dimensions.is_empty());
     if let Some(better) = better.filter(|_| from_scratch) {
-        diagnostic = diagnostic.help(format!("write `heads {better}`: heads of {}", hidden / better));
+        diagnostic =
+            diagnostic.help(format!("write `heads {better}` for head dimension {}", hidden / better));
     }
     problems.push(diagnostic);
 }
 
-/// The nearest number of heads whose width is a multiple of 8.
+/// Returns the nearest number of heads whose dimension is a multiple of 8.
 fn near_heads(hidden: u64, heads: u64) -> Option<u64> {
     trainc_plan::plan::divisors::divisors(hidden)
         .into_iter()
@@ -238,7 +240,7 @@ fn near_heads(hidden: u64, heads: u64) -> Option<u64> {
         .min_by_key(|n| n.abs_diff(heads))
 }
 
-/// Whether a step looks up positions that the model's table does not have: it fails, and takes no time.
+/// Returns whether the sequence exceeds the model's position table, so that the first step fails.
 pub(super) fn is_beyond_positions(plan: &Plan) -> bool {
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
     let limit = architecture.and_then(Architecture::sequence_limit);
@@ -246,7 +248,7 @@ pub(super) fn is_beyond_positions(plan: &Plan) -> bool {
     length.zip(limit).is_some_and(|(length, limit)| limit > 0 && length > limit)
 }
 
-fn positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {
+fn check_positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {
     let (Some(length), Some(train_span)) = (plan.job.train.sequence_length.val(), plan.job.train.span) else {
         return;
     };
@@ -265,7 +267,7 @@ fn positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, probl
         &T0394,
         length.span_or(train_span),
         format!(
-            "`sequence-length` {} is beyond the {} positions of `{}`",
+            "`sequence-length` {} exceeds the {} positions of `{}`",
             text::group(length.value),
             text::group(limit),
             model.name
@@ -280,13 +282,13 @@ fn positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, probl
     problems.push(if severity == Severity::Error {
         diagnostic
             .help(format!("write `sequence-length {limit}` or less"))
-            .note("positions are a table of learned vectors: the lookup of a later one fails on the GPU")
+            .note("the model has a table of learned positions: a lookup beyond its end fails on the GPU")
     } else {
         diagnostic
             .help(format!(
                 "write `sequence-length {limit}`, or scale the rotation in the script (`rope_scaling`)"
             ))
-            .note("rotary positions have no table, but the model has seen none beyond this")
+            .note("rotary positions have no table, but the model was not trained on positions beyond this")
     });
 }
 
