@@ -20,6 +20,7 @@ pub(crate) mod sample;
 mod shell;
 mod tags;
 mod template;
+mod unmapped;
 mod worker;
 
 use serde_json::Value;
@@ -34,6 +35,7 @@ pub use request::Tag;
 pub use resources::{Resource, resources};
 pub use sagemaker::{raw as raw_member, takes_debugger};
 pub use shell::{is_plain, quoted, unquoted};
+pub use unmapped::UnmappedMembers;
 pub use worker::{
     BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, config as worker_config, home as worker_home,
     uploads as worker_uploads,

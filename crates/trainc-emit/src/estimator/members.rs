@@ -12,7 +12,7 @@ const SDK_MAX_RUN_SECONDS: u64 = 86_400;
 
 impl Script<'_> {
     pub(super) fn image(&mut self) {
-        let uri = self.rest.take_in("AlgorithmSpecification", "TrainingImage");
+        let uri = self.unmapped.take_in("AlgorithmSpecification", "TrainingImage");
         let ask = self.plan.job.image.as_ref();
         let found = self.plan.image.as_ref();
         let resolved = found
@@ -50,15 +50,15 @@ impl Script<'_> {
             Class::PyTorch => by_version,
             Class::Estimator => false,
         };
-        let metrics = self.rest.take_in("AlgorithmSpecification", "EnableSageMakerMetricsTimeSeries");
+        let metrics = self.unmapped.take_in("AlgorithmSpecification", "EnableSageMakerMetricsTimeSeries");
         self.say_value("enable_sagemaker_metrics", metrics.filter(|on| on.as_bool() != Some(default)));
         for (argument, member) in
             [("container_entry_point", "ContainerEntrypoint"), ("container_arguments", "ContainerArguments")]
         {
-            let value = self.rest.take_in("AlgorithmSpecification", member);
+            let value = self.unmapped.take_in("AlgorithmSpecification", member);
             self.say_value(argument, value);
         }
-        if let Some(config) = self.rest.take_in("AlgorithmSpecification", "TrainingImageConfig") {
+        if let Some(config) = self.unmapped.take_in("AlgorithmSpecification", "TrainingImageConfig") {
             self.say_value(
                 "training_repository_access_mode",
                 config.get("TrainingRepositoryAccessMode").cloned(),
@@ -68,12 +68,12 @@ impl Script<'_> {
                 .cloned();
             self.say_value("training_repository_credentials_provider_arn", provider);
         }
-        let mode = self.rest.take_in("AlgorithmSpecification", "TrainingInputMode");
+        let mode = self.unmapped.take_in("AlgorithmSpecification", "TrainingInputMode");
         self.say_value("input_mode", mode.filter(|mode| mode.as_str() != Some("File")));
     }
 
     pub(super) fn resources(&mut self) {
-        if let Some(Value::Array(groups)) = self.rest.take_in("ResourceConfig", "InstanceGroups") {
+        if let Some(Value::Array(groups)) = self.unmapped.take_in("ResourceConfig", "InstanceGroups") {
             self.modules.add("sagemaker.instance_group", "InstanceGroup");
             let groups = groups
                 .iter()
@@ -88,11 +88,11 @@ impl Script<'_> {
             self.say("instance_groups", Code::List(groups));
         }
         for (argument, member) in [("instance_type", "InstanceType"), ("instance_count", "InstanceCount")] {
-            let value = self.rest.take_in("ResourceConfig", member);
+            let value = self.unmapped.take_in("ResourceConfig", member);
             self.say_value(argument, value);
         }
         if let Some(size) =
-            self.rest.number_in("ResourceConfig", "VolumeSizeInGB").filter(|size| *size != SDK_VOLUME_GB)
+            self.unmapped.number_in("ResourceConfig", "VolumeSizeInGB").filter(|size| *size != SDK_VOLUME_GB)
         {
             self.say("volume_size", plain(&size.to_string()));
         }
@@ -102,34 +102,34 @@ impl Script<'_> {
             ("training_plan", "TrainingPlanArn"),
             ("instance_placement_config", "InstancePlacementConfig"),
         ] {
-            let value = self.rest.take_in("ResourceConfig", member);
+            let value = self.unmapped.take_in("ResourceConfig", member);
             self.say_value(argument, value);
         }
     }
 
     pub(super) fn metrics(&mut self) {
-        if let Some(metrics) = self.rest.take_in("AlgorithmSpecification", "MetricDefinitions") {
+        if let Some(metrics) = self.unmapped.take_in("AlgorithmSpecification", "MetricDefinitions") {
             self.say_value("metric_definitions", Some(metrics));
         }
     }
 
     pub(super) fn places(&mut self) {
         for (argument, member) in [("output_path", "S3OutputPath"), ("output_kms_key", "KmsKeyId")] {
-            let value = self.rest.take_in("OutputDataConfig", member);
+            let value = self.unmapped.take_in("OutputDataConfig", member);
             self.say_value(argument, value);
         }
-        let compression = self.rest.take_in("OutputDataConfig", "CompressionType");
+        let compression = self.unmapped.take_in("OutputDataConfig", "CompressionType");
         if compression.as_ref().and_then(Value::as_str) == Some("NONE") {
             self.say("disable_output_compression", plain("True"));
         }
         for (argument, member) in [("subnets", "Subnets"), ("security_group_ids", "SecurityGroupIds")] {
-            let value = self.rest.take_in("VpcConfig", member);
+            let value = self.unmapped.take_in("VpcConfig", member);
             self.say_value(argument, value);
         }
     }
 
     pub(super) fn checkpoint(&mut self) {
-        if let Some(config) = self.rest.take("CheckpointConfig") {
+        if let Some(config) = self.unmapped.take("CheckpointConfig") {
             self.say_value("checkpoint_s3_uri", config.get("S3Uri").cloned());
             self.say_value("checkpoint_local_path", config.get("LocalPath").cloned());
         }
@@ -137,19 +137,19 @@ impl Script<'_> {
 
     pub(super) fn limits(&mut self) {
         if let Some(seconds) = self
-            .rest
+            .unmapped
             .number_in("StoppingCondition", "MaxRuntimeInSeconds")
             .filter(|n| *n != SDK_MAX_RUN_SECONDS)
         {
             self.say("max_run", plain(&seconds.to_string()));
         }
-        let spot = self.rest.take("EnableManagedSpotTraining");
+        let spot = self.unmapped.take("EnableManagedSpotTraining");
         if spot == Some(Value::Bool(true)) {
             self.say("use_spot_instances", plain("True"));
         }
-        let wait = self.rest.take_in("StoppingCondition", "MaxWaitTimeInSeconds");
+        let wait = self.unmapped.take_in("StoppingCondition", "MaxWaitTimeInSeconds");
         self.say_value("max_wait", wait);
-        let retries = self.rest.take_in("RetryStrategy", "MaximumRetryAttempts");
+        let retries = self.unmapped.take_in("RetryStrategy", "MaximumRetryAttempts");
         self.say_value("max_retry_attempts", retries);
     }
 
@@ -158,7 +158,7 @@ impl Script<'_> {
             ("enable_network_isolation", "EnableNetworkIsolation"),
             ("encrypt_inter_container_traffic", "EnableInterContainerTrafficEncryption"),
         ] {
-            let value = self.rest.take(member).filter(|value| *value == Value::Bool(true));
+            let value = self.unmapped.take(member).filter(|value| *value == Value::Bool(true));
             self.say_value(argument, value);
         }
         for (argument, outer, member) in [
@@ -166,7 +166,7 @@ impl Script<'_> {
             ("enable_infra_check", "InfraCheckConfig", "EnableInfraCheck"),
             ("enable_session_tag_chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
         ] {
-            let value = self.rest.take_in(outer, member);
+            let value = self.unmapped.take_in(outer, member);
             self.say_value(argument, value);
         }
     }

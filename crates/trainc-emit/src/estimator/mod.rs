@@ -9,17 +9,20 @@ mod code;
 mod distribution;
 mod inputs;
 mod members;
-mod rest;
 mod watch;
 
+use super::unmapped::UnmappedMembers;
 use super::{Identity, archive, names, shell};
 use class::{Class, Modules};
 use code::Code;
 use minijinja::context;
 use minijinja::value::{Serde, Value as Jinja};
-use rest::Rest;
 use serde_json::{Map, Value};
 use trainc_ir::{Engine, Plan, Scalar};
+
+/// Objects whose members become arguments one by one.
+const NESTED: &[&str] =
+    &["AlgorithmSpecification", "OutputDataConfig", "ResourceConfig", "StoppingCondition", "VpcConfig"];
 
 /// The script of a request; `None` where the SDK has no word for the job at all.
 pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Option<String> {
@@ -33,7 +36,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
     let mut script = Script {
         plan,
         class: Class::of(plan),
-        rest: Rest::new(request),
+        unmapped: UnmappedMembers::new(request),
         modules: Modules::default(),
         constants: Vec::new(),
         variables: Vec::new(),
@@ -45,10 +48,10 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
     script.constants.push(("REGION".to_owned(), Code::text(names::region(plan))));
     script.constant("ROLE", request.get("RoleArn"));
     for said in ["TrainingJobName", "RoleArn"] {
-        script.rest.take(said);
+        script.unmapped.take(said);
     }
     let fit = script.write(request);
-    script.unsayable.extend(script.rest.paths());
+    script.unsayable.extend(script.unmapped.paths(NESTED));
     script.unsayable.sort();
     script.render(identity, &fit)
 }
@@ -56,7 +59,7 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
 struct Script<'a> {
     plan: &'a Plan,
     class: Class,
-    rest: Rest,
+    unmapped: UnmappedMembers,
     modules: Modules,
     constants: Vec<(String, Code)>,
     /// Comment (or nothing), name, value.
@@ -101,7 +104,7 @@ impl Script<'_> {
 
     /// All arguments of the estimator; gives the call of `fit`.
     fn write(&mut self, request: &Value) -> Code {
-        let sent = match self.rest.take("HyperParameters") {
+        let sent = match self.unmapped.take("HyperParameters") {
             Some(Value::Object(sent)) => sent,
             _ => Map::new(),
         };
@@ -110,7 +113,7 @@ impl Script<'_> {
         self.say("role", plain("ROLE"));
         self.resources();
         self.hyperparameters(&sent);
-        let environment = self.rest.take("Environment");
+        let environment = self.unmapped.take("Environment");
         self.say_value("environment", environment);
         self.metrics();
         let output = request
@@ -127,10 +130,10 @@ impl Script<'_> {
             self.variable("", "profile.profiling_parameters", parameters);
         }
         let watched =
-            watch::watch(&mut self.rest, &output, self.class, &mut self.modules, &mut self.unsayable);
+            watch::watch(&mut self.unmapped, &output, self.class, &mut self.modules, &mut self.unsayable);
         self.arguments.extend(watched);
         self.checkpoint();
-        if let Some(Value::Array(tags)) = self.rest.take("Tags") {
+        if let Some(Value::Array(tags)) = self.unmapped.take("Tags") {
             let part =
                 |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
             let tags = tags.iter().map(|tag| (part(tag, "Key"), Code::text(&part(tag, "Value")))).collect();
@@ -253,7 +256,7 @@ impl Script<'_> {
     fn fit(&mut self) -> Code {
         let mut arguments = Vec::new();
         let isolated = names::code_in_channel(self.plan);
-        if let Some(Value::Array(mut channels)) = self.rest.take("InputDataConfig") {
+        if let Some(Value::Array(mut channels)) = self.unmapped.take("InputDataConfig") {
             // The SDK appends the channel that carries the code.
             channels.retain(|channel| {
                 !(isolated && channel.get("ChannelName").and_then(Value::as_str) == Some("code"))
@@ -273,7 +276,7 @@ impl Script<'_> {
             }
         }
         arguments.push(("job_name".to_owned(), plain("JOB")));
-        if let Some(experiment) = self.rest.take("ExperimentConfig") {
+        if let Some(experiment) = self.unmapped.take("ExperimentConfig") {
             arguments.push(("experiment_config".to_owned(), Code::json(&experiment)));
         }
         Code::Call("estimator.fit".to_owned(), arguments)

@@ -2,7 +2,7 @@
 
 use super::class::{Class, Modules};
 use super::code::Code;
-use super::rest::Rest;
+use crate::unmapped::UnmappedMembers;
 use serde_json::{Map, Value};
 
 const MODULE: &str = "sagemaker.debugger";
@@ -25,32 +25,32 @@ fn object(value: Option<Value>) -> Option<Map<String, Value>> {
 
 /// `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.
 pub(super) fn watch(
-    rest: &mut Rest,
+    unmapped: &mut UnmappedMembers,
     output: &str,
     class: Class,
     modules: &mut Modules,
     unsayable: &mut Vec<String>,
 ) -> Arguments {
     // Class PyTorch takes the hook away where checkpoints have both paths (SDK 2.257.7).
-    let dropped = class == Class::PyTorch && rest.has_in("CheckpointConfig", "LocalPath");
+    let dropped = class == Class::PyTorch && unmapped.has_in("CheckpointConfig", "LocalPath");
     let mut out = Vec::new();
-    match object(rest.take("DebugHookConfig")) {
+    match object(unmapped.take("DebugHookConfig")) {
         None => out.push(("debugger_hook_config".to_owned(), Code::Plain("False".to_owned()))),
         Some(_) if dropped => unsayable.push("DebugHookConfig".to_owned()),
         Some(hook) => out.extend(hook_config(hook, output, modules)),
     }
-    let rules = rules(rest, modules);
+    let rules = rules(unmapped, modules);
     if !rules.is_empty() {
         out.push(("rules".to_owned(), Code::List(rules)));
     }
-    match object(rest.take("ProfilerConfig")) {
+    match object(unmapped.take("ProfilerConfig")) {
         None => unsayable.push("ProfilerConfig".to_owned()),
         Some(members) if members.get("DisableProfiler") == Some(&Value::Bool(true)) => {
             out.push(("disable_profiler".to_owned(), Code::Plain("True".to_owned())));
         }
         Some(members) => out.extend(profiler(members, output, modules)),
     }
-    if let Some(mut members) = object(rest.take("TensorBoardOutputConfig")) {
+    if let Some(mut members) = object(unmapped.take("TensorBoardOutputConfig")) {
         modules.add(MODULE, "TensorBoardOutputConfig");
         let table = [("s3_output_path", "S3OutputPath"), ("container_local_output_path", "LocalPath")];
         let call = Code::Call("TensorBoardOutputConfig".to_owned(), arguments(&mut members, &table));
@@ -91,12 +91,12 @@ fn collection(value: &Value) -> Code {
 }
 
 /// Rules of the debugger and of the profiler: one list in the SDK.
-fn rules(rest: &mut Rest, modules: &mut Modules) -> Vec<Code> {
+fn rules(unmapped: &mut UnmappedMembers, modules: &mut Modules) -> Vec<Code> {
     let mut out = Vec::new();
     for (member, class) in
         [("DebugRuleConfigurations", "Rule"), ("ProfilerRuleConfigurations", "ProfilerRule")]
     {
-        let Some(Value::Array(rules)) = rest.take(member) else { continue };
+        let Some(Value::Array(rules)) = unmapped.take(member) else { continue };
         for rule in rules {
             modules.add(MODULE, class);
             let mut members = rule.as_object().cloned().unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Where the job runs, and how long: `cluster`.
 
 use super::kdl::{Node, string};
-use super::rest::Rest;
 use super::{Reader, image, launch};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use trainc_catalog::{images, instances};
+use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
 
 impl Reader {
@@ -30,8 +30,8 @@ impl Reader {
 
     /// `cluster`, and what of it the launcher asks for.
     pub(super) fn cluster(&mut self, uri: Option<&str>) -> (Node, Place) {
-        let mut resources = self.rest.object("ResourceConfig").unwrap_or(Rest(Map::new()));
-        let mut stopping = self.rest.object("StoppingCondition").unwrap_or(Rest(Map::new()));
+        let mut resources = self.rest.object("ResourceConfig").unwrap_or_default();
+        let mut stopping = self.rest.object("StoppingCondition").unwrap_or_default();
         let instance = resources.text("InstanceType");
         // Preferred types may leave their number to the job; beside groups it is no number that a node says.
         let preferred = resources.0.contains_key("InstancePreferences");

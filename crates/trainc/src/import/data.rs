@@ -1,9 +1,9 @@
 //! Channels and the file systems behind them.
 
 use super::kdl::{Node, bound, string};
-use super::rest::Rest;
 use super::unsaid::Unsaid;
 use serde_json::Value;
+use trainc_emit::UnmappedMembers;
 
 /// A file system that channels name, by what tells it from others.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ struct System {
 /// `storage` and `channel` nodes, and where the code lies if a channel brings it. `mode` is how S3 data come where a
 /// channel does not say it.
 pub(super) fn channels(
-    rest: &mut Rest,
+    rest: &mut UnmappedMembers,
     isolated: bool,
     mode: Option<&str>,
     described: bool,
@@ -27,9 +27,9 @@ pub(super) fn channels(
     let mut code = None;
     for item in rest.list("InputDataConfig") {
         let Value::Object(members) = item else { continue };
-        let mut channel = Rest(members);
+        let mut channel = UnmappedMembers(members);
         let Some(name) = channel.text("ChannelName") else { continue };
-        let mut source = channel.object("DataSource").unwrap_or(Rest(serde_json::Map::new()));
+        let mut source = channel.object("DataSource").unwrap_or_default();
         if isolated && name == "code" {
             // The container may not fetch the code, so it comes as a channel: trainc makes it again.
             code = source.object("S3DataSource").and_then(|mut s3| s3.text("S3Uri"));
@@ -78,7 +78,7 @@ pub(super) fn channels(
     (storage.collect(), nodes, code)
 }
 
-fn leave(channel: &str, rest: &Rest, unsaid: &mut Unsaid) {
+fn leave(channel: &str, rest: &UnmappedMembers, unsaid: &mut Unsaid) {
     for member in rest.0.keys() {
         unsaid.lose(&format!("channel `{channel}`: `{member}` has no node"));
     }
@@ -88,7 +88,12 @@ fn system_name(index: usize) -> String {
     if index == 0 { "data".to_owned() } else { format!("data-{}", index + 1) }
 }
 
-fn file_system(node: Node, source: &mut Rest, systems: &mut Vec<System>, unsaid: &mut Unsaid) -> Node {
+fn file_system(
+    node: Node,
+    source: &mut UnmappedMembers,
+    systems: &mut Vec<System>,
+    unsaid: &mut Unsaid,
+) -> Node {
     let id = source.text("FileSystemId").unwrap_or_default();
     let directory = source.text("DirectoryPath").unwrap_or_default();
     let kind = if source.text("FileSystemType").as_deref() == Some("EFS") { "efs" } else { "lustre" };
@@ -115,7 +120,7 @@ fn file_system(node: Node, source: &mut Rest, systems: &mut Vec<System>, unsaid:
     node.prop("mode", &string(source.text("FileSystemAccessMode").as_deref().unwrap_or("ro")))
 }
 
-fn s3_source(node: Node, source: &mut Rest) -> Node {
+fn s3_source(node: Node, source: &mut UnmappedMembers) -> Node {
     let uri = source.text("S3Uri").unwrap_or_default();
     let property = match source.text("S3DataType").as_deref() {
         Some("ManifestFile") => "manifest",
@@ -142,7 +147,7 @@ fn s3_source(node: Node, source: &mut Rest) -> Node {
     node
 }
 
-fn common(node: Node, channel: &mut Rest, described: bool) -> Node {
+fn common(node: Node, channel: &mut UnmappedMembers, described: bool) -> Node {
     let mut node = node;
     for (member, property, words) in [
         ("InputMode", "input", [("File", "file"), ("FastFile", "fast-file"), ("Pipe", "pipe")].as_slice()),

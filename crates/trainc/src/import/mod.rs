@@ -11,19 +11,18 @@ mod kdl;
 mod launch;
 mod outcome;
 mod program;
-mod rest;
 mod smp;
 mod unsaid;
 mod watch;
 
 use kdl::{Node, bound, string};
 pub use outcome::Outcome;
-use rest::Rest;
 use serde_json::{Map, Value};
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::OF_MACHINES;
 use unsaid::{Unsaid, header};
@@ -90,7 +89,7 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
         .and_then(|answer| answer.get("TrainingJobArn"))
         .and_then(Value::as_str)
         .map(str::to_owned);
-    let mut reader = Reader { rest: Rest(request.clone()), unsaid: Unsaid::default(), described };
+    let mut reader = Reader { rest: UnmappedMembers(request.clone()), unsaid: Unsaid::default(), described };
     let (job, body) = reader.job();
     let Unsaid { all: unsaid, lost } = reader.unsaid;
     let kind = if reader.described.is_some() { "a described job" } else { "a request" };
@@ -128,8 +127,30 @@ fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
     Some((members, answer.then(|| inner.clone())))
 }
 
+/// Replaces the job's digest, of which `short` is the beginning, by its placeholder; returns whether it was found.
+fn restore_digest(members: &mut Map<String, Value>, short: &str) -> bool {
+    fn walk(value: &mut Value, short: &str) -> bool {
+        match value {
+            Value::String(text) => {
+                let full = text.find(short).and_then(|at| text.get(at..at + 64)).map(str::to_owned);
+                let full = full.filter(|full| full.bytes().all(|b| b.is_ascii_hexdigit()));
+                if let Some(full) = &full {
+                    *text = text.replace(full, kdl::DIGEST);
+                }
+                full.is_some()
+            }
+            Value::Array(items) => items.iter_mut().fold(false, |found, item| walk(item, short) || found),
+            Value::Object(members) => {
+                members.values_mut().fold(false, |found, item| walk(item, short) || found)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    short.len() >= 8 && members.values_mut().fold(false, |found, value| walk(value, short) || found)
+}
+
 struct Reader {
-    rest: Rest,
+    rest: UnmappedMembers,
     unsaid: Unsaid,
     /// The job's ARN, where an answer has it.
     described: Option<String>,
@@ -145,7 +166,7 @@ impl Reader {
         let name = of("trainc:job")
             .unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
         let digest = of("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned()));
-        if digest.is_some_and(|digest| self.rest.digest_back(&digest)) {
+        if digest.is_some_and(|digest| restore_digest(&mut self.rest.0, &digest)) {
             // Checkpoints under it are those of the old job, and this one starts without them.
             self.unsaid.add(
                 "the digest in its places: `{{ job.digest }}` stands there, and is another digest where the manifest is",
@@ -155,7 +176,7 @@ impl Reader {
         // service takes of them all the same stands in `request`.
         let serverless = self.rest.0.contains_key(SERVERLESS);
         let kept = if serverless { self.rest.split(OF_MACHINES) } else { Map::new() };
-        let mut algorithm = self.rest.object("AlgorithmSpecification").unwrap_or(Rest(Map::new()));
+        let mut algorithm = self.rest.object("AlgorithmSpecification").unwrap_or_default();
         let uri = algorithm.text("TrainingImage");
         let mut keys = self.rest.map("HyperParameters");
         let region = self.region(&keys, uri.as_deref());
@@ -262,7 +283,7 @@ impl Reader {
             (!found.is_empty())
                 .then(|| found.iter().fold(Node::new(name), |node, text| node.arg(&string(text))))
         };
-        let mut vpc = self.rest.object("VpcConfig").unwrap_or(Rest(Map::new()));
+        let mut vpc = self.rest.object("VpcConfig").unwrap_or_default();
         let mut children: Vec<Node> = Vec::new();
         children.extend(texts(vpc.list("Subnets"), "subnets"));
         children.extend(texts(vpc.list("SecurityGroupIds"), "security-groups"));
@@ -290,7 +311,7 @@ impl Reader {
     }
 
     fn output(&mut self) -> (Node, String) {
-        let mut output = self.rest.object("OutputDataConfig").unwrap_or(Rest(Map::new()));
+        let mut output = self.rest.object("OutputDataConfig").unwrap_or_default();
         let s3 = output.text("S3OutputPath").unwrap_or_default();
         let mut node = Node::new("output").prop("s3", &string(&bound(&s3)));
         // An answer has an empty key where there is none.
@@ -304,7 +325,7 @@ impl Reader {
     }
 
     /// What is left of the algorithm: its defaults are sent anyway.
-    fn algorithm(&mut self, mut algorithm: Rest, uri: Option<&str>) {
+    fn algorithm(&mut self, mut algorithm: UnmappedMembers, uri: Option<&str>) {
         let known = uri.is_some_and(|uri| image::family(uri) != "own");
         let metrics = algorithm.0.get("EnableSageMakerMetricsTimeSeries").and_then(Value::as_bool);
         if metrics == known.then_some(true) || (metrics == Some(false) && !known) {

@@ -2,10 +2,9 @@
 
 use super::kdl::{Node, bound, literal, plain, string};
 use super::launch::Decoded;
-use super::rest::Rest;
 use super::unsaid::Unsaid;
 use serde_json::Value;
-use trainc_emit::unquoted;
+use trainc_emit::{UnmappedMembers, unquoted};
 
 /// What the hyperparameters say.
 pub(super) struct Script {
@@ -27,7 +26,7 @@ const LAUNCHER: &[&str] = &["mp_parameters"];
 
 impl Script {
     /// Sorts the hyperparameters.
-    pub(super) fn of(keys: &mut Vec<(String, String)>, algorithm: &mut Rest) -> Self {
+    pub(super) fn of(keys: &mut Vec<(String, String)>, algorithm: &mut UnmappedMembers) -> Self {
         let texts = |items: Vec<Value>| {
             items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>()
         };
@@ -73,7 +72,7 @@ impl Script {
         toolkit: bool,
         code: Option<&str>,
         environment: &[(String, String)],
-        algorithm: &mut Rest,
+        algorithm: &mut UnmappedMembers,
         unsaid: &mut Unsaid,
     ) -> Node {
         // What the launcher did not take.

@@ -1,13 +1,18 @@
 //! What watches the job: debugger, profiler, TensorBoard, experiment, and the switches.
 
 use super::kdl::{Node, bound, string};
-use super::rest::Rest;
 use super::unsaid::Unsaid;
 use serde_json::{Map, Value};
+use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
 
 /// The nodes; what has none stays in the request.
-pub(super) fn watch(rest: &mut Rest, output: &str, engine: &str, unsaid: &mut Unsaid) -> Vec<Node> {
+pub(super) fn watch(
+    rest: &mut UnmappedMembers,
+    output: &str,
+    engine: &str,
+    unsaid: &mut Unsaid,
+) -> Vec<Node> {
     let mut out = Vec::new();
     // Model parallelism does without the debugger, and trainc leaves the hook out there.
     if engine != "smp"
@@ -78,7 +83,7 @@ fn parameters(pairs: Vec<(String, String)>) -> Vec<Node> {
     vec![pairs.iter().fold(Node::new("parameters"), |node, (key, value)| node.maybe(key, Some(value)))]
 }
 
-fn debugger(hook: &mut Rest, output: &str) -> Node {
+fn debugger(hook: &mut UnmappedMembers, output: &str) -> Node {
     let mut node = place(Node::new("debugger"), hook.text("S3OutputPath"), output);
     node = node.maybe("local", hook.text("LocalPath").as_deref());
     node = node.children(parameters(hook.map("HookParameters")));
