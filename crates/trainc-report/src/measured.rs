@@ -260,16 +260,7 @@ pub fn human(subject: &Subject, options: Options) -> String {
     let mut page = Page::new(options);
     page.title(subject.job, &heading(subject));
     page.blank();
-    let lines = lines(subject);
-    let head = HEAD.map(str::to_owned);
-    let all: Vec<&[String; 5]> = std::iter::once(&head).chain(&lines).collect();
-    let width = |at: usize| all.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..HEAD.len()).map(|at| width(at).unwrap_or(0)).collect();
-    for row in all {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        page.line(format!("  {}", cells.join("  ")).trim_end());
-    }
+    page.table(&HEAD, &lines(subject));
     page.blank();
     page.field("from", &basis(subject));
     for note in &subject.notes {
@@ -333,5 +324,7 @@ mod tests {
         assert!(memory.predicted.is_some() && memory.interval.is_some());
         let text = human(&subject, Options::default());
         assert!(text.contains("median of 2 figures, steps 2 to 3") && text.contains("9 GiB"), "{text}");
+        let narrow = human(&subject, Options { width: 60, ..Options::default() });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     }
 }

@@ -2,6 +2,7 @@
 //! what the words say already.
 
 use super::picture::Piece;
+use comfy_table::{ContentArrangement, Table, presets};
 use trainc_diag::safe;
 use trainc_diag::text;
 use unicode_width::UnicodeWidthStr as _;
@@ -177,6 +178,22 @@ impl Page {
     pub(super) fn line(&mut self, text: &str) {
         let line = self.spelled(text);
         self.push(&line);
+    }
+
+    /// A table of left-aligned columns, two columns in; cells are wrapped where it would be wider than the page.
+    pub(super) fn table<const N: usize>(&mut self, head: &[&str; N], rows: &[[String; N]]) {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(self.options.width.max(40) - 2).unwrap_or(u16::MAX));
+        table.set_header(head.iter().map(|cell| self.spelled(cell)));
+        table.add_rows(rows.iter().map(|row| row.each_ref().map(|cell| self.spelled(cell))));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        for line in table.lines() {
+            self.push(&format!("  {line}"));
+        }
     }
 
     /// Text beside a label as it stands: a command to copy.
