@@ -3,7 +3,8 @@
 use super::bars::{Part, bar};
 use super::json::Document;
 use super::page::{Options, Page};
-use super::{Subject, cost, links, once, origins, pace, picture, problems, sections};
+use super::shared_costs::{JobFileSystem, SharedCosts, job_file_systems};
+use super::{Subject, cost, links, origins, pace, picture, problems, sections};
 use std::fmt::Write as _;
 use trainc_diag::text;
 use trainc_ir::size::GIB;
@@ -90,19 +91,21 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
         .filter_map(|plan| plan.mesh.as_ref())
         .map(trainc_ir::Mesh::gpus)
         .fold(0, u64::saturating_add);
-    let known: Vec<(f64, Vec<once::Made>)> = plans
+    let known: Vec<(f64, Vec<JobFileSystem>)> = plans
         .iter()
-        .filter_map(|plan| Some((cost::most_usd(plan)?, once::made(plan, cost::max_run_seconds(plan)?))))
+        .filter_map(|plan| {
+            Some((cost::most_usd(plan)?, job_file_systems(plan, cost::max_run_seconds(plan)?)))
+        })
         .collect();
     let noun = plans.iter().map(|plan| plan.chip_noun()).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
         if plans.iter().all(|plan| plan.chip_noun() == noun) { noun } else { "accelerator" }
     });
     let mut line = format!("{}, {}", text::count(plans.len() as u64, "job"), text::count(gpus, noun));
     if !known.is_empty() {
-        let once = once::once(known.iter().map(|(_, made)| made.as_slice()));
-        let sum = known.iter().map(|(usd, _)| usd).sum::<f64>() - once.usd;
+        let shared = SharedCosts::from_jobs(known.iter().map(|(_, systems)| systems.as_slice()));
+        let sum = known.iter().map(|(usd, _)| usd).sum::<f64>() - shared.usd;
         let _ = write!(line, ", at most {} if each runs until its max-run", text::dollars(sum));
-        line.push_str(&once.words());
+        line.push_str(&shared.describe());
     }
     let unknown = plans.len() - known.len();
     if unknown > 0 && !known.is_empty() {

@@ -15,7 +15,6 @@ mod links;
 pub mod markdown;
 pub mod measured;
 mod notes;
-pub mod once;
 pub mod origins;
 mod pace;
 mod page;
@@ -26,6 +25,7 @@ mod resources;
 #[cfg(test)]
 mod samples;
 mod sections;
+pub mod shared_costs;
 #[cfg(test)]
 mod tests;
 

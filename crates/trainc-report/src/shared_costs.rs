@@ -1,78 +1,77 @@
-//! What several jobs share is billed once: what a sum over jobs counts of it more than that.
-//!
-//! In: the file systems that each job makes, or shares with those that describe it alike. Out: US dollars that the sum of the
-//! jobs has too many, and the names to say so.
+//! Costs that several jobs share: how much a sum over jobs counts more than once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit::fsx;
 use trainc_ir::Plan;
 use trainc_predict::bills::a_while;
 
-/// A file system as a job counts it.
+/// A file system that a job creates, as the job's cost includes it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Made {
-    /// What jobs that share it agree in: where it is, and the token of what makes it the one that it is.
+pub struct JobFileSystem {
+    /// Region, account and client request token: equal for jobs that share the file system.
     identity: String,
     /// Its name in the manifest.
     name: String,
-    /// US dollars a month, where the price is known.
+    /// US dollars a month; `None` if the price is unknown.
     usd_per_month: Option<f64>,
-    /// How long the job has it, seconds.
+    /// How long the job keeps it, seconds.
     seconds: f64,
 }
 
-/// The file systems of a job that has them for so many seconds.
-pub fn made(plan: &Plan, seconds: f64) -> Vec<Made> {
-    // Where a link names the job's digest each job has its own: any word that is the job's does.
+/// Returns the file systems that a job creates and keeps for so many seconds.
+pub fn job_file_systems(plan: &Plan, seconds: f64) -> Vec<JobFileSystem> {
+    // A link that names the job's digest makes the file system the job's own; the job's name serves as well here.
     let job = plan.job.name.value().map_or("", String::as_str);
     let place = (plan.job.region.value(), plan.job.account.value());
-    let made = fsx::file_systems(plan, job).into_iter().map(|system| {
+    let systems = fsx::file_systems(plan, job).into_iter().map(|system| {
         let mut all = plan.made_file_systems();
         let found = all.find(|(storage, _)| storage.name.value() == Some(&system.name));
         let price =
             found.and_then(|(storage, price)| Some(price?.usd_per_month(storage.capacity_bytes.get()?)));
-        Made {
+        JobFileSystem {
             identity: format!("{place:?} {}", system.create.client_request_token),
             name: system.name,
             usd_per_month: price,
             seconds,
         }
     });
-    made.collect()
+    systems.collect()
 }
 
-/// What a sum over jobs has too many.
+/// The part of a sum over jobs that is counted more than once.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Once {
-    /// US dollars.
+pub struct SharedCosts {
+    /// US dollars to subtract from the sum.
     pub usd: f64,
-    /// The names of the file systems that several of the jobs count.
+    /// The names of the shared file systems.
     pub names: BTreeSet<String>,
 }
 
-/// What the sum over these jobs counts too often. A file system that jobs share is as large as the largest that any of them
-/// asks for, and there until the last of them has ended: as if all began at the same time.
-pub fn once<'a>(jobs: impl IntoIterator<Item = &'a [Made]>) -> Once {
-    let mut alike: BTreeMap<&str, Vec<(&Made, f64)>> = BTreeMap::new();
-    for one in jobs.into_iter().flatten() {
-        if let Some(usd) = one.usd_per_month {
-            alike.entry(&one.identity).or_default().push((one, usd));
+impl SharedCosts {
+    /// Computes the shared costs of jobs.
+    ///
+    /// A shared file system is as large as the largest that any of the jobs requests and is kept as long as the longest of
+    /// them takes, as if all began at the same time.
+    pub fn from_jobs<'a>(jobs: impl IntoIterator<Item = &'a [JobFileSystem]>) -> Self {
+        let mut by_identity: BTreeMap<&str, Vec<(&JobFileSystem, f64)>> = BTreeMap::new();
+        for system in jobs.into_iter().flatten() {
+            if let Some(usd) = system.usd_per_month {
+                by_identity.entry(&system.identity).or_default().push((system, usd));
+            }
         }
+        let mut out = Self::default();
+        for all in by_identity.values().filter(|all| all.len() > 1) {
+            let sum: f64 = all.iter().map(|(system, usd)| a_while(*usd, system.seconds)).sum();
+            let most = all.iter().map(|(_, usd)| *usd).fold(0.0, f64::max);
+            let longest = all.iter().map(|(system, _)| system.seconds).fold(0.0, f64::max);
+            out.usd += sum - a_while(most, longest);
+            out.names.extend(all.iter().map(|(system, _)| system.name.clone()));
+        }
+        out
     }
-    let mut out = Once::default();
-    for all in alike.values().filter(|all| all.len() > 1) {
-        let sum: f64 = all.iter().map(|(one, usd)| a_while(*usd, one.seconds)).sum();
-        let most = all.iter().map(|(_, usd)| *usd).fold(0.0, f64::max);
-        let longest = all.iter().map(|(one, _)| one.seconds).fold(0.0, f64::max);
-        out.usd += sum - a_while(most, longest);
-        out.names.extend(all.iter().map(|(one, _)| one.name.clone()));
-    }
-    out
-}
 
-impl Once {
-    /// Behind a sum: `; shared file system …`, or nothing.
-    pub fn words(&self) -> String {
+    /// Returns the text to append to a sum: `; shared file system … counted once`, or nothing.
+    pub fn describe(&self) -> String {
         let names: Vec<&String> = self.names.iter().collect();
         let systems = if names.len() == 1 { "system" } else { "systems" };
         if names.is_empty() {
@@ -86,27 +85,27 @@ impl Once {
 mod tests {
     use super::*;
 
-    fn one(identity: &str, usd_per_month: Option<f64>, hours: f64) -> Made {
+    fn system(identity: &str, usd_per_month: Option<f64>, hours: f64) -> JobFileSystem {
         let name = identity.to_owned();
-        Made { identity: name.clone(), name, usd_per_month, seconds: hours * 3_600.0 }
+        JobFileSystem { identity: name.clone(), name, usd_per_month, seconds: hours * 3_600.0 }
     }
 
     /// By hand: 730 dollars a month are one an hour.
     #[test]
-    fn what_is_shared_is_counted_for_the_longest_at_its_largest() {
+    fn shared_file_systems_count_for_the_longest_job_at_the_largest_size() {
         let jobs = [
-            vec![one("corpus", Some(730.0), 10.0), one("own", Some(73.0), 10.0)],
-            vec![one("corpus", Some(730.0), 4.0), one("free", None, 4.0)],
-            vec![one("free", None, 4.0)],
+            vec![system("corpus", Some(730.0), 10.0), system("own", Some(73.0), 10.0)],
+            vec![system("corpus", Some(730.0), 4.0), system("free", None, 4.0)],
+            vec![system("free", None, 4.0)],
         ];
-        let found = once(jobs.iter().map(Vec::as_slice));
+        let found = SharedCosts::from_jobs(jobs.iter().map(Vec::as_slice));
         assert!((found.usd - 4.0).abs() < 1e-9, "{found:?}");
-        assert_eq!(found.words(), "; shared file system `corpus` counted once");
+        assert_eq!(found.describe(), "; shared file system `corpus` counted once");
         // One that is grown for a short job is as large for the long one.
-        let grown = [vec![one("corpus", Some(730.0), 10.0)], vec![one("corpus", Some(1_460.0), 1.0)]];
-        let found = once(grown.iter().map(Vec::as_slice));
+        let grown = [vec![system("corpus", Some(730.0), 10.0)], vec![system("corpus", Some(1_460.0), 1.0)]];
+        let found = SharedCosts::from_jobs(grown.iter().map(Vec::as_slice));
         assert!((found.usd - (10.0 + 2.0 - 20.0)).abs() < 1e-9, "{found:?}");
-        assert_eq!(once(jobs.iter().take(1).map(Vec::as_slice)), Once::default());
-        assert_eq!(Once::default().words(), "");
+        assert_eq!(SharedCosts::from_jobs(jobs.iter().take(1).map(Vec::as_slice)), SharedCosts::default());
+        assert_eq!(SharedCosts::default().describe(), "");
     }
 }

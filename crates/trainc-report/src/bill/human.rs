@@ -36,7 +36,7 @@ pub(super) fn total(bill: &Bill) -> String {
         if !moved.is_empty() {
             out.push_str(&format!("; {moved}"));
         }
-        out.push_str(&cost.shared.words());
+        out.push_str(&cost.shared.describe());
     } else if on_demand.usd.is_none() {
         let whose = if unknown == 1 { "its cost is not known" } else { "none of their costs is known" };
         return format!("{out}; {whose}, so the sum is not");
@@ -48,7 +48,7 @@ pub(super) fn total(bill: &Bill) -> String {
         let moved =
             if half { format!("{} → {}", text::dollars(before), text::dollars(after)) } else { moved(usd) };
         out.push_str(&format!("; {jobs} on spot, if the hours cost what they do on demand: {moved}"));
-        out.push_str(&on_demand.shared.words());
+        out.push_str(&on_demand.shared.describe());
     }
     if unknown > 0 {
         out.push_str(&format!("; without {} whose cost is not known", text::count(unknown, "job")));

@@ -12,7 +12,7 @@ pub use document::{Document, SCHEMA, document};
 pub use human::human;
 pub use markdown::{MARKER, markdown};
 
-use super::once::Made;
+use super::shared_costs::JobFileSystem;
 use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
 use trainc_tune::compare::{Change, Figure, Figures};
@@ -36,7 +36,7 @@ pub struct Seen<'a> {
     /// Its figures.
     pub figures: Figures,
     /// The file systems that it makes, which other jobs may share, for as long as its run is expected to take.
-    pub made: Vec<Made>,
+    pub made: Vec<JobFileSystem>,
     /// Its problems.
     pub problems: &'a Problems,
 }

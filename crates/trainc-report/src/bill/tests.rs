@@ -3,8 +3,8 @@
 use super::total::{Sum, Total};
 use super::*;
 use crate::Options;
-use crate::once::made;
 use crate::samples::Nowhere;
+use crate::shared_costs::job_file_systems;
 use trainc_check::compile;
 use trainc_diag::source::SourceMap;
 use trainc_plan::Compiled;
@@ -44,7 +44,8 @@ impl Two {
         }
         fn seen<'a>(path: &'a str, one: &'a Compiled) -> Seen<'a> {
             let plan = one.plan.as_ref().zip(one.prediction.run.as_ref());
-            let made = plan.map(|(plan, run)| made(plan, run.expected_seconds())).unwrap_or_default();
+            let made =
+                plan.map(|(plan, run)| job_file_systems(plan, run.expected_seconds())).unwrap_or_default();
             Seen { path, job: one.job.as_deref(), figures: figures(one), made, problems: &one.problems }
         }
         let change = self.before.as_ref().zip(self.after.as_ref()).and_then(|(before, after)| {

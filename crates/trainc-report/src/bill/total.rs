@@ -2,7 +2,7 @@
 //! on demand.
 
 use super::{Bill, Job, Seen};
-use crate::once::{Once, once};
+use crate::shared_costs::SharedCosts;
 use trainc_tune::compare::Figure;
 
 /// The sums of a bill.
@@ -25,7 +25,7 @@ pub(super) struct Sum {
     /// Of how many jobs.
     pub jobs: u64,
     /// What they share and each sum counts once.
-    pub shared: Once,
+    pub shared: SharedCosts,
 }
 
 impl Bill<'_> {
@@ -44,12 +44,12 @@ fn sum<'b, 'a>(jobs: Vec<&'b Job<'a>>, figure: Figure) -> (Sum, Vec<&'b Job<'a>>
     let has = |seen: &Option<Seen>| seen.as_ref().is_none_or(|seen| seen.figures.get(figure).is_some());
     let (counted, rest): (Vec<_>, Vec<_>) =
         jobs.into_iter().partition(|job| has(&job.before) && has(&job.after));
-    let mut shared = Once::default();
+    let mut shared = SharedCosts::default();
     let mut side = |of: &dyn Fn(&'b Job<'a>) -> Option<&'b Seen<'a>>| {
         let seen = || counted.iter().filter_map(|job| of(job));
         // Not `sum`, whose sum of nothing is -0.
         let usd = seen().filter_map(|seen| seen.figures.get(figure)).fold(0.0, |sum, usd| sum + usd);
-        let twice = once(seen().map(|seen| seen.made.as_slice()));
+        let twice = SharedCosts::from_jobs(seen().map(|seen| seen.made.as_slice()));
         shared.names.extend(twice.names);
         usd - twice.usd
     };

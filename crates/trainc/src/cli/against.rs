@@ -17,7 +17,7 @@ use trainc_plan::Options;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerFault, Loaded, Loader, Merged};
 use trainc_report::bill::{self, Base, Bill, Job, Seen};
-use trainc_report::once::made;
+use trainc_report::shared_costs::job_file_systems;
 use trainc_syntax::ast::{Node, Value};
 use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, pairs};
 
@@ -267,7 +267,7 @@ fn seen(manifest: &Manifest) -> Seen<'_> {
     let compiled = &manifest.compiled;
     let run = compiled.plan.as_ref().zip(compiled.prediction.run.as_ref());
     Seen {
-        made: run.map(|(plan, run)| made(plan, run.expected_seconds())).unwrap_or_default(),
+        made: run.map(|(plan, run)| job_file_systems(plan, run.expected_seconds())).unwrap_or_default(),
         path: &manifest.path,
         job: manifest.compiled.job.as_deref(),
         figures: figures(&manifest.compiled),
