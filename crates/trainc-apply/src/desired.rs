@@ -146,6 +146,12 @@ impl Desired {
         Some(emit::run_name(&self.plan, &self.digest, run))
     }
 
+    /// Returns true if a training job's name is that of a run of this job, of any digest. The name holds only the beginning
+    /// of a long job name.
+    pub(crate) fn is_run(&self, name: &str) -> bool {
+        job_of(name).is_some_and(|job| self.job.starts_with(job) && job.starts_with(&self.stem))
+    }
+
     /// The tags of the training job.
     pub fn job_tags(&self) -> Tags {
         let tags = self.request.get("Tags").and_then(Value::as_array);
@@ -166,7 +172,7 @@ impl Desired {
     /// Leaves the runs beside this one what the role's policy allows them.
     pub fn run_beside(&mut self, policy: &str, runs: &[String]) {
         let Some(role) = self.role.as_mut().filter(|_| !runs.is_empty()) else { return };
-        role.policy = super::diff::union(&role.policy, policy);
+        role.policy = super::policy::union(&role.policy, policy);
         role.beside = runs.to_vec();
     }
 
@@ -189,6 +195,18 @@ impl Desired {
         }
         request
     }
+}
+
+/// The job that a run's name is made of: `<job>-<8 digits of a digest>`, and `-r2` behind a further run.
+pub(crate) fn job_of(run: &str) -> Option<&str> {
+    let digit = |c: char| c.is_ascii_digit();
+    let first = match run.rsplit_once("-r") {
+        Some((first, number)) if !number.is_empty() && number.chars().all(digit) => first,
+        _ => run,
+    };
+    let (job, digest) = first.rsplit_once('-')?;
+    (digest.len() == 8 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) && !job.is_empty())
+        .then_some(job)
 }
 
 /// Tags as the account gives them back.

@@ -2,13 +2,15 @@
 //! which it was made. A second run goes on where the first one ended.
 
 use super::account::{Association, FileSystem, TrainingJob};
+use super::change::{Action, Change, Obstacle};
 use super::cloud::{Answer, Clock, Cloud};
-use super::diff::{self, Action, Change, Obstacle};
 use super::fault::{Class, Fault};
 use super::ledger::{Cause, Item, Telling};
-use super::observed::{Look, ObservedRole};
+use super::look::Look;
+use super::observed::ObservedRole;
 use super::patience::{Wait, absent};
 use super::remains::{kind_of, theirs};
+use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
 
 pub use super::remains::{Consent, Remains, Removal};
@@ -241,15 +243,15 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let Some(found) = found.filter(|found| found.lifecycle != "DELETING") else {
                 return Ok(Stay::Gone);
             };
-            if !diff::uses(&found.tags, job) {
+            if !ownership::uses(&found.tags, job) {
                 return Ok(Stay::Left);
             }
-            if diff::other_users(&found.tags, job).is_empty() {
+            if ownership::others(&found.tags, job).is_empty() {
                 return Ok(Stay::Alone);
             }
             if !asked {
                 self.telling.doing(item, "leave");
-                let (written, goes) = diff::leaving(&found.tags, job);
+                let (written, goes) = ownership::leaving(&found.tags, job);
                 if !written.is_empty() {
                     look.ask(async |cloud| cloud.tag_file_system(&found.arn, &written).await).await?;
                 }

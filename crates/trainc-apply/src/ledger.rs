@@ -1,6 +1,6 @@
 //! What a run has done so far: kept outside of the run, so that it is known when the run is cut off.
 
-use super::diff::{Change, Difference};
+use super::change::{Change, Difference};
 use super::fault::Fault;
 use std::cell::RefCell;
 

@@ -7,35 +7,39 @@
 pub mod account;
 pub mod autopsy;
 pub mod calls;
+pub mod change;
 pub mod cloud;
 pub mod desired;
 pub mod destroy;
 pub mod diff;
 pub mod fake;
 pub mod fault;
-mod heads;
+mod file_systems;
 pub mod ledger;
 pub mod logs;
+pub mod look;
 pub mod marks;
 pub mod metrics;
-mod moved;
+mod observe;
 pub mod observed;
+pub mod ownership;
 pub mod patience;
 pub mod permissions;
+mod policy;
+mod prefetch;
 pub mod preflight;
 pub mod prospect;
 pub mod remains;
 pub mod run;
 mod runs;
-pub mod saved;
+pub mod saved_plan;
 pub mod status;
 pub mod strays;
-pub mod turns;
 pub mod verdict;
 
 use trainc_diag::Code;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [verdict::CODES, saved::CODES, autopsy::CODES, &preflight::codes()].concat()
+    [verdict::CODES, saved_plan::CODES, autopsy::CODES, &preflight::codes()].concat()
 }

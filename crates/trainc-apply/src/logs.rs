@@ -6,7 +6,7 @@
 
 use super::account::{LogEvent, LogFrom, LogPage, LogStream, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
-use super::observed::Look;
+use super::look::Look;
 use futures_util::stream::{self, StreamExt as _};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -2,9 +2,11 @@
 
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
-use super::diff;
-use super::observed::{Look, of_storage};
+use super::file_systems::of_storage;
+use super::look::Look;
 use super::patience::absent;
+use crate::file_systems;
+use crate::ownership;
 use trainc_emit::{ROLE_ARN_MARK, storage_marks};
 use trainc_ir::Known;
 
@@ -27,8 +29,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let found = absent(self.ask(async |cloud| cloud.role(name).await).await)?;
             let why = match found {
                 None => format!("there is no role `{name}` yet; apply makes it"),
-                Some(role) if !diff::is_ours(&role.tags, &desired.job) => {
-                    format!("the role `{name}` belongs to {}", diff::owner(&role.tags))
+                Some(role) if !ownership::is_ours(&role.tags, &desired.job) => {
+                    format!("the role `{name}` belongs to {}", ownership::owner(&role.tags))
                 }
                 Some(role) => {
                     out.known.role_arn = Some(role.arn);
@@ -46,7 +48,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         for wanted in &desired.file_systems {
             let (id_mark, mount_mark) = storage_marks(&wanted.name);
             let ours = of_storage(&all, desired, wanted);
-            let Some(system) = diff::live_file_system(&ours) else {
+            let Some(system) = file_systems::live(&ours) else {
                 let why = format!("there is no file system `{}` yet; apply makes it", wanted.name);
                 out.open.push((id_mark, why.clone()));
                 out.open.push((mount_mark, why));

@@ -1,11 +1,15 @@
 //! What would happen: the account observed and compared, before anything is written.
 
 use super::account::{Caller, Subnet};
+use super::change::{Action, Change, Choices, Obstacle, Target};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
-use super::diff::{self, Action, Change, Choices, Obstacle, Target};
+use super::diff::{self};
 use super::fault::Fault;
-use super::observed::{Look, Observed, ObservedFileSystem};
+use super::look::Look;
+use super::observed::{Observed, ObservedFileSystem};
+use crate::file_systems;
+use crate::ownership;
 use futures_util::join;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,8 +83,8 @@ impl Prospect {
         }
         let pairs = self.desired.file_systems.iter().zip(&self.observed.file_systems);
         let there = pairs.filter(|(wanted, found)| {
-            let live = diff::live_file_system(&found.systems);
-            wanted.delete_after_job && live.is_some_and(|live| diff::uses(&live.tags, &self.desired.job))
+            let live = file_systems::live(&found.systems);
+            wanted.delete_after_job && live.is_some_and(|live| ownership::uses(&live.tags, &self.desired.job))
         });
         there.map(|(wanted, _)| wanted.name.as_str()).collect()
     }
@@ -142,22 +146,22 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         subnets: &[String],
         beside: impl AsyncFnOnce(Look<'_, C, K>, First<'_>) -> T,
     ) -> Result<Option<(Prospect, T)>, Fault> {
-        let (caller, mut heads) =
-            join!(self.ask(async |cloud| cloud.caller_identity().await), self.heads(plan, subnets));
+        let (caller, mut prefetched) =
+            join!(self.ask(async |cloud| cloud.caller_identity().await), self.prefetch(plan, subnets));
         // Whoever cannot say who it is has been refused everything else for the same reason.
         let caller = caller?;
         let Some(mut desired) = Desired::of(plan, &caller) else { return Ok(None) };
-        let taken = heads.taken(&desired);
+        let taken = prefetched.taken(&desired);
         let first = First {
             taken: &taken,
             caller: &caller,
             desired: &desired,
-            subnets: heads.subnets.take(),
-            starts: heads.has_no_runs(&desired),
-            systems: heads.systems_of(&desired),
+            subnets: prefetched.subnets.take(),
+            starts: prefetched.has_no_runs(&desired),
+            systems: prefetched.systems_of(&desired),
         };
         let quiet = Look { refused: None, ..*self };
-        let (observed, seen) = join!(self.observe_after(heads, &desired, choices), beside(quiet, first));
+        let (observed, seen) = join!(self.observe_after(prefetched, &desired, choices), beside(quiet, first));
         let observed = observed?;
         if let Some(found) = &observed.role {
             desired.run_as(&found.role.arn);

@@ -3,12 +3,14 @@
 use super::account::{Association, FileSystem, JobSummary, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::{Desired, split_uri};
-use super::diff;
 use super::fault::{Class, Fault};
+use super::file_systems::monthly_usd;
 use super::ledger::Item;
-use super::observed::{Look, ObservedRole};
+use super::look::Look;
+use super::observed::ObservedRole;
 use super::patience::absent;
-use super::preflight::monthly_usd;
+use crate::file_systems;
+use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
 use trainc_emit::{WORKER_BINARY, WORKER_CONFIG};
 
@@ -90,7 +92,7 @@ impl Remains {
 
     /// The other jobs that share a file system: it is theirs as well, and stays.
     pub fn sharers<'a>(&self, system: &'a FileSystem) -> Vec<&'a str> {
-        diff::other_users(&system.tags, &self.job)
+        ownership::others(&system.tags, &self.job)
     }
 
     /// Whether something that would go stays because a job that is not ours uses it.
@@ -175,7 +177,7 @@ impl Remains {
             out.push(line("role", name, action, because));
         }
         if let Some(found) = &self.foreign_role {
-            let because = format!("it belongs to {}", diff::owner(&found.role.tags));
+            let because = format!("it belongs to {}", ownership::owner(&found.role.tags));
             out.push(line("role", &found.role.name, "keep", because));
         }
         for (bucket, key) in &self.objects {
@@ -211,12 +213,15 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         out.running = self.ours_running(&desired.stem, &desired.job).await?;
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
-            let ours = diff::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
+            let ours =
+                ownership::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
             if ours {
                 let goes =
                     desired.file_systems.iter().filter(|wanted| wanted.delete_after_job).any(|wanted| {
                         let resource = wanted.create.tags.iter().find(|tag| tag.key == "trainc:resource");
-                        resource.is_some_and(|tag| diff::is_resource(&system.tags, &desired.job, &tag.value))
+                        resource.is_some_and(|tag| {
+                            file_systems::is_resource(&system.tags, &desired.job, &tag.value)
+                        })
                     });
                 if goes {
                     out.released.push(system.id.clone());
@@ -233,7 +238,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         if let Some(found) =
             found.filter(|found| desired.role.is_some() || found.role.arn != desired.role_arn)
         {
-            if diff::is_ours(&found.role.tags, &desired.job) {
+            if ownership::is_ours(&found.role.tags, &desired.job) {
                 out.role = Some(found);
             } else if desired.role.is_some() {
                 out.foreign_role = Some(found);
@@ -265,7 +270,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut out = Vec::new();
         for summary in self.running(stem).await? {
             if let Some((job, tags)) = self.job(&summary.name).await?
-                && diff::is_ours(&tags, name)
+                && ownership::is_ours(&tags, name)
                 && !job.is_over()
             {
                 out.push(job);

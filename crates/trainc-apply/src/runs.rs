@@ -1,13 +1,14 @@
 //! Which runs of a job an account knows: of the digest that is meant, and of others.
 
 use super::account::{JobSummary, Tags, TrainingJob};
+use super::change::Choices;
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
-use super::diff::{self, Choices, Runs};
-use super::heads::Heads;
-use super::observed::Look;
+use super::look::Look;
+use super::observed::Runs;
 use super::patience::absent;
-use super::strays;
+use super::prefetch::Prefetch;
+use crate::ownership;
 use futures_util::future::{OptionFuture, try_join_all};
 use futures_util::join;
 use std::cell::RefCell;
@@ -23,18 +24,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// The runs of the job, of this digest and of others. Where another run was asked for, it is enough to know one of
     /// another digest by its name: it stands in no way.
     pub async fn runs(&self, desired: &Desired, choices: Choices) -> Answer<Runs> {
-        self.runs_after(Heads::default(), desired, choices).await
+        self.runs_after(Prefetch::default(), desired, choices).await
     }
 
     /// The same, where some of it was asked already.
     pub(super) async fn runs_after(
         &self,
-        mut heads: Heads,
+        mut prefetched: Prefetch,
         desired: &Desired,
         choices: Choices,
     ) -> Answer<Runs> {
         let first = desired.name_of_run(1).unwrap_or_default();
-        let (run, listed) = (heads.run(&first), heads.listed(&desired.stem));
+        let (run, listed) = (prefetched.run(&first), prefetched.listed(&desired.stem));
         let listed = async {
             match listed {
                 Some(listed) => listed,
@@ -46,7 +47,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         // What the one says depends on the other.
         let (Some(direct), Some(mut listed)) = (direct, listed) else { return Ok(Runs::default()) };
         // Names that only begin alike belong to other jobs.
-        listed.retain(|one| is_run(desired, &one.name));
+        listed.retain(|one| desired.is_run(&one.name));
         let known = Known::default();
         let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
         let others = || listed.iter().filter(|one| desired.run_of(&one.name).is_none());
@@ -68,11 +69,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         if let Some((own, tags)) = &runs.latest
             && !own.is_over()
-            && diff::is_same(desired, tags)
+            && ownership::is_same(desired, tags)
         {
             runs.other = self.rival(desired, (own, tags), &listed, &known).await?;
         }
-        let lacked = runs.latest.as_ref().map(|(own, _)| own).filter(|own| diff::lacked_capacity(own));
+        let lacked = runs.latest.as_ref().map(|(own, _)| own).filter(|own| own.lacked_capacity());
         if runs.latest.is_none() || lacked.is_some() {
             // After a run that found no machines only what came later counts.
             let since = lacked.map_or(f64::NEG_INFINITY, |own| own.created);
@@ -84,7 +85,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                     self.tagged(&known, one).await?
                 };
                 let Some((job, tags)) = tagged else { continue };
-                if (choices.new_run || diff::is_ours(&tags, &desired.job)) && job.created > since {
+                if (choices.new_run || ownership::is_ours(&tags, &desired.job)) && job.created > since {
                     runs.other = Some((job, tags));
                     break;
                 }
@@ -156,12 +157,6 @@ fn is_going(one: &JobSummary) -> bool {
     matches!(one.status.as_str(), "InProgress" | "Stopping")
 }
 
-/// Whether a training job's name is one of the runs of a job, of whatever digest: of a long name it holds only a part.
-pub(super) fn is_run(desired: &Desired, name: &str) -> bool {
-    let made_of = strays::job_of(name);
-    made_of.is_some_and(|job| desired.job.starts_with(job) && job.starts_with(&desired.stem))
-}
-
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// A run of another digest that goes on beside this one's, though nobody asked for both: whoever started the later one
     /// was cut off before it could look again.
@@ -176,11 +171,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.status == "InProgress");
         for one in going.take(MOST_OTHERS) {
             let Some((job, tags)) = self.tagged(known, one).await? else { continue };
-            if !diff::is_ours(&tags, &desired.job) || job.status != "InProgress" {
+            if !ownership::is_ours(&tags, &desired.job) || job.status != "InProgress" {
                 continue;
             }
             let is_later = (job.created, job.name.as_str()) > (own.created, own.name.as_str());
-            if !diff::is_asked_for(if is_later { &tags } else { own_tags }) {
+            if !ownership::is_asked_for(if is_later { &tags } else { own_tags }) {
                 return Ok(Some((job, tags)));
             }
         }

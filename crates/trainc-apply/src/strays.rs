@@ -3,8 +3,9 @@
 
 use super::account::{FileSystem, JobSummary, Tags};
 use super::cloud::{Clock, Observe};
-use super::diff;
-use super::observed::Look;
+use super::desired::job_of;
+use super::look::Look;
+use super::ownership;
 use super::patience::absent;
 use futures_util::future::join_all;
 use futures_util::join;
@@ -53,7 +54,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             if !system.tags.contains_key("trainc:resource") {
                 continue;
             }
-            for job in diff::users(&system.tags).into_iter().filter(|job| is_stray(job)) {
+            for job in ownership::jobs(&system.tags).into_iter().filter(|job| is_stray(job)) {
                 found.entry(job.to_owned()).or_default().file_systems.push(system.clone());
             }
         }
@@ -83,10 +84,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         for (job, running, role) in join_all(asked).await {
             let ours = running.into_iter().filter(|(_, tags)| {
                 let tags: Option<&Tags> = tags.as_ref().ok();
-                tags.is_some_and(|tags| diff::is_ours(tags, &job))
+                tags.is_some_and(|tags| ownership::is_ours(tags, &job))
             });
             let running = ours.map(|(run, _)| (run.name.clone(), run.status.clone())).collect();
-            let role = role.filter(|role| diff::is_ours(&role.tags, &job)).map(|role| role.name);
+            let role = role.filter(|role| ownership::is_ours(&role.tags, &job)).map(|role| role.name);
             let stray = found.entry(job).or_default();
             (stray.running, stray.role) = (running, role);
         }
@@ -103,18 +104,6 @@ pub fn named(plan: &Plan, job: &str) -> Plan {
         job.clone_into(name);
     }
     plan
-}
-
-/// The job that a run's name is made of: `<job>-<8 digits of a digest>`, and `-r2` behind a further run.
-pub(super) fn job_of(run: &str) -> Option<&str> {
-    let digit = |c: char| c.is_ascii_digit();
-    let first = match run.rsplit_once("-r") {
-        Some((first, number)) if !number.is_empty() && number.chars().all(digit) => first,
-        _ => run,
-    };
-    let (job, digest) = first.rsplit_once('-')?;
-    (digest.len() == 8 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) && !job.is_empty())
-        .then_some(job)
 }
 
 /// The fewest characters of a job's name of which a run's holds only a part (63, less the digest and the number).

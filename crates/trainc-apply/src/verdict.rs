@@ -19,6 +19,7 @@ use trainc_diag::{Code, Diagnostic};
 use trainc_ir::Plan;
 
 pub use obstacle::{in_the_way, obstacle};
+pub(crate) use region::T0629;
 use region::in_region;
 pub(crate) use room::is_count;
 pub use worker::worker;

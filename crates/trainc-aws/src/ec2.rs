@@ -1,7 +1,8 @@
 //! EC2: the five questions that trainc has about networks, over the query protocol (API version 2016-11-15).
 
 use super::signed::{Ask, Reply, Signed};
-use super::xml::{self, Element};
+use super::xml::{self, items, text_of};
+use roxmltree::Node;
 use trainc_apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
@@ -9,8 +10,8 @@ use trainc_apply::fault::{Class, Fault};
 
 const VERSION: &str = "2016-11-15";
 
-/// One page of a question. Parameters are plain words and ids, so nothing needs to be encoded but the token.
-async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> Answer<Element> {
+/// Requests one page, and returns its XML.
+async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> Answer<String> {
     let mut body = format!("Action={}&Version={VERSION}", call.row().operation);
     for (name, value) in parameters {
         body.push('&');
@@ -26,23 +27,26 @@ async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> A
         headers: vec![("content-type", "application/x-www-form-urlencoded".to_owned())],
         body,
     };
-    let reply = signed.ask(&ask, refused).await?;
-    xml::read(&reply.body).ok_or_else(|| Fault::of(call, Class::Unavailable, "the answer is not XML"))
+    Ok(signed.ask(&ask, refused).await?.body)
 }
 
-/// All items of the list of that name, page after page.
-async fn all(
+/// Reads all items of a list, page after page.
+async fn all<T>(
     signed: &Signed,
     call: Call,
     parameters: &[(String, String)],
     list: &str,
-) -> Answer<Vec<Element>> {
+    read: fn(Node<'_, '_>) -> T,
+) -> Answer<Vec<T>> {
     let mut found = Vec::new();
     let mut parameters = parameters.to_vec();
     loop {
-        let answer = page(signed, call, &parameters).await?;
-        found.extend(answer.items(list).cloned());
-        let Some(token) = answer.text_of("nextToken") else { return Ok(found) };
+        let body = page(signed, call, &parameters).await?;
+        let document = xml::parse(&body)
+            .ok_or_else(|| Fault::of(call, Class::Unavailable, "the response is not valid XML"))?;
+        let root = document.root_element();
+        found.extend(items(root, list).map(read));
+        let Some(token) = text_of(root, "nextToken") else { return Ok(found) };
         parameters.retain(|(name, _)| name != "NextToken");
         parameters.push(("NextToken".to_owned(), token.to_owned()));
     }
@@ -53,11 +57,12 @@ fn refused(ask: &Ask, reply: &Reply) -> Option<Fault> {
     if reply.status < 300 {
         return None;
     }
-    let read = xml::read(&reply.body);
-    let error = read.as_ref().and_then(|read| read.child("Errors")).and_then(|errors| errors.child("Error"));
-    let code = error.and_then(|error| error.text_of("Code")).unwrap_or_default();
-    let message = error.and_then(|error| error.text_of("Message")).unwrap_or("no reason given");
-    let id = read.as_ref().and_then(|read| read.text_of("RequestID")).or(reply.request_id.as_deref());
+    let document = xml::parse(&reply.body);
+    let root = document.as_ref().map(roxmltree::Document::root_element);
+    let error = root.and_then(|root| xml::child(xml::child(root, "Errors")?, "Error"));
+    let code = error.and_then(|error| text_of(error, "Code")).unwrap_or_default();
+    let message = error.and_then(|error| text_of(error, "Message")).unwrap_or("no reason given");
+    let id = root.and_then(|root| text_of(root, "RequestID")).or(reply.request_id.as_deref());
     Some(Fault::answered(ask.call, Some(reply.status), code, message).request(id))
 }
 
@@ -66,17 +71,14 @@ fn numbered(name: &str, values: &[String]) -> Vec<(String, String)> {
 }
 
 pub(super) async fn subnets(signed: &Signed, ids: &[String]) -> Answer<Vec<Subnet>> {
-    let found = all(signed, Call::DescribeSubnets, &numbered("SubnetId", ids), "subnetSet").await?;
-    Ok(found
-        .iter()
-        .map(|item| Subnet {
-            id: text(item, "subnetId"),
-            vpc: text(item, "vpcId"),
-            zone: text(item, "availabilityZone"),
-            zone_id: text(item, "availabilityZoneId"),
-            free_addresses: item.text_of("availableIpAddressCount").and_then(|n| n.parse().ok()).unwrap_or(0),
-        })
-        .collect())
+    all(signed, Call::DescribeSubnets, &numbered("SubnetId", ids), "subnetSet", |item| Subnet {
+        id: text(item, "subnetId"),
+        vpc: text(item, "vpcId"),
+        zone: text(item, "availabilityZone"),
+        zone_id: text(item, "availabilityZoneId"),
+        free_addresses: text_of(item, "availableIpAddressCount").and_then(|n| n.parse().ok()).unwrap_or(0),
+    })
+    .await
 }
 
 /// `Filter.1.Name=…&Filter.1.Value.1=…`, one value each.
@@ -92,23 +94,21 @@ fn filters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 pub(super) async fn route_tables(signed: &Signed, vpc: &str) -> Answer<Vec<RouteTable>> {
     let call = Call::DescribeRouteTables;
-    let found = all(signed, call, &filters(&[("vpc-id", vpc)]), "routeTableSet").await?;
-    Ok(found.iter().map(route_table).collect())
+    all(signed, call, &filters(&[("vpc-id", vpc)]), "routeTableSet", route_table).await
 }
 
-fn route_table(item: &Element) -> RouteTable {
-    let routes = item.items("routeSet").filter(|route| route.text_of("state") != Some("blackhole"));
+fn route_table(item: Node<'_, '_>) -> RouteTable {
+    let routes = items(item, "routeSet").filter(|route| text_of(*route, "state") != Some("blackhole"));
     RouteTable {
         id: text(item, "routeTableId"),
-        is_main: item.items("associationSet").any(|one| one.text_of("main") == Some("true")),
-        subnets: item
-            .items("associationSet")
-            .filter_map(|one| one.text_of("subnetId").map(str::to_owned))
+        is_main: items(item, "associationSet").any(|one| text_of(one, "main") == Some("true")),
+        subnets: items(item, "associationSet")
+            .filter_map(|one| text_of(one, "subnetId").map(str::to_owned))
             .collect(),
         routes: routes
             .map(|route| {
                 let first = |names: &[&str]| {
-                    names.iter().find_map(|name| route.text_of(name)).unwrap_or_default().to_owned()
+                    names.iter().find_map(|name| text_of(route, name)).unwrap_or_default().to_owned()
                 };
                 Route { destination: first(DESTINATIONS), target: first(TARGETS) }
             })
@@ -135,37 +135,31 @@ const TARGETS: &[&str] = &[
 pub(super) async fn endpoints(signed: &Signed, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
     let call = Call::DescribeVpcEndpoints;
     let asked = filters(&[("vpc-id", vpc), ("service-name", service)]);
-    let found = all(signed, call, &asked, "vpcEndpointSet").await?;
-    Ok(found
-        .iter()
-        .map(|item| Endpoint {
-            id: text(item, "vpcEndpointId"),
-            kind: text(item, "vpcEndpointType"),
-            state: text(item, "state"),
-            route_tables: item.items("routeTableIdSet").map(|one| one.text.clone()).collect(),
-            private_dns: item.text_of("privateDnsEnabled") == Some("true"),
-        })
-        .collect())
+    all(signed, call, &asked, "vpcEndpointSet", |item| Endpoint {
+        id: text(item, "vpcEndpointId"),
+        kind: text(item, "vpcEndpointType"),
+        state: text(item, "state"),
+        route_tables: items(item, "routeTableIdSet").map(|id| xml::text(id).to_owned()).collect(),
+        private_dns: text_of(item, "privateDnsEnabled") == Some("true"),
+    })
+    .await
 }
 
 pub(super) async fn security_groups(signed: &Signed, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
-    let found =
-        all(signed, Call::DescribeSecurityGroups, &numbered("GroupId", ids), "securityGroupInfo").await?;
-    Ok(found
-        .iter()
-        .map(|item| SecurityGroup {
-            id: text(item, "groupId"),
-            vpc: text(item, "vpcId"),
-            ingress: item.items("ipPermissions").map(rule).collect(),
-            egress: item.items("ipPermissionsEgress").map(rule).collect(),
-        })
-        .collect())
+    let call = Call::DescribeSecurityGroups;
+    all(signed, call, &numbered("GroupId", ids), "securityGroupInfo", |item| SecurityGroup {
+        id: text(item, "groupId"),
+        vpc: text(item, "vpcId"),
+        ingress: items(item, "ipPermissions").map(rule).collect(),
+        egress: items(item, "ipPermissionsEgress").map(rule).collect(),
+    })
+    .await
 }
 
-fn rule(item: &Element) -> GroupRule {
-    let port = |name: &str| item.text_of(name).and_then(|port| port.parse().ok()).filter(|port| *port >= 0);
+fn rule(item: Node<'_, '_>) -> GroupRule {
+    let port = |name: &str| text_of(item, name).and_then(|port| port.parse().ok()).filter(|port| *port >= 0);
     let each = |list: &str, name: &str| {
-        item.items(list).filter_map(|one| one.text_of(name).map(str::to_owned)).collect::<Vec<_>>()
+        items(item, list).filter_map(|one| text_of(one, name).map(str::to_owned)).collect::<Vec<_>>()
     };
     let mut ranges = each("ipRanges", "cidrIp");
     ranges.extend(each("ipv6Ranges", "cidrIpv6"));
@@ -186,14 +180,14 @@ pub(super) async fn zones(signed: &Signed, instance_type: &str) -> Answer<Vec<St
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let call = Call::DescribeInstanceTypeOfferings;
-    let found = all(signed, call, &parameters, "instanceTypeOfferingSet").await?;
-    let mut zones: Vec<String> = found.iter().map(|item| text(item, "location")).collect();
+    let mut zones =
+        all(signed, call, &parameters, "instanceTypeOfferingSet", |item| text(item, "location")).await?;
     zones.sort_unstable();
     Ok(zones)
 }
 
-fn text(item: &Element, name: &str) -> String {
-    item.text_of(name).unwrap_or_default().to_owned()
+fn text(item: Node<'_, '_>, name: &str) -> String {
+    text_of(item, name).unwrap_or_default().to_owned()
 }
 
 /// A value of a form: what is not unreserved (RFC 3986) by its bytes.
@@ -215,20 +209,20 @@ mod tests {
 
     #[test]
     fn rules_of_a_group_are_read() {
-        let item = xml::read(
+        let document = xml::parse(
             "<item><ipProtocol>tcp</ipProtocol><fromPort>988</fromPort><toPort>988</toPort><groups><item>\
              <userId>1</userId><groupId>sg-1</groupId></item></groups><ipRanges><item><cidrIp>10.0.0.0/8</cidrIp>\
              </item></ipRanges></item>",
         )
         .unwrap();
-        let rule = rule(&item);
+        let rule = rule(document.root_element());
         assert_eq!((rule.protocol.as_str(), rule.from_port, rule.to_port), ("tcp", Some(988), Some(988)));
         assert_eq!((rule.groups, rule.ranges), (vec!["sg-1".to_owned()], vec!["10.0.0.0/8".to_owned()]));
     }
 
     #[test]
     fn routes_that_lead_nowhere_are_left_out() {
-        let item = xml::read(
+        let document = xml::parse(
             "<item><routeTableId>rtb-1</routeTableId><routeSet><item><destinationCidrBlock>10.0.0.0/16\
              </destinationCidrBlock><gatewayId>local</gatewayId><state>active</state></item><item>\
              <destinationCidrBlock>0.0.0.0/0</destinationCidrBlock><natGatewayId>nat-1</natGatewayId><state>blackhole\
@@ -237,7 +231,7 @@ mod tests {
              <main>false</main><subnetId>subnet-1</subnetId></item></associationSet></item>",
         )
         .unwrap();
-        let table = route_table(&item);
+        let table = route_table(document.root_element());
         assert!(table.is_main);
         assert_eq!((table.id.as_str(), table.subnets.as_slice()), ("rtb-1", &["subnet-1".to_owned()][..]));
         let routes: Vec<_> =

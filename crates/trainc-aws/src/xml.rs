@@ -1,65 +1,38 @@
-//! XML answers as a tree of names: enough for EC2's lists.
+//! Reads the XML answers of EC2, which are hostile input: without DTD, and with a bounded number of nodes.
 
-use xmlparser::{ElementEnd, Token, Tokenizer};
+use roxmltree::{Document, Node, ParsingOptions};
 
-/// An element.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Element {
-    /// Its name, without its prefix.
-    pub name: String,
-    /// Its text, where it holds no elements.
-    pub text: String,
-    /// The elements in it.
-    pub children: Vec<Element>,
+/// The most nodes of an answer. A page of 1,000 route tables has some 50,000.
+const MAX_NODES: u32 = 1 << 20;
+
+/// Parses a document. None where the text is not XML, declares a DTD, or has more than [`MAX_NODES`] nodes.
+pub(super) fn parse(text: &str) -> Option<Document<'_>> {
+    let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
+    Document::parse_with_options(text, options).ok()
 }
 
-/// Reads a document; none where it is not one.
-pub(super) fn read(text: &str) -> Option<Element> {
-    let mut open: Vec<Element> = vec![Element::default()];
-    for token in Tokenizer::from(text) {
-        match token.ok()? {
-            Token::ElementStart { local, .. } => {
-                open.push(Element { name: local.as_str().to_owned(), ..Element::default() });
-            }
-            Token::Text { text } => open.last_mut()?.text.push_str(unescaped(text.as_str().trim()).as_str()),
-            Token::Cdata { text, .. } => open.last_mut()?.text.push_str(text.as_str()),
-            Token::ElementEnd { end: ElementEnd::Close(..) | ElementEnd::Empty, .. } => {
-                let done = open.pop()?;
-                open.last_mut()?.children.push(done);
-            }
-            _ => {}
-        }
-    }
-    let mut outside = open.pop().filter(|_| open.is_empty())?;
-    outside.children.pop()
+/// Returns the first child element of a name, in any namespace.
+pub(super) fn child<'a, 'input>(element: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    element.children().find(|child| child.is_element() && child.tag_name().name() == name)
 }
 
-fn unescaped(text: &str) -> String {
-    text.replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&quot;", "\"")
-        .replace("&apos;", "'")
-        .replace("&amp;", "&")
+/// Returns the text of an element; empty for one without text.
+pub(super) fn text<'a>(element: Node<'a, '_>) -> &'a str {
+    element.text().unwrap_or_default().trim()
 }
 
-impl Element {
-    /// The first child of that name.
-    pub(super) fn child(&self, name: &str) -> Option<&Self> {
-        self.children.iter().find(|child| child.name == name)
-    }
+/// Returns the text of the first child of a name, if it has any.
+pub(super) fn text_of<'a>(element: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    child(element, name).map(text).filter(|text| !text.is_empty())
+}
 
-    /// The text of the first child of that name.
-    pub(super) fn text_of(&self, name: &str) -> Option<&str> {
-        self.child(name).map(|child| child.text.as_str()).filter(|text| !text.is_empty())
-    }
-
-    /// The `item`s of a list.
-    pub(super) fn items<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Self> + use<'a> {
-        self.child(name)
-            .into_iter()
-            .flat_map(|list| list.children.iter())
-            .filter(|child| child.name == "item")
-    }
+/// Returns the `item` elements of the list of a name.
+pub(super) fn items<'a, 'input: 'a>(
+    element: Node<'a, 'input>,
+    list: &str,
+) -> impl Iterator<Item = Node<'a, 'input>> + use<'a, 'input> {
+    let list = child(element, list);
+    list.into_iter().flat_map(|list| list.children()).filter(|child| child.tag_name().name() == "item")
 }
 
 #[cfg(test)]
@@ -67,14 +40,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_a_tree() {
-        let text = r#"<?xml version="1.0"?><A xmlns="x"><set><item><id>a&amp;b</id></item><item/></set> <n>1</n></A>"#;
-        let read = read(text).unwrap();
-        assert_eq!(read.name, "A");
-        assert_eq!(read.items("set").count(), 2);
-        assert_eq!(read.items("set").next().unwrap().text_of("id"), Some("a&b"));
-        assert_eq!(read.text_of("n"), Some("1"));
-        assert_eq!(super::read("<A><B></A>").map(|a| a.name), None);
-        assert_eq!(super::read("not xml"), None);
+    fn elements_are_found_by_name() {
+        let source = r#"<?xml version="1.0"?><A xmlns="x"><set><item><id>a&amp;b</id></item><item/></set> <n>1</n></A>"#;
+        let document = parse(source).unwrap();
+        let root = document.root_element();
+        assert_eq!(root.tag_name().name(), "A");
+        assert_eq!(items(root, "set").count(), 2);
+        assert_eq!(text_of(items(root, "set").next().unwrap(), "id"), Some("a&b"));
+        assert_eq!(text_of(root, "n"), Some("1"));
+        assert_eq!(text_of(root, "missing"), None);
+    }
+
+    #[test]
+    fn malformed_documents_are_rejected() {
+        for source in ["<A><B></A>", "not xml", "", "<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>"] {
+            assert!(parse(source).is_none(), "{source}");
+        }
+    }
+
+    #[test]
+    fn nested_and_long_documents_are_bounded() {
+        let nested = |depth: usize| format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
+        // The parser does not recurse: a deep document costs nodes, not stack.
+        assert!(parse(&nested(100_000)).is_some());
+        assert!(parse(&nested(MAX_NODES as usize + 1)).is_none());
+        let long = format!("<a>{}</a>", "<b/>".repeat(MAX_NODES as usize));
+        assert!(parse(&long).is_none());
     }
 }

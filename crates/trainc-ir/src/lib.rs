@@ -18,6 +18,7 @@ pub mod scalar;
 pub mod size;
 pub mod source_tree;
 mod storage;
+pub mod training_job;
 pub mod worker;
 
 pub use image::Image;
@@ -30,3 +31,4 @@ pub use plan::*;
 pub use preferences::Preference;
 pub use scalar::{Raw, RequestMember, Scalar};
 pub use source_tree::{SourceFile, SourceTree};
+pub use training_job::{TrainingJob, Transition};

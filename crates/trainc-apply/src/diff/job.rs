@@ -1,38 +1,13 @@
 //! The training job: whether this digest runs already, or another one does.
 
-use super::{Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, tag_differences};
 use crate::account::{Tags, TrainingJob};
+use crate::change::{Action, Change, Choices, Difference, Obstacle, Target};
 use crate::desired::Desired;
+use crate::observed::Runs;
+use crate::ownership::{is_same, missing_tags, owner, tag_differences};
 use serde_json::Value;
 use trainc_catalog::credentials::{self, Named};
 use trainc_emit::{sort_named, stands_open};
-
-/// The runs of a job that an account knows.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Runs {
-    /// The latest run that carries this digest's name, with its tags.
-    pub latest: Option<(TrainingJob, Tags)>,
-    /// Which run of the digest that is, from 1.
-    pub number: usize,
-    /// The latest run of another digest of the job, with its tags; beside a run of this digest that is not over only one
-    /// that runs as well, though nobody asked for both.
-    pub other: Option<(TrainingJob, Tags)>,
-    /// Runs of other digests that are not over and run as the role of this one: names.
-    pub beside: Vec<String>,
-    /// Runs of other digests that were looked at, in the order of their names.
-    pub described: Vec<TrainingJob>,
-}
-
-/// Which training job is meant: decided once, so that whatever happens meanwhile makes no second one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// It is there: nothing to start.
-    Attach(String),
-    /// It is to be started under this name.
-    Start(String),
-    /// Something stands in the way.
-    Blocked(Obstacle),
-}
 
 /// Which training job is meant.
 pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
@@ -45,9 +20,9 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
                 Target::Blocked(in_the_way(desired, job))
             } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
                 // One that found no machines never ran: what came after it is the job as it is now.
-                let lacked = lacked_capacity(job);
+                let lacked = job.lacked_capacity();
                 Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::Beside })
-            } else if (choices.wants_another(runs.number) && job.is_over()) || lacked_capacity(job) {
+            } else if (choices.wants_another(runs.number) && job.is_over()) || job.lacked_capacity() {
                 // What the manifest asks for is not there yet where a run found no machines: apply goes on.
                 start(runs.number + 1)
             } else {
@@ -58,27 +33,6 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
         (None, Some(_)) if !choices.new_run => Target::Blocked(Obstacle::OtherDigest),
         (None, _) => start(1),
     }
-}
-
-/// Whether a job ended because AWS had no machines for it, or the account's quota had no room.
-pub fn lacked_capacity(job: &TrainingJob) -> bool {
-    let signs = ["CapacityError", "Unable to provision requested ML compute", "ResourceLimitExceeded"];
-    job.status == "Failed"
-        && job.failure.as_deref().is_some_and(|reason| signs.iter().any(|sign| reason.contains(sign)))
-}
-
-/// Whether the tags say that a run was asked for with `--new-run`, beside whatever ran.
-pub(crate) fn is_asked_for(tags: &Tags) -> bool {
-    tags.contains_key(NEW_RUN_TAG)
-}
-
-/// The tag of a run that was asked for with `--new-run`.
-pub(crate) const NEW_RUN_TAG: &str = "trainc:new-run";
-
-/// Whether a job is a run of this digest.
-pub(crate) fn is_same(desired: &Desired, tags: &Tags) -> bool {
-    let digest = desired.digest.get(..16).unwrap_or(&desired.digest);
-    is_ours(tags, &desired.job) && tags.get("trainc:digest").is_some_and(|tag| tag == digest)
 }
 
 pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
@@ -105,7 +59,7 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
         }
         Target::Start(name) => {
             let because = match (&runs.latest, &runs.other) {
-                (Some((before, _)), _) if lacked_capacity(before) => {
+                (Some((before, _)), _) if before.lacked_capacity() => {
                     format!("after {}, which found no machines", before.name)
                 }
                 (Some((before, _)), _) => format!("`--new-run` after {}: {}", before.name, before.status),

@@ -1,11 +1,11 @@
 //! The role: who may assume it, what it may do, whose it is.
 
-use super::{
-    Action, Change, Choices, Difference, Obstacle, is_ours, missing_tags, owner, same_policy, tag_differences,
-};
 use crate::account::Tags;
+use crate::change::{Action, Change, Choices, Difference, Obstacle};
 use crate::desired::{WantedRole, tags_of};
 use crate::observed::ObservedRole;
+use crate::ownership::{is_ours, missing_tags, owner, tag_differences};
+use crate::policy::same_policy;
 use trainc_emit::iam::POLICY_NAME;
 
 /// The next call that brings the role nearer to what is wanted.

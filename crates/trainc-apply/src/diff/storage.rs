@@ -1,9 +1,11 @@
 //! File systems and their links to S3.
 
-use super::settings::{CAPACITY, immutable, mutable};
-use super::{Action, Change, Choices, Obstacle, missing_tags, owner, tag_differences, users};
 use crate::account::{Association, FileSystem, FileSystemChange, Tags};
+use crate::change::{Action, Change, Choices, Obstacle, SHARED_WITH};
 use crate::desired::{WantedAssociation, WantedFileSystem, tags_of};
+use crate::file_systems::settings::{CAPACITY, immutable, mutable};
+use crate::file_systems::{OWNING, is_same_resource, is_shareable, job_of, linked, live, lost_tags};
+use crate::ownership::{self, missing_tags, owner, tag_differences};
 
 /// The next call that brings a file system nearer to what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,21 +28,6 @@ pub enum FileSystemStep {
     },
 }
 
-/// The one of several that counts: not on its way out, not failed; the oldest, so that all who look agree.
-pub(crate) fn live(systems: &[FileSystem]) -> Option<&FileSystem> {
-    let mut live: Vec<&FileSystem> = systems.iter().filter(|one| is_live(one)).collect();
-    live.sort_by(|a, b| {
-        let when = a.created.unwrap_or_default().total_cmp(&b.created.unwrap_or_default());
-        when.then_with(|| a.id.cmp(&b.id))
-    });
-    live.first().copied()
-}
-
-/// Whether it is neither on its way out nor failed.
-fn is_live(system: &FileSystem) -> bool {
-    !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED")
-}
-
 /// What becomes of a file system, and the calls, in order.
 pub fn file_system(
     wanted: &WantedFileSystem,
@@ -50,10 +37,10 @@ pub fn file_system(
     let name = wanted.name.as_str();
     let tags = tags_of(&wanted.create.tags);
     let Some(system) = live(found) else {
-        let mine = |one: &&FileSystem| users::uses(&one.tags, job_of(&tags));
+        let mine = |one: &&FileSystem| ownership::uses(&one.tags, job_of(&tags));
         if let Some(failed) = found.iter().filter(mine).find(|one| one.lifecycle == "FAILED") {
             let why = failed.failure.clone().unwrap_or_else(|| "FSx gives no reason".to_owned());
-            let others = users::others(&failed.tags, job_of(&tags));
+            let others = ownership::others(&failed.tags, job_of(&tags));
             let because = match others.as_slice() {
                 [] => format!("{} has failed: {why}", failed.id),
                 others => {
@@ -73,13 +60,13 @@ pub fn file_system(
         };
         return (Change::new("file-system", name, Action::Create, because), vec![FileSystemStep::Create]);
     };
-    let others = users::others(&system.tags, job_of(&tags));
+    let others = ownership::others(&system.tags, job_of(&tags));
     let ours = is_same_resource(&tags, &system.tags);
     let mut fixed = immutable(wanted, system);
     // What another job wants more of, or has, is no less for this one.
-    fixed.retain(|one| one.what != CAPACITY || !users::was_shared(&system.tags));
+    fixed.retain(|one| one.what != CAPACITY || !ownership::was_shared(&system.tags));
     let joins = !ours && is_shareable(wanted, system);
-    if joins && users::is_full(system) {
+    if joins && ownership::is_full(system) {
         let because =
             format!("{} has no room for the tag of one more job: {} use it", system.id, others.len());
         return (Change::new("file-system", name, Action::Stop(Obstacle::Crowded), because), Vec::new());
@@ -121,13 +108,13 @@ pub fn file_system(
         missing.extend(missing_tags(&tags, &system.tags));
     }
     if ours || joins {
-        missing.extend(users::joining(&tags, &system.tags));
+        missing.extend(ownership::joining(&tags, &system.tags));
     }
     let mut differences = tag_differences(&missing, &system.tags);
     // Who is taken over from uses it no longer.
     let mut written = system.tags.clone();
     written.extend(missing.clone());
-    let others = users::others(&written, job_of(&tags));
+    let others = ownership::others(&written, job_of(&tags));
     if !missing.is_empty() {
         steps.push(FileSystemStep::Tag { arn: system.arn.clone(), tags: missing });
     }
@@ -186,9 +173,6 @@ pub fn file_system(
     (change, steps)
 }
 
-/// How a change says that other jobs use the file system; their names follow.
-pub(crate) const SHARED_WITH: &str = "shared with";
-
 /// What becomes of an association: it is known by the pair that it links.
 pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found: &[Association]) -> Change {
     let kind = "association";
@@ -219,23 +203,6 @@ pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found:
     Change::new(kind, &wanted.name, action, because)
 }
 
-/// The association that links what is wanted, in a file system of this id.
-pub(crate) fn linked<'a>(
-    wanted: &WantedAssociation,
-    file_system: &str,
-    found: &'a [Association],
-) -> Option<&'a Association> {
-    let create = &wanted.create;
-    let mut same = found
-        .iter()
-        .filter(|one| one.file_system == file_system && one.lifecycle != "DELETING")
-        .filter(|one| {
-            one.path == create.file_system_path
-                && one.s3.trim_end_matches('/') == create.data_repository_path.trim_end_matches('/')
-        });
-    same.next()
-}
-
 /// A link of the file system to something else whose path lies in the wanted one's, or the other way round: FSx refuses a
 /// second (Amazon FSx for Lustre user guide, "Linking your file system to an S3 bucket").
 fn overlapping<'a>(
@@ -255,58 +222,6 @@ fn overlapping<'a>(
     live.find(|one| inside(&one.path, path) || inside(path, &one.path))
 }
 
-/// The tags that say which resource of which job an object is.
-const OWNING: [&str; 2] = ["trainc:job", "trainc:resource"];
-
-/// The job that tags are wanted for.
-fn job_of(wanted: &Tags) -> &str {
-    wanted.get("trainc:job").map_or("", String::as_str)
-}
-
-/// Whether tags say that an object is the resource that those say which it would be made with, and that the job uses it.
-fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
-    let resource = "trainc:resource";
-    wanted.get(resource) == found.get(resource) && users::uses(found, job_of(wanted))
-}
-
-/// Whether a file system that other jobs use is the one that is wanted: of its name, with its fixed settings and links.
-pub(crate) fn is_shareable(wanted: &WantedFileSystem, found: &FileSystem) -> bool {
-    let (tags, resource) = (tags_of(&wanted.create.tags), "trainc:resource");
-    let mut fixed = immutable(wanted, found);
-    fixed.retain(|one| one.what != CAPACITY);
-    is_live(found)
-        && tags.get(resource) == found.tags.get(resource)
-        && users::is_described_alike(&tags, &found.tags)
-        && fixed.is_empty()
-}
-
-/// The owning tags that an object has lost, if those that it has say that it is the wanted one.
-fn lost_tags(wanted: &Tags, found: &Tags) -> Vec<&'static str> {
-    if OWNING.iter().any(|key| found.get(*key).is_some_and(|value| wanted.get(*key) != Some(value))) {
-        return Vec::new();
-    }
-    OWNING.into_iter().filter(|key| !found.contains_key(*key)).collect()
-}
-
-/// Whether a file system may be the wanted one though a tag that says so is gone: what is left of its tags says it. Of
-/// several storages of a job one is known by the digest of the request that made it; a job has `alone` one or not.
-pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone: bool) -> bool {
-    let tags = tags_of(&wanted.create.tags);
-    let lost = lost_tags(&tags, &found.tags);
-    let digest = |tags: &Tags| tags.get("trainc:digest").cloned();
-    let is_same = digest(&found.tags).is_some_and(|found| Some(found) == digest(&tags));
-    is_live(found) && !lost.is_empty() && (is_same || (alone && lost == ["trainc:resource"]))
-}
-
-/// File systems whose tags do not say whose they are and that have the settings of the wanted one: where its token was used
-/// with other settings before, they may be what that made.
-pub(crate) fn twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec<&'a FileSystem> {
-    let tags = tags_of(&wanted.create.tags);
-    let untagged = |one: &&FileSystem| !lost_tags(&tags, &one.tags).is_empty();
-    let alike = |one: &&FileSystem| one.kind == "LUSTRE" && immutable(wanted, one).is_empty();
-    all.iter().filter(|one| is_live(one)).filter(untagged).filter(alike).collect()
-}
-
 /// What a twin is to whoever would make another file system: in the way.
 pub(crate) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     let tags = tags_of(&wanted.create.tags);
@@ -319,9 +234,4 @@ pub(crate) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     change.differences = tag_differences(&missing_tags(&tags, &found.tags), &found.tags);
     change.differences.extend(mutable(wanted, found, false).differences);
     change
-}
-
-/// Whether an object of FSx is the resource of that name, and the job uses it.
-pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
-    users::uses(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
 }

@@ -1,15 +1,15 @@
 //! Buckets, data, keys, secrets, the image, and file systems that exist already.
 
 use super::facts::Facts;
-use super::{is_missing, seen};
+use super::skipped_checks::{is_missing, seen};
 use crate::account::Bucket;
+use crate::verdict::T0629;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::Plan;
 
 declare_code!(T0628, "bucket-missing", Error, "a bucket that does not exist");
-declare_code!(T0629, "bucket-region-mismatch", Error, "a bucket in another region than the job");
 declare_code!(T0630, "channel-empty", Error, "an input without any data");
 declare_code!(T0631, "key-unusable", Error, "a KMS key that does not exist or is not enabled");
 declare_code!(T0634, "image-missing", Error, "an image that does not exist in its registry");

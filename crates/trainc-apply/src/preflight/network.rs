@@ -1,7 +1,7 @@
 //! Subnets, security groups, zones: the job finds its machines, the machines find each other and the file system.
 
 use super::facts::Facts;
-use super::{is_missing, seen};
+use super::skipped_checks::{is_missing, seen};
 use crate::account::{Endpoint, GroupRule, RouteTable, SecurityGroup, Subnet};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;

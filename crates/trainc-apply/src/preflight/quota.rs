@@ -1,8 +1,7 @@
 //! Room: quotas against what the job needs and what runs now.
 
-use super::facts::Facts;
-use super::room::Limit;
-use super::seen;
+use super::facts::{Facts, Limit};
+use super::skipped_checks::seen;
 use std::collections::BTreeMap;
 use trainc_diag::declare_code;
 use trainc_diag::text;

@@ -1,7 +1,7 @@
 //! A role of one's own: it is there, SageMaker may assume it, and it may do what the job does.
 
 use super::facts::Facts;
-use super::{is_missing, seen};
+use super::skipped_checks::{is_missing, seen};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainc_diag::declare_code;

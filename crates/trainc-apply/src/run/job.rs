@@ -3,10 +3,12 @@
 use super::{Driver, Mounted};
 use crate::account::{Tags, TrainingJob};
 use crate::calls::Call;
+use crate::change::{Action, Obstacle, Target};
 use crate::cloud::{Clock, Cloud};
-use crate::diff::{self, Action, Obstacle, Target};
+use crate::diff::{self};
 use crate::fault::{Class, Fault};
 use crate::ledger::{Cause, Item};
+use crate::ownership;
 use crate::patience::{Wait, absent};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -51,7 +53,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     async fn attach(&self, item: &Item, name: &str) -> Result<String, Cause> {
         let found = if self.choices.adopt { self.look.job(name).await? } else { None };
-        let Some((job, tags)) = found.filter(|(_, tags)| !diff::is_same(self.desired, tags)) else {
+        let Some((job, tags)) = found.filter(|(_, tags)| !ownership::is_same(self.desired, tags)) else {
             self.telling.done(item, "unchanged", None);
             return Ok(name.to_owned());
         };
@@ -100,7 +102,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let Some(job) = absent(look.ask(async |cloud| cloud.training_job(name).await).await)? else {
                 return Ok(None);
             };
-            if diff::lacked_capacity(&job) {
+            if job.lacked_capacity() {
                 let reason = job.failure.unwrap_or_default();
                 let next = self.desired.run_of(name).and_then(|run| self.desired.name_of_run(run + 1));
                 let (Some(next), false) = (next, wait.is_over(look.clock)) else {
@@ -167,7 +169,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Ok(None);
             }
             if !tags.is_empty() {
-                return Ok(diff::is_ours(&tags, &self.desired.job).then_some((job, tags)));
+                return Ok(ownership::is_ours(&tags, &self.desired.job).then_some((job, tags)));
             }
             unseen.short(self.look.clock, &self.look.patience).await;
         }
@@ -191,7 +193,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     self.pause(item, &mut unseen, "until SageMaker shows the job's tags").await?;
                     continue;
                 }
-                if !diff::is_same(self.desired, &tags) {
+                if !ownership::is_same(self.desired, &tags) {
                     return Err(Cause::Obstacle(diff::foreign(self.desired, &job, &tags)));
                 }
                 if made.is_some() && !self.choices.new_run {
@@ -255,7 +257,7 @@ fn asked_for(request: &mut Value) {
     if let Some(tags) =
         request.get_mut("Tags").and_then(Value::as_array_mut).filter(|tags| tags.len() < MOST_TAGS)
     {
-        tags.push(json!({"Key": diff::NEW_RUN_TAG, "Value": "true"}));
+        tags.push(json!({"Key": ownership::NEW_RUN_TAG, "Value": "true"}));
     }
 }
 

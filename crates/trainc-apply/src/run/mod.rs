@@ -6,18 +6,23 @@
 //! job last.
 
 mod job;
+mod locks;
 mod role;
 mod storage;
 
+pub use locks::ResourceLocks;
+
 use crate::calls::Call;
+use crate::change::{Action, Choices, Target};
 use crate::cloud::{Answer, Clock, Cloud};
 use crate::desired::{Desired, WantedObject};
-use crate::diff::{self, Action, Choices, Target, association_change, role_change};
+use crate::diff::{self, association_change, role_change};
 use crate::fault::{Class, Fault};
+use crate::file_systems;
 use crate::ledger::{Cause, Item, Telling};
-use crate::observed::{Look, Observed};
+use crate::look::Look;
+use crate::observed::Observed;
 use crate::patience::Wait;
-use crate::turns::Shared;
 use futures_util::future::join_all;
 use futures_util::join;
 use std::cell::Cell;
@@ -38,8 +43,8 @@ pub struct Driver<'a, C, K> {
     pub telling: Telling<'a>,
     /// Whether this run has written to IAM: what depends on it may not see that yet.
     pub wrote_iam: Cell<bool>,
-    /// What other jobs of the same run may be making as well.
-    pub shared: &'a Shared,
+    /// Locks on what other jobs of the same command may be creating too.
+    pub locks: &'a ResourceLocks,
 }
 
 /// A file system that is there: its name in the manifest, its id, its mount name.
@@ -151,7 +156,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let uploads = desired.uploads.iter().zip(&seen.uploads).filter(|(_, there)| !**there);
         out.extend(uploads.map(|(object, _)| Item::new(object.kind, &object.uri)));
         for ((wanted, found), made) in desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
-            if diff::live_file_system(&found.systems).is_none_or(|system| system.id != made.1) {
+            if file_systems::live(&found.systems).is_none_or(|system| system.id != made.1) {
                 out.push(Item::new("file-system", &wanted.name));
                 continue;
             }
@@ -187,8 +192,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn bucket(&self) -> Option<()> {
         let Some(name) = &self.desired.bucket else { return Some(()) };
         let item = Item::new("bucket", name);
-        let turns = self.shared.turns(&item);
-        let _turn = turns.take().await;
+        let lock = self.locks.lock_of(&item);
+        let _guard = lock.lock().await;
         let account = self.desired.account.as_str();
         let ensure = async {
             let seen = async || self.look.bucket(name, account).await;

@@ -1,12 +1,14 @@
 //! The role: made, tagged, and given its trust and its policy, one call at a time.
 
 use super::{Driver, SEEN_LATE, said};
+use crate::change::Action;
 use crate::cloud::{Answer, Clock, Cloud};
 use crate::desired::WantedRole;
-use crate::diff::{self, Action, RoleStep, role_change};
+use crate::diff::{RoleStep, role_change};
 use crate::fault::Class;
 use crate::ledger::{Cause, Item};
 use crate::patience::Wait;
+use crate::policy;
 use trainc_emit::iam::POLICY_NAME;
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
@@ -62,7 +64,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 // Since the account was looked at, another version may have been started as this role.
                 asked = true;
                 if !self.look.runs(self.desired, self.choices).await?.beside.is_empty() {
-                    wanted.policy = diff::union(&wanted.policy, policy);
+                    wanted.policy = policy::union(&wanted.policy, policy);
                     continue;
                 }
             }

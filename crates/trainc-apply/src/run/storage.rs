@@ -2,11 +2,14 @@
 
 use super::{Driver, Mounted, said};
 use crate::account::FileSystem;
+use crate::change::{Action, Difference};
 use crate::cloud::{Answer, Clock, Cloud};
 use crate::desired::{WantedAssociation, WantedFileSystem};
-use crate::diff::{self, Action, Difference, FileSystemStep, association_change, file_system_change};
+use crate::diff::{self, FileSystemStep, association_change, file_system_change};
 use crate::fault::{Class, Fault};
+use crate::file_systems;
 use crate::ledger::{Cause, Item};
+use crate::ownership;
 use crate::patience::{Wait, absent};
 use crate::verdict::is_count;
 use trainc_catalog::quotas;
@@ -67,8 +70,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         // What an update was to change, and how often it was made.
         let (mut updated, mut updates) = (Vec::new(), 0);
         // Of the jobs of this run that share it one makes it, and the others come to it once it is seen.
-        let turns = self.shared.turns(&Item::new(item.kind, &wanted.create.client_request_token));
-        let mut turn = Some(turns.take().await);
+        let lock = self.locks.lock_of(&Item::new(item.kind, &wanted.create.client_request_token));
+        let mut guard = Some(lock.lock().await);
         loop {
             let mut systems = look.file_system(self.desired, wanted).await?;
             if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
@@ -79,7 +82,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             if matches!(change.action, Action::Stop(_)) {
                 return Err(Cause::Obstacle(change));
             }
-            let Some(system) = diff::live_file_system(&systems) else {
+            let Some(system) = file_systems::live(&systems) else {
                 if seen {
                     return Err(Cause::Gone);
                 }
@@ -117,7 +120,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     // tags. A second one is never made beside that.
                     Err(fault) if fault.class == Class::Mismatch => {
                         let all = look.ask(async |cloud| cloud.file_systems().await).await?;
-                        match diff::twins(wanted, &all).as_slice() {
+                        match file_systems::twins(wanted, &all).as_slice() {
                             [] => {
                                 made.push(FileSystemStep::Create);
                                 mismatch = Some(fault);
@@ -134,9 +137,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 continue;
             };
             (id, seen) = (Some(system.id.clone()), true);
-            drop(turn.take());
+            drop(guard.take());
             // What the request leads to is known only now, so what differs is told here.
-            joined |= diff::is_shareable(wanted, system) && !diff::uses(&system.tags, &self.desired.job);
+            joined |= file_systems::is_shareable(wanted, system)
+                && !ownership::uses(&system.tags, &self.desired.job);
             if change.action == Action::Adopt && !adopted {
                 self.telling.taking(item, &change);
                 adopted = true;
@@ -193,7 +197,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         system: &FileSystem,
         mount: &str,
     ) -> (FileSystem, String) {
-        let others = diff::other_users(&system.tags, &self.desired.job);
+        let others = ownership::others(&system.tags, &self.desired.job);
         self.telling.done_with(item, what, Some(&system.id), &others);
         (system.clone(), mount.to_owned())
     }

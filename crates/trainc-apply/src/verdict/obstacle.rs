@@ -4,7 +4,7 @@ use super::{
     DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, in_region,
     place,
 };
-use crate::diff::{Action, Change, Obstacle, SHARED_WITH};
+use crate::change::{Action, Change, Obstacle, SHARED_WITH};
 use crate::ledger::Item;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;

@@ -2,10 +2,12 @@
 
 use super::{Verdict, words};
 use crate::fault::Fault;
-use crate::preflight::T0629;
 use trainc_diag::Diagnostic;
+use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_ir::Plan;
+
+declare_code!(T0629, "bucket-region-mismatch", Error, "a bucket in another region than the job");
 
 /// A bucket of another region than the job's; `what` says whose bucket, and ends with a space.
 pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {

@@ -1,8 +1,7 @@
 //! Each figure of a run beside its prediction.
 
 use super::steps::{Measured, Median};
-use trainc_apply::account::TrainingJob;
-use trainc_ir::Plan;
+use trainc_ir::{Plan, TrainingJob};
 use trainc_predict::memory::{MeasuredAs, MemoryConstants, as_measured};
 use trainc_predict::run::Around;
 use trainc_predict::{Constants, Interval, Layout, Memory, Prediction, Speed};

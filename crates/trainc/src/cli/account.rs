@@ -6,11 +6,11 @@ use futures_util::future::{Either, select};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::fake::{Account, Fake, Pace};
-use trainc_apply::observed::Look;
+use trainc_apply::look::{Look, MAX_CONCURRENT_CALLS};
 use trainc_apply::patience::Patience;
-use trainc_apply::turns::{CALLS_AT_ONCE, Turns};
 use trainc_ir::Plan;
 use trainc_predict::{self as predict, Constants};
 
@@ -126,7 +126,7 @@ impl Accounts {
             cloud: &seen,
             clock: &seen,
             patience,
-            turns: None,
+            permits: None,
             asked: None,
             refused: None,
             repeated: None,
@@ -138,11 +138,11 @@ impl Accounts {
     /// Does something for several jobs at the same time, until all are done or the user has had enough.
     pub(super) fn all(&mut self, io: &mut Io, plans: &[&Plan], tasks: impl Tasks) -> u8 {
         let patience = self.patience;
-        let turns = Turns::new(CALLS_AT_ONCE);
+        let permits = Semaphore::new(MAX_CONCURRENT_CALLS);
         let region = |plan: &Plan| plan.job.region.value().cloned().unwrap_or_default();
         let Some((fake, file)) = &self.simulated else {
             let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
-            let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &turns, tasks).await;
+            let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &permits, tasks).await;
             return self.runtime.block_on(interruptible(io, work));
         };
         let seen: Vec<Fake> = plans
@@ -158,7 +158,7 @@ impl Accounts {
                 cloud: seen,
                 clock: seen,
                 patience,
-                turns: Some(&turns),
+                permits: Some(&permits),
                 asked: None,
                 refused: None,
                 repeated: None,
@@ -207,7 +207,7 @@ async fn on_aws(io: &mut Io<'_>, region: &str, patience: Patience, task: impl Ta
             cloud: &account,
             clock: &clock,
             patience,
-            turns: None,
+            permits: None,
             asked: None,
             refused: None,
             repeated: None,
@@ -230,7 +230,7 @@ async fn all_on_aws(
     io: &mut Io<'_>,
     regions: &[String],
     patience: Patience,
-    turns: &Turns,
+    permits: &Semaphore,
     tasks: impl Tasks,
 ) -> u8 {
     let mut accounts = std::collections::BTreeMap::new();
@@ -247,7 +247,7 @@ async fn all_on_aws(
             cloud,
             clock: &clock,
             patience,
-            turns: Some(turns),
+            permits: Some(permits),
             asked: None,
             refused: None,
             repeated: None,
@@ -264,7 +264,7 @@ async fn on_aws(io: &mut Io<'_>, _: &str, _: Patience, _: impl Task) -> u8 {
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same signature as with the feature")]
-async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Turns, _: impl Tasks) -> u8 {
+async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Semaphore, _: impl Tasks) -> u8 {
     without_aws(io)
 }
 

@@ -25,10 +25,10 @@ use std::time::Duration;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::Action;
 use trainc_apply::ledger::Item;
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::prospect::Prospect;
-use trainc_apply::saved::SavedPlan;
-use trainc_apply::turns::Shared;
+use trainc_apply::run::ResourceLocks;
+use trainc_apply::saved_plan::SavedPlan;
 use trainc_apply::verdict;
 use trainc_diag::{Format, Severity};
 use trainc_ir::Plan;
@@ -321,10 +321,10 @@ impl Tasks for Applies<'_> {
                 rests
             });
         }
-        let shared = Shared::default();
+        let locks = ResourceLocks::default();
         if let [(job, look, prospect)] = going.as_slice() {
             // Nobody writes between its words: they are shown as they come.
-            let code = job.make(io, **look, prospect, &progress.of(job.name(), job.several), &shared).await;
+            let code = job.make(io, **look, prospect, &progress.of(job.name(), job.several), &locks).await;
             self.desk.end(job.at, code);
             return exit::DONE;
         }
@@ -338,7 +338,7 @@ impl Tasks for Applies<'_> {
                 let mut own =
                     Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
                 let progress = progress.of(job.name(), job.several);
-                let code = job.make(&mut own, **look, prospect, &progress, &shared).await;
+                let code = job.make(&mut own, **look, prospect, &progress, &locks).await;
                 (job.at, code)
             })
             .collect();

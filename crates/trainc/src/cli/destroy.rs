@@ -15,7 +15,7 @@ use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::desired::Desired;
 use trainc_apply::destroy::{Consent, Remains, Removal, Remover};
 use trainc_apply::ledger::{Ledger, Telling};
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::preflight;
 use trainc_apply::strays::named;
 use trainc_apply::verdict::{self, Verdict};
@@ -122,7 +122,7 @@ impl Task for Strays {
         let mut problems = Problems::default();
         let jobs = set.jobs();
         let strays = self.about.progress().busy(LOOKING, look.strays(plan, &jobs)).await;
-        preflight::strays(plan, &strays, &mut problems);
+        preflight::orphaned_sweep_jobs(plan, &strays, &mut problems);
         for one in problems.iter() {
             let verdict = Verdict { diagnostic: one.clone(), exit: exit::DONE, flag: None };
             self.about.fail(io, verdict);

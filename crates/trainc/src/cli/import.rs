@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use trainc_apply::account::TrainingJob;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::fault::Class;
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::verdict;
 use trainc_catalog::shapes;
 use trainc_check::compile;

@@ -12,7 +12,7 @@ use trainc_apply::account::LogEvent;
 use trainc_apply::cloud::{Answer, Clock, Cloud};
 use trainc_apply::fault::Fault;
 use trainc_apply::logs::Tail;
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::patience::{Next, Trouble};
 use trainc_apply::verdict;
 

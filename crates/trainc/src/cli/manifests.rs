@@ -8,7 +8,7 @@ use super::world::{Files, Tree};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use trainc_apply::saved::SavedPlan;
+use trainc_apply::saved_plan::SavedPlan;
 use trainc_check::compile;
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span};

@@ -3,7 +3,7 @@
 
 use super::io::Io;
 use std::path::{Path, PathBuf};
-use trainc_apply::saved::Given;
+use trainc_apply::saved_plan::Given;
 use trainc_emit::quoted;
 use trainc_plan::Options;
 use trainc_plan::resolve::Choices;

@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::Choices;
-use trainc_apply::observed::Look;
-use trainc_apply::saved::{self, SavedPlan};
+use trainc_apply::look::Look;
+use trainc_apply::saved_plan::{self, SavedPlan};
 use trainc_apply::verdict;
 use trainc_diag::Format;
 use trainc_emit::Identity;
@@ -293,7 +293,7 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
     let Some(manifest) = set.manifests.first() else { return exit::USAGE };
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref());
     let Some(prospects) = prospects.collect::<Option<Vec<_>>>() else { return exit::USAGE };
-    let input = saved::Input {
+    let input = saved_plan::Input {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),
         given: args.input.overlay.given(),

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use trainc_apply::cloud::{Clock, Observe};
 use trainc_apply::diff::{Action, Change, Choices, Obstacle, Target};
 use trainc_apply::fault::Fault;
-use trainc_apply::observed::{Look, Repeated};
+use trainc_apply::look::{Look, Repeated};
 use trainc_apply::preflight::{self, Facts, Together};
 use trainc_apply::prospect::Prospect;
 use trainc_apply::verdict::{self, Verdict};
@@ -49,7 +49,7 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
         // Once for each sweep, and where the account can be looked at.
         let family = (&plan.job.swept_from, plan.job.region.value());
         if looked.prospect.is_some() && family.0.is_some() && families.insert(family) {
-            preflight::strays(plan, &look.strays(plan, known).await, &mut looked.findings);
+            preflight::orphaned_sweep_jobs(plan, &look.strays(plan, known).await, &mut looked.findings);
         }
     }
     let mut together = Together::default();
@@ -94,10 +94,10 @@ async fn one<C: Observe, K: Clock>(
     }
     let starting = matches!(prospect.target, Target::Start(_));
     let mut findings = preflight::judge(plan, &facts);
-    preflight::left(plan, &prospect.observed.left, &mut findings);
+    preflight::orphaned_file_systems(plan, &prospect.observed.left, &mut findings);
     if let Target::Attach(run) = &prospect.target {
         let lost = trainc_apply::diff::lost(&prospect.desired, &prospect.observed, choices);
-        preflight::lost(plan, run, &lost, &mut findings);
+        preflight::lost_file_systems(plan, run, &lost, &mut findings);
         // In nobody's way: the run was started, and apply leaves it as it is.
         if !prospect.is_settled(choices) {
             for change in trainc_apply::diff::spoiled(&prospect.desired, &prospect.observed) {
@@ -107,8 +107,13 @@ async fn one<C: Observe, K: Clock>(
         }
     }
     if !prospect.is_settled(choices) {
-        preflight::wider(plan, &prospect.desired, prospect.observed.role.as_ref(), &mut findings);
-        preflight::beside(plan, &prospect.desired, &mut findings);
+        preflight::excess_permissions(
+            plan,
+            &prospect.desired,
+            prospect.observed.role.as_ref(),
+            &mut findings,
+        );
+        preflight::combined_policy(plan, &prospect.desired, &mut findings);
     }
     let obstacles = survey
         .obstacles()
@@ -121,7 +126,7 @@ async fn one<C: Observe, K: Clock>(
         return (looked, starting.then_some(facts));
     }
     // All that is missing is said at once. Nothing is made of what was not seen, so the rest is no plan.
-    preflight::said(&survey.faults, &mut findings);
+    preflight::drop_repeated_notes(&survey.faults, &mut findings);
     let (Looked { findings: mut all, exit, .. }, _) = failed(unseen);
     all.extend(findings);
     (Looked { prospect: None, findings: all, obstacles, exit }, None)

@@ -6,7 +6,7 @@ use super::typed::Again;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::destroy::{Consent, Remover};
 use trainc_apply::ledger::{Ledger, Telling};
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::text;
 use trainc_ir::Plan;

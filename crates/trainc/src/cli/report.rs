@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use trainc_apply::account::LogEvent;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::logs::Tail;
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::status::{short, short_words};
 use trainc_apply::verdict;
 use trainc_calibrate::measure::{self, Addition, Job, Measured, Reader};

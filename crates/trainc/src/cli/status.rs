@@ -12,8 +12,8 @@ use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::{mounts, unmounted};
 use trainc_apply::logs::Tail;
+use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
-use trainc_apply::observed::Look;
 use trainc_apply::status::{Status, status};
 use trainc_diag::text;
 

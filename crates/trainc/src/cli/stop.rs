@@ -13,7 +13,7 @@ use trainc_apply::account::TrainingJob;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::destroy::Remover;
 use trainc_apply::ledger::{Item, Ledger, Telling};
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::verdict;
 
 /// Stop the job: SIGTERM, two minutes, and what it has written is uploaded

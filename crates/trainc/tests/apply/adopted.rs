@@ -9,7 +9,7 @@ use trainc_apply::fake::{Account, Fake};
 use trainc_apply::ledger::{Cause, Event, Item, Ledger, Silence, Telling};
 use trainc_apply::prospect::Prospect;
 use trainc_apply::run::Driver;
-use trainc_apply::turns::Shared;
+use trainc_apply::run::ResourceLocks;
 use trainc_apply::verdict;
 
 const LLAMA: &str = "llama-7b-fsdp";
@@ -47,7 +47,7 @@ fn taken(cloud: &Fake, example: &str) -> Vec<Event> {
         choices: ADOPT,
         telling: Telling { ledger: &ledger, listener: &Silence },
         wrote_iam: false.into(),
-        shared: &Shared::default(),
+        locks: &ResourceLocks::default(),
     };
     assert!(run(cloud, driver.run(&seen.target)).unwrap().is_some(), "{:?}", ledger.failed());
     ledger.events()

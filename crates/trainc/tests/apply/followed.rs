@@ -13,7 +13,7 @@ use trainc_apply::ledger::{Ledger, Silence, Telling};
 use trainc_apply::logs::{Source, Tail};
 use trainc_apply::metrics::Metrics;
 use trainc_apply::run::Driver;
-use trainc_apply::turns::Shared;
+use trainc_apply::run::ResourceLocks;
 use trainc_apply::verdict;
 
 /// Hosts that write so many lines each, in pages, while they are read.
@@ -187,7 +187,7 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
         choices: Choices::default(),
         telling: Telling { ledger: &ledger, listener: &Silence },
         wrote_iam: false.into(),
-        shared: &Shared::default(),
+        locks: &ResourceLocks::default(),
     };
     assert_eq!(run(&scarce, driver.run(&prospect.target)).unwrap(), None);
     let made: Vec<String> = ledger

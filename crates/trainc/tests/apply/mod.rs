@@ -28,11 +28,11 @@ use std::time::Duration;
 use trainc_apply::diff::{Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake, Faults};
 use trainc_apply::ledger::{Cause, Item, Ledger, Silence, Telling};
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::patience::Patience;
 use trainc_apply::prospect::Prospect;
 use trainc_apply::run::Driver;
-use trainc_apply::turns::Shared;
+use trainc_apply::run::ResourceLocks;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{Plan, SourceFile, SourceTree};
 use trainc_plan::Options;
@@ -143,7 +143,7 @@ pub fn look(cloud: &Fake) -> Look<'_, Fake, Fake> {
         cloud,
         clock: cloud,
         patience: patience(),
-        turns: None,
+        permits: None,
         asked: None,
         refused: None,
         repeated: None,
@@ -197,7 +197,7 @@ pub async fn drive(look: Look<'_, Fake, Fake>, prospect: &Prospect, choices: Cho
         choices,
         telling: Telling { ledger: &ledger, listener: &Silence },
         wrote_iam: false.into(),
-        shared: &Shared::default(),
+        locks: &ResourceLocks::default(),
     };
     let job = if prospect.is_settled(choices) {
         driver.take(&prospect.target).await

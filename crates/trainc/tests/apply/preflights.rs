@@ -127,7 +127,7 @@ fn a_policy_without_room_for_two_versions_is_said_before_anything_is_made() {
     let choices = Choices { new_run: true, ..Choices::default() };
     let (second, mut problems) = (plan_of("78"), Problems::default());
     let prospect = run(&cloud, look(&cloud).prospect(&second, choices)).unwrap().unwrap().unwrap();
-    preflight::beside(&second, &prospect.desired, &mut problems);
+    preflight::combined_policy(&second, &prospect.desired, &mut problems);
     let codes: Vec<&str> = problems.iter().map(|one| one.code.id).collect();
     assert_eq!((codes.as_slice(), preflight::exit(&problems)), (&["T0648"][..], 5));
     let name = cloud.account().jobs.keys().next().unwrap().clone();
@@ -136,7 +136,7 @@ fn a_policy_without_room_for_two_versions_is_said_before_anything_is_made() {
     let calm = Fake::default();
     let prospect = run(&calm, look(&calm).prospect(&second, choices)).unwrap().unwrap().unwrap();
     let mut problems = Problems::default();
-    preflight::beside(&second, &prospect.desired, &mut problems);
+    preflight::combined_policy(&second, &prospect.desired, &mut problems);
     assert!(problems.is_empty());
 }
 

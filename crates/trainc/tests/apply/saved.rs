@@ -4,7 +4,7 @@ use super::{End, cloud, counts, drive, look, plan, run};
 use trainc_apply::calls::{Call, Effect};
 use trainc_apply::diff::Choices;
 use trainc_apply::fake::{Account, Fake, Faults, Moment};
-use trainc_apply::saved::{Input, SavedPlan};
+use trainc_apply::saved_plan::{Input, SavedPlan};
 use trainc_ir::Plan;
 
 /// How an apply of a saved plan ended.

@@ -26,11 +26,11 @@ struct OnlyLooks<'a>(&'a Fake);
 
 /// A type that implements [`Observe`] alone is enough for all of `plan`: that this compiles is the test.
 async fn plans_with<O: Observe>(cloud: &O, clock: &Fake, plan: &trainc_ir::Plan) -> usize {
-    let look = trainc_apply::observed::Look {
+    let look = trainc_apply::look::Look {
         cloud,
         clock,
         patience: super::patience(),
-        turns: None,
+        permits: None,
         asked: None,
         refused: None,
         repeated: None,

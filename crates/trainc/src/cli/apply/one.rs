@@ -17,12 +17,12 @@ use std::collections::BTreeSet;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::{self, Choices, Target};
 use trainc_apply::ledger::{Ledger, Telling};
-use trainc_apply::observed::Look;
+use trainc_apply::look::Look;
 use trainc_apply::preflight;
 use trainc_apply::prospect::Prospect;
 use trainc_apply::run::Driver;
-use trainc_apply::saved::{SavedPlan, stale};
-use trainc_apply::turns::Shared;
+use trainc_apply::run::ResourceLocks;
+use trainc_apply::saved_plan::{SavedPlan, stale};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::Severity;
 use trainc_diag::json::problem;
@@ -93,7 +93,7 @@ impl One<'_> {
         look: Look<'_, C, K>,
         prospect: &Prospect,
         progress: &Progress,
-        shared: &Shared,
+        locks: &ResourceLocks,
     ) -> u8 {
         if prospect.is_empty() {
             return self.nothing_to_do(io, look, prospect, progress).await;
@@ -110,7 +110,7 @@ impl One<'_> {
             choices: self.choices(),
             telling,
             wrote_iam: false.into(),
-            shared,
+            locks,
         };
         let job = if prospect.is_settled(self.choices()) {
             driver.take(&prospect.target).await
@@ -222,7 +222,7 @@ impl One<'_> {
             // Who lacks permissions asks for all of them at once, also for those that are only nice to have: each once.
             let mut named = BTreeSet::new();
             if looked.prospect.is_some() && !self.global.quiet {
-                io.note(&preflight::skipped(&findings));
+                io.note(&preflight::describe_skipped(&findings));
             }
             findings.retain(|one| {
                 let action = one.facts.get("action").filter(|_| looked.prospect.is_none());

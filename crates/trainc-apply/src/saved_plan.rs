@@ -1,11 +1,13 @@
 //! A saved plan: what apply will do and nothing else, as long as nothing has moved.
 
-use super::diff::{Choices, Target};
-use super::moved::{Step, moved, seen, steps};
+mod drift;
+
+use super::change::{Choices, Target};
 use super::prospect::Prospect;
 use super::verdict::Verdict;
+use drift::{drift, seen, steps};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic};
 
@@ -109,6 +111,17 @@ impl SavedJob {
     }
 }
 
+/// What would be done about one resource, as it is saved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// The word of the action, as `create`.
+    pub action: String,
+    /// What differs, each as a digest of the setting, of what was found and of what is wanted.
+    pub differences: BTreeSet<String>,
+}
+
 /// What a plan is saved with beside what was observed.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
@@ -188,7 +201,7 @@ impl SavedPlan {
                 "the program's files, the worker or a layer of the manifest were changed since".to_owned(),
             );
         };
-        moved(saved, prospect, self.choices(&prospect.desired.job))
+        drift(saved, prospect, self.choices(&prospect.desired.job))
     }
 }
 

@@ -1,13 +1,14 @@
 //! Waiting for room before anything that costs is made: a file system is billed by the second, and of no use to a job that
 //! a quota keeps waiting.
 
-use super::room::{Room, Running};
+use super::facts::Running;
+use super::limits::Room;
 use crate::calls::Call;
+use crate::change::{Action, Target};
 use crate::cloud::{Clock, Observe};
-use crate::diff::{Action, Target};
 use crate::fault::{Class, Fault};
 use crate::ledger::{Cause, Item, Telling};
-use crate::observed::Look;
+use crate::look::Look;
 use crate::patience::{Patience, Wait};
 use crate::prospect::Prospect;
 use std::cell::Cell;

@@ -1,45 +1,15 @@
 //! Looking at room: the quotas that a job comes near to, and what runs now beside it.
 
-use super::facts::Seen;
-use super::needs::{View, wanted};
+use super::facts::{Limit, Running, Seen};
+use super::requirements::{View, wanted};
 use crate::account::{JobSummary, TrainingJob};
 use crate::cloud::{Answer, Clock, Observe};
-use crate::observed::Look;
+use crate::look::Look;
 use crate::patience::absent;
 use futures_util::future::join_all;
 use futures_util::join;
 use std::cell::Cell;
-use trainc_catalog::quotas::Quota;
-use trainc_diag::source::Span;
 use trainc_ir::Plan;
-
-/// A limit of the account, and what the job asks of it.
-#[derive(Clone, Debug)]
-pub struct Limit {
-    /// Which quota.
-    pub quota: Quota,
-    /// What the job needs, in the quota's unit.
-    pub wanted: f64,
-    /// What the account has of it already, where that is known beforehand: GiB of file systems.
-    pub taken: f64,
-    /// Whether what runs already counts against it.
-    pub is_shared: bool,
-    /// The account's figure.
-    pub seen: Seen<f64>,
-    /// Whether that is the catalogue's of a new account, as the account never had it changed, and nobody has confirmed it.
-    pub is_default: bool,
-    /// The place of blame.
-    pub span: Span,
-}
-
-/// What runs now beside the job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Running {
-    /// Instances of the job's type, of the running jobs that were looked at.
-    pub instances: u64,
-    /// Whether these are all that run: else there may be more.
-    pub is_all: bool,
-}
 
 /// The most calls that a plan makes for what runs now, and what a new account has, to be asked about: an account where everybody works must cost no
 /// more than one's own, and this is the least certain of all that is asked.

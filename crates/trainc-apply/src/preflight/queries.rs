@@ -1,15 +1,16 @@
 //! How each thing that a manifest names is asked about.
 
-use super::facts::{Data, Facts, Seen, subnets_of};
+use super::delete_permission;
+use super::facts::{Data, Facts, Seen};
 use super::network::Way;
-use super::release;
+use super::requirements::subnets_of;
 use crate::account::{
     Bucket, Caller, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, Subnet, TrainingJob,
 };
 use crate::cloud::{Answer, Clock, Observe};
 use crate::desired::{Desired, split_uri};
 use crate::fault::{Class, Fault};
-use crate::observed::Look;
+use crate::look::Look;
 use futures_util::future::join_all;
 use futures_util::join;
 use serde_json::Value;
@@ -164,8 +165,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// Whether the caller may delete what goes with the job.
     pub(super) async fn release(&self, desired: &Desired, caller: &Caller) -> Seen<Vec<(Question, bool)>> {
-        let questions = release::questions(desired, caller);
-        let principal = release::principal(caller).filter(|_| !questions.is_empty())?;
+        let questions = delete_permission::questions(desired, caller);
+        let principal = delete_permission::principal(caller).filter(|_| !questions.is_empty())?;
         let simulate = async |arn: &str| self.ask(async |cloud| cloud.simulate(arn, &questions).await).await;
         let answers = match simulate(&principal).await {
             // A role with a path: only itself tells.
@@ -182,7 +183,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     async fn simulations(&self, plan: &Plan, arn: &str) -> Answer<Vec<(Question, bool)>> {
-        let groups = super::questions::questions(plan).into_iter().take(MOST_SIMULATIONS);
+        let groups = super::role_permissions::questions(plan).into_iter().take(MOST_SIMULATIONS);
         let asked = groups.map(async |group| {
             let answers = self.ask(async |cloud| cloud.simulate(arn, &group).await).await?;
             Ok(group.into_iter().zip(answers).collect::<Vec<_>>())

@@ -1,7 +1,7 @@
 //! `delete-after-job`: whether the caller may delete what goes with the job, asked before anything is made.
 
 use super::facts::Facts;
-use super::seen;
+use super::skipped_checks::seen;
 use crate::account::{Caller, Question};
 use crate::desired::Desired;
 use trainc_diag::declare_code;

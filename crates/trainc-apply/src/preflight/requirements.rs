@@ -1,10 +1,9 @@
 //! What a job asks of its account: room in quotas, addresses of S3, data behind its inputs; each with its place.
 
-use super::facts::Data;
-use super::room::Limit;
+use super::facts::{Data, Limit};
 use crate::account::{Association, Caller, FileSystem, TrainingJob};
 use crate::desired::{Desired, WantedFileSystem};
-use crate::diff;
+use crate::file_systems;
 use crate::observed::ObservedFileSystem;
 use crate::prospect::Prospect;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,7 +156,7 @@ fn file_systems(
 ) -> impl Iterator<Item = (&WantedFileSystem, Option<(&FileSystem, &[Association])>)> {
     let both = view.desired.file_systems.iter().zip(view.systems);
     both.map(|(wanted, found)| {
-        let live = diff::live_file_system(&found.systems);
+        let live = file_systems::live(&found.systems);
         (wanted, live.map(|system| (system, found.associations.as_slice())))
     })
 }
@@ -168,7 +167,8 @@ pub(super) fn linked(view: View<'_>) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for (wanted, there) in file_systems(view) {
         let Some((system, found)) = there else { continue };
-        let links = wanted.associations.iter().filter_map(|link| diff::linked(link, &system.id, found));
+        let links =
+            wanted.associations.iter().filter_map(|link| file_systems::linked(link, &system.id, found));
         let whole = links.filter(|link| link.lifecycle == "AVAILABLE");
         out.extend(whole.map(|link| link.s3.trim_end_matches('/').to_owned()));
     }
@@ -209,4 +209,10 @@ pub(super) fn inputs(plan: &Plan) -> Vec<Data> {
         add("program", &program.s3, program.span);
     }
     out
+}
+
+/// The subnets that the manifest names.
+pub(super) fn subnets_of(plan: &Plan) -> Vec<String> {
+    let subnets = plan.job.network.as_ref().map(|network| &network.subnets).into_iter().flatten();
+    subnets.map(|val| val.value.clone()).collect()
 }

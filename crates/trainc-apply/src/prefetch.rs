@@ -4,7 +4,9 @@
 use super::account::{FileSystem, JobSummary, Role, Subnet, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
-use super::observed::{Look, ObservedFileSystem};
+use super::file_systems::{live, of_storage};
+use super::look::Look;
+use super::observed::ObservedFileSystem;
 use super::patience::absent;
 use futures_util::future::OptionFuture;
 use futures_util::join;
@@ -15,7 +17,7 @@ use trainc_ir::Plan;
 /// What was asked first, each with the name that it was asked by; nothing where nobody asked yet. Names of roles and of
 /// training jobs hold no number of an account.
 #[derive(Debug, Default)]
-pub(super) struct Heads {
+pub(super) struct Prefetch {
     role: Option<(String, Answer<Option<Role>>)>,
     run: Option<(String, Answer<Option<TrainingJob>>)>,
     listed: Option<(String, Answer<Vec<JobSummary>>)>,
@@ -25,7 +27,7 @@ pub(super) struct Heads {
     pub subnets: Option<Answer<Vec<Subnet>>>,
 }
 
-impl Heads {
+impl Prefetch {
     /// The role of this name, if it was asked for.
     pub(super) fn role(&mut self, name: &str) -> Option<Answer<Option<Role>>> {
         self.role.take().filter(|(asked, _)| asked == name).map(|(_, answer)| answer)
@@ -43,7 +45,7 @@ impl Heads {
 
     /// Whether no run of the job is there, of whatever digest: then it is to be started.
     pub(super) fn has_no_runs(&self, desired: &Desired) -> bool {
-        let is_run = |one: &JobSummary| super::runs::is_run(desired, &one.name);
+        let is_run = |one: &JobSummary| desired.is_run(&one.name);
         let first = desired.name_of_run(1);
         let none = matches!(&self.run, Some((name, Ok(None))) if Some(name) == first.as_ref());
         none && matches!(&self.listed, Some((stem, Ok(listed))) if *stem == desired.stem
@@ -56,8 +58,8 @@ impl Heads {
         let own = |system: &FileSystem| {
             let mut wanted = desired.file_systems.iter();
             wanted.any(|wanted| {
-                let found = super::observed::of_storage(all, desired, wanted);
-                super::diff::live_file_system(&found).is_some_and(|live| live.id == system.id)
+                let found = of_storage(all, desired, wanted);
+                live(&found).is_some_and(|live| live.id == system.id)
             })
         };
         let mut taken = BTreeMap::new();
@@ -75,7 +77,7 @@ impl Heads {
         let all = self.systems.as_ref()?.as_ref().ok()?;
         let wanted = desired.file_systems.iter();
         let found = wanted.map(|wanted| ObservedFileSystem {
-            systems: super::observed::of_storage(all, desired, wanted),
+            systems: of_storage(all, desired, wanted),
             associations: Vec::new(),
         });
         Some(found.collect())
@@ -84,9 +86,9 @@ impl Heads {
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Asks first, all at once; the subnets only where some are named.
-    pub(super) async fn heads(&self, plan: &Plan, subnets: &[String]) -> Heads {
+    pub(super) async fn prefetch(&self, plan: &Plan, subnets: &[String]) -> Prefetch {
         if !plan.deployable {
-            return Heads::default();
+            return Prefetch::default();
         }
         let Identity { digest, training_job: name } = emit::identity(plan);
         let (role, stem) =
@@ -107,6 +109,12 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             self.ask(async |cloud| cloud.training_jobs(&stem).await),
             asked_subnets,
         );
-        Heads { role, run: Some((name, run)), listed: Some((stem, listed)), systems: Some(systems), subnets }
+        Prefetch {
+            role,
+            run: Some((name, run)),
+            listed: Some((stem, listed)),
+            systems: Some(systems),
+            subnets,
+        }
     }
 }

@@ -3,28 +3,19 @@
 //! An apply of a saved plan may be cut off after any of its writes, and the next one goes on from there. Nothing is
 //! written down about how far it came: each resource is compared with what the plan would make of it.
 
-use super::diff::{self, Action, Change, Choices, Target};
-use super::prospect::Prospect;
-use super::saved::SavedJob;
-use serde::{Deserialize, Serialize};
+use super::{SavedJob, Step};
+use crate::change::{Action, Change, Choices, Target};
+use crate::file_systems;
+use crate::ownership;
+use crate::policy;
+use crate::prospect::Prospect;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit::iam::POLICY_NAME;
 use trainc_ir::digest::sha256_hex;
 
-/// What would be done about one resource, as it is saved.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
-    /// Its name.
-    pub name: String,
-    /// The word of the action, as `create`.
-    pub action: String,
-    /// What differs, each as a digest of the setting, of what was found and of what is wanted.
-    pub differences: BTreeSet<String>,
-}
-
 impl Step {
     fn of(change: &Change) -> Self {
-        let shares = change.action == Action::Update && diff::only_joins(&change.differences);
+        let shares = change.action == Action::Update && ownership::only_joins(&change.differences);
         let differences = change.differences.iter();
         let differences = differences.map(|one| sha256_hex(format!("{one:?}").as_bytes()));
         Self {
@@ -109,17 +100,19 @@ pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Seen> {
         let made = format!("{:?}", (&role.arn, &tags, &create.permissions_boundary, &none, &none));
         add(key("role", &create.role_name), now, made);
         if let Some(policy) = &found.policy {
-            let meaning = format!("{:?}", diff::meaning(policy));
+            let meaning = format!("{:?}", policy::meaning(policy));
             let name = format!("{}/{POLICY_NAME}", create.role_name);
             add(key("role-policy", &name), meaning.clone(), meaning);
         }
     }
     for (wanted, found) in prospect.desired.file_systems.iter().zip(&prospect.observed.file_systems) {
-        let Some(system) = diff::live_file_system(&found.systems) else { continue };
+        let Some(system) = file_systems::live(&found.systems) else { continue };
         let tags = others(&system.tags, wanted.create.tags.iter().map(|tag| tag.key.as_str()));
         let mut links: BTreeSet<&str> = found.associations.iter().map(|one| one.id.as_str()).collect();
         for association in &wanted.associations {
-            let Some(there) = diff::linked(association, &system.id, &found.associations) else { continue };
+            let Some(there) = file_systems::linked(association, &system.id, &found.associations) else {
+                continue;
+            };
             links.remove(there.id.as_str());
             add(key("association", &association.name), there.id.clone(), there.id.clone());
         }
@@ -137,7 +130,7 @@ pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Seen> {
 
 /// Tags that trainc does not write: a company's own, added by hand or by a rule of the account.
 fn others<'a>(
-    found: &'a super::account::Tags,
+    found: &'a crate::account::Tags,
     written: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<&'a str, &'a str> {
     let written: BTreeSet<&str> = written.collect();
@@ -146,7 +139,7 @@ fn others<'a>(
 }
 
 /// Why a saved plan no longer holds for its job, a fragment: the first thing that moved, if anything has.
-pub(super) fn moved(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> Option<String> {
+pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> Option<String> {
     let now = steps(prospect);
     let is_settled = prospect.is_settled(choices);
     let is_taken = saved.steps.get(JOB).zip(now.get(JOB)).is_some_and(|(was, step)| was.takes(step));
@@ -194,10 +187,10 @@ fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
     let (Some(run), Some((job, tags))) = (saved.run, &runs.latest) else { return false };
     let goes_on = match &prospect.target {
         Target::Attach(name) => *name == job.name,
-        Target::Start(_) => diff::lacked_capacity(job),
+        Target::Start(_) => job.lacked_capacity(),
         Target::Blocked(_) => false,
     };
-    goes_on && runs.number >= run && diff::is_same(&prospect.desired, tags)
+    goes_on && runs.number >= run && ownership::is_same(&prospect.desired, tags)
 }
 
 fn words(name: &str, was: &Step, now: &Step) -> String {

@@ -14,7 +14,12 @@ declare_code!(T0667, "role-policies-added", Warning, "a created role to which so
 pub(super) static CODES: &[&Code] = &[&T0667];
 
 /// Says which policies somebody added to the role that trainc makes: the job has their rights as well.
-pub fn wider(plan: &Plan, desired: &Desired, found: Option<&ObservedRole>, problems: &mut Problems) {
+pub fn excess_permissions(
+    plan: &Plan,
+    desired: &Desired,
+    found: Option<&ObservedRole>,
+    problems: &mut Problems,
+) {
     let (Some(wanted), Some(found)) = (&desired.role, found) else { return };
     let name = wanted.create.role_name.as_str();
     let inline = found.inline.iter().filter(|policy| *policy != POLICY_NAME);

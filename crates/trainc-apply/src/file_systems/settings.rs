@@ -1,17 +1,17 @@
 //! The settings of a file system: what of a plan differs from what is there, and what of that can change in place.
 
-use super::Difference;
 use crate::account::{FileSystem, FileSystemChange};
+use crate::change::Difference;
 use crate::desired::WantedFileSystem;
 
 /// The member that only grows.
-pub(super) const CAPACITY: &str = "StorageCapacity";
+pub(crate) const CAPACITY: &str = "StorageCapacity";
 const THROUGHPUT: &str = "PerUnitStorageThroughput";
 const IOPS: &str = "MetadataConfiguration.Iops";
 
 /// What of a file system can change in place and differs.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct InPlace {
+pub(crate) struct InPlace {
     /// What UpdateFileSystem is told.
     pub update: FileSystemChange,
     /// What it changes.
@@ -22,13 +22,13 @@ pub(super) struct InPlace {
 
 impl InPlace {
     /// Whether anything is made more of.
-    pub(super) fn raises(&self) -> bool {
+    pub(crate) fn raises(&self) -> bool {
         let update = &self.update;
         update.capacity_gib.is_some() || update.throughput.is_some() || update.metadata_iops.is_some()
     }
 
     /// What stays as it is, `, which may need more: …`; nothing where all is as it was asked for.
-    pub(super) fn kept_words(&self) -> String {
+    pub(crate) fn kept_words(&self) -> String {
         let stays =
             |one: &Difference| format!("{} stays {} (this job asks for {})", one.what, one.found, one.wanted);
         let all: Vec<String> = self.kept.iter().map(stays).collect();
@@ -47,7 +47,7 @@ fn kms_is(wanted: &str, found: &str) -> bool {
 }
 
 /// What differs and cannot be changed in place.
-pub(super) fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
+pub(crate) fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
     let lustre = &wanted.create.lustre_configuration;
     let mut out = Vec::new();
     let mut text = |what: &str, wanted: &str, found: &str| {
@@ -89,7 +89,7 @@ pub(super) fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Di
 /// What differs and can be changed in place. Of what is `shared`, no job takes away what another may need: of each setting
 /// that can be more or less, the most that any of them asks for stays. Otherwise two that are applied in turns would each undo
 /// the other's change (throughput goes up and down: FSx for Lustre user guide, "Managing provisioned throughput capacity").
-pub(super) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: bool) -> InPlace {
+pub(crate) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: bool) -> InPlace {
     let lustre = &wanted.create.lustre_configuration;
     let mut out = InPlace::default();
     let (asked, there) = (wanted.create.storage_capacity, found.capacity_gib);

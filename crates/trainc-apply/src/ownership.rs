@@ -1,8 +1,9 @@
 //! Who uses a file system. Jobs that describe one alike share it: whoever makes it is named by `trainc:job`, and each that
 //! comes to it by a tag of its own, so that two which come or leave at the same time take nothing from each other.
 
-use super::Difference;
 use crate::account::{FileSystem, Tags};
+use crate::change::Difference;
+use crate::desired::Desired;
 use std::collections::BTreeSet;
 
 /// The job that made it, or that it was left to.
@@ -40,13 +41,13 @@ pub(crate) fn others<'a>(tags: &'a Tags, job: &str) -> Vec<&'a str> {
 }
 
 /// Whether some job uses it as what the wanted tags describe: then one more can.
-pub(super) fn is_described_alike(wanted: &Tags, found: &Tags) -> bool {
+pub(crate) fn is_described_alike(wanted: &Tags, found: &Tags) -> bool {
     let digest = wanted.get(DIGEST).map(String::as_str);
     digest.is_some() && users(found).any(|(_, said)| said == digest)
 }
 
 /// The tags with which a job says that it uses the object, too, if it does not say so yet.
-pub(super) fn joining(wanted: &Tags, found: &Tags) -> Tags {
+pub(crate) fn joining(wanted: &Tags, found: &Tags) -> Tags {
     let job = wanted.get(FIRST).map_or("", String::as_str);
     let (key, digest) = match found.get(FIRST) {
         Some(first) if first == job => (DIGEST.to_owned(), wanted.get(DIGEST)),
@@ -62,7 +63,7 @@ pub(super) fn joining(wanted: &Tags, found: &Tags) -> Tags {
 }
 
 /// Whether several jobs use it, or have.
-pub(super) fn was_shared(found: &Tags) -> bool {
+pub(crate) fn was_shared(found: &Tags) -> bool {
     found.contains_key(SHARED) || jobs(found).len() > 1
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn only_joins(differences: &[Difference]) -> bool {
 }
 
 /// Whether it has no room for the tag of one more job.
-pub(super) fn is_full(system: &FileSystem) -> bool {
+pub(crate) fn is_full(system: &FileSystem) -> bool {
     system.tags.len() + 1 + usize::from(!was_shared(&system.tags)) > MOST_TAGS
 }
 
@@ -93,6 +94,59 @@ pub(crate) fn leaving(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
         goes.extend(tags.contains_key(&own).then_some(own));
     }
     (written, goes)
+}
+
+/// Whether the tags say that an object is this job's.
+pub fn is_ours(tags: &Tags, job: &str) -> bool {
+    tags.get("trainc:job").is_some_and(|owner| owner == job)
+}
+
+/// The tags that must be written, so that the object has those that are wanted. Version and digest are only traces of
+/// who made it from what: a new version of trainc changes nothing by itself, and what the definition says is compared
+/// member by member.
+pub(crate) fn missing_tags(wanted: &Tags, found: &Tags) -> Tags {
+    // A run is known by its digest, the job's.
+    let of_run = wanted.get("trainc:resource").is_some_and(|resource| resource.starts_with("training-job/"));
+    wanted
+        .iter()
+        .filter(|(key, value)| {
+            let is_trace = key.as_str() == "trainc:version" || key.as_str() == "trainc:digest" && !of_run;
+            found.get(*key) != Some(*value) && !is_trace
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+/// The tags by which we know our own, as one difference.
+pub(crate) fn owner(tags: &Tags) -> String {
+    match tags.get("trainc:job") {
+        Some(job) => format!("job `{job}` of trainc"),
+        None => "nobody that trainc knows: it has no tag `trainc:job`".to_owned(),
+    }
+}
+
+pub(crate) fn tag_differences(missing: &Tags, found: &Tags) -> Vec<Difference> {
+    missing
+        .iter()
+        .map(|(key, value)| {
+            let now = found.get(key).map_or("none", String::as_str);
+            Difference::of(&format!("tag {key}"), now, value)
+        })
+        .collect()
+}
+
+/// Whether the tags say that a run was asked for with `--new-run`, beside whatever ran.
+pub(crate) fn is_asked_for(tags: &Tags) -> bool {
+    tags.contains_key(NEW_RUN_TAG)
+}
+
+/// The tag of a run that was asked for with `--new-run`.
+pub(crate) const NEW_RUN_TAG: &str = "trainc:new-run";
+
+/// Whether a job is a run of this digest.
+pub(crate) fn is_same(desired: &Desired, tags: &Tags) -> bool {
+    let digest = desired.digest.get(..16).unwrap_or(&desired.digest);
+    is_ours(tags, &desired.job) && tags.get("trainc:digest").is_some_and(|tag| tag == digest)
 }
 
 #[cfg(test)]

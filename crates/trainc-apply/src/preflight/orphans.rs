@@ -1,9 +1,9 @@
 //! What trainc made for the job and the manifest no longer names.
 
 use crate::account::FileSystem;
-use crate::diff::other_users;
+use crate::file_systems::monthly_usd;
+use crate::ownership;
 use crate::strays::Stray;
-use trainc_catalog::prices;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -23,14 +23,14 @@ declare_code!(T0668, "orphaned-sweep-job", Warning, "resources of a job that is 
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];
 
 /// Says of each job that the sweep no longer makes what is there of it, and the command that takes it away.
-pub fn strays(plan: &Plan, strays: &[Stray], problems: &mut Problems) {
+pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[Stray], problems: &mut Problems) {
     let region = plan.job.region.value().map_or("", String::as_str);
     for stray in strays {
         let job = &stray.job;
         let runs = stray.running.iter().map(|(run, status)| format!("training job `{run}` ({status})"));
         let systems = stray.file_systems.iter().map(|system| {
             let monthly = monthly_usd(region, system);
-            let others = other_users(&system.tags, job);
+            let others = ownership::others(&system.tags, job);
             let said = match monthly {
                 _ if !others.is_empty() => format!(" (which {} keeps)", text::ticked(&others, "or")),
                 Some(usd) => format!(" ({} a month)", text::dollars(usd)),
@@ -55,7 +55,7 @@ pub fn strays(plan: &Plan, strays: &[Stray], problems: &mut Problems) {
 }
 
 /// Says of file systems that a run goes on without, by their ids: trainc makes no other for it.
-pub fn lost(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems) {
+pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems) {
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
     for id in systems {
         problems.push(
@@ -71,7 +71,7 @@ pub fn lost(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems)
 }
 
 /// Says of each file system that is left that it is, and what it costs where the price is known.
-pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
+pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
     let region = plan.job.region.value().map_or("", String::as_str);
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
     for system in systems {
@@ -90,7 +90,7 @@ pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
             )
         };
         let job = plan.job.name.value().map_or("", String::as_str);
-        let others = other_users(&system.tags, job);
+        let others = ownership::others(&system.tags, job);
         let said = format!("`{}`{what} {words}: it stays{cost}", system.id);
         let diagnostic = Diagnostic::new(&T0644, span, said);
         let diagnostic = if others.is_empty() {
@@ -109,32 +109,5 @@ pub fn left(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
             diagnostic = diagnostic.fact("usd_per_month", usd);
         }
         problems.push(diagnostic);
-    }
-}
-
-/// What a file system costs for a month, US dollars: its GiB at the price of its deployment.
-pub(crate) fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
-    let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
-    let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
-    Some(system.capacity_gib as f64 * price.usd_per_gb_month)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_price_that_is_not_known_is_not_said() {
-        let mut system = FileSystem {
-            capacity_gib: 1_200,
-            storage_type: "SSD".to_owned(),
-            deployment: Some("PERSISTENT_2".to_owned()),
-            throughput: Some(125),
-            ..FileSystem::default()
-        };
-        let price = prices::lustre("us-east-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
-        assert_eq!(monthly_usd("us-east-1", &system), Some(1_200.0 * price.usd_per_gb_month));
-        system.deployment = None;
-        assert_eq!(monthly_usd("us-east-1", &system), None);
     }
 }

@@ -18,7 +18,7 @@ declare_code!(
 pub(super) static CODES: &[&Code] = &[&T0648];
 
 /// Says where the policy with what other runs may do is longer than IAM takes.
-pub fn beside(plan: &Plan, desired: &Desired, problems: &mut Problems) {
+pub fn combined_policy(plan: &Plan, desired: &Desired, problems: &mut Problems) {
     let Some(role) = desired.role.as_ref().filter(|role| !role.beside.is_empty()) else { return };
     // White space does not count (IAM quotas).
     let has = role.policy.chars().filter(|c| !c.is_whitespace()).count();

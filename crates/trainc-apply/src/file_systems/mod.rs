@@ -1,0 +1,146 @@
+//! Which file systems of an account a wanted one can be, by tags and settings, and what one costs.
+
+pub(crate) mod settings;
+
+use crate::account::{Association, FileSystem, Tags};
+use crate::desired::{Desired, WantedAssociation, WantedFileSystem, tags_of};
+use crate::ownership;
+use settings::{CAPACITY, immutable};
+use trainc_catalog::prices;
+
+/// The one of several that counts: not on its way out, not failed; the oldest, so that all who look agree.
+pub(crate) fn live(systems: &[FileSystem]) -> Option<&FileSystem> {
+    let mut live: Vec<&FileSystem> = systems.iter().filter(|one| is_live(one)).collect();
+    live.sort_by(|a, b| {
+        let when = a.created.unwrap_or_default().total_cmp(&b.created.unwrap_or_default());
+        when.then_with(|| a.id.cmp(&b.id))
+    });
+    live.first().copied()
+}
+
+/// Whether it is neither on its way out nor failed.
+fn is_live(system: &FileSystem) -> bool {
+    !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED")
+}
+
+/// Those of all file systems that carry the tags of one storage; where none of them is alive, those that did before one of
+/// the tags was lost, or else those that other jobs use and this one can share.
+pub(crate) fn of_storage(
+    all: &[FileSystem],
+    desired: &Desired,
+    wanted: &WantedFileSystem,
+) -> Vec<FileSystem> {
+    let resource = format!("file-system/{}", wanted.name);
+    let is_ours = |system: &&FileSystem| is_resource(&system.tags, &desired.job, &resource);
+    let mut found: Vec<FileSystem> = all.iter().filter(is_ours).cloned().collect();
+    if live(&found).is_none() {
+        let alone = desired.file_systems.len() == 1;
+        let lost = all.iter().filter(|system| lost_its_tag(wanted, system, alone));
+        found.extend(lost.cloned());
+    }
+    if live(&found).is_none() {
+        found.extend(all.iter().filter(|system| is_shareable(wanted, system)).cloned());
+    }
+    found
+}
+
+/// The association that links what is wanted, in a file system of this id.
+pub(crate) fn linked<'a>(
+    wanted: &WantedAssociation,
+    file_system: &str,
+    found: &'a [Association],
+) -> Option<&'a Association> {
+    let create = &wanted.create;
+    let mut same = found
+        .iter()
+        .filter(|one| one.file_system == file_system && one.lifecycle != "DELETING")
+        .filter(|one| {
+            one.path == create.file_system_path
+                && one.s3.trim_end_matches('/') == create.data_repository_path.trim_end_matches('/')
+        });
+    same.next()
+}
+
+/// The tags that say which resource of which job an object is.
+pub(crate) const OWNING: [&str; 2] = ["trainc:job", "trainc:resource"];
+
+/// The job that tags are wanted for.
+pub(crate) fn job_of(wanted: &Tags) -> &str {
+    wanted.get("trainc:job").map_or("", String::as_str)
+}
+
+/// Whether tags say that an object is the resource that those say which it would be made with, and that the job uses it.
+pub(crate) fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
+    let resource = "trainc:resource";
+    wanted.get(resource) == found.get(resource) && ownership::uses(found, job_of(wanted))
+}
+
+/// Whether a file system that other jobs use is the one that is wanted: of its name, with its fixed settings and links.
+pub(crate) fn is_shareable(wanted: &WantedFileSystem, found: &FileSystem) -> bool {
+    let (tags, resource) = (tags_of(&wanted.create.tags), "trainc:resource");
+    let mut fixed = immutable(wanted, found);
+    fixed.retain(|one| one.what != CAPACITY);
+    is_live(found)
+        && tags.get(resource) == found.tags.get(resource)
+        && ownership::is_described_alike(&tags, &found.tags)
+        && fixed.is_empty()
+}
+
+/// The owning tags that an object has lost, if those that it has say that it is the wanted one.
+pub(crate) fn lost_tags(wanted: &Tags, found: &Tags) -> Vec<&'static str> {
+    if OWNING.iter().any(|key| found.get(*key).is_some_and(|value| wanted.get(*key) != Some(value))) {
+        return Vec::new();
+    }
+    OWNING.into_iter().filter(|key| !found.contains_key(*key)).collect()
+}
+
+/// Whether a file system may be the wanted one though a tag that says so is gone: what is left of its tags says it. Of
+/// several storages of a job one is known by the digest of the request that made it; a job has `alone` one or not.
+pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone: bool) -> bool {
+    let tags = tags_of(&wanted.create.tags);
+    let lost = lost_tags(&tags, &found.tags);
+    let digest = |tags: &Tags| tags.get("trainc:digest").cloned();
+    let is_same = digest(&found.tags).is_some_and(|found| Some(found) == digest(&tags));
+    is_live(found) && !lost.is_empty() && (is_same || (alone && lost == ["trainc:resource"]))
+}
+
+/// File systems whose tags do not say whose they are and that have the settings of the wanted one: where its token was used
+/// with other settings before, they may be what that made.
+pub(crate) fn twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec<&'a FileSystem> {
+    let tags = tags_of(&wanted.create.tags);
+    let untagged = |one: &&FileSystem| !lost_tags(&tags, &one.tags).is_empty();
+    let alike = |one: &&FileSystem| one.kind == "LUSTRE" && immutable(wanted, one).is_empty();
+    all.iter().filter(|one| is_live(one)).filter(untagged).filter(alike).collect()
+}
+
+/// Whether an object of FSx is the resource of that name, and the job uses it.
+pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
+    ownership::uses(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
+}
+
+/// What a file system costs for a month, US dollars: its GiB at the price of its deployment.
+pub(crate) fn monthly_usd(region: &str, system: &FileSystem) -> Option<f64> {
+    let tier = system.throughput.and_then(|tier| u32::try_from(tier).ok());
+    let price = prices::lustre(region, system.deployment.as_deref()?, &system.storage_type, tier)?;
+    Some(system.capacity_gib as f64 * price.usd_per_gb_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_that_is_not_known_is_not_said() {
+        let mut system = FileSystem {
+            capacity_gib: 1_200,
+            storage_type: "SSD".to_owned(),
+            deployment: Some("PERSISTENT_2".to_owned()),
+            throughput: Some(125),
+            ..FileSystem::default()
+        };
+        let price = prices::lustre("us-east-1", "PERSISTENT_2", "SSD", Some(125)).unwrap();
+        assert_eq!(monthly_usd("us-east-1", &system), Some(1_200.0 * price.usd_per_gb_month));
+        system.deployment = None;
+        assert_eq!(monthly_usd("us-east-1", &system), None);
+    }
+}

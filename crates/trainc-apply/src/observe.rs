@@ -1,0 +1,239 @@
+//! Reads from an account what it holds of a plan: by name and by tag, concurrently where nothing depends on the other.
+
+use crate::account::{Association, Bucket, FileSystem, Object, Role, Tags, TrainingJob};
+use crate::change::Choices;
+use crate::cloud::{Answer, Clock, Observe};
+use crate::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
+use crate::fault::{Class, Fault};
+use crate::file_systems::{live, of_storage};
+use crate::look::Look;
+use crate::observed::{Observed, ObservedFileSystem, ObservedRole, Spoiled};
+use crate::ownership;
+use crate::patience::absent;
+use crate::prefetch::Prefetch;
+use futures_util::future::{join_all, try_join_all};
+use futures_util::join;
+use std::collections::{BTreeMap, BTreeSet};
+use trainc_emit::iam::POLICY_NAME;
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Everything of the plan that there is. Where refusals are gathered, what the caller may not look at is as if it were
+    /// not there.
+    pub async fn observe(&self, desired: &Desired, choices: Choices) -> Answer<Observed> {
+        self.observe_after(Prefetch::default(), desired, choices).await
+    }
+
+    /// The same, where some of it was asked already.
+    pub(super) async fn observe_after(
+        &self,
+        mut prefetched: Prefetch,
+        desired: &Desired,
+        choices: Choices,
+    ) -> Answer<Observed> {
+        let known = desired.role.as_ref().and_then(|wanted| prefetched.role(&wanted.create.role_name));
+        let role = async {
+            match &desired.role {
+                Some(wanted) => self.role_after(known, &wanted.create.role_name).await,
+                None => Ok(None),
+            }
+        };
+        let file_systems = self.file_systems(prefetched.systems.take(), desired);
+        let bucket = async {
+            match &desired.bucket {
+                Some(name) => absent(self.owned(name, &desired.account).await),
+                None => Ok(None),
+            }
+        };
+        let uploads = try_join_all(desired.uploads.iter().map(|object| self.there(object)));
+        let runs = self.runs_after(prefetched, desired, choices);
+        // All are asked before the first fault is looked at: what is told must not depend on who answers first.
+        let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
+        let (bucket, uploads) = (self.allowed(bucket)?.flatten(), uploads?);
+        let (file_systems, left, systems) = file_systems?;
+        Ok(Observed {
+            role: role?,
+            file_systems,
+            left,
+            systems,
+            bucket: bucket.is_some(),
+            foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
+            spoiled: spoiled(desired, &uploads),
+            uploads: uploads.iter().map(Option::is_some).collect(),
+            runs: self.allowed(runs)?.unwrap_or_default(),
+        })
+    }
+
+    /// The role of a plan.
+    pub async fn role(&self, wanted: &WantedRole) -> Answer<Option<ObservedRole>> {
+        self.role_named(&wanted.create.role_name).await
+    }
+
+    /// A role of a name, with its policies.
+    pub(super) async fn role_named(&self, name: &str) -> Answer<Option<ObservedRole>> {
+        self.role_after(None, name).await
+    }
+
+    /// The same, where the role itself may be known.
+    async fn role_after(
+        &self,
+        known: Option<Answer<Option<Role>>>,
+        name: &str,
+    ) -> Answer<Option<ObservedRole>> {
+        let role = match known {
+            Some(role) => role,
+            None => absent(self.ask(async |cloud| cloud.role(name).await).await),
+        };
+        let role = match self.allowed(named(role, name))? {
+            Some(None) => return Ok(None),
+            // Its policies go by its name: who may not see it hears at once whether they may be seen.
+            role => role.flatten(),
+        };
+        let (policy, inline, attached) = join!(
+            async { absent(self.ask(async |cloud| cloud.role_policy(name, POLICY_NAME).await).await) },
+            async { absent(self.ask(async |cloud| cloud.inline_policies(name).await).await) },
+            async { absent(self.ask(async |cloud| cloud.attached_policies(name).await).await) },
+        );
+        let policy = self.allowed(named(policy, name))?.flatten();
+        let inline = self.allowed(named(inline, name))?.flatten().unwrap_or_default();
+        let attached = self.allowed(named(attached, name))?.flatten().unwrap_or_default();
+        Ok(role.map(|role| ObservedRole { role, policy, inline, attached }))
+    }
+
+    /// Those of each storage, and those of ours that no storage names.
+    async fn file_systems(
+        &self,
+        known: Option<Answer<Vec<FileSystem>>>,
+        desired: &Desired,
+    ) -> Answer<(Vec<ObservedFileSystem>, Vec<FileSystem>, Option<BTreeSet<String>>)> {
+        let all = match known {
+            Some(all) => all,
+            None => self.ask(async |cloud| cloud.file_systems().await).await,
+        };
+        let all = match all {
+            // Only whoever once named one needs to hear of what is left of it.
+            Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
+                return Ok((Vec::new(), Vec::new(), None));
+            }
+            all => self.allowed(all)?,
+        };
+        let Some(all) = all else {
+            let unseen = vec![ObservedFileSystem::default(); desired.file_systems.len()];
+            return Ok((unseen, Vec::new(), None));
+        };
+        let found = desired.file_systems.iter().map(async |wanted| {
+            let systems = of_storage(&all, desired, wanted);
+            let associations = match live(&systems) {
+                Some(system) if !wanted.associations.is_empty() => {
+                    self.allowed(self.associations(&system.id).await)?.unwrap_or_default()
+                }
+                _ => Vec::new(),
+            };
+            Ok(ObservedFileSystem { systems, associations })
+        });
+        let found = join_all(found).await.into_iter().collect::<Answer<Vec<_>>>()?;
+        // Of several that carry one storage's tags one is used, and the others are paid for.
+        let used = |one: &ObservedFileSystem, system: &FileSystem| {
+            let live = live(&one.systems).map(|live| &live.id);
+            one.systems
+                .iter()
+                .any(|known| known.id == system.id && (live.is_none() || live == Some(&known.id)))
+        };
+        let named = |system: &FileSystem| found.iter().any(|one: &ObservedFileSystem| used(one, system));
+        let ours = all.iter().filter(|system| {
+            ownership::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource")
+        });
+        let left = ours.filter(|system| system.lifecycle != "DELETING" && !named(system)).cloned().collect();
+        let there = all.iter().filter(|system| system.lifecycle != "DELETING");
+        let there = there.map(|system| system.id.clone()).collect();
+        Ok((found, left, Some(there)))
+    }
+
+    /// The file systems that carry the tags of one storage.
+    pub async fn file_system(&self, desired: &Desired, wanted: &WantedFileSystem) -> Answer<Vec<FileSystem>> {
+        let all = self.ask(async |cloud| cloud.file_systems().await).await?;
+        Ok(of_storage(&all, desired, wanted))
+    }
+
+    /// The associations of a file system.
+    pub async fn associations(&self, id: &str) -> Answer<Vec<Association>> {
+        let found = absent(self.ask(async |cloud| cloud.associations(id).await).await)?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// A bucket, and whether the account owns it. Who may not look at it at all is refused as S3 refuses whoever expects
+    /// another owner, so a refusal is asked about once more.
+    pub async fn owned(&self, name: &str, account: &str) -> Answer<Bucket> {
+        match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {
+            Err(Fault { class: Class::Denied, .. }) => {
+                let anyones = self.ask(async |cloud| cloud.bucket(name, None).await).await;
+                Ok(Bucket { foreign: true, ..anyones.map_err(|fault| fault.about("bucket", name))? })
+            }
+            other => other.map_err(|fault| fault.about("bucket", name)),
+        }
+    }
+
+    /// Whether a bucket of the account is there. One that is there and may not be seen is somebody else's.
+    pub async fn bucket(&self, name: &str, account: &str) -> Answer<bool> {
+        Ok(absent(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?.is_some())
+    }
+
+    /// Whether an upload is there.
+    pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
+        Ok(self.there(object).await?.is_some())
+    }
+
+    /// What lies at the address of an upload.
+    async fn there(&self, object: &WantedObject) -> Answer<Option<Object>> {
+        let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
+        match self.ask(async |cloud| cloud.object(bucket, key).await).await {
+            // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was. Of a bucket of another region
+            // it is said that it is one.
+            Err(Fault { class: Class::Denied | Class::Elsewhere, .. }) => Ok(None),
+            other => absent(other),
+        }
+    }
+
+    /// A training job with its tags.
+    pub async fn job(&self, name: &str) -> Answer<Option<(TrainingJob, Tags)>> {
+        self.job_after(None, name).await
+    }
+
+    /// The same, where the job itself may be known.
+    pub(super) async fn job_after(
+        &self,
+        known: Option<Answer<Option<TrainingJob>>>,
+        name: &str,
+    ) -> Answer<Option<(TrainingJob, Tags)>> {
+        let job = match known {
+            Some(job) => job,
+            None => absent(self.ask(async |cloud| cloud.training_job(name).await).await),
+        };
+        let Some(job) = job.map_err(|fault| fault.about("training job", name))? else { return Ok(None) };
+        let tags = self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?;
+        Ok(Some((job, tags)))
+    }
+}
+
+/// With the role that was asked about.
+fn named<T>(answer: Answer<T>, role: &str) -> Answer<T> {
+    answer.map_err(|fault| fault.about("role", role))
+}
+
+/// Where something else lies. The address holds the digest of the content, and S3 keeps what is written whole: nothing of
+/// ours can have another size there, or another checksum where S3 tells one.
+fn spoiled(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Spoiled> {
+    let both = desired.uploads.iter().zip(found);
+    let other = both.filter_map(|(object, found)| {
+        let found = found.as_ref()?;
+        let other = found.sha256.as_ref().is_some_and(|sum| *sum != object.upload.sha256);
+        let how = if found.bytes != object.upload.bytes.len() as u64 {
+            Spoiled::Size(found.bytes)
+        } else if other {
+            Spoiled::Content
+        } else {
+            return None;
+        };
+        Some((object.uri.clone(), how))
+    });
+    other.collect()
+}

@@ -1,0 +1,98 @@
+//! Checks that could not be made, and answers as findings read them.
+
+use super::facts::Seen;
+use crate::fault::{Class, Fault};
+use std::collections::BTreeSet;
+use trainc_diag::declare_code;
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+declare_code!(
+    T0636,
+    "check-skipped",
+    Note,
+    "a check that was skipped because of missing permissions or no answer"
+);
+
+pub(super) static CODES: &[&Code] = &[&T0636];
+
+/// What was seen, if it was; a note where the caller may not look, silence where nobody could.
+#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
+pub(super) fn seen<'a, T>(
+    found: &'a Seen<T>,
+    what: &str,
+    span: Span,
+    problems: &mut Problems,
+) -> Option<&'a T> {
+    match found {
+        None => None,
+        Some(Ok(value)) => Some(value),
+        Some(Err(fault)) => {
+            if !matches!(fault.class, Class::NotFound | Class::Unasked) {
+                problems.push(unseen(fault, what, span));
+            }
+            None
+        }
+    }
+}
+
+/// Whether the answer was that it is not there.
+#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
+pub(super) fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
+    match found {
+        Some(Err(fault)) if fault.class == Class::NotFound => Some(fault),
+        _ => None,
+    }
+}
+
+/// Leaves out the notes that only repeat a read which is said to be refused; what S3 refuses of one bucket says nothing of
+/// another.
+pub fn drop_repeated_notes(refused: &[Fault], problems: &mut Problems) {
+    let lacking: Vec<String> =
+        refused.iter().filter(|fault| fault.call.row().service != "s3").map(Fault::action).collect();
+    problems.retain(|one| {
+        let action = one.facts.get("action").and_then(serde_json::Value::as_str);
+        one.code != &T0636 || !action.is_some_and(|action| lacking.iter().any(|known| known == action))
+    });
+}
+
+fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
+    let action = fault.action();
+    let why = if fault.class == Class::Denied {
+        format!("not looked at: {what}; the caller may not do {action}")
+    } else {
+        format!("not looked at: {what}; {} answered `{}`", fault.call.words(), short(fault))
+    };
+    Diagnostic::new(&T0636, span, why)
+        .note("`trainc catalog permissions plan` prints the policy that lets `plan` see everything")
+        .fact("action", action)
+        .fact("denied", fault.class == Class::Denied)
+}
+
+/// What was not looked at, a line for each reason, where nobody reads the notes that say each: an apply that starts a job
+/// unchecked must not be silent about it. Empty where everything was seen.
+pub fn describe_skipped(problems: &Problems) -> String {
+    let mut out = String::new();
+    for (denied, why) in [(true, "permission to look is missing"), (false, "the service did not answer")] {
+        let notes = problems.iter().filter(|one| {
+            one.code == &T0636 && one.facts.get("denied").and_then(serde_json::Value::as_bool) == Some(denied)
+        });
+        let notes: Vec<&Diagnostic> = notes.collect();
+        let actions: BTreeSet<&str> = notes
+            .iter()
+            .filter_map(|one| one.facts.get("action").and_then(serde_json::Value::as_str))
+            .collect();
+        let actions: Vec<&str> = actions.into_iter().collect();
+        let checks = match notes.len() {
+            0 => continue,
+            1 => "1 check was".to_owned(),
+            more => format!("{more} checks were"),
+        };
+        out.push_str(&format!("note: {checks} skipped, {why}: {}; -v shows each\n", actions.join(", ")));
+    }
+    out
+}
+
+fn short(fault: &Fault) -> &str {
+    if fault.code.is_empty() { &fault.message } else { &fault.code }
+}

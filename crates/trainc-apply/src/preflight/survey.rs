@@ -1,0 +1,169 @@
+//! Reads what a manifest names: everything concurrently that waits for nothing else.
+
+use super::facts::{Data, Facts, Limit, Seen};
+use super::limits::Room;
+use super::queries::{is_own_image, ran_in, some};
+use super::quota::Together;
+use super::requirements::{View, inputs, linked, links, places, subnets_of};
+use crate::change::{Choices, Target};
+use crate::cloud::{Clock, Observe};
+use crate::desired::split_uri;
+use crate::look::Look;
+use crate::prospect::{First, Prospect, Survey};
+use futures_util::future::OptionFuture;
+use futures_util::join;
+use std::cell::Cell;
+use trainc_ir::Plan;
+
+/// Which of the questions are asked.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    /// Those of every plan.
+    standing: bool,
+    /// Those about room for a job that is to be started.
+    room: bool,
+    /// Those about its data: whether it is known by now what is linked already.
+    data: bool,
+    /// Whether the job is to be started, as far as is known.
+    starts: bool,
+}
+
+impl<C: Observe, K: Clock> Look<'_, C, K> {
+    /// Looks at an account for a checked plan, and at everything that the plan names: at once where neither waits for the
+    /// other. The facts only where the account could be compared with the plan.
+    pub async fn survey_with_facts(&self, plan: &Plan, choices: Choices) -> (Survey, Option<Facts>) {
+        let subnets = subnets_of(plan);
+        let begin = async |look: Look<'_, C, K>, first: First<'_>| {
+            let starts = first.starts && first.systems.is_some();
+            let systems = first.systems.unwrap_or_default();
+            let is_linked = systems.iter().any(|found| !found.systems.is_empty());
+            let ask = Ask { standing: true, room: starts, data: starts && !is_linked, starts };
+            let view = View {
+                caller: first.caller,
+                desired: first.desired,
+                systems: &systems,
+                taken: first.taken,
+                described: &[],
+            };
+            let begun = Facts { subnets: first.subnets, ..Facts::default() };
+            (look.seen(plan, view, ask, begun).await, ask)
+        };
+        let (survey, begun) = self.survey_beside(plan, choices, &subnets, begin).await;
+        let (Some(prospect), Some((begun, asked))) = (&survey.prospect, begun) else {
+            return (survey, None);
+        };
+        let starts = matches!(prospect.target, Target::Start(_));
+        let facts = if asked.starts && !starts {
+            // What was begun for a job that is to be started says nothing of one that is not.
+            self.facts(plan, prospect, starts).await
+        } else if asked.data {
+            begun
+        } else {
+            let ask = Ask { standing: false, room: starts && !asked.room, data: true, starts };
+            self.counted(prospect, async |look| look.seen(plan, prospect.view(), ask, begun).await).await
+        };
+        (survey, Some(facts))
+    }
+
+    /// Looks at everything that the plan names and the prospect has not seen yet. `starting` is false where the job is there
+    /// already: then nothing is asked about room.
+    pub async fn facts(&self, plan: &Plan, prospect: &Prospect, starting: bool) -> Facts {
+        let ask = Ask { standing: true, room: starting, data: true, starts: starting };
+        let begun = Facts::default();
+        self.counted(prospect, async |look| look.seen(plan, prospect.view(), ask, begun).await).await
+    }
+
+    /// With a look that goes on counting where the prospect's ended.
+    async fn counted<T>(&self, prospect: &Prospect, work: impl AsyncFnOnce(Look<'_, C, K>) -> T) -> T {
+        let asked = Cell::new(prospect.calls);
+        work(Look { asked: Some(&asked), ..*self }).await
+    }
+
+    /// Looks once more at the limits of a job that has others beside it in the same command: what a new account has must
+    /// not refuse it unasked.
+    pub async fn room_beside(&self, facts: &mut Facts, plan: &Plan, together: &Together) {
+        let known = facts.holds;
+        let running = facts.running_instances();
+        let taken = |limit: &Limit| running + together.before(plan, limit);
+        facts.holds = self.confirm_defaults(&mut facts.limits, taken, known).await;
+    }
+
+    /// Asks what is asked for now, beside what was begun.
+    async fn seen(&self, plan: &Plan, view: View<'_>, ask: Ask, begun: Facts) -> Facts {
+        let desired = view.desired;
+        let plan = &plan.clone().in_account(&desired.account);
+        // As long as nobody knows what is linked, all that may be is left for later.
+        let linked = if ask.data { linked(view) } else { links(plan) };
+        let is_open = |uri: &str| !linked.contains(uri.trim_end_matches('/'));
+        let mut places = places(plan);
+        places.retain(|(uri, _)| is_open(uri));
+        let mut inputs: Vec<Data> = if ask.starts || !ask.data { inputs(plan) } else { Vec::new() };
+        inputs.retain(|data| !ask.data || is_open(&data.uri));
+        let read = if ask.data { inputs.as_slice() } else { &[] };
+        // Each input that is left for later may be one call, and one of their buckets refuse the first.
+        let later = if ask.data { 0 } else { inputs.len() + 1 };
+        let (network, (data, told), mut buckets, standing, room) = join!(
+            self.network(plan, &begun, ask.standing || ask.room, ask.room),
+            self.data(read, desired),
+            self.buckets(&places, &inputs, desired, &begun.buckets),
+            OptionFuture::from(ask.standing.then(|| self.standing(plan, view))),
+            // Last: what it asks early, it asks only if enough calls are left beside all others.
+            OptionFuture::from(ask.room.then(|| self.for_start(plan, view, later))),
+        );
+        // The one that trainc makes may not be there yet.
+        for (bucket, seen) in told.into_iter().filter(|(bucket, _)| Some(bucket) != desired.bucket.as_ref()) {
+            let span = places.iter().find(|(uri, _)| split_uri(uri).is_some_and(|(of, _)| of == bucket));
+            buckets.insert(bucket, (span.map_or(plan.job.span, |(_, span)| *span), Some(seen)));
+        }
+        // Where the standing questions are asked, nothing but the network was begun.
+        let mut facts = standing.unwrap_or(begun);
+        if let Some((zones, image, room)) = room {
+            facts = Facts {
+                zones,
+                image,
+                limits: room.limits,
+                holds: room.holds,
+                running: room.running,
+                ..facts
+            };
+        }
+        let (subnets, routes, endpoints) = network;
+        let waits = self.patience.capacity.is_some();
+        Facts { account: desired.account.clone(), waits, subnets, routes, endpoints, buckets, data, ..facts }
+    }
+
+    /// What is asked for every plan, whatever there is of it.
+    async fn standing(&self, plan: &Plan, view: View<'_>) -> Facts {
+        let groups = plan.job.network.as_ref().map(|network| &network.security_groups);
+        let groups: Vec<String> = groups.into_iter().flatten().map(|val| val.value.clone()).collect();
+        let (groups, keys, (role, permissions), secrets, file_systems, release) = join!(
+            some(!groups.is_empty(), self.ask(async |cloud| cloud.security_groups(&groups).await)),
+            self.keys(plan),
+            self.own_role(plan),
+            self.secrets(plan),
+            self.given_file_systems(plan),
+            self.release(view.desired, view.caller),
+        );
+        Facts { groups, keys, role, permissions, release, secrets, file_systems, ..Facts::default() }
+    }
+
+    /// What is asked for a job that is to be started: zones that offer its machines, its image, its room.
+    async fn for_start(
+        &self,
+        plan: &Plan,
+        view: View<'_>,
+        later: usize,
+    ) -> (Seen<Vec<String>>, Seen<()>, Room) {
+        let subnets = subnets_of(plan);
+        let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
+        // Where an older run of the job is or was on the same machines, its zones offer them.
+        let ran_there = |kind: &String| view.described.iter().any(|job| ran_in(job, kind, &subnets));
+        let kind = kind.filter(|kind| !subnets.is_empty() && !ran_there(kind));
+        let zones = OptionFuture::from(kind.map(|kind| async move {
+            let kind = kind.strip_prefix("ml.").unwrap_or(kind);
+            self.ask(async |cloud| cloud.zones(kind).await).await
+        }));
+        let image = some(is_own_image(plan, view.desired), self.image(plan));
+        join!(zones, image, self.room(plan, view, later))
+    }
+}
