@@ -1,4 +1,4 @@
-//! How long the service lets a job run, wait and keep its instances.
+//! Durations of a job: run, wait, pending and warm pool.
 
 use crate::Context;
 use trainc_catalog::quotas::Usage;
@@ -27,37 +27,37 @@ declare_code!(T0308, "warm-pool-reuse", Note, "a warm pool that only a matching 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];
 
-/// Where `max-run` is sent.
+/// The member of CreateTrainingJob for `max-run`.
 const MAX_RUN: &str = "StoppingCondition.MaxRuntimeInSeconds";
-/// Where `warm-pool` is sent.
+/// The member of CreateTrainingJob for `warm-pool`.
 pub(super) const WARM_POOL: &str = "ResourceConfig.KeepAlivePeriodInSeconds";
 
-/// An `integer` without a bound of its own has 32 bits (Smithy 2.0, "Simple types").
-const MOST_OF_INTEGER: f64 = i32::MAX as f64;
+/// Upper bound of an unconstrained `integer`, which has 32 bits (Smithy 2.0, "Simple types").
+const MAX_INTEGER: f64 = i32::MAX as f64;
 
-/// Whether the service takes a number in a member of its request. What it does not take has been said, and nothing
-/// follows from it.
+/// Returns whether the service accepts a number in a member of CreateTrainingJob. A rejected number is reported, and
+/// other checks skip it.
 pub(super) fn takes(member: &str, value: u64) -> bool {
     let value = value as f64;
     let shape = shapes::member("CreateTrainingJob", member);
     let within = shape.is_none_or(|shape| {
         shape.min.is_none_or(|min| value >= min) && shape.max.is_none_or(|max| value <= max)
     });
-    within && value <= MOST_OF_INTEGER
+    within && value <= MAX_INTEGER
 }
 
-/// Whether the service lets a job run so long.
-fn runs_so_long(seconds: u64) -> bool {
+/// Returns whether the service accepts the value as `max-run`.
+fn is_valid_max_run(seconds: u64) -> bool {
     let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
     takes(MAX_RUN, seconds) && longest.is_none_or(|longest| seconds as f64 <= longest)
 }
 
-/// `max-run`, where the service takes it: what it does not take has been said, and nothing follows from it.
+/// Returns `max-run` if the service accepts it. An invalid one is reported, and other checks skip it.
 pub(super) fn longest_run(cluster: &Cluster) -> Option<&Val<u64>> {
-    cluster.max_run_seconds.val().filter(|run| runs_so_long(run.value))
+    cluster.max_run_seconds.val().filter(|run| is_valid_max_run(run.value))
 }
 
-/// The durations of `cluster`.
+/// Checks the durations of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
@@ -82,14 +82,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(shape) = shapes::member("CreateTrainingJob", member) else { continue };
         let (min, max) = (shape.min.unwrap_or(0.0), shape.max.or(documented));
         let seconds = val.value as f64;
-        if seconds >= min && seconds <= max.unwrap_or(MOST_OF_INTEGER) {
+        if seconds >= min && seconds <= max.unwrap_or(MAX_INTEGER) {
             continue;
         }
-        // That it is less than `max-run` says more.
+        // A `max-wait` below `max-run` is reported more precisely by another rule.
         if name == "max-wait" && longest_run(cluster).is_some_and(|run| val.value < run.value) {
             continue;
         }
-        let near = if seconds < min { min } else { max.unwrap_or(MOST_OF_INTEGER) };
+        let nearest = if seconds < min { min } else { max.unwrap_or(MAX_INTEGER) };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -101,12 +101,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             None if seconds < min => format!("{} or more", words(min)),
             None => "at most 2,147,483,647 s".to_owned(),
         };
-        let literal = words(near);
+        let literal = words(nearest);
         let span = val.span_or(cluster.span);
         let diagnostic = Diagnostic::new(
             &T0421,
             span,
-            format!("`{name}` is {}; SageMaker takes {bounds}", text::duration(val.value)),
+            format!("`{name}` is {}; SageMaker accepts {bounds}", text::duration(val.value)),
         )
         .note(format!("`{member}`, botocore's model of CreateTrainingJob"))
         .fact("seconds", val.value);
@@ -126,22 +126,22 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 &T0422,
                 run.span_or(cluster.span),
                 format!(
-                    "`max-run` is {}; a new account runs a job for {} at most",
+                    "`max-run` is {}, but the default quota of a new account is {}",
                     text::duration(run.value),
                     text::duration(default)
                 ),
             )
             .note(format!(
-                "quota {} `{}` can be raised; only the account knows its value",
+                "quota {} `{}` can be increased; the account may already have a higher value",
                 quota.code.as_deref().unwrap_or("without code"),
                 quota.name
             ))
-            .note(in_all())
+            .note(lifetime_note())
             .fact("quota", quota.code.unwrap_or_default()),
         );
     }
-    retried(context, cluster, problems);
-    kept(context, cluster, problems);
+    check_retries(context, cluster, problems);
+    check_warm_pool(context, cluster, problems);
     if let (Some(pending), Some(instance)) = (cluster.max_pending_seconds.val(), cluster.instance.value())
         && instances::get(instance).is_none()
         && instances::instance_exists(instance)
@@ -150,7 +150,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0423,
                 pending.span_or(cluster.span),
-                format!("`max-pending` is for types with accelerators; `{instance}` has none"),
+                format!("`max-pending` requires an instance type with accelerators; `{instance}` has none"),
             )
             .help("remove `max-pending`")
             .note("`StoppingCondition.MaxPendingTimeInSeconds`, botocore's model of CreateTrainingJob"),
@@ -158,26 +158,26 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// The limit over a job's whole life, with its source.
-fn in_all() -> String {
+/// Returns a note on the limit over the lifetime of a job, with its source.
+fn lifetime_note() -> String {
     limits::get("job.total-days").map_or_else(String::new, |limit| {
         format!(
-            "a job has {} {} in all, {} ({})",
+            "the total limit of a job is {} {}: {} ({})",
             limit.value, limit.unit, limit.statement, limit.provenance.source
         )
     })
 }
 
-/// Retries take from the time of the run.
-fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
-    let taken = |retries: u64| retries > 0 && takes("RetryStrategy.MaximumRetryAttempts", retries);
-    let Some(retry) = cluster.retry.val().filter(|retry| taken(retry.value)) else { return };
+/// Reports that `max-run` includes retries.
+fn check_retries(context: &Context, cluster: &Cluster, problems: &mut Problems) {
+    let is_set = |retries: u64| retries > 0 && takes("RetryStrategy.MaximumRetryAttempts", retries);
+    let Some(retry) = cluster.retry.val().filter(|retry| is_set(retry.value)) else { return };
     let Some(run) = longest_run(cluster) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0307,
         retry.span_or(cluster.span),
         format!(
-            "`max-run` of {} is for the run and its {} together",
+            "`max-run` of {} covers the run and its {} together",
             text::duration(run.value),
             if retry.value == 1 {
                 "retry".to_owned()
@@ -187,34 +187,38 @@ fn retried(context: &Context, cluster: &Cluster, problems: &mut Problems) {
         ),
     );
     if let Some(span) = run.origin.span() {
-        diagnostic = diagnostic.label(span, "the time of all attempts");
+        diagnostic = diagnostic.label(span, "the limit for all attempts");
     }
     if let Some((_, predicted)) = super::predicted_cost::predicted(context) {
         diagnostic =
             diagnostic.note(format!("one run is predicted to take {}", text::about(predicted.seconds)));
     }
-    problems.push(diagnostic.note(in_all()).fact("max_run_seconds", run.value));
+    problems.push(diagnostic.note(lifetime_note()).fact("max_run_seconds", run.value));
 }
 
-/// A pool that no job can take is paid for nothing.
-fn kept(context: &Context, cluster: &Cluster, problems: &mut Problems) {
-    let taken = |seconds: u64| seconds > 0 && takes(WARM_POOL, seconds);
-    let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value)) else { return };
+/// Reports the cost of a warm pool and the settings that a job must match to reuse it.
+fn check_warm_pool(context: &Context, cluster: &Cluster, problems: &mut Problems) {
+    let is_set = |seconds: u64| seconds > 0 && takes(WARM_POOL, seconds);
+    let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| is_set(pool.value)) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0308,
         pool.span_or(cluster.span),
-        "only a job with the same role, instances, volume and network settings takes the warm pool",
+        "only a job with the same role, instances, volume and network settings can reuse the warm pool",
     )
-    .note("compared are RoleArn, InstanceType, InstanceCount, VolumeSizeInGB, VolumeKmsKeyId, VpcConfig, EnableNetworkIsolation and EnableInterContainerTrafficEncryption (AWS developer guide, train-warm-pools)");
+    .note("SageMaker compares RoleArn, InstanceType, InstanceCount, VolumeSizeInGB, VolumeKmsKeyId, VpcConfig, EnableNetworkIsolation and EnableInterContainerTrafficEncryption (AWS developer guide, train-warm-pools)");
     if let Some(per_hour) = context.plan.usd_per_hour() {
         let usd = per_hour * pool.value as f64 / 3600.0;
         diagnostic = diagnostic
-            .note(format!("{} if no job takes it in {}", text::dollars(usd), text::duration(pool.value)))
+            .note(format!(
+                "an unused warm pool costs {} over {}",
+                text::dollars(usd),
+                text::duration(pool.value)
+            ))
             .fact("usd", usd);
     }
     if let Some(limit) = limits::get("job.warm-pool-life") {
         diagnostic = diagnostic.note(format!(
-            "it lives {} {} at most, however often it is taken ({})",
+            "a warm pool lasts at most {} {}, regardless of reuse ({})",
             limit.value, limit.unit, limit.provenance.source
         ));
     }
@@ -222,7 +226,7 @@ fn kept(context: &Context, cluster: &Cluster, problems: &mut Problems) {
     if let Some(quota) = quota {
         let default = quota
             .default
-            .map_or_else(|| "the default is not known".to_owned(), |default| format!("{default} by default"));
+            .map_or_else(|| "default unknown".to_owned(), |default| format!("{default} by default"));
         diagnostic = diagnostic.note(format!(
             "quota {} `{}`: {default}",
             quota.code.as_deref().unwrap_or("without code"),

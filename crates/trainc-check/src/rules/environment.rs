@@ -1,4 +1,4 @@
-//! Variables of the container that something else sets.
+//! Environment variables of the container: names, duplicates and reserved variables.
 
 use super::limits::{T0410, spelling};
 use crate::Context;
@@ -16,7 +16,7 @@ declare_code!(T0411, "reserved-environment", Error, "an environment variable tha
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0256, &T0411];
 
-/// Both kinds of variables, written and fetched.
+/// Checks variables from `environment` and from `secret`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
@@ -42,11 +42,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let diagnostic = Diagnostic::new(
                 &T0410,
                 secret.name_span,
-                format!("`{}` cannot name the variable of a secret", secret.name),
+                format!("`{}` is not a valid environment variable name for a secret", secret.name),
             )
-            .note("letters, digits and `_`, no digit first: what a shell takes, and the key of `Environment` of CreateTrainingJob");
+            .note("valid names contain letters, digits and `_`, and do not start with a digit (keys of `Environment` in CreateTrainingJob)");
             problems.push(if near.is_empty() {
-                diagnostic.help("write a name, as `secret \"API_KEY\"`")
+                diagnostic.help("write a name, e.g. `secret \"API_KEY\"`")
             } else {
                 diagnostic.help(format!("write `\"{near}\"`")).fix(secret.name_span, format!("\"{near}\""))
             });
@@ -59,13 +59,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0256,
                     variable.span,
-                    format!("variable `{}` is written twice", variable.name),
+                    format!("environment variable `{}` is set twice", variable.name),
                 )
-                .label(first, "the first time")
-                .help("remove one of the two"),
+                .label(first, "first set here")
+                .help("remove one of them"),
             );
         }
-        // What starts the program by itself is no launcher of the toolkit's, nor is the worker.
+        // Only the toolkit's launchers overwrite variables, not a custom entry point or the worker.
         if program.entrypoint.is_empty()
             && engine != Some(Engine::Worker)
             && let Some(row) = row(plan, &variable, torchrun)
@@ -75,32 +75,32 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-/// Whether a shell takes it as a variable's name, as the service asks of those that the request holds.
+/// Returns whether the text is a valid environment variable name, as the service requires in requests.
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Families of containers in which PyTorch's toolkit starts the program.
+/// Image families in which PyTorch's toolkit starts the program.
 const PYTORCH: [&str; 3] = ["pytorch", "huggingface", "smp"];
 
-/// A variable of the container, written or fetched.
+/// An environment variable of the container.
 struct Variable<'a> {
     name: &'a str,
     span: Span,
-    /// The text, where the manifest has it.
+    /// The value in the manifest; none for a secret.
     value: Option<&'a str>,
 }
 
-/// The row that reserves the name in this job.
+/// Returns the row that reserves the variable in this job.
 fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
     let instance = plan.instance.as_ref();
     let efa = instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env);
     let rdma = instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env);
     let launcher = emit::launcher(plan);
-    // Which generation of SMP it is, and so what starts it, the image says.
+    // The generation of SMP, and so its launcher, is known only with the image.
     let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.smp.is_some());
-    // The container has one runner for both.
+    // The container uses one runner for both.
     let smddp = matches!(launcher, Launcher::Smddp | Launcher::PytorchDdp);
     let pytorch = plan.image.as_ref().is_some_and(|image| PYTORCH.contains(&image.family.as_str()));
     let kinds = [
@@ -117,14 +117,14 @@ fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
         (Kind::SmddpRdma, smddp && rdma),
         (Kind::PytorchContainer, pytorch),
     ];
-    let mut held = kinds.into_iter().filter(|(_, holds)| *holds);
-    let row = held.find_map(|(kind, _)| reserved::get(kind, variable.name))?;
-    // The value that is set there anyway is not lost.
+    let mut applicable = kinds.into_iter().filter(|(_, holds)| *holds);
+    let row = applicable.find_map(|(kind, _)| reserved::get(kind, variable.name))?;
+    // Setting the same value is harmless.
     let is_same = row.value.is_some() && row.value.as_deref() == variable.value;
     (!is_same).then_some(row)
 }
 
-/// An error where the value is surely lost, a warning where another program or version may leave it.
+/// Returns an error if the value is certainly overwritten, a warning if that depends on the program or version.
 fn overwritten(variable: &Variable, row: &Reserved, torchrun: bool) -> Diagnostic {
     let name = variable.name;
     let is_lost = match row.lost {
@@ -134,10 +134,10 @@ fn overwritten(variable: &Variable, row: &Reserved, torchrun: bool) -> Diagnosti
     };
     let to = row.value.as_ref().map_or_else(String::new, |value| format!(" to `{value}`"));
     let message = if is_lost {
-        format!("`{name}` is set{to} by {} in the container: what is written here is lost", row.set_by)
+        format!("`{name}` is set{to} by {} in the container, which overwrites this value", row.set_by)
     } else {
         format!(
-            "`{name}` may be set{to} by {} in the container: what is written here is then lost",
+            "`{name}` may be set{to} by {} in the container, which would overwrite this value",
             row.set_by
         )
     };

@@ -1,4 +1,4 @@
-//! Expert parallelism: which models have experts, and how many.
+//! The expert-parallel degree compared with the model's experts.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -16,7 +16,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0377];
 
-/// Each group of ranks holds as many experts of each layer as the next.
+/// Checks that the experts of each layer divide evenly among the ranks.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(model)) = (&plan.job.parallel, &plan.model) else { return };
@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("`expert-degree` {} on `{}`, which has no experts", degree.value, model.name),
             )
             .help("remove `expert-degree`")
-            .note("SMP v2: expert parallelism is for mixture-of-experts models only"),
+            .note("SMP v2 supports expert parallelism only for mixture-of-experts models"),
         );
         return;
     }

@@ -1,4 +1,4 @@
-//! What is named of the program's repository: forms that git cannot have.
+//! Branch, commit and directory of the program's git repository.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -15,22 +15,22 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0516];
 
-/// The digits of a commit's id, shortened as far as people do, and whole by SHA-256.
+/// Number of digits of a commit ID, from the usual abbreviation to a full SHA-256.
 const COMMIT_DIGITS: std::ops::RangeInclusive<usize> = 7..=64;
 
-/// Branch, commit and directory of `git=`.
+/// Checks branch, commit and directory of `git=`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
     if let Some(branch) = program.branch.val()
-        && let Some(why) = no_branch(&branch.value)
+        && let Some(why) = branch_error(&branch.value)
     {
         problems.push(
             Diagnostic::new(
                 &T0516,
                 branch.span_or(program.span),
-                format!("`{}` is no name of a branch or a tag: {why}", branch.value),
+                format!("`{}` is not a valid branch or tag name: {why}", branch.value),
             )
-            .note("such names follow git-check-ref-format (Git documentation)"),
+            .note("the rules are those of git-check-ref-format (Git documentation)"),
         );
     }
     if let Some(commit) = program.commit.val().filter(|commit| !is_commit(&commit.value)) {
@@ -38,63 +38,63 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0516,
                 commit.span_or(program.span),
-                format!("`{}` is no commit: one has 7 to 64 hexadecimal digits", commit.value),
+                format!("`{}` is not a commit ID: expected 7 to 64 hexadecimal digits", commit.value),
             )
-            .help("write what `git rev-parse HEAD` prints; a branch or a tag stands in `branch=`"),
+            .help("write the output of `git rev-parse HEAD`, or use `branch=` for a branch or tag"),
         );
     }
-    if let Some(dir) = program.dir.val().filter(|dir| leads_upward(&dir.value)) {
+    if let Some(dir) = program.dir.val().filter(|dir| has_parent_component(&dir.value)) {
         problems.push(
             Diagnostic::new(
                 &T0516,
                 dir.span_or(program.span),
-                format!("`{}` leads upward; `dir=` is a path below the repository's root", dir.value),
+                format!("`{}` contains `..`; `dir=` must be a path inside the repository", dir.value),
             )
-            .help("write it without `..`"),
+            .help("write the path without `..`"),
         );
     }
 }
 
-/// Whether one of the three is refused: then git has nothing to give.
+/// Returns whether branch, commit or directory is invalid, so that git cannot fetch the program.
 pub(super) fn is_refused(program: &Program) -> bool {
-    program.branch.value().is_some_and(|branch| no_branch(branch).is_some())
+    program.branch.value().is_some_and(|branch| branch_error(branch).is_some())
         || program.commit.value().is_some_and(|commit| !is_commit(commit))
-        || program.dir.value().is_some_and(|dir| leads_upward(dir))
+        || program.dir.value().is_some_and(|dir| has_parent_component(dir))
 }
 
 fn is_commit(text: &str) -> bool {
     COMMIT_DIGITS.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-fn leads_upward(dir: &str) -> bool {
+fn has_parent_component(dir: &str) -> bool {
     dir.split('/').any(|part| part == "..")
 }
 
-/// Why a text is no name of a branch; none where it may be one.
-fn no_branch(name: &str) -> Option<String> {
+/// Returns why a text is not a valid branch name.
+fn branch_error(name: &str) -> Option<String> {
     let bad = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
     Some(if name.is_empty() {
         "it is empty".to_owned()
     } else if name.starts_with('-') {
-        "it begins with `-`".to_owned()
+        "it starts with `-`".to_owned()
     } else if name == "@" {
         "git reads it as `HEAD`".to_owned()
     } else if let Some(c) = name.chars().find(|c| bad(*c)) {
         match c {
-            ' ' => "it has a space".to_owned(),
-            c if c.is_ascii_control() => "it has a control character".to_owned(),
-            c => format!("it has `{c}`"),
+            ' ' => "it contains a space".to_owned(),
+            c if c.is_ascii_control() => "it contains a control character".to_owned(),
+            c => format!("it contains `{c}`"),
         }
     } else if let Some(found) = ["..", "//", "@{"].iter().find(|pair| name.contains(**pair)) {
-        format!("it has `{found}`")
+        format!("it contains `{found}`")
     } else if name.starts_with('/') || name.ends_with('/') {
-        "it begins or ends with `/`".to_owned()
+        "it starts or ends with `/`".to_owned()
     } else if name.ends_with('.') {
         "it ends with `.`".to_owned()
     } else if name.split('/').any(|part| part.starts_with('.')) {
-        "a part of it begins with `.`".to_owned()
+        "a component starts with `.`".to_owned()
     } else if name.split('/').any(|part| part.strip_suffix(".lock").is_some()) {
-        "a part of it ends with `.lock`".to_owned()
+        "a component ends with `.lock`".to_owned()
     } else {
         return None;
     })
@@ -104,11 +104,11 @@ fn no_branch(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The rules of git-check-ref-format, one by one.
+    /// One case per rule of git-check-ref-format.
     #[test]
-    fn names_of_branches() {
+    fn validates_branch_names() {
         for name in ["main", "feature/x", "v1.2.0", "a-b_c", "refs/heads/main", "a@b", "{x}", "umläut"] {
-            assert_eq!(no_branch(name), None, "{name}");
+            assert_eq!(branch_error(name), None, "{name}");
         }
         for name in [
             "",
@@ -134,7 +134,7 @@ mod tests {
             "a.lock",
             "a.lock/b",
         ] {
-            assert!(no_branch(name).is_some(), "{name}");
+            assert!(branch_error(name).is_some(), "{name}");
         }
     }
 }

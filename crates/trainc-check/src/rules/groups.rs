@@ -1,4 +1,4 @@
-//! Heterogeneous clusters: the ranks run on one group.
+//! The instance group of the engine in a heterogeneous cluster.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -17,11 +17,10 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0353];
 
-/// Where the rule comes from.
 const SOURCE: &str =
     "SageMaker developer guide, heterogeneous clusters: `distribution` names exactly one group";
 
-/// A distribution runs on exactly one group of a heterogeneous cluster.
+/// Checks that the engine runs on exactly one group of a heterogeneous cluster.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some(cluster), Some(parallel)) = (&job.cluster, &job.parallel) else { return };
@@ -35,7 +34,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0353,
                     written.span_or(parallel.span),
-                    format!("engine `{}` starts no ranks on a group", engine.name()),
+                    format!("engine `{}` does not support `group=`", engine.name()),
                 )
                 .help("remove `group=`"),
             );
@@ -44,27 +43,27 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0353,
                     written.span_or(parallel.span),
-                    format!("the cluster has no group `{}`: it is of one kind", written.value),
+                    format!("the cluster has no group `{}`: it has a single instance type", written.value),
                 )
-                .label(cluster.span, "no `group` in it")
+                .label(cluster.span, "has no `group` node")
                 .help("remove `group=`"),
             );
         } else if !names.contains(&written.value.as_str()) {
-            problems.push(unknown(parallel, &written.value, &names, &places(cluster)));
+            problems.push(unknown_group(parallel, &written.value, &names, &candidate_groups(cluster)));
         }
         return;
     }
-    // Where no group has an accelerator, that is said of the types.
+    // Groups without any accelerator are reported at their instance types.
     if engine != Engine::None
         && cluster.groups.len() > 1
-        && (engine == Engine::Worker || !places(cluster).is_empty())
+        && (engine == Engine::Worker || !candidate_groups(cluster).is_empty())
     {
-        problems.push(several(cluster, parallel, engine, launches));
+        problems.push(several_groups(cluster, parallel, engine, launches));
     }
 }
 
-/// Names of the groups that could take the ranks: those with accelerators, or whose type is not known.
-fn places(cluster: &Cluster) -> Vec<&str> {
+/// Returns the names of the groups that can run the ranks: those with accelerators or an unknown type.
+fn candidate_groups(cluster: &Cluster) -> Vec<&str> {
     let runs = |group: &&InstanceGroup| {
         group.instance.value().is_none_or(|name| {
             trainc_catalog::instances::get(name).is_some()
@@ -74,19 +73,19 @@ fn places(cluster: &Cluster) -> Vec<&str> {
     cluster.groups.iter().filter(runs).filter_map(|group| group.name.value().map(String::as_str)).collect()
 }
 
-fn unknown(parallel: &Parallel, written: &str, names: &[&str], places: &[&str]) -> Diagnostic {
+fn unknown_group(parallel: &Parallel, written: &str, names: &[&str], candidates: &[&str]) -> Diagnostic {
     let span = parallel.group.span().unwrap_or(parallel.span);
     let diagnostic = Diagnostic::new(
         &T0353,
         span,
-        format!("the cluster has no group `{written}`; it has {}", text::ticked(names, "and")),
+        format!("the cluster has no group `{written}`; its groups are {}", text::ticked(names, "and")),
     );
-    let places = if places.is_empty() { names } else { places };
-    match text::nearest(written, places.iter().copied()) {
+    let candidates = if candidates.is_empty() { names } else { candidates };
+    match text::nearest(written, candidates.iter().copied()) {
         Some(near) => {
             diagnostic.help(format!("did you mean `group=\"{near}\"`?")).fix(span, format!("\"{near}\""))
         }
-        None => diagnostic.help(format!("write {}", text::list(&options(places), "or"))),
+        None => diagnostic.help(format!("write {}", text::list(&options(candidates), "or"))),
     }
 }
 
@@ -94,7 +93,7 @@ fn options(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("`group=\"{name}\"`")).collect()
 }
 
-fn several(cluster: &Cluster, parallel: &Parallel, engine: Engine, launches: bool) -> Diagnostic {
+fn several_groups(cluster: &Cluster, parallel: &Parallel, engine: Engine, launches: bool) -> Diagnostic {
     let names: Vec<&str> =
         cluster.groups.iter().filter_map(|group| group.name.value().map(String::as_str)).collect();
     let diagnostic = Diagnostic::new(
@@ -113,12 +112,12 @@ fn several(cluster: &Cluster, parallel: &Parallel, engine: Engine, launches: boo
     };
     if launches {
         diagnostic.help(format!(
-            "add {}; hosts of the others run the script by itself",
-            text::list(&options(&places(cluster)), "or")
+            "add {}; hosts of other groups run the script without the launcher",
+            text::list(&options(&candidate_groups(cluster)), "or")
         ))
     } else {
-        diagnostic.help(match places(cluster).as_slice() {
-            [only] => format!("keep group `{only}` alone"),
+        diagnostic.help(match candidate_groups(cluster).as_slice() {
+            [only] => format!("keep only group `{only}`"),
             _ => "keep one group".to_owned(),
         })
     }

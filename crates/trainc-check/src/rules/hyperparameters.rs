@@ -1,4 +1,4 @@
-//! Hyperparameters on their way to the script: the toolkit turns each into `--name value` and runs the line in a shell.
+//! Names and values of hyperparameters, which the toolkit passes to the script as `--name value` through a shell.
 
 use super::limits::spelling;
 use crate::Context;
@@ -35,7 +35,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T0268];
 
-/// Names and values, where the training toolkit hands them over; a container with its own entry point reads a file.
+/// Checks names and values. Names only matter to the training toolkit: a container with its own entry point reads a
+/// file.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
@@ -51,13 +52,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0267,
                     value.span_or(pair.key_span),
-                    format!("variable `{}` is there and empty: `#null` has no text", pair.key),
+                    format!(
+                        "environment variable `{}` is set to an empty string: `#null` has no text",
+                        pair.key
+                    ),
                 )
-                .help("leave the variable out, or write `\"\"`"),
+                .help("remove the variable, or write `\"\"`"),
             );
         }
         if let Some(value) = pair.value.val().filter(|val| val.value.contains('\0')) {
-            problems.push(not_carried(
+            problems.push(invalid_characters(
                 value.span_or(pair.key_span),
                 &format!("environment variable `{}`", pair.key),
                 "a NUL character",
@@ -66,23 +70,23 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let mut seen: BTreeMap<String, &Hyperparameter> = BTreeMap::new();
     for h in &program.hyperparameters {
-        value(h, problems);
+        check_value(h, problems);
         if !toolkit {
             continue;
         }
-        name(h, problems);
+        check_name(h, problems);
         if let Some(first) = seen.insert(h.name.replace('-', "_"), h) {
             problems.push(
-                Diagnostic::new(&T0266, h.name_span, format!("`{}` and `{}` differ only by `-` and `_`", first.name, h.name))
-                    .label(first.name_span, "the other")
+                Diagnostic::new(&T0266, h.name_span, format!("`{}` and `{}` differ only in `-` and `_`", first.name, h.name))
+                    .label(first.name_span, "the other one")
                     .help("remove the one that the script does not read")
-                    .note("argparse reads both into one variable: the last on the line wins, and the toolkit sorts by name"),
+                    .note("argparse stores both in one attribute: the last on the command line wins, and the toolkit sorts by name"),
             );
         }
     }
 }
 
-fn value(h: &Hyperparameter, problems: &mut Problems) {
+fn check_value(h: &Hyperparameter, problems: &mut Problems) {
     let Some(val) = h.value.val() else { return };
     let span = val.span_or(h.name_span);
     match &val.value {
@@ -94,50 +98,47 @@ fn value(h: &Hyperparameter, problems: &mut Problems) {
             } else {
                 return;
             };
-            problems.push(not_carried(span, &format!("hyperparameter `{}`", h.name), what));
+            problems.push(invalid_characters(span, &format!("hyperparameter `{}`", h.name), what));
         }
         Scalar::Null => problems.push(
-            Diagnostic::new(&T0267, span, format!("the script receives `--{} None`, a word", h.name))
-                .help("leave the hyperparameter out")
+            Diagnostic::new(&T0267, span, format!("the script receives `--{} None`, a string", h.name))
+                .help("remove the hyperparameter")
                 .note("the toolkit decodes the value and prints it with `str()` (sagemaker-training-toolkit, `mapping.py`)"),
         ),
         Scalar::Int(_) | Scalar::Float(_) | Scalar::Bool(_) => {}
     }
 }
 
-fn not_carried(span: Span, whose: &str, what: &str) -> Diagnostic {
-    Diagnostic::new(&T0404, span, format!("the value of {whose} has {what}"))
-        .help("put it into a file of the program's directory, and pass the file's path")
-        .note("values of CreateTrainingJob match `.*`, which no line break does; a process takes no NUL in an argument or a variable")
+fn invalid_characters(span: Span, whose: &str, what: &str) -> Diagnostic {
+    Diagnostic::new(&T0404, span, format!("the value of {whose} contains {what}"))
+        .help("write it to a file in the program's directory, and pass the file's path")
+        .note("values in CreateTrainingJob must match `.*`, which excludes line breaks; arguments and environment variables of a process cannot contain NUL")
 }
 
-fn name(h: &Hyperparameter, problems: &mut Problems) {
+fn check_name(h: &Hyperparameter, problems: &mut Problems) {
     if let Some(row) = reserved::get(Kind::Hyperparameter, &h.name) {
         let diagnostic = Diagnostic::new(
             &T0406,
             h.name_span,
-            format!("hyperparameter `{}` is set by {}", h.name, row.set_by),
+            format!("hyperparameter `{}` is reserved: it is set by {}", h.name, row.set_by),
         )
         .note(format!("`{}`: {} ({})", row.name, row.statement, row.provenance.source));
         problems.push(if h.name == "mp_parameters" {
             diagnostic.help("write the parameters as children of `parallel engine=\"smp\"`")
         } else {
-            diagnostic.help("remove it; nodes say what it would say")
+            diagnostic.help("remove it, and use the corresponding node of the manifest")
         });
         return;
     }
     let fine = |c: char| is_plain(c) && c != '=';
     if h.name.is_empty() || h.name.starts_with('-') || !h.name.chars().all(fine) {
-        let odd: String = h.name.chars().find(|c| !fine(*c)).map_or_else(
-            || if h.name.is_empty() { "no letter" } else { "a leading dash" }.to_owned(),
-            |c| if c == ' ' { "a blank".to_owned() } else { format!("`{c}`") },
+        let why: String = h.name.chars().find(|c| !fine(*c)).map_or_else(
+            || if h.name.is_empty() { "it is empty" } else { "it starts with a dash" }.to_owned(),
+            |c| if c == ' ' { "it contains a space".to_owned() } else { format!("it contains `{c}`") },
         );
-        let diagnostic = Diagnostic::new(
-            &T0405,
-            h.name_span,
-            format!("`{}` cannot be an option of the script: it has {odd}", h.name),
-        )
-        .note("the toolkit writes `--name value` on a line that a shell reads; names are not quoted");
+        let diagnostic =
+            Diagnostic::new(&T0405, h.name_span, format!("`{}` is not a valid option name: {why}", h.name))
+                .note("the toolkit passes `--name value` through a shell without quoting the name");
         let near = spelling(&h.name, '_');
         problems.push(if near.is_empty() {
             diagnostic
@@ -146,8 +147,12 @@ fn name(h: &Hyperparameter, problems: &mut Problems) {
         });
     } else if h.name.chars().count() == 1 {
         problems.push(
-            Diagnostic::new(&T0268, h.name_span, format!("the script receives `-{}`, with one dash", h.name))
-                .note("so the toolkit writes names of one letter (sagemaker-training-toolkit, `mapping.py`)"),
+            Diagnostic::new(
+                &T0268,
+                h.name_span,
+                format!("the script receives `-{}`, with a single dash", h.name),
+            )
+            .note("the toolkit passes one-letter names this way (sagemaker-training-toolkit, `mapping.py`)"),
         );
     }
 }

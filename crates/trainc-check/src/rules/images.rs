@@ -1,4 +1,4 @@
-//! The container: a path that SageMaker can pull, from this region, and still patched.
+//! The container image: URI, region and patch window.
 
 use crate::Context;
 use trainc_catalog::images::{self, ImageFamily};
@@ -14,11 +14,11 @@ declare_code!(T0442, "image-end-of-patch", Warning, "a container image that no l
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0440, &T0441, &T0442];
 
-/// The image as written, and the one found in the catalogue.
+/// Checks the image URI in the manifest and the image found in the catalogue.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(ask) = &plan.job.image else { return };
-    out_of_patch(context, ask, problems);
+    check_patch_window(context, ask, problems);
     let Some(uri) = ask.uri.val() else { return };
     let span = uri.span_or(ask.span);
     let longest = shapes::member("CreateTrainingJob", "AlgorithmSpecification.TrainingImage")
@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0440,
                 span,
-                format!("the path has {length} characters; SageMaker takes at most {longest}"),
+                format!("the image URI has {length} characters; SageMaker accepts at most {longest}"),
             )
             .note("`TrainingImage`, botocore's shape of CreateTrainingJob"),
         );
@@ -43,9 +43,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Some(parsed) => {
             if let Some(region) = plan.job.region.val().filter(|region| region.value != parsed.region) {
                 problems.push(
-                    Diagnostic::new(&T0441, span, format!("the image is in `{}`; the job is in `{}`", parsed.region, region.value))
-                        .label(region.span_or(plan.job.span), "the job's region")
-                        .note("SageMaker pulls images from its own region; an image elsewhere has to be replicated there"),
+                    Diagnostic::new(
+                        &T0441,
+                        span,
+                        format!("the image is in `{}`, but the job is in `{}`", parsed.region, region.value),
+                    )
+                    .label(region.span_or(plan.job.span), "the job's region")
+                    .note("SageMaker pulls images from the job's region: replicate the image there"),
                 );
             }
         }
@@ -53,21 +57,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             || !plan.job.request.iter().any(has_repository_config) =>
         {
             problems.push(
-                Diagnostic::new(&T0440, span, format!("`{}` is no path of a private ECR repository", uri.value))
+                Diagnostic::new(&T0440, span, format!("`{}` is not an image URI of a private ECR repository", uri.value))
                     .help(format!(
                         "push the image to ECR, and write `image uri=\"{}.dkr.ecr.{}.amazonaws.com/REPOSITORY:TAG\"`",
                         plan.job.account.value().map_or("ACCOUNT", String::as_str),
                         plan.region.as_ref().map_or("REGION", |region| region.name.as_str())
                     ))
-                    .note("another registry of your VPC needs `request { AlgorithmSpecification { TrainingImageConfig { TrainingRepositoryAccessMode \"Vpc\" } } }`"),
+                    .note("another registry in your VPC requires `request { AlgorithmSpecification { TrainingImageConfig { TrainingRepositoryAccessMode \"Vpc\" } } }`"),
             );
         }
         None => {}
     }
 }
 
-/// A warning where a patched container could be written instead; else a note, for there is nothing to mend.
-fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
+/// Reports an image without patches: a warning if a patched one exists, otherwise a note.
+fn check_patch_window(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
     let Some(image) = &context.plan.image else { return };
     let Some((from, until)) = image.patch_window.as_ref().filter(|window| window.1.as_str() < context.today)
     else {
@@ -78,7 +82,7 @@ fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
         "smp" => ImageFamily::SmpV2,
         _ => ImageFamily::PyTorch,
     };
-    // The request speaks the toolkit's keys, as SDK v2 does: an image of v3 alone may not read them.
+    // The request uses the toolkit's keys, like SDK v2: an image for v3 only may not read them.
     let images = images::of(family);
     let patched = images
         .iter()
@@ -94,7 +98,7 @@ fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
     let diagnostic = Diagnostic::new(
         &T0442,
         span,
-        format!("containers with PyTorch {version} got their last patch on {until}"),
+        format!("containers with PyTorch {version} received their last patch on {until}"),
     )
     .note(format!("supported from {from} to {until} (Deep Learning Containers support policy)"))
     .fact("end_of_patch", until.as_str());
@@ -107,7 +111,7 @@ fn out_of_patch(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
         }),
         None => diagnostic
             .severity(Severity::Note)
-            .note("no container of this family that the training toolkit starts is patched any more"),
+            .note("no container of this family with the training toolkit receives patches any more"),
     });
 }
 

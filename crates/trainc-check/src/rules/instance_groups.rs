@@ -10,7 +10,7 @@ declare_code!(T0431, "instance-groups", Error, "instance groups that the service
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0431];
 
-/// CTJ-43 and 57; the number and names of groups are held against the shape with all other limits.
+/// CTJ-43 and 57; the limits rule checks the number and names of groups.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let Some(cluster) = &job.cluster else { return };
@@ -23,19 +23,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0431,
                     groups.span_or(channel.span),
-                    "the channel names instance groups, and the cluster has none",
+                    "the channel refers to instance groups, but the cluster has none",
                 )
-                .help("remove `groups=`, or write the cluster as `group` nodes")
-                .note("the service takes `InstanceGroupNames` of the job's own `InstanceGroups` only"),
+                .help("remove `groups=`, or define the cluster with `group` nodes")
+                .note("`InstanceGroupNames` must refer to the job's `InstanceGroups`"),
             );
         }
         return;
     };
     if let Some(span) = cluster.instance.span().or_else(|| cluster.nodes.span()) {
         problems.push(
-            Diagnostic::new(&T0431, span, "a cluster of groups has no instance type or number of its own")
+            Diagnostic::new(&T0431, span, "a cluster with groups cannot set an instance type or a number of nodes")
                 .label(first.span, "the first group")
-                .help("write them on each `group`, and `cluster { … }` alone")
+                .help("write them on each `group`, and `cluster { … }` without them")
                 .note("`InstanceGroups` excludes `InstanceType` and `InstanceCount` (botocore's model of ResourceConfig)"),
         );
     }
@@ -43,7 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for channel in &job.channels {
         if with > 0 && channel.groups.is_absent() {
             problems.push(
-                Diagnostic::new(&T0431, channel.span, "either every channel names groups, or none does")
+                Diagnostic::new(&T0431, channel.span, "`groups` must be set on every channel or on none")
                     .help(format!("add `groups=\"{}\"`", names.join(",")))
                     .note("developer guide, \"Train using a heterogeneous cluster\""),
             );
@@ -54,7 +54,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let diagnostic = Diagnostic::new(&T0431, span, format!("the cluster has no group `{group}`"));
             problems.push(match text::nearest(group, names.iter().copied()) {
                 Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-                None => diagnostic.note(format!("it has {}", text::ticked(&names, "and"))),
+                None => diagnostic.note(format!("its groups are {}", text::ticked(&names, "and"))),
             });
         }
     }

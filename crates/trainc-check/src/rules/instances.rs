@@ -1,4 +1,4 @@
-//! The instance type: whether it is still to be had, and what a new account may have of it.
+//! The instance type: its availability in the region, and the default quotas.
 
 use crate::Context;
 use trainc_catalog::quotas::{self, Quota, Usage};
@@ -26,18 +26,18 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0407, &T0443];
 
-/// The type of `cluster`, or of each of its groups.
+/// Checks the instance type of `cluster`, or of each of its groups.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if context.plan.deployable {
-        for (instance, span) in kinds(context.plan) {
-            offered(context, &instance, span, problems);
+        for (instance, span) in instance_types(context.plan) {
+            check_availability(context, &instance, span, problems);
         }
-        quotas(context, problems);
+        check_quotas(context, problems);
     }
 }
 
-/// Each type with accelerators once, and the place that names it.
-fn kinds(plan: &Plan) -> Vec<(Instance, Span)> {
+/// Returns each type with accelerators once, with the span that names it.
+fn instance_types(plan: &Plan) -> Vec<(Instance, Span)> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     if cluster.groups.is_empty() {
         let span = cluster.instance.span().unwrap_or(cluster.span);
@@ -54,27 +54,27 @@ fn kinds(plan: &Plan) -> Vec<(Instance, Span)> {
     out
 }
 
-/// Whether nothing says that a type is not to be had in the job's region: of a region that the listings do not hold, as of
-/// a type that they do not, nothing is known.
+/// Returns whether the listings do not rule the type out in the job's region. Types and regions missing from the listings
+/// count as offered.
 pub(super) fn is_offered(plan: &Plan, instance: &Instance) -> bool {
     let offered_in = &instance.ec2_offering_regions;
-    let there = |name: &str| {
-        // A region that the listings do not hold at all offers some types nonetheless: its absence says nothing.
+    let is_listed_in = |name: &str| {
+        // A region missing from the listings altogether still offers some types.
         offered_in.is_empty()
             || offered_in.iter().any(|listed| listed == name)
             || !instances::is_region_listed(name)
     };
-    instance.retired.is_none() && plan.region.as_ref().is_none_or(|region| there(&region.name))
+    instance.retired.is_none() && plan.region.as_ref().is_none_or(|region| is_listed_in(&region.name))
 }
 
-/// The catalogue has EC2's list; SageMaker's own is in no listing.
-fn offered(context: &Context, instance: &Instance, span: Span, problems: &mut Problems) {
+/// Checks EC2's list of offerings, as SageMaker does not publish one.
+fn check_availability(context: &Context, instance: &Instance, span: Span, problems: &mut Problems) {
     let plan = context.plan;
     let dated = format!("as of {} (`trainc catalog instances`)", instance.provenance.date);
     if let Some(why) = &instance.retired {
         let why = why.split(';').next().unwrap_or(why);
         problems.push(
-            Diagnostic::new(&T0443, span, format!("`{}` counts as retired", instance.name))
+            Diagnostic::new(&T0443, span, format!("`{}` is considered retired", instance.name))
                 .note(format!("{why}; {dated}")),
         );
         return;
@@ -88,7 +88,7 @@ fn offered(context: &Context, instance: &Instance, span: Span, problems: &mut Pr
         &T0443,
         span,
         format!(
-            "EC2 does not offer `{}` in {}, so SageMaker training will hardly have it",
+            "EC2 does not offer `{}` in {}, so SageMaker training is unlikely to offer it",
             instance.name, region.name
         ),
     )
@@ -104,26 +104,25 @@ fn offered(context: &Context, instance: &Instance, span: Span, problems: &mut Pr
         offered_in.iter().filter(|name| partition(name) == partition(&region.name)).peekable();
     let first = reachable.peek().copied();
     diagnostic = match reachable.find(|name| name.split('-').next() == Some(continent)).or(first) {
-        Some(near) => diagnostic.help(format!("write `region \"{near}\"`, or take another type")),
-        None => diagnostic.help("take another type"),
+        Some(near) => diagnostic.help(format!("write `region \"{near}\"`, or use another instance type")),
+        None => diagnostic.help("use another instance type"),
     };
     problems.push(diagnostic);
 }
 
-/// How many instances a job asks for.
-struct Asked<'a> {
+/// The number of instances that a job requests.
+struct RequestedInstances<'a> {
     total: u64,
     per_type: Vec<(&'a str, u64)>,
-    /// The place that says so.
     span: Span,
 }
 
-/// Instances of the job in all, and of each type.
-fn asked(cluster: &Cluster) -> Option<Asked<'_>> {
+/// Returns the number of instances of the job, in total and per type.
+fn requested_instances(cluster: &Cluster) -> Option<RequestedInstances<'_>> {
     let Some(first) = cluster.groups.first() else {
         let (name, nodes) = (cluster.instance.value()?, cluster.nodes.val()?);
         let span = nodes.origin.span().or_else(|| cluster.instance.span()).unwrap_or(cluster.span);
-        return Some(Asked { total: nodes.value, per_type: vec![(name, nodes.value)], span });
+        return Some(RequestedInstances { total: nodes.value, per_type: vec![(name, nodes.value)], span });
     };
     let mut per_type: Vec<(&str, u64)> = Vec::new();
     for group in &cluster.groups {
@@ -134,14 +133,14 @@ fn asked(cluster: &Cluster) -> Option<Asked<'_>> {
         }
     }
     let total = per_type.iter().fold(0_u64, |total, (_, nodes)| total.saturating_add(*nodes));
-    Some(Asked { total, per_type, span: first.span })
+    Some(RequestedInstances { total, per_type, span: first.span })
 }
 
-/// Reported where an account-wide default is passed; the quota of the type is said with it. A training plan brings
+/// Reports account-wide default quotas that the job exceeds, together with the quotas of its types. A training plan has
 /// its own capacity.
-fn quotas(context: &Context, problems: &mut Problems) {
+fn check_quotas(context: &Context, problems: &mut Problems) {
     let Some(cluster) = &context.plan.job.cluster else { return };
-    let Some(Asked { total, per_type, span }) = asked(cluster) else { return };
+    let Some(RequestedInstances { total, per_type, span }) = requested_instances(cluster) else { return };
     if !cluster.training_plan.is_absent() {
         return;
     }
@@ -150,9 +149,12 @@ fn quotas(context: &Context, problems: &mut Problems) {
     } else {
         (Usage::OnDemand, "instances-across-jobs", "instances-per-job")
     };
-    let passed = |quota: &Quota| quota.default.is_some_and(|default| total > default);
-    let wide: Vec<Quota> =
-        [quotas::general(across), quotas::general(per_job)].into_iter().flatten().filter(passed).collect();
+    let is_exceeded = |quota: &Quota| quota.default.is_some_and(|default| total > default);
+    let wide: Vec<Quota> = [quotas::general(across), quotas::general(per_job)]
+        .into_iter()
+        .flatten()
+        .filter(is_exceeded)
+        .collect();
     if wide.is_empty() {
         return;
     }
@@ -169,19 +171,19 @@ fn quotas(context: &Context, problems: &mut Problems) {
         &T0407,
         span,
         format!(
-            "{} of {} pass {} of a new account",
+            "{} of {} exceed {} of a new account",
             text::count(total, "instance"),
             text::ticked(&kinds, "and"),
             text::count(all.len() as u64, "quota")
         ),
     )
-    .help("ask for more in Service Quotas before the run")
+    .help("request an increase in Service Quotas before the run")
     .fact("codes", all.iter().filter_map(|quota| quota.code.clone()).collect::<Vec<_>>());
     for quota in &all {
         let code = quota.code.as_deref().unwrap_or("no code");
         diagnostic = diagnostic.note(match quota.default {
             Some(default) => format!("{code} `{}`: {default} by default", quota.name),
-            None => format!("{code} `{}`: the default is not known", quota.name),
+            None => format!("{code} `{}`: default unknown", quota.name),
         });
     }
     problems.push(diagnostic);

@@ -1,4 +1,4 @@
-//! Network isolation: the container may not call out, not even to S3.
+//! Network isolation: the container has no outbound network access, not even to S3.
 
 use super::program_source::is_python;
 use crate::Context;
@@ -16,7 +16,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0433];
 
-/// CTJ-53. The program itself travels as channel `code`, so it is no problem.
+/// CTJ-53. The program itself is provided through channel `code`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(network) = plan.job.network.as_ref().filter(|network| network.isolation.get() == Some(true))
@@ -43,30 +43,30 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         blocked(
             span,
             format!(
-                "`{}/requirements.txt` cannot be installed: the container may not call out",
+                "`{}/requirements.txt` cannot be installed: the container has no network access",
                 tree.dir.trim_end_matches('/')
             ),
-            "put the packages into the image, or add their wheels with `dependency`",
+            "install the packages in the image, or add their wheels with `dependency`",
         );
     }
     for secret in &program.secrets {
         blocked(
             secret.name_span,
-            format!("secret `{}` cannot be fetched: the container may not call out", secret.name),
-            "remove `isolation`, or give the value to the program through a channel",
+            format!("secret `{}` cannot be fetched: the container has no network access", secret.name),
+            "remove `isolation`, or pass the value to the program through a channel",
         );
     }
     let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let archive = program.s3.val().filter(|_| toolkit && engine != Some(Engine::Worker));
-    // The archive comes as channel `code`, under its own name, and the toolkit looks for one name only.
+    // Channel `code` provides the archive under its own name, but the toolkit expects a fixed name.
     if let Some(s3) = archive.filter(|s3| !s3.value.ends_with("/sourcedir.tar.gz")) {
         let name = s3.value.rsplit('/').next().unwrap_or("");
         blocked(
             s3.span_or(program.span),
             format!(
-                "channel `code` brings the archive as `{name}`, and the container looks for `sourcedir.tar.gz`"
+                "channel `code` provides the archive as `{name}`, but the container expects `sourcedir.tar.gz`"
             ),
-            "name the archive `sourcedir.tar.gz`, or use `source=`",
+            "rename the archive to `sourcedir.tar.gz`, or use `source=`",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The job's name: legal for CreateTrainingJob, and short enough that the digest after it cuts nothing off.
+//! The job's name: valid for CreateTrainingJob, and short enough to append the digest.
 
 use super::limits::spelling;
 use crate::Context;
@@ -13,7 +13,7 @@ declare_code!(T0401, "job-name-truncated", Note, "a job name that is truncated t
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0400, &T0401];
 
-/// The name is judged as written; the name of the training job is made from it.
+/// Checks the name in the manifest, from which the name of the training job is derived.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !context.plan.deployable {
         return;
@@ -22,29 +22,29 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let span = name.span_or(context.plan.job.span);
     let Some(shape) = shapes::member("CreateTrainingJob", "TrainingJobName") else { return };
     let max = shape.max.unwrap_or(f64::MAX);
-    // A name that is too long is cut, so only its letters are judged: piece by piece, as the pattern bounds the length.
+    // A long name is truncated, so only its characters are checked: in pieces, as the pattern also bounds the length.
     let pieces: Vec<char> = name.value.chars().collect();
-    let legal = !pieces.is_empty()
+    let is_valid = !pieces.is_empty()
         && pieces.chunks(8).all(|piece| shape.takes_text(&format!("a{}a", piece.iter().collect::<String>())))
         && fits_ends(&pieces);
-    if !legal {
+    if !is_valid {
         let near = spelling(&name.value, '-');
-        let bad: Vec<String> = odd(&name.value);
+        let bad: Vec<String> = invalid_characters(&name.value);
         let diagnostic = Diagnostic::new(
             &T0400,
             span,
-            format!("`{}` cannot name a training job", name.value),
+            format!("`{}` is not a valid training job name", name.value),
         )
         .here(if pieces.is_empty() {
             "is empty".to_owned()
         } else if bad.is_empty() {
-            "begins or ends with a hyphen".to_owned()
+            "starts or ends with a hyphen".to_owned()
         } else {
-            format!("has {}", text::list(&bad, "and"))
+            format!("contains {}", text::list(&bad, "and"))
         })
-        .note("letters, digits and hyphens inside: `TrainingJobName`, botocore's shape of CreateTrainingJob");
+        .note("only letters, digits and hyphens between them are allowed (`TrainingJobName`, botocore's shape of CreateTrainingJob)");
         problems.push(if near.is_empty() {
-            diagnostic.help("write a name, as `\"my-first-job\"`")
+            diagnostic.help("write a name, e.g. `\"my-first-job\"`")
         } else {
             diagnostic.help(format!("write `\"{near}\"`")).fix(span, format!("\"{near}\""))
         });
@@ -57,10 +57,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0401,
                 span,
-                format!("the name has {} characters; {room} of them reach the training job", pieces.len()),
+                format!("the name has {} characters; the training job's name keeps {room} of them", pieces.len()),
             )
             .note(format!(
-                "the training job is called `<job>-<{} hex digits of the digest>`, at most {max} characters",
+                "the training job is named `<job>-<{} hex digits of the digest>`, with at most {max} characters",
                 digest.value
             ))
             .fact("characters", pieces.len())
@@ -74,13 +74,13 @@ fn fits_ends(name: &[char]) -> bool {
         && name.last().is_some_and(char::is_ascii_alphanumeric)
 }
 
-/// The characters that make the name illegal, in words.
-fn odd(name: &str) -> Vec<String> {
+/// Describes the invalid characters of a name.
+fn invalid_characters(name: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for c in name.chars().filter(|c| !c.is_ascii_alphanumeric() && *c != '-') {
         let word = match c {
             '_' => "an underscore".to_owned(),
-            ' ' => "a blank".to_owned(),
+            ' ' => "a space".to_owned(),
             c if c.is_control() => "a control character".to_owned(),
             c => format!("`{c}`"),
         };

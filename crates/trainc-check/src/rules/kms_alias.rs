@@ -1,4 +1,4 @@
-//! Keys of a made role: its policy names the key, and an alias only as a condition on every key.
+//! KMS aliases with a created role, whose policy can express an alias only as a condition on all keys.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -14,11 +14,11 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0498];
 
-/// A made role gets the key's ARN as a resource; IAM does not follow aliases.
+/// Reports KMS aliases: the policy of a created role needs the key's ARN, as IAM does not resolve aliases.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let made = plan.job.role.as_ref().filter(|role| role.create.get() == Some(true));
-    let Some(role) = made else { return };
+    let created = plan.job.role.as_ref().filter(|role| role.create.get() == Some(true));
+    let Some(role) = created else { return };
     let output = plan.job.output.as_ref().and_then(|output| Some((output.kms.val()?, output.span)));
     let volume =
         plan.job.cluster.as_ref().and_then(|cluster| Some((cluster.volume_kms.val()?, cluster.span)));
@@ -28,10 +28,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for (key, fallback) in output.into_iter().chain(volume).chain(channels).chain(checkpoint) {
         if key.value.starts_with("alias/") || key.value.contains(":alias/") {
             problems.push(
-                Diagnostic::new(&T0498, key.span_or(fallback), format!("`{}` is an alias: the role may use whichever key carries it", key.value))
-                    .label(role.create.span().unwrap_or(role.span), "trainc writes its policy")
-                    .help(format!("write the key's ARN, as `aws kms describe-key --region {region} --key-id {} --query KeyMetadata.Arn` shows it", key.value))
-                    .note("an alias is no resource of a policy, so this one names every key under the condition kms:ResourceAliases; who may move the alias says which key that is (AWS KMS developer guide)"),
+                Diagnostic::new(&T0498, key.span_or(fallback), format!("`{}` is an alias: the role may use any key with this alias", key.value))
+                    .label(role.create.span().unwrap_or(role.span), "trainc writes this role's policy")
+                    .help(format!("write the key's ARN: `aws kms describe-key --region {region} --key-id {} --query KeyMetadata.Arn` prints it", key.value))
+                    .note("a policy cannot name an alias as a resource, so this one grants all keys under the condition kms:ResourceAliases; anyone who may move the alias chooses the key (AWS KMS developer guide)"),
             );
         }
     }

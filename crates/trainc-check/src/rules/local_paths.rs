@@ -1,4 +1,4 @@
-//! Paths in the container: absolute, and not where the service keeps something else.
+//! Paths in the container: absolute, and not reserved by the service.
 
 use crate::Context;
 use trainc_catalog::reserved::{self, Kind};
@@ -13,7 +13,7 @@ declare_code!(T0349, "reserved-checkpoint-path", Warning, "a checkpoint director
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0348, &T0349];
 
-/// `local` of `checkpoint`, `debugger` and `tensorboard`.
+/// Checks `local` of `checkpoint`, `debugger` and `tensorboard`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     if !context.plan.deployable {
@@ -26,33 +26,43 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     ];
     for (field, span, node) in nodes.into_iter().flatten() {
         let Some(local) = field.val() else { continue };
-        if absolute(context, local, span, node, problems) && node == "checkpoint" {
-            taken(context, local, span, problems);
+        if check_absolute(context, local, span, node, problems) && node == "checkpoint" {
+            check_reserved(context, local, span, problems);
         }
     }
 }
 
-fn absolute(context: &Context, local: &Val<String>, node: Span, what: &str, problems: &mut Problems) -> bool {
+fn check_absolute(
+    context: &Context,
+    local: &Val<String>,
+    node: Span,
+    what: &str,
+    problems: &mut Problems,
+) -> bool {
     let path = &local.value;
-    let climbs = path.split('/').any(|part| part == "..");
-    if path.starts_with('/') && !climbs {
+    let has_parent_component = path.split('/').any(|part| part == "..");
+    if path.starts_with('/') && !has_parent_component {
         return true;
     }
     let span = local.span_or(node);
     let diagnostic = Diagnostic::new(
         &T0348,
         span,
-        if climbs {
-            format!("`{path}` of `{what}` climbs with `..`")
+        if has_parent_component {
+            format!("`{path}` of `{what}` contains `..`")
         } else {
-            format!("`{path}` of `{what}` is no absolute path")
+            format!("`{path}` of `{what}` is not an absolute path")
         },
     )
-    .note("the service mounts the directory before the program and its working directory exist (CheckpointConfig, LocalPath: \"/opt/ml/checkpoints/\" by default)");
+    .note("SageMaker mounts the directory before the program and its working directory exist (CheckpointConfig, LocalPath: \"/opt/ml/checkpoints/\" by default)");
     let fixed = format!("\"/opt/ml/{}\"", path.trim_start_matches("./").trim_end_matches('/'));
     problems.push(
-        if climbs || path.starts_with('~') || path.starts_with('$') || !context.stands(span, path) {
-            diagnostic.help("write it from the root, as `\"/opt/ml/checkpoints\"`")
+        if has_parent_component
+            || path.starts_with('~')
+            || path.starts_with('$')
+            || !context.stands(span, path)
+        {
+            diagnostic.help("write an absolute path, e.g. `\"/opt/ml/checkpoints\"`")
         } else {
             diagnostic.help(format!("write `local={fixed}`")).fix(span, fixed)
         },
@@ -60,8 +70,9 @@ fn absolute(context: &Context, local: &Val<String>, node: Span, what: &str, prob
     false
 }
 
-/// A file system mounted as a channel lies below `/opt/ml/input`, and needs no copy in S3.
-fn taken(context: &Context, local: &Val<String>, node: Span, problems: &mut Problems) {
+/// Reports a reserved directory for checkpoints with a copy in S3. Without one the directory may be on a file system that
+/// is mounted below `/opt/ml/input`.
+fn check_reserved(context: &Context, local: &Val<String>, node: Span, problems: &mut Problems) {
     if context.plan.job.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.s3.is_absent()) {
         return;
     }
@@ -73,7 +84,7 @@ fn taken(context: &Context, local: &Val<String>, node: Span, problems: &mut Prob
             local.span_or(node),
             format!("checkpoints in `{}`, which holds {}", row.name.trim_end_matches('*'), row.statement),
         )
-        .help("write `local=\"/opt/ml/checkpoints\"`, or leave it out")
+        .help("write `local=\"/opt/ml/checkpoints\"`, or remove it")
         .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
     );
 }

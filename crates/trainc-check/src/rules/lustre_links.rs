@@ -1,4 +1,4 @@
-//! S3 links of a new Lustre file system: how many, and that neither paths nor prefixes overlap.
+//! S3 links of a new Lustre file system: number, paths and prefixes.
 
 use crate::file_system::{self, Association};
 use crate::{Context, s3};
@@ -17,24 +17,24 @@ declare_code!(T0478, "link-with-digest", Error, "an S3 link whose prefix changes
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0474, &T0475, &T0476, &T0477, &T0478];
 
-/// Judges the links of each file system that trainc makes.
+/// Checks the links of each file system that trainc creates.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
         if file_system::legal(storage).is_some_and(|legal| !legal.associations) {
-            // Reported: this deployment has no links at all.
+            // Another rule reports that this deployment type does not support links.
             continue;
         }
-        digests(storage, problems);
-        let paths_stand = paths(storage, problems);
+        check_digests(storage, problems);
+        let paths_valid = check_paths(storage, problems);
         let associations = file_system::associations(storage);
-        too_many(&associations, problems);
-        if paths_stand {
-            overlaps(&associations, problems);
+        check_count(&associations, problems);
+        if paths_valid {
+            check_overlaps(&associations, problems);
         }
     }
 }
 
-fn paths(storage: &Storage, problems: &mut Problems) -> bool {
+fn check_paths(storage: &Storage, problems: &mut Problems) -> bool {
     let before = problems.errors();
     let shape = shapes::member("CreateDataRepositoryAssociation", "FileSystemPath");
     for link in storage.imports.iter().chain(&storage.exports) {
@@ -42,13 +42,13 @@ fn paths(storage: &Storage, problems: &mut Problems) -> bool {
         let span = path.span_or(link.span);
         if path.value.split('/').any(|part| part == "..") {
             problems.push(
-                Diagnostic::new(&T0477, span, format!("`{}` leaves its directory with `..`", path.value))
+                Diagnostic::new(&T0477, span, format!("path `{}` contains `..`", path.value))
                     .note("FileSystemPath maps one directory of the file system to one prefix (botocore, CreateDataRepositoryAssociation)"),
             );
         } else if !path.value.starts_with('/') {
             let fixed = format!("\"/{}\"", path.value);
             problems.push(
-                Diagnostic::new(&T0477, span, format!("`{}` does not start with `/`", path.value))
+                Diagnostic::new(&T0477, span, format!("path `{}` does not start with `/`", path.value))
                     .help(format!("write `path={fixed}`"))
                     .fix(span, fixed)
                     .note("the leading slash of FileSystemPath is required (botocore, CreateDataRepositoryAssociation)"),
@@ -56,14 +56,14 @@ fn paths(storage: &Storage, problems: &mut Problems) -> bool {
         } else if let Some(fixed) = file_system::without_empty_parts(&path.value) {
             let fixed = format!("\"{fixed}\"");
             problems.push(
-                Diagnostic::new(&T0477, span, format!("`{}` has a part without a name", path.value))
+                Diagnostic::new(&T0477, span, format!("path `{}` contains an empty component", path.value))
                     .help(format!("write `path={fixed}`"))
                     .fix(span, fixed)
-                    .note("Lustre takes it for the path without that part, and trainc holds paths against each other letter by letter"),
+                    .note("Lustre ignores empty components, but trainc compares paths literally"),
             );
         } else if shape.as_ref().is_some_and(|shape| !shape.takes_text(&path.value)) {
             problems.push(
-                Diagnostic::new(&T0477, span, "this path has a line break or is too long")
+                Diagnostic::new(&T0477, span, "the path contains a line break or is too long")
                     .note("FileSystemPath has at most 4,096 characters and no line break (botocore, CreateDataRepositoryAssociation)"),
             );
         }
@@ -71,22 +71,22 @@ fn paths(storage: &Storage, problems: &mut Problems) -> bool {
     problems.errors() == before
 }
 
-fn digests(storage: &Storage, problems: &mut Problems) {
+fn check_digests(storage: &Storage, problems: &mut Problems) {
     for link in storage.imports.iter().chain(&storage.exports) {
         let Some(uri) = link.s3.val().filter(|uri| uri.value.contains(DIGEST_MARK)) else { continue };
         problems.push(
             Diagnostic::new(
                 &T0478,
                 uri.span_or(link.span),
-                "the prefix of a link cannot change with the job's digest",
+                "the prefix of a link must not contain the job's digest",
             )
-            .help("name a prefix that all runs share, or write below it from the script")
-            .note("the file system outlives an edit of the job, and a path of it is linked to one prefix"),
+            .help("link a prefix that all runs share, and let the script write below it")
+            .note("the file system outlives edits of the job, and each of its paths is linked to one prefix"),
         );
     }
 }
 
-fn too_many(associations: &[Association], problems: &mut Problems) {
+fn check_count(associations: &[Association], problems: &mut Problems) {
     let Some(limit) = limits::get("fsx.associations") else { return };
     let most = usize::try_from(limit.value).unwrap_or(usize::MAX);
     if let Some(first_over) = associations.get(most) {
@@ -94,16 +94,16 @@ fn too_many(associations: &[Association], problems: &mut Problems) {
             Diagnostic::new(
                 &T0474,
                 first_over.span,
-                format!("{} S3 links, where a file system takes {most}", associations.len()),
+                format!("{} S3 links; a file system supports at most {most}", associations.len()),
             )
-            .help("link a common parent prefix, and give channels a `path` below it")
+            .help("link a common parent prefix, and set `path` on the channels")
             .note(format!("at most {} {} ({})", limit.value, limit.statement, limit.provenance.source))
             .fact("most", limit.value),
         );
     }
 }
 
-fn overlaps(associations: &[Association], problems: &mut Problems) {
+fn check_overlaps(associations: &[Association], problems: &mut Problems) {
     for (at, later) in associations.iter().enumerate() {
         let earlier = associations.iter().take(at);
         if let Some(other) = earlier.clone().find(|other| nested(&other.path, &later.path)) {
@@ -112,18 +112,18 @@ fn overlaps(associations: &[Association], problems: &mut Problems) {
                 &T0475,
                 later.span,
                 if other.path == later.path {
-                    format!("two S3 prefixes at `{}`", shown(&later.path))
+                    format!("two S3 prefixes are linked to `{}`", shown(&later.path))
                 } else {
                     format!("`{}` and `{}` overlap", shown(&later.path), shown(&other.path))
                 },
             )
-            .label(other.span, format!("this one is at `{}`", shown(&other.path)))
-            .note("paths of data repository associations must not overlap, and `/` goes only with a single one (botocore, CreateDataRepositoryAssociation)");
+            .label(other.span, format!("linked to `{}`", shown(&other.path)))
+            .note("paths of data repository associations must not overlap, and `/` is only valid for a single association (botocore, CreateDataRepositoryAssociation)");
             problems.push(match last_part(&later.s3).filter(|_| !later.path_written) {
                 Some(part) => {
-                    diagnostic.help(format!("give each link a path of its own, as `path=\"/{part}\"` here"))
+                    diagnostic.help(format!("give each link its own path, e.g. `path=\"/{part}\"` here"))
                 }
-                None => diagnostic.help("give each link a path of its own"),
+                None => diagnostic.help("give each link its own path"),
             });
         } else if let Some(other) = earlier.clone().find(|other| nested(&other.s3, &later.s3)) {
             problems.push(
@@ -137,14 +137,14 @@ fn overlaps(associations: &[Association], problems: &mut Problems) {
                     },
                 )
                 .label(other.s3_span, "the other link")
-                .help("link the common parent once; import and export of one prefix take the same path")
+                .help("link the common parent once; import and export of one prefix must use the same path")
                 .note("S3 prefixes of a file system's data repository associations must not overlap (botocore, CreateDataRepositoryAssociation)"),
             );
         }
     }
 }
 
-/// Whether one lies in the other; both end with `/`.
+/// Returns whether one path contains the other; both end with `/`.
 fn nested(a: &str, b: &str) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }

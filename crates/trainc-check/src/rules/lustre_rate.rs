@@ -1,4 +1,4 @@
-//! The throughput of a Lustre file system against the rate at which the job is predicted to read its data.
+//! The throughput of a Lustre file system compared with the predicted read rate of the job.
 
 use super::predicted_cost::{predicted, whole};
 use crate::{Context, file_system};
@@ -15,12 +15,12 @@ declare_code!(T0325, "lustre-too-slow", Warning, "a Lustre file system that is t
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0325];
 
-/// Bytes of a megabyte, in which the service counts throughput.
+/// Bytes per megabyte, the service's unit of throughput.
 const MB: f64 = 1e6;
-/// GiB of a TiB, for which the service states throughput.
-const GIB_OF_TIB: f64 = 1024.0;
+/// GiB per TiB, to which the service's throughput refers.
+const GIB_PER_TIB: f64 = 1024.0;
 
-/// What the job reads as fast as it works, against what the disks give. Silent where one of them is not known.
+/// Compares the rate at which the job can process data with the throughput of the disks, where both are known.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(storage), Ok(input)) = (input::file_system(plan), Input::of_plan(plan)) else { return };
@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let (Some(capacity), tier) = (storage.capacity_gib(), storage.tier()) else { return };
     let Some(rate) = input::disk_mb_s_per_tib(&legal, tier) else { return };
     let Some(waits) = speed.parts.input.filter(|seconds| *seconds > 0.0) else { return };
-    // Sequences per second where data never make a step wait.
+    // Sequences per second if no step waits for data.
     let pace = layout.work.global_sequences / (speed.step_seconds - waits);
     let (needed, given) = (pace * input.sequence_bytes / MB, input.bytes_per_second / MB);
     let name = file_system::name(storage);
@@ -39,51 +39,57 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         &T0325,
         at.unwrap_or(storage.span),
         format!(
-            "the job is predicted to need {} MB/s, and the disks of `{name}` give {}",
-            figure(needed),
-            figure(given)
+            "the job is predicted to read {} MB/s, but the disks of `{name}` provide {}",
+            format_rate(needed),
+            format_rate(given)
         ),
     )
     .note(format!(
-        "{} sequences/s × {} a sequence; {} MB/s per TiB × {} GiB",
+        "{} sequences/s × {} per sequence; {} MB/s per TiB × {} GiB",
         text::short(pace),
         text::bytes(whole(input.sequence_bytes)),
         text::short(rate),
         text::group(capacity)
     ))
     .note(format!(
-        "a step takes {} s, of which the accelerators wait {} s for data and are paid for; what the servers hold in memory comes faster",
+        "a step takes {} s, of which the accelerators wait {} s for data and are billed; reads from the file servers' cache are faster",
         text::short(speed.step_seconds),
         text::short(waits)
     ))
     .fact("needed_mb_per_s", needed)
     .fact("given_mb_per_s", given)
     .fact("waits_seconds", waits);
-    if let Some(enough) = enough(plan, storage, &legal, capacity, needed) {
-        diagnostic = diagnostic.help(enough);
+    if let Some(help) = sufficient_settings(plan, storage, &legal, capacity, needed) {
+        diagnostic = diagnostic.help(help);
     }
     problems.push(diagnostic);
 }
 
-/// The cheapest tier and capacity, no smaller than the one written, that give what is needed; where a price is not
-/// known, the least capacity with the lowest tier.
-fn enough(plan: &Plan, storage: &Storage, legal: &Legal, capacity: u64, needed: f64) -> Option<String> {
+/// Returns the edits to the cheapest sufficient tier and capacity, at least the written capacity; without prices, to the
+/// least capacity with the lowest tier.
+fn sufficient_settings(
+    plan: &Plan,
+    storage: &Storage,
+    legal: &Legal,
+    capacity: u64,
+    needed: f64,
+) -> Option<String> {
     let tiers: Vec<Option<u32>> = match legal.throughput {
         Presence::Required => legal.throughputs.iter().copied().map(Some).collect(),
         Presence::Forbidden => vec![None],
     };
     let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
-    let mut ways: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
+    let mut choices: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
     for tier in tiers {
         let Some(rate) = input::disk_mb_s_per_tib(legal, tier) else { continue };
-        let least = whole((needed * GIB_OF_TIB / rate).ceil()).max(capacity);
+        let least = whole((needed * GIB_PER_TIB / rate).ceil()).max(capacity);
         let Some(gib) = legal.round_up_gib(least, tier) else { continue };
         let price =
             plan.job.region.value().and_then(|region| prices::lustre(region, &deployment, &kind, tier));
-        ways.push((price.map(|price| price.usd_per_gb_month * gib as f64), gib, tier));
+        choices.push((price.map(|price| price.usd_per_gb_month * gib as f64), gib, tier));
     }
-    let priced = ways.iter().all(|(usd, ..)| usd.is_some());
-    let (usd, gib, tier) = ways.into_iter().min_by(|(a, one, low), (b, other, high)| {
+    let priced = choices.iter().all(|(usd, ..)| usd.is_some());
+    let (usd, gib, tier) = choices.into_iter().min_by(|(a, one, low), (b, other, high)| {
         let by_price = if priced { a.partial_cmp(b) } else { None };
         by_price.unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)).then(low.cmp(high))
     })?;
@@ -94,10 +100,10 @@ fn enough(plan: &Plan, storage: &Storage, legal: &Legal, capacity: u64, needed: 
     if gib != capacity {
         edits.push(format!("capacity=\"{gib}GiB\""));
     }
-    let cost = usd.map_or_else(String::new, |usd| format!(", {} a month", text::dollars(usd)));
+    let cost = usd.map_or_else(String::new, |usd| format!(", {} per month", text::dollars(usd)));
     (!edits.is_empty()).then(|| format!("write `{}`{cost}", edits.join(" ")))
 }
 
-fn figure(mb_per_second: f64) -> String {
+fn format_rate(mb_per_second: f64) -> String {
     if mb_per_second < 100.0 { text::short(mb_per_second) } else { text::group(whole(mb_per_second)) }
 }

@@ -1,4 +1,4 @@
-//! A new Lustre file system: which deployment, storage, capacity, throughput and settings go together.
+//! Settings of a new Lustre file system: deployment type, storage type, capacity, throughput, version and metadata.
 
 use crate::{Context, file_system};
 use trainc_catalog::fsx::{self, Legal, Presence};
@@ -38,7 +38,7 @@ declare_code!(T0459, "metadata-iops", Error, "a number of metadata IOPS that can
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0454, &T0455, &T0456, &T0457, &T0458, &T0459];
 
-/// Judges each file system that trainc makes.
+/// Checks each file system that trainc creates.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
         let (Some(deployment), Some(storage_type)) =
@@ -47,36 +47,36 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         };
         let Some(legal) = file_system::legal(storage) else {
-            combination(storage, deployment, &storage_type, problems);
+            check_combination(storage, deployment, &storage_type, problems);
             continue;
         };
-        let throughput_fits = throughput(storage, deployment, &legal, problems);
+        let throughput_fits = check_throughput(storage, deployment, &legal, problems);
         if throughput_fits || legal.step_gib(None).is_some() {
-            capacity(storage, deployment, &legal, problems);
+            check_capacity(storage, deployment, &legal, problems);
         }
-        settings(storage, deployment, &legal, problems);
-        version(storage, deployment, &legal, problems);
-        metadata(storage, &legal, problems);
+        check_settings(storage, deployment, &legal, problems);
+        check_version(storage, deployment, &legal, problems);
+        check_metadata_iops(storage, &legal, problems);
     }
 }
 
-fn combination(storage: &Storage, deployment: &str, storage_type: &str, problems: &mut Problems) {
-    let of = |word: &str| word.to_lowercase().replace('_', "-");
+fn check_combination(storage: &Storage, deployment: &str, storage_type: &str, problems: &mut Problems) {
+    let written = |word: &str| word.to_lowercase().replace('_', "-");
     let with_efa = fsx::legal(&storage.deployment_word().unwrap_or_default(), storage_type).is_some();
     let (span, what, legal) = if with_efa {
         let legal: Vec<String> = fsx::pairs()
             .filter(|(deployment, storage)| fsx::legal_with_efa(deployment, storage).is_some())
-            .map(|(deployment, storage)| format!("{} {}", of(deployment), of(storage)))
+            .map(|(deployment, storage)| format!("{} {}", written(deployment), written(storage)))
             .collect();
-        (storage.efa.span(), format!("a `{deployment}` file system has no EFA"), legal)
+        (storage.efa.span(), format!("`{deployment}` file systems do not support EFA"), legal)
     } else {
         let legal: Vec<String> = fsx::pairs()
             .filter(|(_, storage)| *storage == storage_type)
-            .map(|(deployment, _)| of(deployment))
+            .map(|(deployment, _)| written(deployment))
             .collect();
         (
             storage.storage_type.span(),
-            format!("a `{deployment}` file system has no {storage_type} storage"),
+            format!("`{deployment}` file systems do not support {storage_type} storage"),
             legal,
         )
     };
@@ -88,16 +88,16 @@ fn combination(storage: &Storage, deployment: &str, storage_type: &str, problems
     };
     problems.push(if with_efa {
         diagnostic.note(format!(
-            "only {} has it (docs.aws.amazon.com, FSx for Lustre)",
+            "supported by {} (docs.aws.amazon.com, FSx for Lustre)",
             text::ticked(&legal, "and")
         ))
     } else {
-        diagnostic.note(format!("only {} has it (botocore, CreateFileSystem)", text::ticked(&legal, "and")))
+        diagnostic.note(format!("supported by {} (botocore, CreateFileSystem)", text::ticked(&legal, "and")))
     });
 }
 
-/// Whether the throughput is one that the deployment has, so that the capacity can be judged by it.
-fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) -> bool {
+/// Checks the throughput; returns whether the deployment type supports it, so that the capacity can be checked too.
+fn check_throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) -> bool {
     let tiers: Vec<String> = legal.throughputs.iter().map(u32::to_string).collect();
     let Some(written) = storage.throughput_mb_s_tib.val() else {
         if legal.throughput == Presence::Required && storage.throughput_mb_s_tib.is_absent() {
@@ -105,10 +105,10 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
                 Diagnostic::new(
                     &T0455,
                     storage.deployment.span().unwrap_or(storage.span),
-                    format!("a `{deployment}` file system needs a throughput"),
+                    format!("`{deployment}` file systems require a throughput"),
                 )
                 .help(format!(
-                    "add `throughput={}`; the values are {} MB/s per TiB",
+                    "add `throughput={}`; valid values are {} MB/s per TiB",
                     tiers.first().map_or("", String::as_str),
                     text::list(&tiers, "and")
                 ))
@@ -119,12 +119,9 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
     };
     let span = written.span_or(storage.span);
     if legal.throughput == Presence::Forbidden {
-        let mut diagnostic = Diagnostic::new(
-            &T0455,
-            span,
-            format!("the throughput of a `{deployment}` file system cannot be chosen"),
-        )
-        .help("remove `throughput`, or choose `deployment=\"persistent-2\"`");
+        let mut diagnostic =
+            Diagnostic::new(&T0455, span, format!("the throughput of `{deployment}` file systems is fixed"))
+                .help("remove `throughput`, or choose `deployment=\"persistent-2\"`");
         if let Some(fixed) = legal.fixed_throughput_mb_s_per_tib {
             diagnostic = diagnostic.note(format!("it is {fixed} MB/s per TiB ({})", legal.provenance.source));
         }
@@ -140,16 +137,20 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
         &T0455,
         span,
         format!(
-            "a `{deployment}` file system has no throughput of {} MB/s per TiB",
+            "`{deployment}` file systems do not support a throughput of {} MB/s per TiB",
             text::group(written.value)
         ),
     )
-    .note(format!("the values are {} MB/s per TiB ({})", text::list(&tiers, "and"), legal.provenance.source))
+    .note(format!(
+        "valid values are {} MB/s per TiB ({})",
+        text::list(&tiers, "and"),
+        legal.provenance.source
+    ))
     .fact("legal_mb_s_per_tib", legal.throughputs.clone());
     problems.push(match nearest {
         Some(tier) => {
-            let other = elsewhere(storage, written.value)
-                .map(|change| format!(", or `{change}`, which has {}", text::group(written.value)));
+            let other = other_settings(storage, written.value)
+                .map(|change| format!(", or `{change}`, which supports {}", text::group(written.value)));
             diagnostic
                 .help(format!("write `throughput={tier}`{}", other.unwrap_or_default()))
                 .fix(span, tier.to_string())
@@ -159,9 +160,9 @@ fn throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut
     false
 }
 
-/// What else to write so that the throughput is one that the file system has: a storage type of the same deployment
-/// before another deployment. Nothing with EFA, which only one pair has.
-fn elsewhere(storage: &Storage, throughput: u64) -> Option<String> {
+/// Returns the settings that support the throughput: a storage type of the same deployment type is preferred to another
+/// deployment type. None with EFA, which a single combination supports.
+fn other_settings(storage: &Storage, throughput: u64) -> Option<String> {
     if storage.efa.get() == Some(true) {
         return None;
     }
@@ -172,15 +173,15 @@ fn elsewhere(storage: &Storage, throughput: u64) -> Option<String> {
     };
     let (other, other_kind) =
         fsx::pairs().filter(has).min_by_key(|pair| (pair.0 != deployment, pair.1 != kind))?;
-    let word = |of: &str| of.to_lowercase().replace('_', "-");
+    let written = |word: &str| word.to_lowercase().replace('_', "-");
     let change = [("deployment", other, deployment.as_str()), ("type", other_kind, kind.as_str())];
     let change = change.iter().filter(|(_, new, old)| new != old);
-    Some(change.map(|(name, new, _)| format!("{name}=\"{}\"", word(new))).collect::<Vec<_>>().join(" "))
+    Some(change.map(|(name, new, _)| format!("{name}=\"{}\"", written(new))).collect::<Vec<_>>().join(" "))
 }
 
-fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+fn check_capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
     let Some(written) = storage.capacity_bytes.val() else { return };
-    // A throughput that is not legal was reported; the step does not depend on it here.
+    // An invalid throughput was reported; here the step does not depend on it.
     let tier = storage.tier().filter(|tier| legal.throughputs.contains(tier));
     let whole = storage.capacity_gib();
     if whole.is_some_and(|gib| legal.takes_gib(gib, tier)) {
@@ -195,7 +196,10 @@ fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut P
     let mut diagnostic = Diagnostic::new(
         &T0456,
         span,
-        format!("a `{deployment}` file system cannot have {}", file_system::gib(written.value)),
+        format!(
+            "`{deployment}` file systems do not support a capacity of {}",
+            file_system::gib(written.value)
+        ),
     )
     .help(format!("write {}", text::ticked(&words, "or")))
     .fact("nearest_gib", near.clone());
@@ -211,71 +215,71 @@ fn capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut P
         let multiples = format!("multiples of {step}GiB");
         let legal_sizes =
             if first.is_empty() { multiples } else { format!("{} and {multiples}", first.join(", ")) };
-        diagnostic =
-            diagnostic.note(format!("the sizes{efa}{at} are {legal_sizes} ({})", legal.provenance.source));
+        diagnostic = diagnostic
+            .note(format!("valid capacities{efa}{at} are {legal_sizes} ({})", legal.provenance.source));
     }
     if whole.is_none() {
         diagnostic = diagnostic.note(format!(
-            "StorageCapacity counts GiB; {} bytes are no whole GiB",
+            "StorageCapacity is in GiB; {} bytes are not a whole number of GiB",
             text::group(written.value)
         ));
     }
-    // The larger one holds what was meant to fit.
+    // The larger capacity has room for everything the written one was meant for.
     problems.push(match above {
         Some(above) => diagnostic.fix(span, format!("\"{above}GiB\"")),
         None => diagnostic,
     });
 }
 
-fn settings(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
-    let mut refuse = |span: Option<trainc_diag::source::Span>, what: &str, help: &str, why: &str| {
+fn check_settings(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+    let mut reject = |span: Option<trainc_diag::source::Span>, what: &str, help: &str, why: &str| {
         problems.push(
             Diagnostic::new(
                 &T0457,
                 span.unwrap_or(storage.span),
-                format!("a `{deployment}` file system has no {what}"),
+                format!("`{deployment}` file systems do not support {what}"),
             )
             .help(help)
             .note(why),
         );
     };
     if !legal.kms_key && !storage.kms.is_absent() {
-        refuse(
+        reject(
             storage.kms.span(),
-            "key of one's own",
+            "a customer-managed KMS key",
             "remove `kms`, or choose a persistent deployment",
-            "KmsKeyId holds for persistent deployments; a scratch one is encrypted with a key of the service (botocore, CreateFileSystem)",
+            "KmsKeyId is only valid for persistent deployments; scratch file systems are encrypted with an AWS-managed key (botocore, CreateFileSystem)",
         );
     }
     if legal.drive_cache == Presence::Forbidden && !storage.drive_cache.is_absent() {
-        refuse(
+        reject(
             storage.drive_cache.span(),
-            "drive cache on SSD storage",
+            "a drive cache on SSD storage",
             "remove `drive-cache`",
-            "DriveCacheType holds for HDD storage (botocore, CreateFileSystem)",
+            "DriveCacheType is only valid for HDD storage (botocore, CreateFileSystem)",
         );
     }
     if !legal.metadata && !storage.metadata_iops.is_absent() {
-        refuse(
+        reject(
             storage.metadata_iops.span(),
-            "metadata configuration",
+            "a metadata configuration",
             "remove `metadata-iops`, or choose `deployment=\"persistent-2\"`",
-            "MetadataConfiguration holds for PERSISTENT_2 (botocore, CreateFileSystem)",
+            "MetadataConfiguration is only valid for PERSISTENT_2 (botocore, CreateFileSystem)",
         );
     }
     if !legal.associations {
         for link in storage.imports.iter().chain(&storage.exports) {
-            refuse(
+            reject(
                 Some(link.span),
                 "S3 links",
                 "choose `deployment=\"scratch-2\"`, or copy the data yourself",
-                "data repository associations are for all deployments but SCRATCH_1 and Intelligent-Tiering (botocore, CreateDataRepositoryAssociation)",
+                "data repository associations are supported by all deployment types except SCRATCH_1 and Intelligent-Tiering (botocore, CreateDataRepositoryAssociation)",
             );
         }
     }
 }
 
-fn version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+fn check_version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
     let Some(version) = storage.version.val() else { return };
     let span = version.span_or(storage.span);
     let linked = legal.associations && !(storage.imports.is_empty() && storage.exports.is_empty());
@@ -283,26 +287,26 @@ fn version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Pr
     let efa = storage.efa.get() == Some(true);
     let (allowed, what, why) = if !legal.versions.contains(&version.value) {
         let what = if efa {
-            format!("a `{deployment}` file system with EFA")
+            format!("`{deployment}` file systems with EFA")
         } else {
-            format!("a `{deployment}` file system")
+            format!("`{deployment}` file systems")
         };
         (
             &legal.versions,
             what,
-            "the service refuses the version with this deployment type (botocore, FileSystemTypeVersion)",
+            "FSx rejects this version for the deployment type (botocore, FileSystemTypeVersion)",
         )
     } else if linked && !legal.association_versions.contains(&version.value) {
         (
             &legal.association_versions,
-            "a file system with S3 links".to_owned(),
-            "data repository associations are for 2.12 and newer (botocore, CreateDataRepositoryAssociation)",
+            "file systems with S3 links".to_owned(),
+            "data repository associations require version 2.12 or newer (botocore, CreateDataRepositoryAssociation)",
         )
     } else if configured && !legal.metadata_versions.contains(&version.value) {
         (
             &legal.metadata_versions,
-            "a file system with a metadata configuration".to_owned(),
-            "2.12 is not for a PERSISTENT_2 file system with a metadata configuration (botocore, FileSystemTypeVersion)",
+            "file systems with a metadata configuration".to_owned(),
+            "version 2.12 is not supported by PERSISTENT_2 file systems with a metadata configuration (botocore, FileSystemTypeVersion)",
         )
     } else {
         return;
@@ -310,18 +314,18 @@ fn version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Pr
     let diagnostic = Diagnostic::new(
         &T0458,
         span,
-        format!("{what} cannot be of version {}, only {}", version.value, text::list(allowed, "or")),
+        format!("{what} do not support version {}; expected {}", version.value, text::list(allowed, "or")),
     )
     .note(why);
     problems.push(match allowed.last() {
         Some(newest) => diagnostic
-            .help(format!("write `version=\"{newest}\"`, or leave it out"))
+            .help(format!("write `version=\"{newest}\"`, or remove it"))
             .fix(span, format!("\"{newest}\"")),
         None => diagnostic,
     });
 }
 
-fn metadata(storage: &Storage, legal: &Legal, problems: &mut Problems) {
+fn check_metadata_iops(storage: &Storage, legal: &Legal, problems: &mut Problems) {
     let (Some(written), Some(limit)) = (storage.metadata_iops.val(), limits::get("fsx.metadata-iops")) else {
         return;
     };
@@ -340,10 +344,10 @@ fn metadata(storage: &Storage, legal: &Legal, problems: &mut Problems) {
     let diagnostic = Diagnostic::new(
         &T0459,
         span,
-        format!("{} metadata operations per second cannot be provisioned", text::group(written.value)),
+        format!("invalid number of metadata IOPS: {}", text::group(written.value)),
     )
     .note(format!(
-        "the values are {} and multiples of {} up to {} ({})",
+        "valid values are {} and multiples of {} up to {} ({})",
         first.join(", "),
         text::group(step),
         text::group(limit.value),

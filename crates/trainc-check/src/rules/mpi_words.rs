@@ -1,4 +1,4 @@
-//! What is passed to `mpirun`: words that the toolkit splits at blanks and a shell then reads.
+//! Options and variables for `mpirun`, which the toolkit splits at spaces and passes through a shell.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -16,7 +16,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0488];
 
-/// `mpi-env` and `mpi-options`.
+/// Checks `mpi-env` and `mpi-options`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(parallel) = context.plan.job.parallel.as_ref().filter(|_| context.plan.deployable) else {
         return;
@@ -26,23 +26,23 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let is_name = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
             && letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !is_name {
-            let message = format!("`{}` is no name of a variable", pair.key);
+            let message = format!("`{}` is not a valid environment variable name", pair.key);
             problems.push(
-                refused(pair.key_span, message)
-                    .help("write letters, digits and `_`, as `NCCL_DEBUG=\"INFO\"`"),
+                mpi_quoting(pair.key_span, message)
+                    .help("write letters, digits and `_`, e.g. `NCCL_DEBUG=\"INFO\"`"),
             );
         }
         if let Some(val) = pair.value.val()
             && let Some(odd) = val.value.chars().find(|c| !is_plain(*c))
         {
             let message = format!(
-                "the value of `{0}` has {1}; it becomes `-x {0}=…` of `mpirun`",
+                "the value of `{0}` contains {1}; it is passed to `mpirun` as `-x {0}=…`",
                 pair.key,
-                shown(odd)
+                describe(odd)
             );
             problems.push(
-                refused(val.span_or(pair.key_span), message)
-                    .help("write a value without blanks, quotes and signs of the shell, or let the program set the variable"),
+                mpi_quoting(val.span_or(pair.key_span), message)
+                    .help("write a value without spaces, quotes and shell characters, or set the variable in the program"),
             );
         }
     }
@@ -50,20 +50,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         && let Some(odd) = options.value.chars().find(|c| *c != ' ' && !is_plain(*c))
     {
         problems.push(
-            refused(options.span_or(parallel.span), format!("`mpi-options` has {}", shown(odd)))
-                .help("write words without quotes and signs of the shell, as `\"--mca btl_vader_single_copy_mechanism none\"`"),
+            mpi_quoting(options.span_or(parallel.span), format!("`mpi-options` contains {}", describe(odd)))
+                .help("write words without quotes and shell characters, e.g. `\"--mca btl_vader_single_copy_mechanism none\"`"),
         );
     }
 }
 
-fn refused(span: Span, message: String) -> Diagnostic {
+fn mpi_quoting(span: Span, message: String) -> Diagnostic {
     Diagnostic::new(&T0488, span, message)
-        .note("the toolkit splits the options at blanks, whatever quotes stand there, and a shell reads the words (sagemaker-training-toolkit @3383937, mpi.py)")
+        .note("the toolkit splits the options at spaces, even inside quotes, and passes the words through a shell (sagemaker-training-toolkit @3383937, mpi.py)")
 }
 
-fn shown(c: char) -> String {
+fn describe(c: char) -> String {
     match c {
-        ' ' => "a blank".to_owned(),
+        ' ' => "a space".to_owned(),
         c if c.is_control() => "a control character".to_owned(),
         c => format!("`{c}`"),
     }

@@ -1,4 +1,4 @@
-//! Optimizers against FSDP: those that run on the GPU only, and those whose states FSDP widens.
+//! Optimizers under FSDP: GPU-only optimizers with offloading, and 8-bit states.
 
 use crate::Context;
 use crate::freedom::steps_on_gpu;
@@ -16,7 +16,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0375];
 
-/// Offloaded parameters are stepped on the host; kernels of apex and bitsandbytes exist for the GPU.
+/// Reports GPU-only optimizers with offloaded parameters, which are updated on the host, and 8-bit states.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let Some(parallel) = job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
@@ -36,13 +36,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 &T0375,
                 span,
                 format!(
-                    "`{}` steps parameters on the GPU, and `offload` keeps them in host memory",
+                    "`{}` updates parameters on the GPU, but `offload` keeps them in host memory",
                     name.value
                 ),
             )
             .label(offload.span, "the offload")
             .help("write `optimizer \"adamw\"`, or remove `offload`")
-            .note("the kernels of apex and bitsandbytes exist for CUDA tensors only; the first step fails"),
+            .note("the kernels of apex and bitsandbytes support only CUDA tensors; the first step fails"),
         );
         return;
     }
@@ -52,11 +52,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0375,
                 span,
-                format!("under FSDP the states of `{}` may come back in 32 bits", name.value),
+                format!("under FSDP the states of `{}` may be converted to 32 bits", name.value),
             )
             .severity(Severity::Warning)
-            .help("count on 8 bytes per parameter, or write `optimizer \"adamw\"`")
-            .note("huggingface/accelerate#1902: gathering the optimizer's state widens it silently"),
+            .help("allow for 8 bytes per parameter, or write `optimizer \"adamw\"`")
+            .note(
+                "huggingface/accelerate#1902: gathering the optimizer state silently converts it to 32 bits",
+            ),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The pipeline's bubble.
+//! The pipeline bubble.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -11,7 +11,8 @@ declare_code!(T0395, "pipeline-bubble", Warning, "fewer micro-batches than pipel
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0395];
 
-/// With p stages and m micro-batches a stage idles (p - 1) / (m + p - 1) of a pass (GPipe, 2019).
+/// Warns about fewer micro-batches than stages: with p stages and m micro-batches a stage idles for
+/// (p - 1) / (m + p - 1) of a pass (GPipe, 2019).
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
@@ -31,14 +32,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         &T0395,
         span,
         format!(
-            "{} for {}: each stage idles {:.0} % of a pass",
+            "{} for {}: each stage is idle for {:.0} % of a pass",
             text::count(microbatches, "micro-batch"),
             text::count(stages, "stage"),
             bubble * 100.0
         ),
     )
     .help(format!(
-        "write `microbatches={}` or more; {} idle {:.0} %",
+        "write `microbatches={}` or more; with {} the idle time is {:.0} %",
         stages,
         text::count(stages * 4, "micro-batch"),
         better * 100.0
@@ -50,7 +51,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(price) = plan.rank_price() {
         let wasted = price.usd_per_hour * mesh.nodes as f64 * bubble;
         diagnostic = diagnostic
-            .note(format!("that is {} per hour", text::dollars(wasted)))
+            .note(format!("the idle time costs {} per hour", text::dollars(wasted)))
             .fact("wasted_usd_per_hour", wasted);
     }
     problems.push(diagnostic);

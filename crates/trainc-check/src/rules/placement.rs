@@ -1,4 +1,4 @@
-//! Placement on UltraServers: only where there are any, and no more instances than the job has.
+//! Placement on UltraServers: instance type and instance counts.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -16,10 +16,10 @@ declare_code!(T0317, "placement-count", Error, "a placement whose instance count
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0316, &T0317];
 
-/// The most UltraServers that a placement may name (documentation of PlacementSpecifications, botocore 1.44.5).
-const MOST_SERVERS: usize = 10;
+/// Maximum number of UltraServers in a placement (documentation of PlacementSpecifications, botocore 1.44.5).
+const MAX_SERVERS: usize = 10;
 
-/// What InstancePlacementConfig's documentation says, which no shape does.
+/// Checks constraints from the documentation of InstancePlacementConfig that its shapes do not express.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = plan.job.cluster.as_ref().filter(|_| plan.deployable) else { return };
@@ -27,20 +27,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(instance) = plan.instance.as_ref().filter(|instance| !instance.ultra_server) {
         let span = cluster.instance.span().unwrap_or(cluster.span);
         problems.push(
-            Diagnostic::new(&T0316, placement.span, format!("`{}` stands in no UltraServer", instance.name))
+            Diagnostic::new(&T0316, placement.span, format!("`{}` is not available in UltraServers", instance.name))
                 .label(span, "the instance type")
-                .help("remove `placement`, or take an UltraServer's type, as `\"ml.p6e-gb200.36xlarge\"`")
+                .help("remove `placement`, or use an UltraServer type, e.g. `\"ml.p6e-gb200.36xlarge\"`")
                 .note("InstancePlacementConfig is \"only applicable for UltraServer capacity\" (botocore 1.44.5, ResourceConfig)"),
         );
         return;
     }
-    if placement.ultra_servers.len() > MOST_SERVERS {
+    if placement.ultra_servers.len() > MAX_SERVERS {
         problems.push(
             Diagnostic::new(
                 &T0317,
                 placement.span,
                 format!(
-                    "a placement names at most {MOST_SERVERS} UltraServers, not {}",
+                    "a placement supports at most {MAX_SERVERS} UltraServers, found {}",
                     placement.ultra_servers.len()
                 ),
             )
@@ -53,10 +53,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0317,
                     instances.span().unwrap_or(placement.span),
-                    format!("no instance is placed on `{}`", server.value),
+                    format!("`{}` has 0 instances", server.value),
                 )
                 .help("write `instances=1` or more, or remove the UltraServer")
-                .note("the least InstanceCount of a PlacementSpecification is 1 (botocore 1.44.5)"),
+                .note("the minimum InstanceCount of a PlacementSpecification is 1 (botocore 1.44.5)"),
             );
         }
     }
@@ -68,16 +68,16 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             &T0317,
             last.unwrap_or(placement.span),
             format!(
-                "{} placed on UltraServers, and the cluster has {}",
+                "{} placed on UltraServers, but the cluster has {}",
                 text::count(placed, "instance"),
                 nodes.value
             ),
         )
-        .help(format!("place {} in all, or write `nodes={placed}`", nodes.value))
+        .help(format!("place {} in total, or write `nodes={placed}`", nodes.value))
         .fact("placed", placed)
         .fact("nodes", nodes.value);
         if let Some(span) = nodes.origin.span() {
-            diagnostic = diagnostic.label(span, "of the cluster");
+            diagnostic = diagnostic.label(span, "the cluster's nodes");
         }
         problems.push(diagnostic);
     }

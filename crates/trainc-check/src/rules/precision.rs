@@ -1,4 +1,4 @@
-//! Precision, recomputation and attention against what the GPU, the container and the engine can do.
+//! Precision, recomputation and attention compared with the capabilities of GPU, container and engine.
 
 use super::torchrun::is_trainium;
 use crate::Context;
@@ -34,61 +34,61 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0290, &T0381, &T0382, &T0383, &T0384];
 
-/// PyTorch from which on CUDA autocast takes bf16 (PyTorch 1.10 release notes).
+/// First PyTorch whose CUDA autocast supports bf16 (PyTorch 1.10 release notes).
 const BF16_AUTOCAST: &str = "1.10";
-/// PyTorch from which on `scaled_dot_product_attention` exists (PyTorch 2.0 release notes).
+/// First PyTorch with `scaled_dot_product_attention` (PyTorch 2.0 release notes).
 const SDPA: &str = "2.0";
-/// Compute capability below which FlashAttention has no kernel: Ampere (Dao-AILab/flash-attention, README).
+/// Minimum compute capability of FlashAttention: Ampere (Dao-AILab/flash-attention, README).
 const FLASH_CAPABILITY: (u8, u8) = (8, 0);
 
-/// Reports each at the word that asks for it.
+/// Checks bf16, fp16, selective recomputation and flash attention.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    bf16(plan, problems);
-    fp16(plan, problems);
-    selective(plan, problems);
-    beside_flash(plan, problems);
-    flash(plan, problems);
+    check_bf16(plan, problems);
+    check_fp16(plan, problems);
+    check_selective(plan, problems);
+    check_selective_with_flash(plan, problems);
+    check_flash(plan, problems);
 }
 
-fn gpu(plan: &Plan) -> &str {
+fn gpu_name(plan: &Plan) -> &str {
     plan.machine.as_ref().and_then(|machine| machine.gpu.as_deref()).unwrap_or("this GPU")
 }
 
-fn labelled(plan: &Plan, diagnostic: Diagnostic) -> Diagnostic {
+fn label_gpu(plan: &Plan, diagnostic: Diagnostic) -> Diagnostic {
     match plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()) {
-        Some(span) => diagnostic.label(span, gpu(plan).to_owned()),
+        Some(span) => diagnostic.label(span, gpu_name(plan).to_owned()),
         None => diagnostic,
     }
 }
 
-fn bf16(plan: &Plan, problems: &mut Problems) {
+fn check_bf16(plan: &Plan, problems: &mut Problems) {
     if plan.machine.as_ref().and_then(|machine| machine.bf16) != Some(false) {
         return;
     }
     let train = &plan.job.train;
-    let mut asks: Vec<(Span, &str)> = Vec::new();
+    let mut requests: Vec<(Span, &str)> = Vec::new();
     if let (Some(precision), Some(span)) =
         (train.precision.val().filter(|val| val.value == "bf16"), train.span)
     {
-        asks.push((precision.span_or(span), "precision \"fp16\""));
+        requests.push((precision.span_or(span), "precision \"fp16\""));
     }
     if let Some(quantize) = &plan.job.quantize
         && let Some(compute) = quantize.compute.val().filter(|val| val.value == "bf16")
     {
-        asks.push((compute.span_or(quantize.span), "compute=\"fp16\""));
+        requests.push((compute.span_or(quantize.span), "compute=\"fp16\""));
     }
-    for (span, instead) in asks {
-        problems.push(labelled(
+    for (span, instead) in requests {
+        problems.push(label_gpu(
             plan,
-            Diagnostic::new(&T0381, span, format!("{} has no bf16: it begins with Ampere", gpu(plan)))
-                .help(format!("write `{instead}`, or take a type with it: `ml.g5` or `ml.p4d`"))
+            Diagnostic::new(&T0381, span, format!("{} does not support bf16, which requires Ampere or newer", gpu_name(plan)))
+                .help(format!("write `{instead}`, or use an instance type with bf16, e.g. `ml.g5` or `ml.p4d`"))
                 .note("transformers stops with \"Your setup doesn't support bf16/gpu\" (tatsu-lab/stanford_alpaca#133, databrickslabs/dolly#11)"),
         ));
     }
 }
 
-fn fp16(plan: &Plan, problems: &mut Problems) {
+fn check_fp16(plan: &Plan, problems: &mut Problems) {
     let train = &plan.job.train;
     let (Some(precision), Some(train_span)) =
         (train.precision.val().filter(|val| val.value == "fp16"), train.span)
@@ -99,30 +99,34 @@ fn fp16(plan: &Plan, problems: &mut Problems) {
     if plan.machine.as_ref().and_then(|machine| machine.bf16) != Some(true) || is_trainium(plan) {
         return;
     }
-    // SMP v1 has bf16 under sharded data parallelism only.
-    let serves = match parallel.engine.get() {
+    // SMP v1 supports bf16 only with sharded data parallelism.
+    let supports_bf16 = match parallel.engine.get() {
         Some(Engine::Smp) => match &plan.smp {
             Some(Smp::V2) => true,
             Some(Smp::V1(_)) => parallel.shard_degree.get().is_some_and(|degree| degree > 1),
             None => false,
         },
         Some(Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None) => true,
-        // The worker has no fp16 at all, which is said where its settings are read.
+        // The worker does not support fp16, which is reported with its settings.
         Some(Engine::Worker) | None => false,
     };
     let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
-    if !serves || pytorch.is_some_and(|version| version_key(version) < version_key(BF16_AUTOCAST)) {
+    if !supports_bf16 || pytorch.is_some_and(|version| version_key(version) < version_key(BF16_AUTOCAST)) {
         return;
     }
-    problems.push(labelled(
+    problems.push(label_gpu(
         plan,
-        Diagnostic::new(&T0382, precision.span_or(train_span), format!("fp16 on {}, which has bf16 at the same rate", gpu(plan)))
-            .help("write `precision \"bf16\"`")
-            .note("bf16 has the range of fp32: no loss scaling and no steps skipped on overflow (judgement of the trade)"),
+        Diagnostic::new(
+            &T0382,
+            precision.span_or(train_span),
+            format!("fp16 on {}, which supports bf16 at the same speed", gpu_name(plan)),
+        )
+        .help("write `precision \"bf16\"`")
+        .note("bf16 has the range of fp32: no loss scaling and no steps skipped on overflow (rule of thumb)"),
     ));
 }
 
-fn selective(plan: &Plan, problems: &mut Problems) {
+fn check_selective(plan: &Plan, problems: &mut Problems) {
     let Some(parallel) =
         plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Worker))
     else {
@@ -134,21 +138,21 @@ fn selective(plan: &Plan, problems: &mut Problems) {
         return;
     };
     problems.push(
-        Diagnostic::new(&T0383, what.span_or(parallel.span), "engine `worker` recomputes whole layers or nothing, not selectively")
+        Diagnostic::new(&T0383, what.span_or(parallel.span), "engine `worker` does not support selective recomputation, only whole layers")
             .help("write `activation-checkpointing #true`")
-            .note("schemas/worker.v1.json: `memory.recompute` is `none` or `block`; its attention keeps no s × s matrix anyway"),
+            .note("schemas/worker.v1.json: `memory.recompute` is `none` or `block`; the worker's attention stores no seq × seq matrix anyway"),
     );
 }
 
-/// Flash attention keeps nothing of what selective recomputation drops.
-fn beside_flash(plan: &Plan, problems: &mut Problems) {
+/// Reports selective recomputation with flash attention, which stores none of the matrices that it would recompute.
+fn check_selective_with_flash(plan: &Plan, problems: &mut Problems) {
     let Some(what) =
         plan.job.train.activation_checkpointing.val().filter(|val| val.value == Recompute::Selective)
     else {
         return;
     };
     let (Some(train_span), Ok(layout)) = (plan.job.train.span, Layout::of_plan(plan)) else { return };
-    // The worker refuses the word.
+    // The worker rejects `selective`.
     if layout.attention != Attention::Flash || layout.system == System::Worker {
         return;
     }
@@ -156,28 +160,28 @@ fn beside_flash(plan: &Plan, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0290,
         what.span_or(train_span),
-        "`selective` recomputes nothing here: flash attention keeps none of what it drops",
+        "`selective` has no effect: flash attention does not store the matrices it would recompute",
     )
-    .help("write `activation-checkpointing #true` to keep less, or `#false`, which is the same as this")
-    .note("selective recomputation is of the matrices of sequence by sequence (Korthikanti et al. 2022, section 5)");
+    .help("write `activation-checkpointing #true` to store less, or `#false`, which is equivalent to `selective` here")
+    .note("selective recomputation recomputes only the seq × seq attention matrices (Korthikanti et al. 2022, section 5)");
     match flash.span() {
         Some(span) => diagnostic = diagnostic.label(span, "flash attention"),
-        None => diagnostic = diagnostic.note("flash attention is what the model's code runs by itself here"),
+        None => diagnostic = diagnostic.note("the model's code uses flash attention by default here"),
     }
     problems.push(diagnostic);
 }
 
-fn flash(plan: &Plan, problems: &mut Problems) {
+fn check_flash(plan: &Plan, problems: &mut Problems) {
     let Some(flash) = plan.job.train.flash_attention.val().filter(|val| val.value) else { return };
     let Some(train_span) = plan.job.train.span else { return };
     let span = flash.span_or(train_span);
     let capability = plan.instance.as_ref().and_then(|row| row.accelerator.compute_capability);
     if let Some((major, minor)) = capability.filter(|capability| *capability < FLASH_CAPABILITY) {
-        problems.push(labelled(
+        problems.push(label_gpu(
             plan,
-            Diagnostic::new(&T0384, span, format!("{} has no flash attention: compute capability {major}.{minor}, and its kernels begin at 8.0", gpu(plan)))
-                .help("remove `flash-attention`, or take a type from Ampere on: `ml.g5`, `ml.p4d`")
-                .note("Dao-AILab/flash-attention: \"only supports Ampere GPUs or newer\"; PyTorch falls back to the s × s matrix"),
+            Diagnostic::new(&T0384, span, format!("{} does not support flash attention: it has compute capability {major}.{minor}, but 8.0 is required", gpu_name(plan)))
+                .help("remove `flash-attention`, or use an instance type with Ampere or newer, e.g. `ml.g5` or `ml.p4d`")
+                .note("Dao-AILab/flash-attention: \"only supports Ampere GPUs or newer\"; PyTorch falls back to the seq × seq matrix"),
         ));
         return;
     }
@@ -187,23 +191,23 @@ fn flash(plan: &Plan, problems: &mut Problems) {
     {
         return;
     }
-    let brings_it = |tree: &trainc_ir::SourceTree| {
+    let installs_flash = |tree: &trainc_ir::SourceTree| {
         tree.get("requirements.txt").is_some_and(|file| {
             let text = String::from_utf8_lossy(&file.bytes);
             ["flash-attn", "flash_attn", "xformers"].iter().any(|name| text.contains(name))
         })
     };
-    if plan.source.as_ref().is_some_and(brings_it) {
+    if plan.source.as_ref().is_some_and(installs_flash) {
         return;
     }
     problems.push(
         Diagnostic::new(
             &T0384,
             span,
-            format!("PyTorch {pytorch} has no flash attention of its own; it begins with {SDPA}"),
+            format!("PyTorch {pytorch} has no built-in flash attention, which requires {SDPA}"),
         )
         .severity(Severity::Warning)
-        .help("take an image with PyTorch 2.0 or newer, or add `flash-attn` to requirements.txt")
-        .note("without it attention keeps the s × s matrix, and memory is not what the plan says"),
+        .help("use an image with PyTorch 2.0 or newer, or add `flash-attn` to requirements.txt")
+        .note("without it attention stores the seq × seq matrix, and memory exceeds the prediction"),
     );
 }

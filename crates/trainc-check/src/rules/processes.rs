@@ -1,4 +1,4 @@
-//! Processes and GPUs: a GPU without a process, a process without a GPU, and settings of a launcher that is not there.
+//! Processes and GPUs: idle GPUs, too many processes, several hosts without a launcher, and MPI settings without MPI.
 
 use super::torchrun;
 use crate::Context;
@@ -22,7 +22,7 @@ declare_code!(T0363, "mpi-setting-without-mpi", Error, "an MPI setting with anot
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0360, &T0361, &T0362, &T0363];
 
-/// One process drives one GPU, unless the script does otherwise.
+/// Checks that there is one process per GPU.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(machine)) = (&plan.job.parallel, &plan.machine) else { return };
@@ -41,50 +41,50 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             &T0360,
             engine.span_or(parallel.span),
             format!(
-                "engine `none` starts one process on each host, and each host has {}",
+                "engine `none` starts one process per host, but each host has {}",
                 text::count(gpus, noun)
             ),
         )
         .help(format!(
-            "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or take an instance type with one {noun}"
+            "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or use an instance type with one {noun}"
         ));
-        problems.push(idle(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
+        problems.push(with_idle_cost(diagnostic, plan.price.as_ref(), nodes(plan), noun, (gpus, 1)));
     }
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.nodes > 1 && engine.value == Engine::None) {
         let diagnostic = Diagnostic::new(
             &T0361,
             engine.span_or(parallel.span),
             format!(
-                "engine `none` on {}: each host runs the whole script and knows nothing of the others",
+                "engine `none` on {}: each host runs the whole script independently",
                 text::count(mesh.nodes, "node")
             ),
         );
         problems.push(
-            surplus_hosts(diagnostic, plan, mesh.nodes)
-            .help(alone(plan))
-            .note(format!("without a launcher the container starts a plain process on every host; the script alone could join them by SM_HOSTS{}", if groups.is_empty() { "" } else { ", and tells its group by SM_CURRENT_INSTANCE_GROUP" })),
+            with_duplicate_cost(diagnostic, plan, mesh.nodes)
+            .help(launcher_help(plan))
+            .note(format!("without a launcher the container starts a plain process on every host; only the script could connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and find its group in SM_CURRENT_INSTANCE_GROUP" })),
         );
     }
-    processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
-    stray(plan, parallel, problems);
+    check_processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);
+    check_mpi_settings(plan, parallel, problems);
 }
 
-/// What the hosts beside the first cost, which do its work again; of groups of several types that is not one figure.
-fn surplus_hosts(diagnostic: Diagnostic, plan: &Plan, nodes: u64) -> Diagnostic {
+/// Adds the cost of the hosts that repeat the work of the first, unless instance groups have different types.
+fn with_duplicate_cost(diagnostic: Diagnostic, plan: &Plan, nodes: u64) -> Diagnostic {
     let of_one_type = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.groups.is_empty());
     let Some(price) = plan.price.as_ref().filter(|_| of_one_type) else { return diagnostic };
     let (all, surplus) = (price.usd_per_hour * nodes as f64, price.usd_per_hour * (nodes - 1) as f64);
     diagnostic
         .note(format!(
-            "if the script does not join them, {} of {} per hour goes into the same work again",
+            "if the script does not connect them, {} of {} per hour pays for duplicate work",
             text::dollars(surplus),
             text::dollars(all)
         ))
         .fact("wasted_usd_per_hour", surplus)
 }
 
-/// What to write where each host should not do all the work by itself.
-fn alone(plan: &Plan) -> String {
+/// Returns what to write to distribute the work over the hosts.
+fn launcher_help(plan: &Plan) -> String {
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
     let with_gpus = groups.iter().find(|group| gpus_of(group).is_some());
     if let Some(group) = with_gpus.and_then(|group| group.name.value()) {
@@ -94,16 +94,16 @@ fn alone(plan: &Plan) -> String {
         return "write `parallel engine=\"ddp\" launcher=\"torchrun\"`, or `nodes=1`".to_owned();
     }
     let one = if groups.is_empty() { "write `nodes=1`" } else { "keep one `group` with `nodes=1`" };
-    format!("{one}, or give each host its part of the data, as `shard=\"by-key\"` of a channel does")
+    format!("{one}, or give each host a shard of the data, e.g. with `shard=\"by-key\"` on a channel")
 }
 
-/// Accelerators of a host of the group, and what people call one; none of a type without.
+/// Returns the number of accelerators per host of the group and their noun; none for a type without.
 fn gpus_of(group: &InstanceGroup) -> Option<(u64, &'static str)> {
     let row = instances::get(group.instance.value()?)?;
     Some((u64::from(row.accelerators), row.accelerator.kind.noun()))
 }
 
-/// A plain script on a group whose hosts have several accelerators.
+/// Reports a plain script on a group whose hosts have several accelerators.
 fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic> {
     let (gpus, noun) = gpus_of(group).filter(|(gpus, _)| *gpus > 1)?;
     let name = group.name.value()?;
@@ -111,18 +111,18 @@ fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic
         &T0360,
         group.instance.span().unwrap_or(group.span),
         format!(
-            "engine `none` starts one process on each host, and each host of group `{name}` has {}",
+            "engine `none` starts one process per host, but each host of group `{name}` has {}",
             text::count(gpus, noun)
         ),
     )
     .help(format!(
-        "write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{name}\"`, or take an instance type with one {noun}"
+        "write `parallel engine=\"ddp\" launcher=\"torchrun\" group=\"{name}\"`, or use an instance type with one {noun}"
     ));
-    Some(idle(diagnostic, price, group.nodes.get()?, noun, (gpus, 1)))
+    Some(with_idle_cost(diagnostic, price, group.nodes.get()?, noun, (gpus, 1)))
 }
 
-/// `gpus`: ranks that a host has room for, a NeuronCore each where the accelerator has several.
-fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
+/// Compares `processes` with `gpus`, the number of ranks per host (a NeuronCore each where an accelerator has several).
+fn check_processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
     let Some(processes) = parallel.processes.val() else { return };
     if torchrun::starts(plan) || gpus == 0 {
         return;
@@ -135,16 +135,16 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
                 &T0362,
                 span,
                 format!(
-                    "`processes` {} on hosts with {}: two processes would share a {noun}",
+                    "`processes` {} exceeds the {} of each host: processes would share a {noun}",
                     processes.value,
                     text::count(gpus, noun)
                 ),
             )
             .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"))
             .note(if noun == "GPU" {
-                "the SDK lets it pass; NCCL refuses two ranks on one device"
+                "the SDK accepts it; NCCL rejects two ranks on one device"
             } else {
-                "the SDK lets it pass"
+                "the SDK accepts it"
             })
             .fact("gpus_per_node", gpus),
         );
@@ -159,7 +159,13 @@ fn processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problem
             ),
         )
         .help(format!("write `processes {gpus}`, or remove it: one per {noun} is the default"));
-        problems.push(idle(diagnostic, plan.rank_price(), nodes(plan), noun, (gpus, processes.value)));
+        problems.push(with_idle_cost(
+            diagnostic,
+            plan.rank_price(),
+            nodes(plan),
+            noun,
+            (gpus, processes.value),
+        ));
     }
 }
 
@@ -167,8 +173,8 @@ fn nodes(plan: &Plan) -> u64 {
     plan.mesh.as_ref().map_or(1, |mesh| mesh.nodes)
 }
 
-/// What the idle GPUs cost, of so many nodes with their GPUs and those that are used.
-fn idle(
+/// Adds the cost of idle GPUs on `nodes`, given the GPUs per node and those in use.
+fn with_idle_cost(
     diagnostic: Diagnostic,
     price: Option<&Price>,
     nodes: u64,
@@ -187,11 +193,11 @@ fn idle(
         .fact("wasted_usd_per_hour", wasted)
 }
 
-/// Under torchrun and SMDDP's own start the MPI settings reach nobody.
-fn stray(plan: &Plan, parallel: &Parallel, problems: &mut Problems) {
+/// Reports MPI settings, which torchrun and SMDDP's launcher ignore.
+fn check_mpi_settings(plan: &Plan, parallel: &Parallel, problems: &mut Problems) {
     let Some(engine) = parallel.engine.get() else { return };
     let launcher = parallel.launcher.value().map(String::as_str);
-    let starter = if torchrun::starts(plan) {
+    let launched_by = if torchrun::starts(plan) {
         "torchrun"
     } else if engine == Engine::Ddp && launcher == Some("pytorchddp") {
         "pytorchddp"
@@ -212,7 +218,7 @@ fn stray(plan: &Plan, parallel: &Parallel, problems: &mut Problems) {
         let diagnostic = Diagnostic::new(
             &T0363,
             span,
-            format!("`{name}` is for MPI, and {starter} starts the ranks of engine `{}` here", engine.name()),
+            format!("`{name}` requires MPI, but engine `{}` uses {launched_by} here", engine.name()),
         );
         problems.push(match (name, engine) {
             ("mpi-env", _) => diagnostic.help("move the variables to `program { environment … }`"),

@@ -1,4 +1,4 @@
-//! Where the program comes from: forms that the container could not start.
+//! The program's entry point and archive: forms that the container cannot start.
 
 use crate::Context;
 use std::path::Path;
@@ -16,12 +16,12 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0263];
 
-/// Whether an entry point lies outside the program's directory by its own words.
+/// Returns whether the path of an entry point leads outside the program's directory.
 pub(super) fn is_elsewhere(path: &str) -> bool {
     path.starts_with("s3://") || path.starts_with('/') || path.split('/').any(|part| part == "..")
 }
 
-/// The entry point's path and the archive's form.
+/// Checks the entry point, the archive and the git URL.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
@@ -29,37 +29,39 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !program.entrypoint.is_empty() || engine == Some(Engine::Worker) {
         return;
     }
-    let mut refuse = |span, message: String, help: &str, note: &str| {
+    let mut reject = |span, message: String, help: &str, note: &str| {
         problems.push(Diagnostic::new(&T0263, span, message).help(help.to_owned()).note(note.to_owned()));
     };
     if let Some(entry) = program.entry.val() {
         let span = entry.span_or(program.span);
         let path = entry.value.as_str();
         if path.starts_with("s3://") {
-            refuse(
+            reject(
                 span,
-                format!("the entry point `{path}` is in S3; it is a path inside the program's directory"),
-                "write the script's name, and `s3=` with a `.tar.gz` that holds it",
+                format!("the entry point `{path}` is in S3; expected a path inside the program's directory"),
+                "write the script's name, and `s3=` with a `.tar.gz` that contains it",
                 "aws/sagemaker-python-sdk#471",
             );
         } else if is_elsewhere(path) {
-            refuse(
+            reject(
                 span,
-                format!("the entry point `{path}` lies outside the program's directory"),
-                "write it relative to `source=`",
-                "the archive holds the directory's content and nothing else",
+                format!("the entry point `{path}` is outside the program's directory"),
+                "write a path relative to `source=`",
+                "the archive contains only the directory's content",
             );
         } else if let Some(tree) =
             plan.source.as_ref().filter(|tree| tree.get("setup.py").is_some() && is_python(path))
         {
             let dir = tree.dir.trim_end_matches('/');
-            // Under torchrun a package does not start at all, which has a rule of its own.
+            // Under torchrun a package does not start at all, which another rule reports.
             let torchrun = matches!(engine, Some(Engine::Fsdp)) || plan.smp == Some(trainc_ir::Smp::V2);
             if !torchrun && path.contains('/') {
-                refuse(
+                reject(
                     span,
-                    format!("`{dir}/setup.py` makes the program a package, and `{path}` is no module of it"),
-                    "move the entry point beside `setup.py`",
+                    format!(
+                        "`{dir}/setup.py` makes the program a package, but `{path}` is not a module of it"
+                    ),
+                    "move the entry point to the directory of `setup.py`",
                     "aws/sagemaker-python-sdk#966, #1325: `No module named src/train`",
                 );
             }
@@ -68,28 +70,28 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(s3) =
         program.s3.val().filter(|s3| s3.value.starts_with("s3://") && !s3.value.ends_with(".tar.gz"))
     {
-        refuse(
+        reject(
             s3.span_or(program.span),
-            format!("`{}` is no `.tar.gz`", s3.value),
+            format!("`{}` is not a `.tar.gz` archive", s3.value),
             "pack the directory's content with `tar -czf sourcedir.tar.gz -C DIR .`, or use `source=`",
             "the toolkit unpacks one gzipped tar (aws/sagemaker-python-sdk#1494, #835)",
         );
     }
     if let Some(git) = program.git.val() {
-        let known =
+        let is_url =
             ["https://", "http://", "git@", "ssh://"].iter().any(|scheme| git.value.starts_with(scheme));
-        if !known {
-            refuse(
+        if !is_url {
+            reject(
                 git.span_or(program.span),
-                format!("`{}` is no address that git is asked for", git.value),
-                "begin it with `https://`, `ssh://` or `git@`",
-                "the SageMaker SDK takes the same (PyPI sagemaker 2.257.7, `git_utils.py`)",
+                format!("`{}` is not a supported git URL", git.value),
+                "write a URL that starts with `https://`, `ssh://` or `git@`",
+                "the SageMaker SDK accepts the same URLs (PyPI sagemaker 2.257.7, `git_utils.py`)",
             );
         }
     }
 }
 
-/// What the toolkit starts with Python: it looks at the ending, case and all.
+/// Returns whether the toolkit starts the file with Python, which depends on the case-sensitive extension.
 pub(super) fn is_python(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension == "py")
 }

@@ -1,4 +1,4 @@
-//! Quantised base weights: what can train on them, under which engine, in which precision.
+//! Quantised base weights: adapter, engine and compute precision.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -22,7 +22,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0378, &T0379, &T0380];
 
-/// Quantised weights have no gradient; FSDP and the model-parallel libraries move weights as floats.
+/// Checks that quantised weights have an adapter, an engine that supports them, and a matching compute type.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let job = &plan.job;
@@ -34,19 +34,19 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0378,
                 span,
-                format!("{} weights cannot be trained, and there is no adapter", kind.value),
+                format!("{} weights cannot be trained without an adapter", kind.value),
             )
             .help("add `adapter \"lora\" rank=16 alpha=16 targets=\"all-linear\"`, or remove `quantize`")
-            .note("quantised weights are whole numbers without a gradient (QLoRA trains adapters over them)"),
+            .note("quantised weights are integers without a gradient (QLoRA trains adapters on top of them)"),
         );
     }
-    if !engine(plan, quantize, &kind.value, problems) {
-        compute(plan, quantize, &kind.value, problems);
+    if !check_engine(plan, quantize, &kind.value, problems) {
+        check_compute(plan, quantize, &kind.value, problems);
     }
 }
 
-/// Whether the engine had something to say of the precision already.
-fn engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems) -> bool {
+/// Checks the engine; returns whether it reported a problem.
+fn check_engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems) -> bool {
     let Some(parallel) = &plan.job.parallel else { return false };
     let Some(engine) = parallel.engine.val() else { return false };
     let at = engine.span_or(parallel.span);
@@ -54,11 +54,11 @@ fn engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems)
     match engine.value {
         Engine::Smp | Engine::Worker => {
             problems.push(
-                Diagnostic::new(&T0379, span, format!("engine `{}` does not carry {kind} weights", engine.value.name()))
+                Diagnostic::new(&T0379, span, format!("engine `{}` does not support {kind} weights", engine.value.name()))
                     .label(at, "the engine")
                     .help("write `parallel engine=\"device-map\"` for one node, or `fsdp` with nf4")
                     .note(if engine.value == Engine::Smp {
-                        "the library splits and gathers floating-point parameters (judgement of the trade; no source shows otherwise)"
+                        "the library shards and gathers floating-point parameters (rule of thumb; no source shows otherwise)"
                     } else {
                         "the worker keeps the base weights in its own precision"
                     }),
@@ -67,20 +67,20 @@ fn engine(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems)
         }
         Engine::Fsdp if kind == "int8" => {
             problems.push(
-                Diagnostic::new(&T0379, span, "FSDP flattens parameters of one floating-point type, and int8 is none")
+                Diagnostic::new(&T0379, span, "FSDP flattens parameters of one floating-point type, which int8 is not")
                     .label(at, "the engine")
                     .help("write `quantize \"nf4\"`, or `parallel engine=\"ddp\"`")
                     .note("\"Cannot flatten integer dtype tensors\": huggingface/peft#1432, hiyouga/LlamaFactory#3853"),
             );
             true
         }
-        Engine::Fsdp => storage(plan, quantize, problems),
+        Engine::Fsdp => check_storage_type(plan, quantize, problems),
         Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => false,
     }
 }
 
-/// Under FSDP the storage type of nf4, the adapter and the mixed precision are one type.
-fn storage(plan: &Plan, quantize: &Quantize, problems: &mut Problems) -> bool {
+/// Checks that under FSDP the compute type matches the precision; returns whether it reported a problem.
+fn check_storage_type(plan: &Plan, quantize: &Quantize, problems: &mut Problems) -> bool {
     let Some(precision) = plan.job.train.precision.val() else { return false };
     let compute = quantize.compute.value().map_or("fp32", String::as_str);
     if quantize.compute.is_bad() || compute == precision.value {
@@ -91,7 +91,7 @@ fn storage(plan: &Plan, quantize: &Quantize, problems: &mut Problems) -> bool {
         Diagnostic::new(
             &T0379,
             span,
-            format!("under FSDP nf4 storage, adapter and precision are one type: compute is {compute}, precision {}", precision.value),
+            format!("under FSDP nf4 storage, adapter and precision must have one type: compute is {compute}, precision {}", precision.value),
         )
         .label(precision.span_or(quantize.span), "the precision")
         .help(format!("write `compute=\"{}\"`, and set `bnb_4bit_quant_storage` to it in the script", precision.value))
@@ -100,9 +100,9 @@ fn storage(plan: &Plan, quantize: &Quantize, problems: &mut Problems) -> bool {
     true
 }
 
-fn compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems) {
+fn check_compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems) {
     let Some(precision) = plan.job.train.precision.val() else { return };
-    // int8 has one arithmetic of its own.
+    // int8 has a fixed compute type.
     if kind != "nf4" || quantize.compute.is_bad() {
         return;
     }
@@ -110,9 +110,10 @@ fn compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems
         Some(compute) => (compute.as_str(), true),
         None => ("fp32", false),
     };
-    // Without the hardware for it: T0381.
-    let refused = compute == "bf16" && plan.machine.as_ref().and_then(|machine| machine.bf16) == Some(false);
-    if compute == precision.value || refused {
+    // Unsupported by the GPU: T0381.
+    let is_unsupported =
+        compute == "bf16" && plan.machine.as_ref().and_then(|machine| machine.bf16) == Some(false);
+    if compute == precision.value || is_unsupported {
         return;
     }
     let span = quantize.compute.span().unwrap_or(quantize.span);
@@ -120,21 +121,17 @@ fn compute(plan: &Plan, quantize: &Quantize, kind: &str, problems: &mut Problems
         &T0380,
         span,
         if written {
-            format!("nf4 weights are computed in {compute}, the rest in {}", precision.value)
+            format!("nf4 weights are computed in {compute}, but the rest of the model in {}", precision.value)
         } else {
-            format!(
-                "nf4 weights are computed in fp32 unless `compute` says otherwise; the precision is {}",
-                precision.value
-            )
+            format!("nf4 weights are computed in fp32 by default, but the precision is {}", precision.value)
         },
     )
     .label(precision.span_or(quantize.span), "the precision")
     .help(format!("write `compute=\"{}\"`", precision.value));
     problems.push(if written {
-        diagnostic.note("every matrix is converted on its way in and out")
+        diagnostic.note("the inputs and outputs of every quantised layer are converted")
     } else {
-        diagnostic.note(
-            "`bnb_4bit_compute_dtype` is float32 by default (bitsandbytes), a fraction of the 16-bit rate",
-        )
+        diagnostic
+            .note("`bnb_4bit_compute_dtype` is float32 by default (bitsandbytes), much slower than 16 bits")
     });
 }

@@ -1,5 +1,4 @@
-//! The combinations of `tests/refused` that an engine, a version or an instance type makes impossible, and what no
-//! fixture can show: a source with more than one file.
+//! Tests: the unsupported combinations of `tests/refused`, and sources with several files, which fixtures cannot show.
 
 use crate::compile;
 use trainc_diag::Severity;
@@ -9,7 +8,7 @@ use trainc_plan::Options;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerFault, Loaded, Loader};
 
-/// A world in which every directory holds these empty files.
+/// A world in which every directory contains these empty files.
 struct Files(&'static [&'static str]);
 
 impl Loader for Files {
@@ -37,7 +36,7 @@ impl World for Files {
     }
 }
 
-/// Every problem as code, severity and message.
+/// Returns every problem as code, severity and message.
 fn problems(text: &str, files: &'static [&'static str]) -> Vec<(&'static str, Severity, String)> {
     let mut sources = SourceMap::default();
     let source = sources.add("job.kdl", text);
@@ -51,7 +50,7 @@ fn over_base(nodes: &str) -> String {
 }
 
 #[track_caller]
-fn gives(text: &str, code: &str) {
+fn assert_reports(text: &str, code: &str) {
     let found = problems(text, &["train.py"]);
     assert!(
         found.iter().any(|(id, severity, _)| *id == code && *severity == Severity::Error),
@@ -72,7 +71,7 @@ fn refused_combinations_are_errors() {
         (include_str!("../../../../tests/refused/smp1-sharded-with-tensor.kdl"), "T0370"),
         (include_str!("../../../../tests/refused/smp2-on-hf.kdl"), "T0376"),
     ] {
-        gives(text, code);
+        assert_reports(text, code);
     }
 }
 

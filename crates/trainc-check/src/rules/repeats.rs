@@ -1,4 +1,4 @@
-//! What is named twice where once is meant: subnets and security groups, and channels that share a variable.
+//! Duplicates: subnets and security groups listed twice, and channels that share an environment variable.
 
 use crate::Context;
 use std::collections::BTreeMap;
@@ -13,31 +13,31 @@ declare_code!(T0508, "channel-name-collision", Warning, "two channels whose name
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0507, &T0508];
 
-/// Both.
+/// Checks the VPC IDs and the channel names.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(network) = &context.plan.job.network {
-        listed(network, &network.subnets, "subnet", problems);
-        listed(network, &network.security_groups, "security group", problems);
+        check_ids(network, &network.subnets, "subnet", problems);
+        check_ids(network, &network.security_groups, "security group", problems);
     }
-    channels(context.plan, problems);
+    check_channels(context.plan, problems);
 }
 
-fn listed(network: &Network, values: &[Val<String>], noun: &str, problems: &mut Problems) {
+fn check_ids(network: &Network, values: &[Val<String>], noun: &str, problems: &mut Problems) {
     let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
     for value in values {
         let span = value.span_or(network.span);
         if let Some(first) = seen.insert(&value.value, span) {
             problems.push(
-                Diagnostic::new(&T0507, span, format!("{noun} `{}` is named twice", value.value))
-                    .label(first, "the first time")
-                    .help("remove one of the two, or name the one that was meant"),
+                Diagnostic::new(&T0507, span, format!("{noun} `{}` is listed twice", value.value))
+                    .label(first, "first listed here")
+                    .help("remove one of them, or correct the ID"),
             );
         }
     }
 }
 
-/// The toolkit names a channel's directory in `SM_CHANNEL_<NAME>`, in capitals whatever the name is.
-fn channels(plan: &Plan, problems: &mut Problems) {
+/// Reports channels that share a variable: the toolkit sets `SM_CHANNEL_<NAME>` in upper case.
+fn check_channels(plan: &Plan, problems: &mut Problems) {
     let mut seen: BTreeMap<String, (&str, Span)> = BTreeMap::new();
     for channel in &plan.job.channels {
         let Some(name) = channel.name.val() else { continue };
@@ -48,11 +48,11 @@ fn channels(plan: &Plan, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0508,
                     span,
-                    format!("channels `{first}` and `{}` share the variable `SM_CHANNEL_{variable}`", name.value),
+                    format!("channels `{first}` and `{}` share the environment variable `SM_CHANNEL_{variable}`", name.value),
                 )
-                .label(*at, "the other")
-                .help("give one of them another name")
-                .note("the variable holds the directory of one of them (aws/sagemaker-training-toolkit @3383937 (2025-09-19) environment.py)"),
+                .label(*at, "the other channel")
+                .help("rename one of them")
+                .note("the variable can hold only one directory (aws/sagemaker-training-toolkit @3383937 (2025-09-19) environment.py)"),
             );
         } else {
             seen.insert(variable, (&name.value, span));

@@ -1,4 +1,4 @@
-//! A role that trainc makes: its path, its boundary, its name.
+//! The IAM role that trainc creates: path, permissions boundary, name and policy.
 
 use crate::{Context, s3};
 use trainc_catalog::{limits, shapes};
@@ -33,28 +33,28 @@ declare_code!(T0499, "role-name-truncated", Note, "a job name that is truncated 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0494, &T0495, &T0497, &T0499, &T0504, &T0512, &T0647];
 
-/// Judges the role.
+/// Checks a created role.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(role) = &plan.job.role else { return };
     if role.create.get() == Some(true) {
-        path(role, problems);
-        boundary(role, problems);
-        name_cut(plan, role, problems);
-        widened(plan, role, problems);
-        listed(plan, role, problems);
-        access_points(plan, role, problems);
+        check_path(role, problems);
+        check_boundary(role, problems);
+        check_name(plan, role, problems);
+        check_policy(plan, role, problems);
+        check_manifest_objects(plan, role, problems);
+        check_access_points(plan, role, problems);
     }
 }
 
-/// A request through an access point is judged against the access point and against its bucket, which the address does
-/// not name: a policy made from it would be refused, or grant nothing.
-fn access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
+/// Reports access points: a request requires permission on the access point and its bucket, which the address does not
+/// contain, so a generated policy would be rejected or grant nothing.
+fn check_access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
     if !plan.deployable {
         return;
     }
     for (field, fallback, what) in super::s3_uris::all(plan) {
-        // FSx follows links by a role of its own.
+        // FSx accesses links through its service-linked role.
         let Some(uri) = field.val().filter(|_| what != "import" && what != "export") else { continue };
         let Some(parts) = s3::parse(&uri.value) else { continue };
         if !(parts.bucket.starts_with("arn:") || parts.bucket.ends_with("-s3alias")) {
@@ -64,17 +64,17 @@ fn access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
             Diagnostic::new(
                 &T0512,
                 uri.span_or(fallback),
-                format!("`{what}` goes through an access point, which the role that is made may not use"),
+                format!("`{what}` uses an access point, which the created role cannot access"),
             )
-            .label(role.span, "the role that is made")
-            .help("name the bucket itself, as `s3://BUCKET/…`, or write `role arn=\"…\"` with a role that may")
-            .note("S3 asks for the permission on the access point and on its bucket (Amazon S3 user guide, \"Configuring IAM policies for using access points\"); the address names only one of the two"),
+            .label(role.span, "the created role")
+            .help("write the bucket itself, e.g. `s3://BUCKET/…`, or `role arn=\"…\"` with a role that has access")
+            .note("S3 requires permission on the access point and on its bucket (Amazon S3 user guide, \"Configuring IAM policies for using access points\"), but the address contains only one of them"),
         );
     }
 }
 
-/// What a manifest lists stands in the manifest, which only the service reads: the policy cannot name it.
-fn listed(plan: &Plan, role: &Role, problems: &mut Problems) {
+/// Reports S3 manifests: only the service reads them, so the policy cannot cover the objects they list.
+fn check_manifest_objects(plan: &Plan, role: &Role, problems: &mut Problems) {
     if !plan.deployable || !role.reads.is_empty() {
         return;
     }
@@ -85,11 +85,11 @@ fn listed(plan: &Plan, role: &Role, problems: &mut Problems) {
             Diagnostic::new(
                 &T0504,
                 uri.span_or(channel.span),
-                "the role may read the manifest, and none of the objects that it lists",
+                "the created role can read the manifest, but not the objects it lists",
             )
-            .label(role.span, "the role that is made")
+            .label(role.span, "the created role")
             .help(format!(
-                "write `role create=#true {{ read \"s3://{}/\" }}`, with the prefix of what the manifest lists",
+                "write `role create=#true {{ read \"s3://{}/\" }}` with the prefix of the listed objects",
                 parts.bucket
             ))
             .note("SageMaker reads each listed object with the job's role (developer guide, \"SageMaker Roles\", CreateTrainingJob: s3:GetObject on the input)"),
@@ -97,8 +97,8 @@ fn listed(plan: &Plan, role: &Role, problems: &mut Problems) {
     }
 }
 
-/// Inline policies of a role have a limit together, so long prefixes are cut to directories above them.
-fn widened(plan: &Plan, role: &Role, problems: &mut Problems) {
+/// Reports a policy that is too long for IAM, or that had to be widened to parent directories to fit.
+fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
     if !plan.deployable {
         return;
     }
@@ -107,14 +107,14 @@ fn widened(plan: &Plan, role: &Role, problems: &mut Problems) {
     let has = policy.characters();
     if has > most {
         let words = format!(
-            "the role's policy has {} characters where IAM takes {}, however far its prefixes are widened",
+            "the role's policy has {} characters even with widened prefixes; IAM allows {}",
             text::group(has as u64),
             text::group(most as u64)
         );
         problems.push(
             Diagnostic::new(&T0647, role.span, words)
-                .help("read from fewer buckets and name fewer secrets, or name a role of your own: `role arn=\"…\"`")
-                .note("all inline policies of a role together, white space not counted (IAM quotas)")
+                .help("use fewer buckets and secrets, or an existing role: `role arn=\"…\"`")
+                .note("the limit applies to all inline policies of a role together, without white space (IAM quotas)")
                 .fact("characters", has as u64)
                 .fact("limit_characters", most as u64),
         );
@@ -127,15 +127,15 @@ fn widened(plan: &Plan, role: &Role, problems: &mut Problems) {
         Diagnostic::new(
             &T0497,
             role.span,
-            "the job's prefixes do not fit into the role's policy, so it reaches directories above them",
+            "the job's prefixes do not fit into the role's policy, so it grants access to their parent directories",
         )
-        .help("write shorter prefixes or fewer of them, or name a role of your own: `role arn=\"…\"`")
-        .note(format!("the inline policies of a role have {most} characters at most (IAM quotas); `trainc emit` shows what the policy grants"))
+        .help("use shorter or fewer prefixes, or an existing role: `role arn=\"…\"`")
+        .note(format!("the inline policies of a role have at most {most} characters (IAM quotas); `trainc emit` writes the policy"))
         .fact("limit_characters", u64::try_from(most).unwrap_or(u64::MAX)),
     );
 }
 
-fn path(role: &Role, problems: &mut Problems) {
+fn check_path(role: &Role, problems: &mut Problems) {
     let (Some(path), Some(shape)) = (role.path.val(), shapes::member("CreateRole", "Path")) else { return };
     if shape.takes_text(&path.value) {
         return;
@@ -143,8 +143,8 @@ fn path(role: &Role, problems: &mut Problems) {
     let span = path.span_or(role.span);
     let inner = path.value.trim_matches('/');
     let fixed = if inner.is_empty() { "/".to_owned() } else { format!("/{inner}/") };
-    let diagnostic = Diagnostic::new(&T0494, span, format!("`{}` is no path of a role", path.value))
-        .note("a path is `/`, or begins and ends with `/`, with 512 visible ASCII characters at most (botocore, CreateRole)");
+    let diagnostic = Diagnostic::new(&T0494, span, format!("`{}` is not a valid role path", path.value))
+        .note("a role path is `/`, or starts and ends with `/`, with at most 512 visible ASCII characters (botocore, CreateRole)");
     problems.push(if fixed != path.value && shape.takes_text(&fixed) {
         diagnostic.help(format!("write `path=\"{fixed}\"`")).fix(span, format!("\"{fixed}\""))
     } else {
@@ -152,7 +152,7 @@ fn path(role: &Role, problems: &mut Problems) {
     });
 }
 
-fn boundary(role: &Role, problems: &mut Problems) {
+fn check_boundary(role: &Role, problems: &mut Problems) {
     let Some(boundary) = role.boundary.val() else { return };
     let parts: Vec<&str> = boundary.value.splitn(6, ':').collect();
     let is_policy = matches!(
@@ -169,24 +169,24 @@ fn boundary(role: &Role, problems: &mut Problems) {
             Diagnostic::new(
                 &T0495,
                 boundary.span_or(role.span),
-                format!("`{}` is no ARN of a policy", boundary.value),
+                format!("`{}` is not the ARN of a policy", boundary.value),
             )
             .help("write `boundary=\"arn:aws:iam::111122223333:policy/…\"`")
-            .note("PermissionsBoundary takes the ARN of a managed policy (AWS IAM, CreateRole)"),
+            .note("PermissionsBoundary must be the ARN of a managed policy (AWS IAM, CreateRole)"),
         );
     }
 }
 
-fn name_cut(plan: &Plan, role: &Role, problems: &mut Problems) {
+fn check_name(plan: &Plan, role: &Role, problems: &mut Problems) {
     let (Some(job), Some(limit)) = (plan.job.name.val(), limits::get("iam.role-name")) else { return };
-    // `trainc-`, the job, `-` and eight hexadecimal digits, as the role is named.
+    // The role is named `trainc-<job>-<8 hexadecimal digits>`.
     let room = usize::try_from(limit.value).unwrap_or(usize::MAX).saturating_sub("trainc-".len() + 1 + 8);
     let length = job.value.chars().count();
     if length > room {
         let kept: String = job.value.chars().take(room).collect();
         problems.push(
             Diagnostic::new(&T0499, job.span_or(role.span), format!("the role's name keeps {room} of the {} of the job's name", text::count(length as u64, "character")))
-                .note(format!("it begins with `trainc-{}` and ends with a digest, so it stays unique; a role's name has {} characters at most", kept.trim_end_matches('-'), limit.value)),
+                .note(format!("the name starts with `trainc-{}` and ends with a digest, so it stays unique; role names have at most {} characters", kept.trim_end_matches('-'), limit.value)),
         );
     }
 }
