@@ -6,7 +6,7 @@ use super::text::Encoding;
 use kdl::{KdlDocument, KdlEntry};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
 use trainc_diag::source::Span;
-use trainc_report::origins::{Row, rows};
+use trainc_report::origins::{OriginRow, rows};
 use trainc_syntax::nodes::engines_of;
 use trainc_syntax::spec::{NodeSpec, Prop, Ty};
 
@@ -29,7 +29,7 @@ pub(super) fn hover(
     })
 }
 
-fn at(opened: &Opened, cursor: &Cursor, values: &[Row]) -> Option<(String, usize, usize)> {
+fn at(opened: &Opened, cursor: &Cursor, values: &[OriginRow]) -> Option<(String, usize, usize)> {
     let step = cursor.node()?;
     let spec = step.spec?;
     let plan_says = |entry: &KdlEntry| {
@@ -98,17 +98,17 @@ fn property(prop: &Prop) -> String {
 }
 
 /// What the plan made of a value.
-fn resolved(row: &Row) -> String {
+fn resolved(row: &OriginRow) -> String {
     format!("\n\n`{}` = {}, from {}", row.path, row.value, row.why)
 }
 
-fn placeholder(values: &[Row], path: &str) -> Option<String> {
+fn placeholder(values: &[OriginRow], path: &str) -> Option<String> {
     let row = row_of(values, path)?;
     Some(format!("`{{{{ {path} }}}}` = {}, from {}", row.value, row.why))
 }
 
 /// The row of the plan that a placeholder's path names: `train.lr` is `train.optimizer.lr` there.
-pub(super) fn row_of<'a>(values: &'a [Row], path: &str) -> Option<&'a Row> {
+pub(super) fn row_of<'a>(values: &'a [OriginRow], path: &str) -> Option<&'a OriginRow> {
     let dashed = path.replace('_', "-");
     let (group, name) = dashed.split_once('.').unwrap_or((&dashed, "name"));
     let candidates = [

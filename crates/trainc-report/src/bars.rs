@@ -1,16 +1,16 @@
-//! A whole as a bar of its parts, readable without colour: each part has a letter of its own.
+//! A bar of parts for the terminal, readable without colour: each part has its own letter.
 
-/// A part of a whole: its name and its amount, both in the caller's unit.
+/// A part of a bar.
 pub(super) struct Part {
     /// Its name.
     pub(super) name: &'static str,
-    /// How much of it there is; parts that are not known or nothing are left out.
+    /// Its amount in the caller's unit; parts of an unknown or zero amount are left out.
     pub(super) amount: Option<f64>,
 }
 
-/// The bar within `columns`, against `whole` (the card's memory, the step's time), and the letters in words.
+/// Returns the bar, at most `columns` wide and scaled to `whole` (the GPU's memory, the step's time), and its legend.
 ///
-/// The words of one part are joined by no-break spaces. None where no part is known. Parts past the whole run into a `!`.
+/// The words of a part are joined by no-break spaces. `None` if no amount is known. A sum above `whole` is marked by `!`.
 pub(super) fn bar(
     parts: &[Part],
     whole: f64,
@@ -34,12 +34,12 @@ pub(super) fn bar(
         let letter = name.chars().find(|c| !letters.contains(c)).unwrap_or('?');
         letters.push(letter);
         reached += amount * scale;
-        // Ends are rounded, not lengths, so that the parts together are as long as the whole.
+        // Ends are rounded, not lengths, so that the parts add up to the length of the whole.
         while (drawn.len() as f64) < reached.round() && drawn.len() < cells {
             drawn.push(letter);
         }
         let figure = figure(amount);
-        // What the bar cannot show and the figure rounds away is left to plan.json.
+        // Amounts that round to 0 are only in plan.json.
         if figure != "0" {
             words.push(format!("{letter} {name} {figure}").replace(' ', "\u{a0}"));
         }
@@ -70,20 +70,20 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_marked() {
+    fn a_sum_above_the_whole_is_marked() {
         let (bar, _) = bar(&[part("a", 30.0)], 10.0, 19, |x| format!("{x}")).unwrap();
         assert_eq!(bar, "[aaaaaaaaaaaaaaaa]!");
     }
 
     #[test]
-    fn what_rounds_to_nothing_is_left_out_of_the_words() {
+    fn amounts_that_round_to_zero_are_left_out_of_the_legend() {
         let (_, words) =
             bar(&[part("compute", 9.0), part("optimizer", 0.1)], 9.1, 20, |x| format!("{x:.0}")).unwrap();
         assert_eq!(words, "c\u{a0}compute\u{a0}9");
     }
 
     #[test]
-    fn nothing_known_is_no_bar() {
+    fn no_known_amount_gives_no_bar() {
         assert!(bar(&[Part { name: "a", amount: None }], 10.0, 20, |x| format!("{x}")).is_none());
         assert!(bar(&[part("a", 1.0)], 0.0, 20, |x| format!("{x}")).is_none());
     }

@@ -1,4 +1,4 @@
-//! What a job can cost, as far as that follows from prices and limits alone.
+//! Upper bounds of a job's cost, from prices and limits alone.
 
 use super::json::Document;
 use super::sections::UNKNOWN;
@@ -9,10 +9,10 @@ use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
 use trainc_predict::bills::{at_most, unpriced_file_systems};
 
-/// Price and what follows from it, in words.
+/// Returns the price, the most that the job can cost, and the budget, as text.
 pub(super) fn lines(document: &Document, plan: &Plan) -> Vec<String> {
     let mut out = vec![price(document, plan)];
-    out.extend(most(document, plan));
+    out.extend(upper_bound(document, plan));
     out.extend(warm_pool(plan));
     out.extend(budget(document, plan));
     out
@@ -26,22 +26,22 @@ fn price(document: &Document, plan: &Plan) -> String {
         let instance = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
         return match instance {
             Some(name) if plan.deployable => {
-                format!("{UNKNOWN} to the catalogue; `--price {name}=USD` gives it")
+                format!("{UNKNOWN}: not in the catalogue; set it with `--price {name}=USD`")
             }
             _ => UNKNOWN.to_owned(),
         };
     };
-    let mut line = format!("{} an instance-hour", text::dollars(price.usd_per_hour));
+    let mut line = format!("{} per instance-hour", text::dollars(price.usd_per_hour));
     if let (Some(hour), Some(mesh)) = (usd_per_hour(plan), &plan.mesh)
         && mesh.nodes > 1
     {
-        let _ = write!(line, " × {} = {} an hour", text::group(mesh.nodes), text::dollars(hour));
+        let _ = write!(line, " × {} = {} per hour", text::group(mesh.nodes), text::dollars(hour));
     }
-    format!("{line} ({})", from(price.date.as_deref(), &price.source))
+    format!("{line} ({})", price_origin(price.date.as_deref(), &price.source))
 }
 
-/// Where a price is from. A date is a day, or words such as `before 2025-06`.
-fn from(date: Option<&str>, source: &str) -> String {
+/// Describes the source of a price. A date is a day, or a text such as `before 2025-06`.
+fn price_origin(date: Option<&str>, source: &str) -> String {
     match date {
         None => format!("from {source}"),
         Some(day) if day.starts_with(|first: char| first.is_ascii_digit()) => format!("price of {day}"),
@@ -49,13 +49,13 @@ fn from(date: Option<&str>, source: &str) -> String {
     }
 }
 
-/// Of a heterogeneous cluster: the price of each group's instances, their sum, or which is missing.
+/// Returns the prices of instance groups and their sum, or which price is missing.
 fn group_prices(plan: &Plan) -> String {
     let missing = plan.unpriced_groups();
     let Some(hour) = usd_per_hour(plan) else {
         return match missing.first() {
             Some(name) => {
-                format!("{UNKNOWN}: no price of `{name}` in the catalogue; `--price {name}=USD` gives one")
+                format!("{UNKNOWN}: no price of `{name}` in the catalogue; set it with `--price {name}=USD`")
             }
             None => UNKNOWN.to_owned(),
         };
@@ -70,30 +70,30 @@ fn group_prices(plan: &Plan) -> String {
         .collect();
     let mut froms: Vec<String> = priced()
         .filter_map(|(_, price)| price.as_ref())
-        .map(|price| from(price.date.as_deref(), &price.source))
+        .map(|price| price_origin(price.date.as_deref(), &price.source))
         .collect();
     froms.dedup();
-    format!("{} = {} an hour ({})", terms.join(" + "), text::dollars(hour), text::list(&froms, "and"))
+    format!("{} = {} per hour ({})", terms.join(" + "), text::dollars(hour), text::list(&froms, "and"))
 }
 
-fn most(document: &Document, plan: &Plan) -> Option<String> {
+fn upper_bound(document: &Document, plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let (most, run) = (document.run.most_usd?, cluster.max_run_seconds.get()?);
     let mut line = format!("at most {} for {}", text::dollars(most), text::duration(run));
     if plan.made_file_systems().any(|(_, price)| price.is_some()) {
-        line.push_str(" with file system");
+        line.push_str(" incl. file system");
     }
     if cluster.spot.is_some() {
-        line.push_str(" (spot is less)");
+        line.push_str(" (spot costs less)");
     }
-    let _ = write!(line, "; {} on top", text::list(&beside(plan), "and"));
+    let _ = write!(line, ", plus {}", text::list(&excluded(plan), "and"));
     Some(line)
 }
 
 fn warm_pool(plan: &Plan) -> Option<String> {
     let seconds = plan.job.cluster.as_ref()?.warm_pool_seconds.get()?;
     Some(format!(
-        "warm pool: up to {} for {} more",
+        "warm pool: up to {} for another {}",
         text::dollars(warm_pool_usd(plan)?),
         text::duration(seconds)
     ))
@@ -105,44 +105,44 @@ fn budget(document: &Document, plan: &Plan) -> Option<String> {
     let word = if budget.hard.get() == Some(true) { "hard budget" } else { "budget" };
     let against = match document.run.most_usd {
         Some(most) if most > usd && document.run.cost_usd.is_some_and(|predicted| predicted > usd) => {
-            ": the run is predicted to cost more"
+            ": exceeded by the predicted cost"
         }
-        Some(most) if most > usd => ": max-run lets the job cost more",
+        Some(most) if most > usd => ": can be exceeded within max-run",
         Some(most) if most + warm_pool_usd(plan).unwrap_or(0.0) > usd => {
-            ": with the warm pool the job can cost more"
+            ": can be exceeded with the warm pool"
         }
-        Some(_) if unpriced_file_systems(plan).is_empty() => ": more than the job can cost",
-        Some(_) => ": more than what has a price can cost",
+        Some(_) if unpriced_file_systems(plan).is_empty() => ": cannot be exceeded within max-run",
+        Some(_) => ": cannot be exceeded by what has a known price",
         None => "",
     };
     Some(format!("{word} {}{against}", text::dollars(usd)))
 }
 
-/// All instances for an hour, US dollars; of a job whose mesh is not known nothing is said.
+/// Returns the price of all instances, US dollars an hour; `None` without a mesh.
 fn usd_per_hour(plan: &Plan) -> Option<f64> {
     plan.mesh.as_ref()?;
     plan.usd_per_hour()
 }
 
-/// What the job costs if it runs until max-run stops it, US dollars, as far as prices are known.
+/// Returns the cost of a run until max-run stops it, US dollars, of all that has a known price.
 pub(super) fn most_usd(plan: &Plan) -> Option<f64> {
     plan.mesh.as_ref()?;
     at_most(plan, max_run_seconds(plan)?).least_usd()
 }
 
-/// When max-run stops the job, seconds.
+/// Returns max-run, seconds.
 pub(super) fn max_run_seconds(plan: &Plan) -> Option<f64> {
     Some(plan.job.cluster.as_ref()?.max_run_seconds.get()? as f64)
 }
 
-/// What the warm pool costs if no further job takes it, US dollars.
+/// Returns the cost of a warm pool that no further job uses, US dollars.
 pub(super) fn warm_pool_usd(plan: &Plan) -> Option<f64> {
     let seconds = plan.job.cluster.as_ref()?.warm_pool_seconds.get()?;
     Some(usd_per_hour(plan)? * seconds as f64 / 3_600.0)
 }
 
-/// What is paid on top of what has a price, in words.
-pub(super) fn beside(plan: &Plan) -> Vec<&'static str> {
+/// Returns what is billed in addition to what has a known price.
+pub(super) fn excluded(plan: &Plan) -> Vec<&'static str> {
     let mut out = Vec::new();
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
     let local = |row: &Instance| row.ebs_volume_ignored;

@@ -1,4 +1,4 @@
-//! plan.json filled in from a plan.
+//! plan.json of a plan.
 
 use super::json::{
     Batch, Cluster, Document, FORMAT_VERSION, Gpu, GroupPrice, Groups, Image, Manifest, Mesh, Model,
@@ -8,7 +8,7 @@ use super::{Subject, forecast, notes, resources};
 use trainc_diag::json::problem;
 use trainc_ir::{Axis, Plan};
 
-/// The plan for scripts.
+/// Returns the plan for scripts.
 pub fn document(subject: &Subject) -> Document {
     let Subject { path, sha256, plan, identity, prediction, problems, sources, .. } = *subject;
     let job = plan.map(|plan| &plan.job);
@@ -120,7 +120,7 @@ fn price(price: &trainc_ir::Price) -> Price {
     }
 }
 
-/// What an instance of each group costs, in the groups' order.
+/// Returns the price of an instance of each group, in the order of the groups.
 fn group_prices(plan: &Plan) -> Vec<GroupPrice> {
     let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
     groups

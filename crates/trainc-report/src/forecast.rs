@@ -1,26 +1,17 @@
-//! The prediction's members of plan.json.
+//! The members of plan.json that are predicted: memory, speed, run.
 
 use super::cost;
 use super::json::{
     Checkpoint, Communication, CostParts, CostPartsInterval, Interval, Memory, MemoryParts, PartInterval,
     Run, RunParts, RunPartsInterval, Speed, SpeedParts, Spot, Tflops, TflopsInterval,
 };
+use super::sections::round_to_u64;
 use trainc_ir::{Plan, Price};
 use trainc_predict::bills::at_most;
 use trainc_predict::{self as predict, Between, Prediction};
 
 fn interval(interval: predict::Interval) -> Interval {
     Interval { low: interval.low, high: interval.high }
-}
-
-/// Bytes are whole.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes of a machine, never negative"
-)]
-fn bytes(bytes: f64) -> u64 {
-    bytes.round() as u64
 }
 
 pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Memory {
@@ -36,17 +27,17 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
         parts.buffers,
         parts.reserve,
     ]
-    .map(bytes);
+    .map(round_to_u64);
     let [parameters, gradients, optimizer, activations, gathered, logits, buffers, reserve] = parts;
     Memory {
-        // The parts add up to the whole, rounded as they are.
+        // The sum of the rounded parts, so that they add up.
         per_gpu_bytes: Some(parts.iter().copied().fold(0, u64::saturating_add)),
         capacity_bytes,
         fits: memory.fits,
         interval: Some(interval(memory.interval)),
-        host_bytes: memory.host_bytes.map(bytes),
+        host_bytes: memory.host_bytes.map(round_to_u64),
         host_bytes_interval: memory.host_interval.map(interval),
-        peak_checkpoint_bytes: memory.peak_checkpoint_bytes.map(bytes),
+        peak_checkpoint_bytes: memory.peak_checkpoint_bytes.map(round_to_u64),
         peak_checkpoint_bytes_interval: memory.peak_checkpoint_interval.map(interval),
         parts: MemoryParts {
             parameters: Some(parameters),
@@ -62,7 +53,7 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
     }
 }
 
-/// Bytes are whole, and so is what is counted: its ends are the figure as it is written.
+/// Rounds the intervals to bytes; those of counted parts equal the figure.
 fn parts_interval(parts: &predict::MemoryParts<Between>) -> MemoryParts<PartInterval> {
     let say = |part: Between| {
         let Between { interval: predict::Interval { low, high }, basis } = part;
@@ -91,7 +82,7 @@ fn speed_parts<T, U>(parts: predict::SpeedParts<T>, say: impl Fn(T) -> U) -> Spe
     }
 }
 
-/// The reduce-scatter is a part of `gather` and stands in it.
+/// Converts the communication; `gather` includes the reduce-scatter.
 fn communication<T, U>(links: predict::Communication<T>, say: impl Fn(T) -> U) -> Communication<U> {
     Communication {
         tensor: Some(say(links.tensor)),
@@ -104,8 +95,8 @@ fn communication<T, U>(links: predict::Communication<T>, say: impl Fn(T) -> U) -
     }
 }
 
-/// Where a rate lies whose work is done in a step: the longest step is the least of it.
-fn of_rate(rate: f64, speed: &predict::Speed) -> Interval {
+/// Returns the interval of a rate from that of the step time.
+fn rate_interval(rate: f64, speed: &predict::Speed) -> Interval {
     let work = rate * speed.step_seconds;
     Interval { low: work / speed.interval.high, high: work / speed.interval.low }
 }
@@ -125,16 +116,16 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
             eight_n: Some(speed.tflops.eight_n),
         },
         interval: Some(interval(speed.interval)),
-        tokens_per_second_interval: Some(of_rate(speed.tokens_per_second, speed)),
-        samples_per_second_interval: Some(of_rate(speed.samples_per_second, speed)),
-        tflops_per_gpu_interval: Some(of_rate(speed.tflops.hardware, speed)),
+        tokens_per_second_interval: Some(rate_interval(speed.tokens_per_second, speed)),
+        samples_per_second_interval: Some(rate_interval(speed.samples_per_second, speed)),
+        tflops_per_gpu_interval: Some(rate_interval(speed.tflops.hardware, speed)),
         tflops_interval: TflopsInterval {
-            model: Some(of_rate(speed.tflops.model, speed)),
-            hardware: Some(of_rate(speed.tflops.hardware, speed)),
-            six_n: Some(of_rate(speed.tflops.six_n, speed)),
-            eight_n: Some(of_rate(speed.tflops.eight_n, speed)),
+            model: Some(rate_interval(speed.tflops.model, speed)),
+            hardware: Some(rate_interval(speed.tflops.hardware, speed)),
+            six_n: Some(rate_interval(speed.tflops.six_n, speed)),
+            eight_n: Some(rate_interval(speed.tflops.eight_n, speed)),
         },
-        mfu_interval: Some(of_rate(speed.mfu, speed)),
+        mfu_interval: Some(rate_interval(speed.mfu, speed)),
         parts: speed_parts(speed.parts, |seconds| seconds),
         parts_interval: speed_parts(speed.parts_between(), interval),
         communication: communication(speed.communication, |seconds| seconds),
@@ -142,7 +133,7 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
     }
 }
 
-/// Who says the prices: of the instances, where all of theirs are known, and of the file systems; each once.
+/// Returns the sources of the prices, each once; `None` if an instance price is not known.
 fn price_source(plan: &Plan) -> Option<String> {
     let all: Option<Vec<&Price>> = match &plan.price {
         Some(price) => Some(vec![price]),
@@ -176,7 +167,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     let Some(run) = &prediction.run else { return out };
     let spot = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref());
     let rate_is_given = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.losses_per_hour().is_some());
-    // At the rate given it never ends.
+    // The run would never finish at the interruption rate.
     let hopeless = rate_is_given && run.spot.is_none();
     out.seconds = (!hopeless).then(|| run.expected_seconds());
     out.interval = run.expected_interval().filter(|_| !hopeless).map(interval);
@@ -196,7 +187,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         interruptions: between.interruptions.map(interval),
     };
     out.checkpoint = run.checkpoint.map(|checkpoint| Checkpoint {
-        bytes: bytes(checkpoint.bytes),
+        bytes: round_to_u64(checkpoint.bytes),
         seconds: checkpoint.seconds,
         seconds_interval: interval(checkpoint.interval),
         best_interval_seconds: checkpoint.best_interval_seconds,
@@ -219,10 +210,10 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     out.cost_parts = CostParts {
         instances: run.cost_parts.instances,
         volumes: run.cost_parts.volumes,
-        // A sum of nothing is -0.0.
+        // The sum of no terms is -0.0.
         file_systems: run.cost_parts.file_systems.map(|usd| usd + 0.0),
     };
-    // Each is paid by the time that the run lasts, as the whole is.
+    // Each part is proportional to the run time.
     let share = out.cost_parts.clone();
     let paid = |usd: Option<f64>| {
         let (between, seconds) = (run.expected_interval()?, run.expected_seconds());
@@ -234,7 +225,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         volumes: paid(share.volumes),
         file_systems: paid(share.file_systems),
     };
-    // What spot instances take is known to nobody beforehand; what the same hours cost on demand is.
+    // Spot prices are not known in advance, but the on-demand cost of the same hours is.
     if spot.is_some() && run.cost_usd.is_none() && !hopeless {
         out.on_demand_usd = at_most(plan, run.expected_seconds()).usd();
         out.on_demand_usd_interval = paid(out.on_demand_usd);

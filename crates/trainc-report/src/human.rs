@@ -1,10 +1,10 @@
-//! The plan for people at a terminal: one screen, and with [`Depth::Origins`] where every value comes from.
+//! The plan for a terminal: one screen; with [`Depth::Origins`] also the origin of every value.
 
 use super::bars::{Part, bar};
 use super::json::Document;
-use super::page::{Options, Page};
 use super::shared_costs::{JobFileSystem, SharedCosts, job_file_systems};
-use super::{Subject, cost, links, origins, pace, picture, problems, sections};
+use super::terminal_page::{Options, TerminalPage};
+use super::{Subject, cost, links, mesh_picture, origins, problems, sections, speed};
 use std::fmt::Write as _;
 use trainc_diag::text;
 use trainc_ir::size::GIB;
@@ -20,19 +20,19 @@ pub enum Depth {
     Origins,
 }
 
-/// Where the problems of the manifest are shown.
+/// Where the problems of the manifest are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problems {
     /// In the plan, in short.
     Here,
-    /// In full above the plan: it only counts them.
+    /// In full above the plan, which only counts them.
     Above,
 }
 
-/// Reasons up to this many characters are repeated for each value.
+/// The longest origin, in characters, that is repeated for each value.
 const MOST_REPEATED: usize = 34;
 
-/// The plan of one manifest.
+/// Renders the plan of one manifest.
 pub fn plan(
     subject: &Subject,
     document: &Document,
@@ -40,7 +40,7 @@ pub fn plan(
     problems: Problems,
     options: Options,
 ) -> String {
-    let mut page = Page::new(options);
+    let mut page = TerminalPage::new(options);
     heading(&mut page, subject, document);
     if let Some(plan) = subject.plan {
         for (label, lines) in sections::job(document, plan) {
@@ -50,15 +50,15 @@ pub fn plan(
         mesh(&mut page, plan);
         page.blank();
         lines_of(&mut page, "batch", &sections::batch(plan));
-        // How the steps follow from tokens or epochs is told with the other origins.
+        // How the steps follow from tokens or epochs is one of the origins.
         let length = sections::length(plan);
         let shown = if depth == Depth::Screen { 1 } else { length.len() };
         lines_of(&mut page, "length", length.get(..shown).unwrap_or(&length));
         memory(&mut page, plan, document);
-        speed(&mut page, plan, document);
+        step_speed(&mut page, plan, document);
         let costs = cost::lines(document, plan);
         let mut run = sections::run(document);
-        // A price that is missing is told once, with what gives it.
+        // A missing price is reported once, with the option that sets it.
         if costs.first().is_some_and(|line| line.starts_with(sections::UNKNOWN)) {
             run.retain(|line| !line.starts_with(sections::COST_UNKNOWN));
         }
@@ -82,9 +82,9 @@ pub fn plan(
     page.finish()
 }
 
-/// The last lines of a run over several manifests.
+/// Renders the totals of several manifests.
 pub fn total(subjects: &[Subject], options: Options) -> String {
-    let mut page = Page::new(options);
+    let mut page = TerminalPage::new(options);
     let plans: Vec<_> = subjects.iter().filter_map(|subject| subject.plan).collect();
     let gpus: u64 = plans
         .iter()
@@ -109,7 +109,7 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     }
     let unknown = plans.len() - known.len();
     if unknown > 0 && !known.is_empty() {
-        let _ = write!(line, "; {unknown} without a price are not in it");
+        let _ = write!(line, "; excluding {} without a price", text::count(unknown as u64, "job"));
     }
     let broken = subjects.iter().filter(|subject| subject.plan.is_some() && subject.problems.errors() > 0);
     let broken = broken.count();
@@ -118,24 +118,19 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     }
     let lost = subjects.len() - plans.len();
     if lost > 0 {
-        let _ = write!(
-            line,
-            "; {} hold{} no job that could be read",
-            text::count(lost as u64, "file"),
-            if lost == 1 { "s" } else { "" }
-        );
+        let _ = write!(line, "; no job could be read from {}", text::count(lost as u64, "file"));
     }
     page.field("total", &line);
     page.finish()
 }
 
-/// What stands in the way of the next step, and what must be done about it first.
+/// Renders why the next step is blocked, and what to do first.
 pub fn blocked(words: &str, first: &[String], options: Options) -> String {
-    let mut page = Page::new(options);
+    let mut page = TerminalPage::new(options);
     page.field("blocked", words);
     for (at, help) in first.iter().enumerate() {
         let label = if at == 0 { "first" } else { "" };
-        // A command is taken whole from where it stands.
+        // A command is printed unwrapped, to be copied.
         if help.starts_with("aws ") || help.starts_with("trainc ") {
             page.verbatim(label, help);
         } else {
@@ -145,28 +140,24 @@ pub fn blocked(words: &str, first: &[String], options: Options) -> String {
     page.finish()
 }
 
-/// The command to type next.
+/// Renders the command to type next.
 pub fn next(command: &str, options: Options) -> String {
-    let mut page = Page::new(options);
+    let mut page = TerminalPage::new(options);
     page.verbatim("next", command);
     page.finish()
 }
 
-fn heading(page: &mut Page, subject: &Subject, document: &Document) {
+fn heading(page: &mut TerminalPage, subject: &Subject, document: &Document) {
     let name = subject.job.unwrap_or(subject.path);
     let rest = match (&document.digest, subject.problems.errors()) {
         (_, errors @ 1..) => {
-            let what = if subject.plan.is_some() {
-                "what could be planned in spite of"
-            } else {
-                "nothing could be planned:"
-            };
+            let what = if subject.plan.is_some() { "partial plan," } else { "no plan," };
             format!(": {what} {}", text::count(errors as u64, "error"))
         }
         (Some(digest), 0) => {
             let how = match &document.compared_with {
                 Some(account) => format!("compared with account {account}"),
-                None => "planned offline: compared with nothing".to_owned(),
+                None => "offline (not compared with an account)".to_owned(),
             };
             format!(", digest {}, {how}", digest.get(..8).unwrap_or(digest))
         }
@@ -175,14 +166,14 @@ fn heading(page: &mut Page, subject: &Subject, document: &Document) {
     page.title(name, &rest);
 }
 
-fn lines_of(page: &mut Page, label: &str, lines: &[String]) {
+fn lines_of(page: &mut TerminalPage, label: &str, lines: &[String]) {
     for (at, line) in lines.iter().enumerate() {
         page.field(if at == 0 { label } else { "" }, line);
     }
 }
 
-/// The same, with what fits beside an earlier line joined to it.
-fn packed(page: &mut Page, label: &str, lines: &[String]) {
+/// Prints lines, joining a line to an earlier one where both fit.
+fn packed(page: &mut TerminalPage, label: &str, lines: &[String]) {
     let mut out: Vec<String> = Vec::new();
     for line in lines {
         let room = page.columns().saturating_sub(line.width() + "; ".len());
@@ -196,13 +187,13 @@ fn packed(page: &mut Page, label: &str, lines: &[String]) {
     lines_of(page, label, &out);
 }
 
-fn mesh(page: &mut Page, plan: &trainc_ir::Plan) {
+fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan) {
     let Some(mesh) = &plan.mesh else {
         page.field("mesh", sections::UNKNOWN);
         return;
     };
     page.field("mesh", &sections::mesh(plan, mesh));
-    let (lines, legend) = picture::draw(mesh, page.columns(), page.unicode());
+    let (lines, legend) = mesh_picture::draw(mesh, page.columns(), page.unicode());
     for line in lines {
         page.pieces("", &line);
     }
@@ -221,7 +212,7 @@ fn mesh(page: &mut Page, plan: &trainc_ir::Plan) {
     }
 }
 
-fn memory(page: &mut Page, plan: &Plan, document: &Document) {
+fn memory(page: &mut TerminalPage, plan: &Plan, document: &Document) {
     lines_of(page, "memory", &sections::memory(plan, document));
     let parts = &document.memory.parts;
     let (Some(bytes), amount) = (document.memory.per_gpu_bytes, |n: Option<u64>| n.map(|n| n as f64)) else {
@@ -239,13 +230,13 @@ fn memory(page: &mut Page, plan: &Plan, document: &Document) {
     ]
     .map(|(name, n)| Part { name, amount: amount(n) });
     let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
-    // A small model's parts would all be 0 GiB.
+    // In GiB, all parts of a small model would round to 0.
     let (unit, size) = if whole < GIB as f64 { ("MiB", GIB >> 10) } else { ("GiB", GIB) };
     draw(page, unit, bar(&parts, whole, page.columns(), |bytes| text::short(bytes / size as f64)));
 }
 
-fn speed(page: &mut Page, plan: &Plan, document: &Document) {
-    lines_of(page, "speed", &pace::speed(plan, document));
+fn step_speed(page: &mut TerminalPage, plan: &Plan, document: &Document) {
+    lines_of(page, "speed", &speed::speed(plan, document));
     let parts = &document.speed.parts;
     let Some(step) = document.speed.step_seconds else { return };
     let parts = [
@@ -260,14 +251,14 @@ fn speed(page: &mut Page, plan: &Plan, document: &Document) {
     draw(page, "s", bar(&parts, step, page.columns(), text::short));
 }
 
-fn draw(page: &mut Page, unit: &str, drawn: Option<(String, String)>) {
+fn draw(page: &mut TerminalPage, unit: &str, drawn: Option<(String, String)>) {
     if let Some((bar, words)) = drawn {
         page.field("", &bar);
         page.field("", &format!("{unit}: {words}"));
     }
 }
 
-fn resources(page: &mut Page, document: &Document, depth: Depth) {
+fn resources(page: &mut TerminalPage, document: &Document, depth: Depth) {
     if document.resources.is_empty() {
         return;
     }
@@ -277,7 +268,7 @@ fn resources(page: &mut Page, document: &Document, depth: Depth) {
         let action = format!("{:<6}", resource.action);
         let kind = resource.kind.replace('-', " ");
         match depth {
-            // What others use as well is no matter of this job alone: all of it is said.
+            // Resources shared with other jobs are described in full.
             Depth::Screen if !resource.shared_with.is_empty() => {
                 page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
             }
@@ -291,7 +282,7 @@ fn resources(page: &mut Page, document: &Document, depth: Depth) {
     }
 }
 
-/// A long name as far as it tells resources apart: the last part of an ARN, the last two of a path.
+/// Shortens a resource name: the last part of an ARN, the last two parts of an S3 URI.
 fn brief(name: &str) -> String {
     let parts: Vec<&str> = name.trim_end_matches('/').rsplitn(3, '/').collect();
     match parts.as_slice() {
@@ -303,53 +294,53 @@ fn brief(name: &str) -> String {
     }
 }
 
-/// A digest as far as people compare it.
+/// Shortens a digest to its first 8 characters.
 fn digest(part: &str) -> &str {
     let is_digest = part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     part.get(..8).filter(|_| is_digest).unwrap_or(part)
 }
 
-fn overrides(page: &mut Page, subject: &Subject) {
+fn overrides(page: &mut TerminalPage, subject: &Subject) {
     let Some(plan) = subject.plan.filter(|plan| !plan.job.overrides.is_empty()) else { return };
     page.blank();
-    // What a value took the place of, where the same value also stands over one of its own kind, is said with that.
+    // A value that overrides one of its own kind is not reported again for another that it replaces.
     let all = &plan.job.overrides;
-    let is_said = |over: &Override| {
+    let is_reported = |over: &Override| {
         over.replaced_by.is_some()
             && all.iter().any(|other| other.replaced_by.is_none() && other.by == over.by)
     };
-    for (at, over) in all.iter().filter(|over| !is_said(over)).enumerate() {
+    for (at, over) in all.iter().filter(|over| !is_reported(over)).enumerate() {
         let label = if at == 0 { "layers" } else { "" };
         let place = |span| origins::place(subject.sources, span);
         let (new, old) =
             (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
         let line = match (&over.replaced_by, new, old) {
             (Some(now), ..) => {
-                format!("{now} ({}) in place of {} ({})", place(over.by), over.path, place(over.from))
+                format!("{now} ({}) replaces {} ({})", place(over.by), over.path, place(over.from))
             }
             (None, Some(new), Some(old)) if new != old => {
-                format!("{} {new} ({}) over {old} ({})", over.path, place(over.by), place(over.from))
+                format!("{} {new} ({}) overrides {old} ({})", over.path, place(over.by), place(over.from))
             }
-            _ => format!("{} ({}) over {}", over.path, place(over.by), place(over.from)),
+            _ => format!("{} ({}) overrides {}", over.path, place(over.by), place(over.from)),
         };
         page.field(label, &line);
     }
 }
 
-/// Where every value of the plan comes from; empty without a plan.
+/// Renders the origin of every value of the plan; empty without a plan.
 pub(super) fn origins(subject: &Subject, options: Options) -> String {
-    let mut page = Page::new(options);
+    let mut page = TerminalPage::new(options);
     if let Some(plan) = subject.plan {
         origins_of(&mut page, subject, plan);
     }
     page.finish()
 }
 
-fn origins_of(page: &mut Page, subject: &Subject, plan: &trainc_ir::Plan) {
+fn origins_of(page: &mut TerminalPage, subject: &Subject, plan: &trainc_ir::Plan) {
     let rows = origins::all_rows(subject, plan);
     let mut section = "";
-    page.line("file:line:column is the place where a value was written");
-    // Neighbours of one section with one reason stand together.
+    page.line("file:line:column is where a value was set");
+    // Adjacent rows of a section with the same origin are grouped.
     for run in rows.chunk_by(|a, b| a.why == b.why && head(a) == head(b)) {
         let Some(first) = run.first() else { continue };
         if head(first) != section {
@@ -369,8 +360,8 @@ fn origins_of(page: &mut Page, subject: &Subject, plan: &trainc_ir::Plan) {
     }
 }
 
-/// The first word of a path.
-fn head(row: &origins::Row) -> &str {
+/// Returns the first part of a path.
+fn head(row: &origins::OriginRow) -> &str {
     row.path.split(['.', ' ']).next().unwrap_or_default()
 }
 
@@ -379,7 +370,7 @@ mod tests {
     use super::brief;
 
     #[test]
-    fn a_place_in_a_bucket_is_its_last_parts_a_digest_its_head() {
+    fn long_names_are_shortened() {
         let digest = "c1819e12c47fe79e9b54fd6f5fef571bc21d453702ed54f5a6fb6da71733556b";
         assert_eq!(brief(&format!("s3://a/trainc/{digest}/worker.json")), "…/c1819e12/worker.json");
         assert_eq!(brief("s3://a/trainc/job/sourcedir.tar.gz"), "…/job/sourcedir.tar.gz");

@@ -1,15 +1,15 @@
-//! plan.json: the whole plan for scripts. Keys only grow; sizes are bytes, times seconds, money US dollars.
+//! plan.json: the whole plan for scripts. Keys are only added; sizes are bytes, times seconds, money US dollars.
 
 use serde::Serialize;
 use trainc_diag::json::Problem;
 
-/// The version of this form: the first number changes when a reader must.
+/// The version of the format: the major number changes with incompatible changes.
 pub const FORMAT_VERSION: &str = "1.0";
 
 /// The JSON Schema of [`Document`], for `trainc schema plan`.
 pub const SCHEMA: &str = include_str!("../schemas/plan.v1.json");
 
-/// A plan for scripts. What is not known is null.
+/// A plan for scripts. Unknown values are null.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/plan.v1.json says what each member is")]
 pub struct Document {

@@ -1,7 +1,7 @@
-//! Reports: plan.json, plan.md, report.html and the terminal's plan, all from one plan and its problems.
+//! Reports: plan.json, plan.md, report.html and the plan in a terminal.
 //!
-//! In: a [`Subject`]: a plan, its identity, its problems. Out: text. Decides nothing: every figure is the plan's, a
-//! sum over it, or what the cost model says of it.
+//! In: a [`Subject`]: a plan, its identity, its prediction, its problems. Out: text. Decides nothing: every figure comes
+//! from the plan or the cost model, or is a sum over these.
 
 mod bars;
 pub mod bill;
@@ -14,11 +14,9 @@ pub mod json;
 mod links;
 pub mod markdown;
 pub mod measured;
+mod mesh_picture;
 mod notes;
 pub mod origins;
-mod pace;
-mod page;
-mod picture;
 mod problems;
 mod program;
 mod resources;
@@ -26,10 +24,12 @@ mod resources;
 mod samples;
 mod sections;
 pub mod shared_costs;
+mod speed;
+mod terminal_page;
 #[cfg(test)]
 mod tests;
 
-pub use page::Options;
+pub use terminal_page::Options;
 
 use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
@@ -37,22 +37,22 @@ use trainc_emit::Identity;
 use trainc_ir::Plan;
 use trainc_predict::{Constants, Prediction};
 
-/// What a report is about: one manifest and what it became.
+/// A manifest with its plan, prediction and problems: the input of every report.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// The path as the user gave it.
+    /// The path as the user wrote it.
     pub path: &'a str,
     /// SHA-256 of the manifest's bytes.
     pub sha256: &'a str,
     /// The job's name, if it could be read.
     pub job: Option<&'a str>,
-    /// What could be computed; none where nothing could be read.
+    /// The plan, partial if there are errors; `None` if nothing could be read.
     pub plan: Option<&'a Plan>,
-    /// The job's names; none for a plan with errors.
+    /// The job's names; `None` for a plan with errors.
     pub identity: Option<&'a Identity>,
-    /// What the plan needs and how fast it is.
+    /// Predicted memory, speed and cost.
     pub prediction: &'a Prediction,
-    /// The constants that it was predicted with.
+    /// The constants of the prediction.
     pub constants: &'a Constants,
     /// All problems of the manifest.
     pub problems: &'a Problems,

@@ -1,9 +1,9 @@
-//! Which ranks work together, and over which link they talk.
+//! The groups of ranks on each axis, and the links that they communicate over.
 
 use trainc_diag::text;
 use trainc_ir::{Axis, Engine, Mesh, Plan, Scalar};
 
-/// One line for each axis of degree above 1: the axis, and its groups with the links that they use.
+/// Returns a line for each axis of a degree above 1: the axis, and its groups with their links.
 pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     for axis in [Axis::Replica, Axis::Shard, Axis::Tensor, Axis::Pipeline, Axis::Context, Axis::Expert] {
@@ -21,13 +21,14 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
         };
         let each = if groups == 1 { "" } else { " each" };
         if mesh.engine == Engine::None {
-            line.push_str("; how they talk is the script's own business");
+            line.push_str("; the script chooses how they communicate");
         } else if nodes <= 1 {
-            line = format!("{line} inside one node{each}: {}", inside(plan));
+            line = format!("{line} within one node{each}: {}", inside(plan));
         } else if nodes >= degree {
             line = format!("{line} over {nodes} nodes{each}: {}", between(plan));
         } else {
-            line = format!("{line} over {nodes} nodes{each}: {}, and {} inside", between(plan), inside(plan));
+            line =
+                format!("{line} over {nodes} nodes{each}: {}, {} within a node", between(plan), inside(plan));
         }
         let word = if mesh.engine == Engine::DeviceMap { "layers" } else { axis.word() };
         out.push((word, line));
@@ -35,7 +36,7 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
     out
 }
 
-/// How the model's layers lie on the stages, as far as that is known before the run.
+/// Describes how the layers are divided over the stages, as far as that is known before the run.
 pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
     let stages = mesh.pipeline_degree.value;
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
@@ -54,10 +55,10 @@ pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
         Engine::Smp => "the script decides",
         Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::Worker | Engine::None => return None,
     };
-    Some(format!("{layers} over {stages} stages, {each} each if even; {who}"))
+    Some(format!("{layers} over {stages} stages, {each} each if even ({who})"))
 }
 
-/// SMP v1 partitions by itself unless told otherwise.
+/// Returns whether SMP v1 partitions the model automatically, its default.
 fn automatic(plan: &Plan) -> bool {
     plan.job.parallel.as_ref().is_none_or(|parallel| {
         !parallel.options.iter().any(|option| {
@@ -66,7 +67,7 @@ fn automatic(plan: &Plan) -> bool {
     })
 }
 
-/// The link between GPUs of a node.
+/// Names the link between GPUs of a node.
 fn inside(plan: &Plan) -> String {
     let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.intra_bytes_per_second.get());
     if let Some(speed) = speed {
@@ -75,11 +76,11 @@ fn inside(plan: &Plan) -> String {
     match plan.instance.as_ref().and_then(|instance| instance.accelerator.nvlink_gb_s) {
         Some(speed) if speed > 0.0 => "NVLink".to_owned(),
         Some(_) => "PCIe".to_owned(),
-        None => "the node's own links".to_owned(),
+        None => "the links of the node".to_owned(),
     }
 }
 
-/// The link between nodes.
+/// Names the link between nodes.
 fn between(plan: &Plan) -> String {
     let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.inter_bytes_per_second.get());
     if let Some(speed) = speed {
@@ -93,17 +94,17 @@ fn between(plan: &Plan) -> String {
     name.to_owned()
 }
 
-/// What nodes talk over, with its speed where the catalogue knows it; none for a single node and for plain scripts over groups.
+/// Names the network between nodes, with its speed if known; `None` for a single node and for plain scripts over groups.
 pub(super) fn network(plan: &Plan) -> Option<String> {
     let nodes = plan.mesh.as_ref()?.nodes;
-    // Groups of which none has the ranks are hosts of several kinds, each with a network of its own.
+    // Without a rank group the hosts are of several types, each with its own network.
     let groups = plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
     if groups && plan.job.rank_group().is_none() {
         return None;
     }
     let speed = plan.instance.as_ref().and_then(|instance| instance.network_gbps);
     (nodes > 1).then(|| match speed {
-        Some(speed) => format!("{} at {} Gbit/s a node", between(plan), text::short(speed)),
+        Some(speed) => format!("{} at {} Gbit/s per node", between(plan), text::short(speed)),
         None => between(plan),
     })
 }

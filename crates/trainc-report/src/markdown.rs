@@ -1,31 +1,31 @@
-//! The plan as a comment for a pull request: a table, and the rest folded away.
+//! The plan as a comment for a pull request: a summary table, and collapsed details.
 
 use super::json::{Blocked, Document};
-use super::page::Options;
-use super::{Subject, cost, human, pace, sections};
+use super::terminal_page::Options;
+use super::{Subject, cost, human, sections, speed};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use trainc_diag::markdown::{COMMENT_LIMIT, cell};
 use trainc_diag::text;
 
-/// Kept free for the lines that say what was left out.
+/// Characters reserved for the lines on what was left out.
 const RESERVE: usize = 160;
 
-/// One job: plan.md.
+/// Renders plan.md of one job.
 pub fn plan(subject: &Subject, document: &Document) -> String {
     plans(&[(*subject, document)])
 }
 
-/// Several jobs in one comment of at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count). What
-/// does not fit is left out whole, and counted: what is folded away before what is not, and of no job all while there is
-/// room for its name.
+/// Renders several jobs in one comment of at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count).
+///
+/// Parts that do not fit are left out whole and counted: collapsed details first, headings last.
 pub fn plans(jobs: &[(Subject, &Document)]) -> String {
-    // A comment is found again by its first line, so the markers of all jobs stand there together.
+    // Bots find their comment by its first line, so it has the markers of all jobs.
     let markers: Vec<String> =
-        jobs.iter().map(|(subject, _)| format!("<!-- trainc:plan {} -->", marked(subject))).collect();
+        jobs.iter().map(|(subject, _)| format!("<!-- trainc:plan {} -->", marker_name(subject))).collect();
     let mut left = COMMENT_LIMIT - RESERVE;
     let mut top = String::new();
-    take(&mut top, &mut left, &(markers.join(" ") + "\n"));
+    push_within(&mut top, &mut left, &(markers.join(" ") + "\n"));
     let parts: Vec<[String; 6]> = jobs
         .iter()
         .map(|(subject, document)| {
@@ -34,17 +34,17 @@ pub fn plans(jobs: &[(Subject, &Document)]) -> String {
                 summary(subject, document),
                 problems(subject),
                 policy(subject),
-                whole(subject, document),
+                terminal_plan(subject, document),
                 origins(subject),
             ]
         })
         .collect();
-    let mut told: Vec<[&str; 6]> = parts.iter().map(|_| [""; 6]).collect();
+    let mut kept: Vec<[&str; 6]> = parts.iter().map(|_| [""; 6]).collect();
     let (mut missing, mut shortened) = (BTreeSet::new(), BTreeSet::new());
-    // One kind of part after the other, each for all jobs.
+    // Each kind of part is added for all jobs before the next kind.
     for kind in 0..6 {
-        for (at, (parts, told)) in parts.iter().zip(&mut told).enumerate() {
-            let (Some(part), Some(place)) = (parts.get(kind), told.get_mut(kind)) else { continue };
+        for (at, (parts, kept)) in parts.iter().zip(&mut kept).enumerate() {
+            let (Some(part), Some(place)) = (parts.get(kind), kept.get_mut(kind)) else { continue };
             let length = part.encode_utf16().count();
             if missing.contains(&at) {
                 continue;
@@ -62,18 +62,19 @@ pub fn plans(jobs: &[(Subject, &Document)]) -> String {
         }
     }
     let mut out = top;
-    told.iter().flatten().for_each(|part| out.push_str(part));
+    kept.iter().flatten().for_each(|part| out.push_str(part));
     let mut short = |count: usize, what: &str| {
         if count > 0 {
-            let _ = writeln!(out, "\n{} {what}, too long for one comment", text::count(count as u64, "job"));
+            let _ =
+                writeln!(out, "\n{} {what}: comment size limit reached", text::count(count as u64, "job"));
         }
     };
-    short(shortened.len(), "without all details");
-    short(missing.len(), "more");
+    short(shortened.len(), "shown without all details");
+    short(missing.len(), "not shown");
     out
 }
 
-fn take(out: &mut String, left: &mut usize, part: &str) -> bool {
+fn push_within(out: &mut String, left: &mut usize, part: &str) -> bool {
     let length = part.encode_utf16().count();
     if length > *left {
         return false;
@@ -83,8 +84,8 @@ fn take(out: &mut String, left: &mut usize, part: &str) -> bool {
     true
 }
 
-/// The job's name as a comment can carry it.
-fn marked(subject: &Subject) -> String {
+/// Returns the job's name, safe inside an HTML comment.
+fn marker_name(subject: &Subject) -> String {
     subject.job.unwrap_or(subject.path).replace("--", "- -").replace(['<', '>', '\n'], " ")
 }
 
@@ -101,17 +102,17 @@ fn heading(subject: &Subject, document: &Document) -> String {
     }
     let how = match &document.compared_with {
         Some(account) => format!("compared with account {account}"),
-        None => "planned offline, compared with nothing".to_owned(),
+        None => "planned offline, not compared with an account".to_owned(),
     };
     let how = match &document.blocked {
-        Some(blocked) => format!("{how}; {}", refused(blocked)),
+        Some(blocked) => format!("{how}; {}", describe_blocked(blocked)),
         None => how,
     };
     format!("### {}\n\n{state}; {how}\n\n", cell(subject.job.unwrap_or(subject.path)))
 }
 
-/// What apply would answer as things stand.
-pub fn refused(blocked: &Blocked) -> String {
+/// Describes why apply would be refused.
+pub fn describe_blocked(blocked: &Blocked) -> String {
     let why = text::list(&blocked.codes, "and");
     format!("apply would be refused with exit code {}: {why}", blocked.exit)
 }
@@ -126,7 +127,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     rows.push(("batch", sections::batch(plan)));
     rows.push(("length", sections::length(plan)));
     rows.push(("memory", sections::memory(plan, document)));
-    rows.push(("speed", pace::speed(plan, document)));
+    rows.push(("speed", speed::speed(plan, document)));
     rows.push(("run", sections::run(document)));
     rows.push(("cost", cost::lines(document, plan)));
     for (label, lines) in rows.into_iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -136,7 +137,7 @@ fn summary(subject: &Subject, document: &Document) -> String {
     }
     out.push('\n');
     if !document.resources.is_empty() {
-        out.push_str("| action | resource | because |\n| --- | --- | --- |\n");
+        out.push_str("| action | resource | reason |\n| --- | --- | --- |\n");
         for resource in &document.resources {
             let name = cell(&resource.name);
             let _ = writeln!(
@@ -158,7 +159,7 @@ fn problems(subject: &Subject) -> String {
         return String::new();
     }
     all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
-    let mut out = String::from("| problem | what | do |\n| --- | --- | --- |\n");
+    let mut out = String::from("| problem | message | help |\n| --- | --- | --- |\n");
     for problem in all {
         let _ = writeln!(
             out,
@@ -173,15 +174,15 @@ fn problems(subject: &Subject) -> String {
     out
 }
 
-/// What the role may do and why, folded away; empty where trainc makes no role, or the plan has errors.
+/// Renders the role's policy statements, collapsed; empty if trainc creates no role or the plan has errors.
 fn policy(subject: &Subject) -> String {
     let statements = super::resources::statements(subject);
     if statements.is_empty() {
         return String::new();
     }
-    let title = format!("what the role may do: {}", text::count(statements.len() as u64, "statement"));
+    let title = format!("role permissions: {}", text::count(statements.len() as u64, "statement"));
     let mut out = format!(
-        "<details><summary>{title}</summary>\n\n| statement | because | actions | on |\n| --- | --- | --- | --- |\n"
+        "<details><summary>{title}</summary>\n\n| statement | reason | actions | resources |\n| --- | --- | --- | --- |\n"
     );
     for statement in statements {
         let on: Vec<String> = statement.resources.iter().map(|resource| cell(resource)).collect();
@@ -198,11 +199,11 @@ fn policy(subject: &Subject) -> String {
     out
 }
 
-/// The terminal's plan, folded away.
-fn whole(subject: &Subject, document: &Document) -> String {
+/// Renders the plan of the terminal, collapsed.
+fn terminal_plan(subject: &Subject, document: &Document) -> String {
     let options = Options { width: 100, ..Options::default() };
     let text = human::plan(subject, document, human::Depth::Screen, human::Problems::Here, options);
-    folded("the plan with its mesh", &text)
+    folded("plan with mesh", &text)
 }
 
 fn origins(subject: &Subject) -> String {

@@ -1,35 +1,36 @@
-//! A run against its prediction: for people, for a comment, for scripts.
+//! A measured run compared with its prediction: for a terminal, for a comment, for scripts.
 
-use super::page::{Options, Page};
+use super::sections::round_to_u64;
+use super::terminal_page::{Options, TerminalPage};
 use serde::Serialize;
 use trainc_calibrate::measure::{Group, Job, Measured, Row};
 use trainc_diag::markdown::cell;
 use trainc_diag::text;
 
-/// The version of the form for scripts.
+/// The version of the JSON format.
 const FORMAT_VERSION: &str = "1.0";
 
 /// The JSON Schema of [`Document`], for `trainc schema report`.
 pub const SCHEMA: &str = include_str!("../schemas/report.v1.json");
 
-/// A run and what was predicted of it.
+/// A measured run and its prediction.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
     /// The job's name.
     pub job: &'a str,
     /// The manifest.
     pub path: &'a str,
-    /// What was read of the log.
+    /// The measurements read from the log.
     pub measured: &'a Measured,
-    /// What the service says of the job.
+    /// The job as DescribeTrainingJob reports it.
     pub run: Option<&'a Job>,
-    /// Every figure.
+    /// The figures, predicted and measured.
     pub rows: &'a [Row],
-    /// What else there is to say.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
-/// A run for scripts; what is not known is null.
+/// A measured run for scripts; unknown values are null.
 #[derive(Clone, Debug, Serialize)]
 #[expect(missing_docs, reason = "schemas/report.v1.json says what each member is")]
 pub struct Document {
@@ -44,7 +45,7 @@ pub struct Document {
     pub notes: Vec<String>,
 }
 
-/// How the log was read.
+/// Statistics of the log.
 #[derive(Clone, Debug, Serialize)]
 pub struct Log {
     reports: usize,
@@ -55,7 +56,7 @@ pub struct Log {
     out_of_memory: bool,
 }
 
-/// A figure.
+/// A figure, predicted and measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
     name: &'static str,
@@ -72,7 +73,7 @@ pub struct Part {
     not_measured: Option<&'static str>,
 }
 
-/// The run for scripts.
+/// Returns the run for scripts.
 pub fn document(subject: &Subject) -> Document {
     let measured = subject.measured;
     Document {
@@ -112,48 +113,43 @@ pub fn document(subject: &Subject) -> Document {
     }
 }
 
-/// Why there is no measured figure.
+/// Returns why there is no measured value.
 fn not_measured(row: &Row) -> Option<&'static str> {
     if row.measured.is_some() {
         return None;
     }
     Some(match row.group {
-        Group::Run => "not said of the job",
+        Group::Run => "not reported for the job",
         _ => "not in the logs",
     })
 }
 
-/// The figure's words and the form of its value.
-fn said(key: &str, group: Group, value: f64) -> String {
+/// Formats a value with the unit of its figure.
+fn format_value(key: &str, group: Group, value: f64) -> String {
     match key {
         "mfu" => format!("{}%", text::short(100.0 * value)),
-        key if key.ends_with("_bytes") => text::bytes(whole(value)),
+        key if key.ends_with("_bytes") => text::bytes(round_to_u64(value)),
         "cost_usd" => text::dollars(value),
-        key if key.ends_with("_seconds") && group == Group::Run => text::duration(whole(value)),
+        key if key.ends_with("_seconds") && group == Group::Run => text::duration(round_to_u64(value)),
         key if key.ends_with("_seconds") => format!("{} s", text::short(value)),
-        "tokens_per_second" if value >= 1_000.0 => text::group(whole(value)),
+        "tokens_per_second" if value >= 1_000.0 => text::group(round_to_u64(value)),
         _ => text::short(value),
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures, held above zero")]
-fn whole(value: f64) -> u64 {
-    value.max(0.0).round() as u64
-}
-
 fn label(key: &str) -> &'static str {
     match key {
-        "step_seconds" => "a step",
+        "step_seconds" => "step",
         "tokens_per_second" => "tokens/s",
         "samples_per_second" => "samples/s",
         "mfu" => "mfu",
         "loss" => "loss",
         "compute_seconds" => "  compute",
-        "exposed_communication_seconds" => "  waits for links",
+        "exposed_communication_seconds" => "  exposed communication",
         "bubble_seconds" => "  bubble",
         "offload_seconds" => "  offload",
         "optimizer_seconds" => "  optimizer",
-        "input_seconds" => "  waits for data",
+        "input_seconds" => "  input wait",
         "all_gather_seconds" => "  links: all-gather",
         "reduce_scatter_seconds" => "  links: reduce-scatter",
         "replicas_all_reduce_seconds" => "  links: all-reduce over replicas",
@@ -184,7 +180,7 @@ fn label(key: &str) -> &'static str {
     }
 }
 
-/// Predicted, measured, difference, verdict: of each figure that has at least one side.
+/// Returns label, prediction, measurement, difference and verdict of each figure with at least one value.
 fn lines(subject: &Subject) -> Vec<[String; 5]> {
     subject
         .rows
@@ -192,19 +188,19 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
         .filter(|row| row.predicted.is_some() || row.measured.is_some())
         .map(|row| {
             let of = |value: Option<f64>| {
-                value.map_or_else(|| "not known".to_owned(), |value| said(row.key, row.group, value))
+                value.map_or_else(|| "not known".to_owned(), |value| format_value(row.key, row.group, value))
             };
-            let ends = row
-                .interval
-                .map(|interval| [interval.low, interval.high].map(|end| said(row.key, row.group, end)));
+            let ends = row.interval.map(|interval| {
+                [interval.low, interval.high].map(|end| format_value(row.key, row.group, end))
+            });
             let predicted = match ends {
-                // What is counted has one figure.
+                // A counted figure has no interval.
                 Some([low, high]) if low != high => format!("{} [{low} to {high}]", of(row.predicted)),
                 _ => of(row.predicted),
             };
             let measured = row.measured.map_or_else(
                 || not_measured(row).unwrap_or_default().to_owned(),
-                |value| said(row.key, row.group, value),
+                |value| format_value(row.key, row.group, value),
             );
             let difference = row.difference().map_or_else(String::new, |share| {
                 let percent = 100.0 * share;
@@ -222,7 +218,7 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
 
 const HEAD: [&str; 5] = ["", "predicted", "measured", "difference", "interval"];
 
-/// What the measured figures are made of.
+/// Describes the steps and reports that the measured figures were computed from.
 fn basis(subject: &Subject) -> String {
     let measured = subject.measured;
     let (reports, skipped) = measured.reports;
@@ -233,17 +229,17 @@ fn basis(subject: &Subject) -> String {
             "no step could be measured".to_owned()
         };
     };
-    let mut out = format!("median of {}", text::count(median.of as u64, "figure"));
+    let mut out = format!("median of {}", text::count(median.of as u64, "value"));
     if let Some((first, last)) = measured.steps {
         out.push_str(&format!(", steps {} to {}", text::group(first), text::group(last)));
     }
     out.push_str(&format!(
-        "; of {} the first {} warmed up",
+        "; {}, the first {} skipped as warm-up",
         text::count(reports as u64, "report"),
         text::group(skipped as u64)
     ));
     if let Some(from) = measured.step_from {
-        out.push_str(&format!("; a step is {from}"));
+        out.push_str(&format!("; step time: {from}"));
     }
     out
 }
@@ -255,9 +251,9 @@ fn heading(subject: &Subject) -> String {
     }
 }
 
-/// The run for people.
+/// Renders the run for a terminal.
 pub fn human(subject: &Subject, options: Options) -> String {
-    let mut page = Page::new(options);
+    let mut page = TerminalPage::new(options);
     page.title(subject.job, &heading(subject));
     page.blank();
     page.table(&HEAD, &lines(subject));
@@ -269,7 +265,7 @@ pub fn human(subject: &Subject, options: Options) -> String {
     page.finish()
 }
 
-/// The run for a comment.
+/// Renders the run as a comment for a pull request.
 pub fn markdown(subject: &Subject) -> String {
     let mut out = format!(
         "<!-- trainc:report -->\n### {}{}\n\n| {} |\n|{}\n",
@@ -323,7 +319,7 @@ mod tests {
         let memory = all.iter().find(|row| row.key == "memory_bytes").unwrap();
         assert!(memory.predicted.is_some() && memory.interval.is_some());
         let text = human(&subject, Options::default());
-        assert!(text.contains("median of 2 figures, steps 2 to 3") && text.contains("9 GiB"), "{text}");
+        assert!(text.contains("median of 2 values, steps 2 to 3") && text.contains("9 GiB"), "{text}");
         let narrow = human(&subject, Options { width: 60, ..Options::default() });
         assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     }

@@ -1,4 +1,4 @@
-//! Why a figure of plan.json is null: one note for each, as `path: reason`.
+//! The notes of plan.json: why a value is null, as `path: reason`, and the limits of the prediction.
 
 use super::json::Document;
 use serde_json::Value;
@@ -10,10 +10,10 @@ use trainc_predict::bills::unpriced_file_systems;
 use trainc_predict::layout::{Offload, System};
 use trainc_predict::{Beyond, Input, Interval, Layout, Past, Prediction, Unknown};
 
-/// Members whose nulls need no reason: a problem without help has none to give.
+/// Members whose nulls need no note: a problem may have no help.
 const WITHOUT_NOTE: [&str; 1] = ["problems"];
 
-/// A note for every null, in the order of the document.
+/// Returns a note for every null, in the order of the document, and the notes on the prediction.
 pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let Ok(Value::Object(members)) = serde_json::to_value(document) else { return out };
@@ -29,22 +29,22 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
             });
         }
     }
-    out.extend(bounds(plan, prediction));
-    out.extend(prediction.speed.as_ref().and_then(|speed| beyond(&speed.beyond)));
+    out.extend(memory_bounds(plan, prediction));
+    out.extend(prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.beyond)));
     if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
-        out.push("run.cost_usd: without the storage volumes, whose price is not known".to_owned());
+        out.push("run.cost_usd: excludes the storage volumes, whose price is not known".to_owned());
     }
     if let Some(plan) = plan.filter(|_| document.run.most_usd.is_some()) {
         let systems = unpriced_file_systems(plan);
         if !systems.is_empty() {
             out.push(format!(
-                "run.most_usd: without {}, whose price is not known",
+                "run.most_usd: excludes {}, whose price is not known",
                 text::ticked(&systems, "and")
             ));
         }
     }
     for name in plan.into_iter().flat_map(trainc_predict::uncounted) {
-        out.push(format!("parallel.{name}: not in the prediction of memory and time"));
+        out.push(format!("parallel.{name}: not modelled in memory and time"));
     }
     if prediction.speed.is_some() {
         let taken = plan.into_iter().flat_map(trainc_predict::taken_for);
@@ -56,78 +56,69 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
             .iter()
             .any(|axis| mesh.degree(*axis) > 1)
     {
-        out.push(format!("groups: more than {LISTED_RANKS} ranks are not listed one by one"));
+        out.push(format!("groups: not listed for more than {LISTED_RANKS} ranks"));
     }
     out
 }
 
-/// What intervals of memory are made of that no measured run is behind.
-fn bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
+/// Returns notes on memory intervals that are bounds, since no measured run covers them.
+fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
     let layout = plan.and_then(|plan| Layout::of_plan(plan).ok());
-    // Ranks on CPUs are held to the worker's own account of what it takes.
+    // Memory of ranks on CPUs is computed by the worker itself.
     let on_cards = layout.filter(|it| !(it.system == System::Worker && it.worker.cpu));
     let (Some(layout), Some(memory)) = (on_cards, &prediction.memory) else { return Vec::new() };
     let gib = |interval: Interval| {
-        let [low, high] = [interval.low, interval.high].map(|end| text::bytes(super::sections::whole(end)));
+        let [low, high] =
+            [interval.low, interval.high].map(|end| text::bytes(super::sections::round_to_u64(end)));
         format!("{low} to {high}")
     };
     let host = memory.host_interval.map(|interval| {
         let moved = match &layout.offload {
-            offload if offload.paged => ", with and without what is paged to it",
-            offload if *offload != Offload::default() => ", what is offloaded as far off as a step's peaks are",
+            offload if offload.paged => ", with and without paged memory",
+            offload if *offload != Offload::default() => ", offloaded bytes with the errors of peak GPU memory",
             _ => "",
         };
         format!(
-            "memory.host_bytes_interval: {}, by bounds, since no run of the table measured a host: a process between the \
-             least and the most that is seen of one{moved}, with and without a checkpoint's copy; what the program and \
-             its data loader hold beside is not in it",
+            "memory.host_bytes_interval: {}, from bounds, since no run in the table measured host memory: each process \
+             between its observed minimum and maximum{moved}, with and without the copy of a checkpoint; excludes memory \
+             of the program and its data loader",
             gib(interval)
         )
     });
     let saving = memory.peak_checkpoint_interval.map(|interval| {
         format!(
-            "memory.peak_checkpoint_bytes_interval: {}, with the errors of a step's peaks, since no run of the table \
-             measured a GPU while a checkpoint was saved; at the low end nothing is gathered for it",
+            "memory.peak_checkpoint_bytes_interval: {}, with the errors of peak GPU memory, since no run in the table \
+             measured a GPU while saving a checkpoint; the lower bound gathers nothing for it",
             gib(interval)
         )
     });
     host.into_iter().chain(saving).collect()
 }
 
-/// Why a step time's interval is wider than that of layouts like those that were measured.
-fn beyond(beyond: &Beyond) -> Option<String> {
+/// Returns why the interval of the step time is wider than for layouts like the measured ones.
+fn extrapolation(beyond: &Beyond) -> Option<String> {
     let part = |past: Option<Past>, noun: &str| {
         let past = past?;
-        let [here, measured] = [past.here, past.measured].map(count);
-        Some(format!("{here} {noun} are beyond the {measured} of the largest run that was measured"))
+        let [here, measured] =
+            [past.here, past.measured].map(|n| text::group(super::sections::round_to_u64(n)));
+        Some(format!("{here} {noun} exceed the {measured} of the largest measured run"))
     };
     let mut parts: Vec<String> =
         [part(beyond.gpus, "GPUs"), part(beyond.parameters, "parameters")].into_iter().flatten().collect();
     let new = beyond.gpu.map(|new| {
-        let runs = if new.runs < 1.0 { "no run" } else { "too few runs" };
-        let were = if new.runs < 1.0 { "was" } else { "were" };
-        format!("{runs} on {}s {were} fitted", new.gpu.word())
+        let fitted = if new.runs < 1.0 { "was not fitted to runs" } else { "was fitted to too few runs" };
+        format!("the cost model {fitted} on {}s", new.gpu.word())
     });
     parts.extend(new);
     let unseen = beyond.setting.map(|unseen| {
-        let runs = if unseen.runs < 1.0 { "no run" } else { "only one run" };
-        format!("{runs} of {} was fitted", unseen.setting.words())
+        let fitted = if unseen.runs < 1.0 { "was not fitted to runs" } else { "was fitted to only one run" };
+        format!("the cost model {fitted} of {}", unseen.setting.words())
     });
     parts.extend(unseen);
     let own = beyond.gpu.map_or(0.0, |new| new.wider);
     let percent = 100.0 * (own + beyond.width()).exp_m1();
-    (!parts.is_empty()).then(|| {
-        format!("speed.interval: {percent:.0} % further off at either end, since {}", parts.join(", and "))
-    })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a count, rounded as it was fitted"
-)]
-fn count(n: f64) -> String {
-    text::group(n.round() as u64)
+    (!parts.is_empty())
+        .then(|| format!("speed.interval: widened by {percent:.0} %: {}", parts.join(", and ")))
 }
 
 fn nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
@@ -142,7 +133,7 @@ fn nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
     }
 }
 
-/// The member that a reason speaks of, which may be one further up, and the reason.
+/// Returns the member that a note is on, which may be a parent, and the reason.
 fn reason<'a>(
     path: &'a str,
     plan: Option<&Plan>,
@@ -152,9 +143,9 @@ fn reason<'a>(
     let broken = "not computed, because of the errors".to_owned();
     let engine = plan.and_then(|plan| plan.mesh.as_ref()).map(|mesh| mesh.engine);
     let say = |text: &str| (path, text.to_owned());
-    match of_figure(path, prediction) {
+    match figure_of_interval(path, prediction) {
         "memory.capacity_bytes" if plan.is_some_and(|plan| plan.machine.is_some()) => {
-            say("the catalogue does not know the memory of this accelerator, or there is none")
+            say("the memory of this accelerator is not in the catalogue, or the instance has none")
         }
         "memory.capacity_bytes" => (path, broken),
         "memory.host_bytes" | "memory.peak_checkpoint_bytes" | "memory.fits"
@@ -162,52 +153,54 @@ fn reason<'a>(
         {
             say("not known for this machine")
         }
-        _ if path.starts_with("memory.") => ("memory", why(prediction.no_memory, broken)),
+        _ if path.starts_with("memory.") => ("memory", reason_or(prediction.no_memory, broken)),
         "speed.parts.input" | "speed.parts_interval.input" if prediction.speed.is_some() => {
             let missing = plan.and_then(|plan| Input::of_plan(plan).err());
-            say(missing.map_or("the program's data loader is taken to keep up", |unknown| unknown.0))
+            say(missing.map_or("the data loader is assumed to keep up", |unknown| unknown.0))
         }
-        _ if path.starts_with("speed.") => ("speed", why(prediction.no_speed, broken)),
-        "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not written"),
+        _ if path.starts_with("speed.") => ("speed", reason_or(prediction.no_speed, broken)),
+        "run.checkpoint" if prediction.run.is_some() => say("`checkpoint` is not set"),
         "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => {
-            say("how often nodes fail is not written: `node-mtbf`, or `spot` with `interruptions-per-hour`")
+            say("the failure rate of nodes is not set: `node-mtbf`, or `spot` with `interruptions-per-hour`")
         }
-        "run.spot" if rate_is_hopeless(plan, prediction) => {
-            say("the run never ends at this rate of interruptions: more than a year is expected")
+        "run.spot" if is_rate_hopeless(plan, prediction) => {
+            say("at this interruption rate the run would take more than a year")
         }
-        _ if path.starts_with("run.cost") && rate_is_hopeless(plan, prediction) => {
-            say("follows from the expected time, which at this rate of interruptions has no end")
+        _ if path.starts_with("run.cost") && is_rate_hopeless(plan, prediction) => {
+            say("depends on the expected time, which is unbounded at this interruption rate")
         }
         "run.spot.expected_seconds_interval"
         | "run.spot.p90_seconds_interval"
         | "run.spot.interruptions_interval" => {
-            say("at the high end of the run's interval no end is expected at this rate of interruptions")
+            say("at the upper bound of the run time the run would never finish at this interruption rate")
         }
         "run.spot.expected_usd_interval" | "run.spot.p90_usd_interval" | "run.cost_usd_interval"
             if prediction.run.as_ref().is_some_and(|run| run.spot.is_some()) =>
         {
-            say("follows from the expected time's interval and the price, of which one is not known")
+            say("depends on the interval of the expected time and on the price, one of which is not known")
         }
-        "run.seconds" | "run.interval" | "run.parts.interruptions" if rate_is_hopeless(plan, prediction) => {
-            say("the run never ends at this rate of interruptions: more than a year is expected")
+        "run.seconds" | "run.interval" | "run.parts.interruptions" if is_rate_hopeless(plan, prediction) => {
+            say("at this interruption rate the run would take more than a year")
         }
         "run.interval" if prediction.run.is_some() => {
-            say("at the high end of the steps' interval no end is expected at this rate of interruptions")
+            say("at the upper bound of step time the run would never finish at this interruption rate")
         }
         "run.parts.interruptions" if prediction.run.is_some() => say(
-            "how often nodes are lost is not written, `node-mtbf`, or on `spot` `interruptions-per-hour`: none is counted",
+            "the failure rate of nodes is not set (`node-mtbf`, or `interruptions-per-hour` of `spot`): no interruptions are assumed",
         ),
         "run.parts.download" if prediction.run.is_some() => say(
-            "a channel is copied before the start, and `dataset` does not say how much it holds: `run.seconds` and the cost are without it, the least that they can be",
+            "a channel is downloaded before the start, and the size of `dataset` is not set: `run.seconds` and the cost exclude the download and are lower bounds",
         ),
         "run.spot" if prediction.run.is_some() => {
-            say("neither `node-mtbf` nor `spot` with `interruptions-per-hour` is written")
+            say("neither `node-mtbf` nor `spot` with `interruptions-per-hour` is set")
         }
         "run.seconds" | "run.interval" | "run.checkpoint" | "run.spot" => {
-            (path, why(prediction.no_run, broken))
+            (path, reason_or(prediction.no_run, broken))
         }
-        _ if path.starts_with("run.parts_interval") => ("run.parts_interval", why(prediction.no_run, broken)),
-        _ if path.starts_with("run.parts") => ("run.parts", why(prediction.no_run, broken)),
+        _ if path.starts_with("run.parts_interval") => {
+            ("run.parts_interval", reason_or(prediction.no_run, broken))
+        }
+        _ if path.starts_with("run.parts") => ("run.parts", reason_or(prediction.no_run, broken)),
         "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
             if prediction.run.is_some() =>
         {
@@ -218,75 +211,73 @@ fn reason<'a>(
                 } else {
                     text::ticked(&systems, "and")
                 };
-                return say(&format!("at least {least}: no price of {systems} is known in this region"));
+                return say(&format!("at least {least}: the price of {systems} in this region is not known"));
             }
             let group = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
             if let Some(group) = group {
-                return say(&format!("no price of `{group}` in this region; `--price` gives one"));
+                return say(&format!("no price of `{group}` in this region; set it with `--price`"));
             }
             say(if plan.is_some_and(|plan| plan.price.is_none() && plan.group_prices.is_empty()) {
-                "the catalogue has no price of this instance type in this region; `--price` gives one"
+                "the catalogue has no price of this instance type in this region; set it with `--price`"
             } else if plan.is_some_and(|plan| !plan.deployable) {
-                "the cluster is not SageMaker's"
+                "the cluster is not a SageMaker cluster"
             } else {
-                "spot prices are not known; `--discount` gives one"
+                "spot prices are not known; set `--discount`"
             })
         }
         "run.cost_parts.volumes" | "run.cost_parts.file_systems" if prediction.run.is_some() => {
-            say("the catalogue has no price of it in this region, or its size is not known")
+            say("the catalogue has no price for it in this region, or its size is not known")
         }
         "run.cost_usd" => {
-            say("follows from the run's time, which is not known; `run.most_usd` is what max-run allows")
+            say("depends on the run time, which is not known; `run.most_usd` is the upper bound by max-run")
         }
         _ if path.starts_with("run.cost_parts_interval") => {
-            ("run.cost_parts_interval", "follow from the run's time, which is not known".to_owned())
+            ("run.cost_parts_interval", "depends on the run time, which is not known".to_owned())
         }
         _ if path.starts_with("run.cost_parts") => {
-            ("run.cost_parts", "follow from the run's time, which is not known".to_owned())
+            ("run.cost_parts", "depends on the run time, which is not known".to_owned())
         }
-        "account" => say("not written; `${account}` stands for it"),
-        "digest" | "training_job_name" => say("a plan with errors has none"),
+        "account" => say("not set; `${account}` is its placeholder"),
+        "digest" | "training_job_name" => say("not assigned to a plan with errors"),
         "price" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
-            say("the instance groups have a price each: `group_prices`")
+            say("each instance group has its own price: `group_prices`")
         }
         "cluster.instance" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
-            say("the instance groups have a type each")
+            say("each instance group has its own type")
         }
         _ if errors => (path, broken),
         "run.most_usd" | "run.price_source" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
             let missing = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
             match missing {
-                Some(name) => say(&format!("no price of `{name}` in this region; `--price` gives one")),
-                None => say("the number of instances of some group, or `max-run`, is not known"),
+                Some(name) => say(&format!("no price of `{name}` in this region; set it with `--price`")),
+                None => say("the number of instances of a group, or `max-run`, is not known"),
             }
         }
         "price" | "run.most_usd" | "run.price_source" => {
-            say("the catalogue has no price of this instance type in this region; `--price` gives one")
+            say("the catalogue has no price of this instance type in this region; set it with `--price`")
         }
         "mesh.minimum_nodes" | "mesh.recommended_nodes" => {
             say(&plan.map_or_else(|| "no plan".to_owned(), minimum_nodes::why_none))
         }
-        "mesh" => say("`parallel` or `cluster` is not written"),
-        "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => {
-            say("`train` does not say enough to know it")
-        }
-        "image" => say("`image` is not written"),
+        "mesh" => say("`parallel` or `cluster` is not set"),
+        "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => say("`train` does not determine it"),
+        "image" => say("`image` is not set"),
         _ if path.starts_with("image.") => {
-            say("the image's own versions are not known, or it does not have this one")
+            say("the versions in the image are not known, or it does not contain this library")
         }
-        "source" => say("the program has no directory here, or it is not there"),
-        _ if path.starts_with("model.") => say("only known with the model's dimensions"),
-        "model" => say("`model` is not written"),
-        "cluster.gpu.name" | "cluster.gpu.memory_bytes" => say("no GPU that the catalogue knows"),
-        "region" => say("not written"),
-        _ if engine == Some(Engine::None) => say("a plain script decides it"),
-        _ => say("not written"),
+        "source" => say("the program has no local source directory, or it does not exist"),
+        _ if path.starts_with("model.") => say("requires the dimensions of the model"),
+        "model" => say("`model` is not set"),
+        "cluster.gpu.name" | "cluster.gpu.memory_bytes" => say("no GPU of the catalogue"),
+        "region" => say("not set"),
+        _ if engine == Some(Engine::None) => say("decided by the script"),
+        _ => say("not set"),
     }
 }
 
-/// The figure whose reason is that of an interval as well: where a part is not known, neither is its interval, and where
-/// the run's has no end, neither has that of its parts.
-fn of_figure<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
+/// Maps an interval to the figure whose reason it shares: the interval of an unknown part is unknown, and if the interval of
+/// the run is unbounded, so are those of its parts.
+fn figure_of_interval<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
     let Some(run) = &prediction.run else {
         return if path == "run.cost_usd_interval" { "run.cost_usd" } else { path };
     };
@@ -307,7 +298,7 @@ fn of_figure<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
     }
 }
 
-/// What a run costs without the file systems whose price is not known, and its interval.
+/// Returns the cost of a run, with its interval, without the file systems whose price is not known.
 fn at_least(prediction: &Prediction) -> Option<String> {
     let run = prediction.run.as_ref()?;
     let interval = run.least_interval()?;
@@ -315,13 +306,13 @@ fn at_least(prediction: &Prediction) -> Option<String> {
     Some(if run.spot.is_some() { usd } else { format!("{usd} ({low} to {high})") })
 }
 
-/// Whether a rate of interruptions is written at which no run of this length comes to its end.
-fn rate_is_hopeless(plan: Option<&Plan>, prediction: &Prediction) -> bool {
+/// Returns whether no run of this length would finish at the interruption rate of the manifest.
+fn is_rate_hopeless(plan: Option<&Plan>, prediction: &Prediction) -> bool {
     let cluster = plan.and_then(|plan| plan.job.cluster.as_ref());
     cluster.is_some_and(|cluster| cluster.losses_per_hour().is_some())
         && prediction.run.as_ref().is_some_and(|run| run.spot.is_none())
 }
 
-fn why(unknown: Option<Unknown>, otherwise: String) -> String {
+fn reason_or(unknown: Option<Unknown>, otherwise: String) -> String {
     unknown.map_or(otherwise, |unknown| unknown.0.to_owned())
 }

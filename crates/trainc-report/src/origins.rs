@@ -1,6 +1,6 @@
-//! Where every value of a plan comes from: one row for each, in reading order.
+//! The origin of every value of a plan: a row for each, in reading order.
 //!
-//! Everything is taken apart without `..`, so that a new field of the plan does not compile until it is shown here.
+//! Structs are destructured without `..`, so that a new field of the plan does not compile until it is listed here.
 
 mod figures;
 mod job;
@@ -13,42 +13,42 @@ use trainc_ir::digest::python_float;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Field, Origin, Pair, Plan, Raw, Scalar, Val};
 
-/// A value of the plan.
+/// A value of the plan and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// What it is, as `cluster.nodes`.
+pub struct OriginRow {
+    /// Its path, as `cluster.nodes`.
     pub path: String,
     /// The value, with its unit.
     pub value: String,
-    /// Where it comes from.
+    /// Its origin.
     pub why: String,
-    /// The place where it was written, if it was.
+    /// The place where it was written; `None` for other origins.
     pub span: Option<Span>,
 }
 
-/// All values of a plan.
-pub fn rows(plan: &Plan, sources: &SourceMap) -> Vec<Row> {
-    let mut table = Table { sources, rows: Vec::new(), prefix: String::new() };
+/// Returns the origins of all values of a plan.
+pub fn rows(plan: &Plan, sources: &SourceMap) -> Vec<OriginRow> {
+    let mut table = OriginTable { sources, rows: Vec::new(), prefix: String::new() };
     plan::plan(&mut table, plan);
     for row in &mut table.rows {
-        // The digest is computed over what stands here, so that it cannot stand here itself.
+        // The digest is computed over these values, so it cannot be one of them.
         row.value = row.value.replace(DIGEST_MARK, "{{ job.digest }}");
     }
     table.rows
 }
 
-/// All values of a plan, and behind them what its predicted figures rest on.
-pub(super) fn all_rows(subject: &super::Subject, plan: &Plan) -> Vec<Row> {
+/// Returns the origins of all values of a plan, then those of its predictions.
+pub(super) fn all_rows(subject: &super::Subject, plan: &Plan) -> Vec<OriginRow> {
     let mut table =
-        Table { sources: subject.sources, rows: rows(plan, subject.sources), prefix: String::new() };
+        OriginTable { sources: subject.sources, rows: rows(plan, subject.sources), prefix: String::new() };
     figures::figures(&mut table, subject, plan);
     table.rows
 }
 
-/// `job.kdl:12:5`, or `--set cluster.nodes=4`, or `not known`.
+/// Formats a place: `job.kdl:12:5`, `--set cluster.nodes=4`, or `not known`.
 pub(super) fn place(sources: &SourceMap, span: Span) -> String {
     let Some(source) = sources.get(span.source) else { return "not known".to_owned() };
-    // A name in angle brackets is no file: it says itself what it is.
+    // A name in angle brackets is a command line option instead of a file.
     if let Some(name) = source.name.strip_prefix("<--").and_then(|name| name.strip_suffix('>')) {
         return format!("--{name}");
     }
@@ -56,23 +56,23 @@ pub(super) fn place(sources: &SourceMap, span: Span) -> String {
     format!("{}:{line}:{column}", source.name)
 }
 
-/// What stands at a place, if it is short.
+/// Returns the text at a place, if it is short.
 pub(super) fn written(sources: &SourceMap, span: Span) -> Option<&str> {
     let source = sources.get(span.source)?;
     let text = source.text.get(span.start as usize..span.end as usize)?;
     (text.len() <= 60 && !text.contains('\n')).then_some(text)
 }
 
-/// Rows as they gather.
-struct Table<'a> {
+/// The rows collected so far.
+struct OriginTable<'a> {
     sources: &'a SourceMap,
-    rows: Vec<Row>,
+    rows: Vec<OriginRow>,
     prefix: String,
 }
 
-impl Table<'_> {
-    /// What follows stands below this path.
-    fn below(&mut self, prefix: impl Into<String>) {
+impl OriginTable<'_> {
+    /// Sets the prefix of the following paths.
+    fn set_prefix(&mut self, prefix: impl Into<String>) {
         self.prefix = prefix.into();
     }
 
@@ -82,17 +82,17 @@ impl Table<'_> {
             (prefix, "") => prefix.to_owned(),
             (prefix, name) => format!("{prefix}.{name}"),
         };
-        self.rows.push(Row { path, value: value.into(), why: why.into(), span: None });
+        self.rows.push(OriginRow { path, value: value.into(), why: why.into(), span: None });
     }
 
-    /// The value just pushed was written there.
+    /// Sets the place of the last row.
     fn written_at(&mut self, span: Option<Span>) {
         if let Some(row) = self.rows.last_mut() {
             row.span = span;
         }
     }
 
-    /// The place of what was written, and the placeholder if the value came through one; else the reason.
+    /// Describes an origin: the place of a written value, with its placeholder if it has one.
     fn why(&self, origin: &Origin) -> String {
         let Origin::Written(span) = origin else { return trainc_plan::plan::origin_words(origin) };
         let place = place(self.sources, *span);
@@ -102,7 +102,7 @@ impl Table<'_> {
         }
     }
 
-    /// The node itself was written here.
+    /// Adds a row for a node written at `span`.
     fn node(&mut self, name: &str, value: impl Into<String>, span: Span) {
         let why = self.why(&Origin::Written(span));
         self.push(name, value, why);
@@ -118,7 +118,7 @@ impl Table<'_> {
     fn field<T>(&mut self, name: &str, field: &Field<T>, show: impl Fn(&T) -> String) {
         match field {
             Field::Absent => {}
-            Field::Bad => self.push(name, "?", "written, but unusable: a problem says why"),
+            Field::Bad => self.push(name, "?", "invalid, see the problems"),
             Field::Is(val) => self.val(name, val, show),
         }
     }

@@ -1,21 +1,21 @@
-//! The problems of the manifest in the terminal's plan: on one screen the gravest in short and the rest counted, with
+//! The problems of the manifest in the plan of the terminal: the most severe in short and the number of the others; with
 //! [`Depth::Origins`] all of them.
 
 use super::Subject;
 use super::human::{Depth, Problems};
-use super::page::{BLUE, Page, RED, YELLOW};
+use super::terminal_page::{BLUE, RED, TerminalPage, YELLOW};
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Severity};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Errors and warnings that the short plan shows; the rest, and notes, are counted.
+/// The most errors and warnings that the short plan shows; others, and notes, are counted.
 const MOST_PROBLEMS: usize = 6;
 
-/// Where a message has its point already: what comes behind is why, or what follows.
+/// Separators after which a message only gives reasons or consequences.
 const POINTS: [&str; 3] = [": ", ", so ", ", which "];
 
-/// Those that are worth a line, and how many more there are.
-pub(super) fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problems: Problems) {
+/// Prints the problems, or as many as the depth allows and the number of the others.
+pub(super) fn warnings(page: &mut TerminalPage, subject: &Subject, depth: Depth, problems: Problems) {
     let mut all: Vec<&Diagnostic> = subject.problems.iter().collect();
     if all.is_empty() {
         page.field("problems", "none");
@@ -39,7 +39,7 @@ pub(super) fn warnings(page: &mut Page, subject: &Subject, depth: Depth, problem
         return;
     }
     for problem in &all {
-        one(page, problem);
+        full_problem(page, problem);
     }
 }
 
@@ -47,8 +47,8 @@ fn count(all: &[&Diagnostic], severity: Severity) -> u64 {
     all.iter().filter(|problem| problem.severity == severity).count() as u64
 }
 
-/// Errors and warnings in a line each, where that can be; notes in their number.
-fn screen(page: &mut Page, all: &[&Diagnostic]) {
+/// Prints errors and warnings, in a line each where they fit, and the number of notes.
+fn screen(page: &mut TerminalPage, all: &[&Diagnostic]) {
     let shown = || all.iter().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS);
     let mut before = None;
     for problem in shown() {
@@ -62,12 +62,12 @@ fn screen(page: &mut Page, all: &[&Diagnostic]) {
     let notes = count(all, Severity::Note);
     let graver = all.len() - shown().count() - usize::try_from(notes).unwrap_or(usize::MAX).min(all.len());
     let more = if graver > 0 { format!("and {graver} more; ") } else { String::new() };
-    // What the account says `check` knows nothing of.
+    // `check` does not show problems found in an account.
     let seen = all.iter().filter(|problem| is_of_account(problem)).count();
     let words = match (seen == all.len(), seen == 0) {
-        (true, false) => "`-v` shows each with its help",
-        (false, false) => "`trainc check` shows the manifest's at their place, `-v` here all with help",
-        (_, true) => "`trainc check` shows each at its place, with help",
+        (true, false) => "`-v` shows each with help",
+        (false, false) => "`trainc check` shows those of the manifest, `-v` all with help",
+        (_, true) => "`trainc check` shows each with its source line and help",
     };
     let (label, number) =
         if notes > 0 { (label(Severity::Note, all), format!("{notes}; ")) } else { ("", String::new()) };
@@ -86,18 +86,18 @@ fn label(severity: Severity, all: &[&Diagnostic]) -> &'static str {
     }
 }
 
-/// A message up to the last point at which it fits into `room` columns; whole where it has none.
+/// Shortens a message at the last separator that fits into `room` columns; returns it whole if none does.
 fn point(message: &str, room: usize) -> &str {
     let ends = POINTS.iter().flat_map(|sign| message.match_indices(sign)).map(|(at, _)| at);
     ends.chain([message.len()])
         .filter_map(|end| message.get(..end))
-        // What stands between backticks is not cut.
+        // Text in backticks is not cut.
         .filter(|part| part.matches('`').count().is_multiple_of(2) && part.width() <= room)
         .max_by_key(|part| part.len())
         .unwrap_or(message)
 }
 
-/// Whether a problem was found in an account: its code is one of apply's.
+/// Returns whether a problem was found in an account: apply has the codes T06xx.
 fn is_of_account(problem: &Diagnostic) -> bool {
     problem.code.id.starts_with("T06")
 }
@@ -110,15 +110,15 @@ fn style(severity: Severity) -> &'static str {
     }
 }
 
-/// What a problem costs, where it says so.
-fn costs(page: &mut Page, problem: &Diagnostic) {
+/// Prints the notes of a problem that state a cost.
+fn costs(page: &mut TerminalPage, problem: &Diagnostic) {
     for note in problem.notes.iter().filter(|note| note.contains('$')) {
         page.hanging("", "  costs:", "", &one_line(note));
     }
 }
 
-/// A problem of the long plan: what, what it costs, and what to do.
-fn one(page: &mut Page, problem: &Diagnostic) {
+/// Prints a problem with its cost, notes and help.
+fn full_problem(page: &mut TerminalPage, problem: &Diagnostic) {
     let word = format!("{}[{}]", problem.severity.word(), problem.code.id);
     page.hanging("", &word, style(problem.severity), &one_line(&problem.message));
     costs(page, problem);
@@ -130,7 +130,7 @@ fn one(page: &mut Page, problem: &Diagnostic) {
     }
 }
 
-/// Line ends become spaces.
+/// Joins the lines of a text with spaces.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! The program in the terminal's plan: which script of which files, or what the container starts by itself.
+//! The program of a plan as text: the script and its source, or the command of the container.
 
 use super::json::Document;
 use trainc_diag::text;
@@ -8,10 +8,10 @@ pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
     let program = plan.job.program.as_ref()?;
     let entry = program.entry.value().map_or("", String::as_str);
     if !program.entrypoint.is_empty() {
-        // The container starts its own words; what `source` names is not sent.
+        // The container runs this command; `source` is not sent.
         let words: Vec<&str> =
             program.entrypoint.iter().chain(&program.arguments).map(|w| w.value.as_str()).collect();
-        return Some(vec![format!("`{}` of the container", words.join(" "))]);
+        return Some(vec![format!("`{}` in the container", words.join(" "))]);
     }
     let from = if let Some(git) = program.git.value() {
         let at = program
@@ -25,21 +25,21 @@ pub(super) fn program(document: &Document, plan: &Plan) -> Option<Vec<String>> {
             (Some(source), Some(tree), _) => {
                 let commit = tree.dir.rsplit('@').next().unwrap_or_default();
                 let commit = commit.get(..12).unwrap_or(commit);
-                format!("{} of commit {commit}", text::count(source.files as u64, "file"))
+                format!("{} from commit {commit}", text::count(source.files as u64, "file"))
             }
             (_, _, Some(unread)) => unread.why.clone(),
-            _ => "not fetched: url and ref stand for its content in the digest".to_owned(),
+            _ => "not fetched: the digest covers URL and ref instead of the content".to_owned(),
         };
-        vec![format!("{entry} of {git}{at}{dir}"), fetched]
+        vec![format!("{entry} from {git}{at}{dir}"), fetched]
     } else if let Some(s3) = program.s3.value() {
-        vec![format!("{entry} of {s3}")]
+        vec![format!("{entry} from {s3}")]
     } else if let Some(dir) = program.source.value() {
         match (&document.source, &plan.missing) {
             (Some(source), _) => {
-                vec![format!("{entry} of {dir}, {}", text::count(source.files as u64, "file"))]
+                vec![format!("{entry} from {dir}, {}", text::count(source.files as u64, "file"))]
             }
-            (None, Some(unread)) => vec![format!("{entry} of {dir}: {}", unread.why)],
-            (None, None) => vec![format!("{entry} of {dir}")],
+            (None, Some(unread)) => vec![format!("{entry} from {dir}: {}", unread.why)],
+            (None, None) => vec![format!("{entry} from {dir}")],
         }
     } else {
         vec![entry.to_owned()]

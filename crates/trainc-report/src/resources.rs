@@ -1,11 +1,11 @@
-//! What becomes of each AWS resource that the job names, as far as can be said without asking the account.
+//! The AWS resources of a job and what would be done with each, without calling AWS.
 
 use super::json::Resource;
 use trainc_diag::text;
 use trainc_emit::Identity;
 use trainc_ir::{Plan, Storage};
 
-/// Resources in the order in which they are needed; without the training job where errors keep it from a name.
+/// Returns the resources in the order in which they are needed, without the training job if errors leave it unnamed.
 pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resource> {
     trainc_emit::resources(plan)
         .into_iter()
@@ -15,7 +15,7 @@ pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resourc
             let storage =
                 plan.job.storage.iter().find(|storage| storage.name.value() == Some(&resource.name));
             let because = match storage.filter(|_| resource.kind == "file-system" && action == "create") {
-                Some(storage) => format!("{}; {}", resource.because, made(storage)),
+                Some(storage) => format!("{}; {}", resource.because, describe_storage(storage)),
                 None => resource.because,
             };
             let (kind, name) = (resource.kind, resource.name);
@@ -24,22 +24,22 @@ pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resourc
         .collect()
 }
 
-/// A file system that trainc makes: its size, and what becomes of it.
-fn made(storage: &Storage) -> String {
+/// Describes a file system that trainc creates: size, deployment, and whether it is kept.
+fn describe_storage(storage: &Storage) -> String {
     let mut what: Vec<String> = Vec::new();
     what.extend(storage.capacity_bytes.get().map(|bytes| format!("{} GiB", text::group(bytes >> 30))));
     what.extend(storage.deployment.value().cloned());
     what.extend(storage.throughput_mb_s_tib.get().map(|rate| format!("{rate} MB/s per TiB")));
     let after = if storage.delete_after_job.get() == Some(true) {
-        "goes after the job, by `apply --wait` or `destroy`"
+        "deleted after the job by `apply --wait` or `destroy`"
     } else {
-        "stays after the job"
+        "kept after the job"
     };
     what.push(after.to_owned());
     what.join(", ")
 }
 
-/// What the role that trainc makes may do and why; nothing where it makes none, or the plan has errors.
+/// Returns the policy statements of the role that trainc creates; none if it creates no role or the plan has errors.
 pub(super) fn statements(subject: &super::Subject) -> Vec<trainc_emit::iam::Statement> {
     let plan = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable);
     let made = |plan: &&Plan| plan.job.role.as_ref().and_then(|role| role.create.get()) == Some(true);

@@ -10,14 +10,14 @@ use trainc_plan::Options;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerFault, Loaded, Loader};
 
-/// A manifest and what it became.
+/// A manifest and its plan.
 pub(super) struct Sample {
     pub(super) sources: SourceMap,
     pub(super) compiled: Compiled,
     identity: Option<Identity>,
 }
 
-/// A world without files, but for the program's.
+/// A world with only the program's files.
 pub(super) struct Nowhere;
 
 impl Loader for Nowhere {
@@ -48,7 +48,7 @@ impl World for Nowhere {
     }
 }
 
-/// Compiles a manifest, with `--set` values laid over it.
+/// Compiles a manifest with `--set` values.
 pub(super) fn sample(text: &str, sets: &[&str]) -> Sample {
     let mut sources = SourceMap::default();
     let source = sources.add("job.kdl", text);

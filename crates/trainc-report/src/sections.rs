@@ -1,4 +1,4 @@
-//! The plan in lines of words, for any page: a label, and what stands beside it.
+//! The sections of a plan as text, for every output: a label and its lines.
 
 use super::json::Document;
 use super::program::program;
@@ -10,26 +10,26 @@ use trainc_predict::{self as predict, Fit};
 /// A label and its lines.
 pub(super) type Section = (&'static str, Vec<String>);
 
-/// Stands where something could not be computed.
+/// The text for a value that could not be computed.
 pub(super) const UNKNOWN: &str = "not known";
 
-/// Begins the line of a run whose cost is not known.
+/// The beginning of the line of a run whose cost is not known.
 pub(super) const COST_UNKNOWN: &str = "cost not known";
 
-/// The longest image name that is shown with its tag.
+/// The longest image name, in bytes, that is shown with its tag.
 const LONGEST_IMAGE: usize = 45;
 
-/// ` (default)` where nobody wrote the value.
+/// Returns ` (default)` for a default value.
 fn default<T>(val: &Val<T>) -> &'static str {
     if matches!(val.origin, Origin::Default(_)) { " (default)" } else { "" }
 }
 
-/// Job and place: where, cluster, image, program, model.
+/// Returns the sections on the job: where, cluster, image, program, model.
 pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
     let mut out = vec![("where", vec![place(document)]), ("cluster", cluster(plan))];
     if let Some(image) = &plan.image {
         let name = image.uri.split_once('/').map_or(image.uri.as_str(), |(_, name)| name);
-        // A long tag only repeats the versions; the whole path stands in `-v` and in the request.
+        // A long tag only repeats the versions; `-v` and the request have the whole URI.
         let tagless = name.split(':').next().filter(|_| name.len() > LONGEST_IMAGE).unwrap_or(name);
         let mut line = tagless.to_owned();
         for (what, version) in [("PyTorch", &image.pytorch), ("transformers", &image.transformers)] {
@@ -52,7 +52,7 @@ fn place(document: &Document) -> String {
     let region = document.region.as_deref().unwrap_or("region not known");
     match &document.account {
         Some(account) => format!("{region}, account {account}"),
-        None => format!("{region}, in whichever account it is applied to"),
+        None => format!("{region}, in the account of the credentials at apply"),
     }
 }
 
@@ -82,7 +82,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     {
         let gpus = text::count(mesh.gpus(), plan.chip_noun());
         first += &match plan.job.rank_group().and_then(|group| group.name.value()) {
-            Some(group) => format!(", the ranks on `{group}`: {gpus}"),
+            Some(group) => format!(", ranks on `{group}`: {gpus}"),
             None if cluster.groups.is_empty() => format!(" = {gpus}"),
             None => String::new(),
         };
@@ -97,22 +97,22 @@ fn cluster(plan: &Plan) -> Vec<String> {
     let mut how = Vec::new();
     match (&cluster.spot, plan.deployable) {
         (Some(spot), _) => how.push(match spot.max_wait_seconds.get() {
-            Some(wait) => format!("spot (with waiting at most {})", text::duration(wait)),
+            Some(wait) => format!("spot (max-wait {})", text::duration(wait)),
             None => "spot".to_owned(),
         }),
         (None, true) if cluster.training_plan.value().is_some() => {
-            how.push("capacity of a training plan".to_owned());
+            how.push("training plan capacity".to_owned());
         }
         (None, true) => how.push("on demand".to_owned()),
-        (None, false) => how.push("for plan and run only: apply refuses it".to_owned()),
+        (None, false) => how.push("plan and run only, not deployable to SageMaker".to_owned()),
     }
     if plan.deployable
         && let Field::Is(seconds) = &cluster.max_run_seconds
     {
-        how.push(format!("at most {}{}", text::duration(seconds.value), default(seconds)));
+        how.push(format!("max-run {}{}", text::duration(seconds.value), default(seconds)));
     }
     if let Some(seconds) = cluster.warm_pool_seconds.get() {
-        how.push(format!("kept warm for {} afterwards", text::duration(seconds)));
+        how.push(format!("warm pool {}", text::duration(seconds)));
     }
     how.extend(super::links::network(plan));
     vec![first, how.join(", ")]
@@ -126,11 +126,11 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
         ("layers", model.layers),
         ("hidden", model.hidden),
         ("heads", model.heads),
-        ("tokens a sequence", model.sequence_length),
+        ("sequence length", model.sequence_length),
     ] {
         let Some(value) = value else { continue };
-        parts.push(if name == "hidden" {
-            format!("hidden {}", text::group(value))
+        parts.push(if matches!(name, "hidden" | "sequence length") {
+            format!("{name} {}", text::group(value))
         } else {
             format!("{} {name}", text::group(value))
         });
@@ -139,12 +139,12 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
         out.push(parts.join(", "));
     }
     if facts.architecture.is_none() {
-        out.push("only its size is known: no dimensions are written".to_owned());
+        out.push("only the parameter count is known: no dimensions are set".to_owned());
     }
     let mut kind = Vec::new();
     if let (Some(trainable), true) = (model.parameters_trainable, plan.job.adapter.is_some()) {
         let share = 100.0 * trainable as f64 / model.parameters.max(1) as f64;
-        kind.push(format!("trained: {} of them, {}%", text::group(trainable), text::short(share)));
+        kind.push(format!("trainable: {} ({}%)", text::group(trainable), text::short(share)));
     }
     if let Some(kind_of) = plan.job.quantize.as_ref().and_then(|quantize| quantize.kind.value()) {
         kind.push(format!("base weights in {kind_of}"));
@@ -155,7 +155,7 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
     out
 }
 
-/// The mesh in a line: `smp: 2 replicas × shard 128 = 256 GPUs`.
+/// Returns the mesh in a line: `smp: 2 replicas × shard 128 = 256 GPUs`.
 pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     let engine = match (&plan.smp, mesh.engine.name()) {
         (Some(trainc_ir::Smp::V1(_)), name) => format!("{name} v1"),
@@ -166,7 +166,7 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     let what = if mesh.engine == trainc_ir::Engine::None { "host" } else { "replica" };
     if mesh.engine == trainc_ir::Engine::DeviceMap {
         return format!(
-            "{engine}: one process, its layers over {}",
+            "{engine}: one process, layers split over {}",
             text::count(mesh.pipeline_degree.value, "GPU")
         );
     }
@@ -188,29 +188,26 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     }
     for (name, degree) in [("context", &mesh.context_degree), ("expert", &mesh.expert_degree)] {
         if degree.value > 1 {
-            let _ = write!(line, "; {name} {} of the shard group", degree.value);
+            let _ = write!(line, "; {name} {} within the shard group", degree.value);
         }
     }
     line
 }
 
-/// What the 3-billion rule says, where it speaks: it counts gradients and optimizer states, which what is frozen under an
-/// adapter has not.
+/// Returns the nodes by the 3-billion-parameter rule; `None` with an adapter, since the rule counts gradients and optimizer
+/// states, which frozen weights do not have.
 pub(super) fn nodes_rule(plan: &Plan, mesh: &Mesh) -> Option<String> {
     if plan.job.adapter.is_some() {
         return None;
     }
-    let (minimum, recommended) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
+    let (minimum, better) = (mesh.minimum_nodes.as_ref()?, mesh.recommended_nodes.as_ref()?);
     let has = mesh.nodes_of_group(trainc_ir::Axis::Shard);
-    let better = if recommended.value > minimum.value {
-        format!(", better {}", recommended.value)
-    } else {
-        String::new()
-    };
-    Some(format!("one node per 3 billion parameters: {}{better}; has {has}", minimum.value))
+    let recommended =
+        if better.value > minimum.value { format!(", recommended {}", better.value) } else { String::new() };
+    Some(format!("3B parameters per node: minimum {}{recommended}; has {has}", minimum.value))
 }
 
-/// The batch with its factors.
+/// Returns the global batch as the product of its factors.
 pub(super) fn batch(plan: &Plan) -> Vec<String> {
     let Some(batch) = &plan.batch else {
         return vec![if plan.job.train.span.is_some() {
@@ -221,9 +218,9 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
     };
     let mut factors = vec![format!("micro-batch {}", text::group(batch.micro_batch_size.value))];
     if batch.num_micro_batches > 1 {
-        factors.push(format!("{} microbatches", text::group(batch.num_micro_batches)));
+        factors.push(format!("{} micro-batches", text::group(batch.num_micro_batches)));
     }
-    // Microbatches are accumulated, mostly without more.
+    // Micro-batches are accumulated already, mostly without further passes.
     if batch.num_micro_batches <= 1 || batch.accumulation.value > 1 {
         factors.push(format!("accumulation {}", text::group(batch.accumulation.value)));
     }
@@ -233,23 +230,23 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
     let sequences = text::count(batch.global_sequences.value, "sequence");
     let mut out = vec![format!("{} = {sequences}", factors.join(" × "))];
     if tokens_of_steps(plan).is_some() {
-        // The tokens of a step stand in the run's length.
+        // The line on the run's length has the tokens per step.
     } else if let (Some(tokens), Some(length)) = (batch.global_tokens, plan.job.train.sequence_length.get()) {
-        out.push(format!("× {} tokens = {} tokens a step", text::group(length), text::group(tokens)));
+        out.push(format!("× {} tokens = {} tokens per step", text::group(length), text::group(tokens)));
     } else if let Some(line) = out.first_mut() {
-        line.push_str(" a step");
+        line.push_str(" per step");
     }
     out
 }
 
-/// The tokens of a step, where its steps make the run's tokens.
+/// Returns the tokens per step if the steps account for all tokens of the run.
 fn tokens_of_steps(plan: &Plan) -> Option<u64> {
     let (steps, tokens) = (plan.run.steps.as_ref()?.value, plan.run.tokens.as_ref()?.value);
     let each = plan.batch.as_ref()?.global_tokens?;
     (steps.checked_mul(each) == Some(tokens)).then_some(each)
 }
 
-/// Steps and tokens.
+/// Returns the steps and tokens of the run.
 pub(super) fn length(plan: &Plan) -> Vec<String> {
     let mut out = Vec::new();
     match (&plan.run.steps, &plan.run.tokens) {
@@ -266,25 +263,29 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
         (None, None) => out.push(UNKNOWN.to_owned()),
     }
     if let Some(Val { origin: Origin::Derived(from), .. }) = &plan.run.steps {
-        out.push(format!("steps are {from}"));
+        out.push(format!("steps: {from}"));
     }
     out
 }
 
-/// Memory of a GPU.
+/// Returns the memory of a GPU, its interval, and whether it fits.
 pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
         return vec![unknown(document, "memory")];
     };
-    let one = plan.rank_noun();
-    let mut line = format!("{} a {one}", text::bytes(bytes));
+    let mut line = text::bytes(bytes);
     if let Some(capacity) = memory.capacity_bytes {
         let _ = write!(line, " of {}", text::bytes(capacity));
     }
+    let _ = write!(line, " per {}", plan.rank_noun());
     if let Some(interval) = &memory.interval {
-        let _ =
-            write!(line, " ({} to {})", text::bytes(whole(interval.low)), text::bytes(whole(interval.high)));
+        let _ = write!(
+            line,
+            " ({} to {})",
+            text::bytes(round_to_u64(interval.low)),
+            text::bytes(round_to_u64(interval.high))
+        );
     }
     match (memory.capacity_bytes, &memory.interval) {
         (Some(capacity), Some(interval)) => {
@@ -292,24 +293,25 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
             let fit = Fit::of(bytes as f64, interval, capacity as f64);
             let _ = write!(line, ": {}", fit.words());
         }
-        (None, _) => line.push_str(": how much it has is not known"),
+        (None, _) => line.push_str(": its memory is not known"),
         (Some(_), None) => {}
     }
     vec![line]
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
-pub(super) fn whole(bytes: f64) -> u64 {
-    bytes.max(0.0).round() as u64
+/// Rounds an amount to an integer; negative ones become zero.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped at zero")]
+pub(super) fn round_to_u64(amount: f64) -> u64 {
+    amount.max(0.0).round() as u64
 }
 
-/// That something is not known, and why: the note of plan.json.
+/// Returns that a member is not known, with the reason from the notes of plan.json.
 pub(super) fn unknown(document: &Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
 }
 
-/// Time and dollars of the run, each with its interval; what interruptions and checkpoints do to it.
+/// Returns time and cost of the run with their intervals, the effect of interruptions, and the checkpoints.
 pub(super) fn run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut out = Vec::new();
@@ -320,7 +322,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         }
         if let Some(usd) = run.cost_usd {
             let _ = write!(line, ", {}", text::dollars(usd));
-            // What is paid is paid by the second.
+            // Costs are proportional to time.
             if let Some(interval) = run.interval.as_ref().filter(|_| seconds > 0.0) {
                 let [low, high] = [interval.low, interval.high].map(|end| text::dollars(usd * end / seconds));
                 let _ = write!(line, " ({low} to {high})");
@@ -328,9 +330,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         }
         out.push(line);
         if run.parts.download.is_none() {
-            out.push(
-                "without the copy of the data before it starts: `dataset size=` says how much".to_owned(),
-            );
+            out.push("excludes the data download at start: set `dataset size=`".to_owned());
         }
         out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
         if let Some(usd) = run.on_demand_usd {
@@ -339,24 +339,24 @@ pub(super) fn run(document: &Document) -> Vec<String> {
                 .as_ref()
                 .map(|usd| format!(" ({} to {})", text::dollars(usd.low), text::dollars(usd.high)));
             let between = between.unwrap_or_default();
-            out.push(format!("{}{between} if its hours cost what they do on demand", text::dollars(usd)));
+            out.push(format!("{}{between} at on-demand prices", text::dollars(usd)));
         }
     } else if run.parts.training.is_some() {
         out.push(unknown(document, "run.seconds"));
     }
     if let Some(spot) = &run.spot {
         let of = run.parts.interruptions.map_or_else(String::new, |lost| {
-            format!("interruptions as given take {} of it; ", text::about(lost.max(0.0)))
+            format!("includes {} for interruptions; ", text::about(lost.max(0.0)))
         });
         let usd = spot.p90_usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
         let most = text::about(spot.p90_seconds);
-        // Below what is expected where one run in ten at most is stopped at all.
+        // Below the expected time if at most one run in ten is interrupted at all.
         let which = if spot.p90_seconds < spot.expected_seconds {
-            "nine in ten runs are not stopped, and end within"
+            "90 % of runs are not interrupted and end within"
         } else {
-            "nine in ten runs end within"
+            "90 % of runs end within"
         };
-        out.push(format!("{of}at this speed {which} {most}{usd}"));
+        out.push(format!("{of}{which} {most}{usd} at this speed"));
     }
     if let Some(checkpoint) = &run.checkpoint {
         let range = |ends: &super::json::Interval| {
@@ -365,10 +365,10 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         };
         let best = checkpoint.best_interval_seconds.map_or_else(String::new, |best| {
             let ends = checkpoint.best_interval_seconds_interval.as_ref().map(range).unwrap_or_default();
-            format!("; the least loss with one every {}{ends}", text::about(best))
+            format!("; optimal interval {}{ends}", text::about(best))
         });
         out.push(format!(
-            "a checkpoint: {} in {}{}{best}",
+            "checkpoint: {} in {}{}{best}",
             text::bytes(checkpoint.bytes),
             text::about(checkpoint.seconds.max(1.0)),
             range(&checkpoint.seconds_interval)
@@ -379,7 +379,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
 
 fn without_cluster(plan: &Plan) -> String {
     match plan.job.serverless() {
-        Some(_) => "none: SageMaker chooses machines and container of a serverless job".to_owned(),
-        None => format!("{UNKNOWN}: no `cluster` is written"),
+        Some(_) => "none: SageMaker chooses the instances and container of a serverless job".to_owned(),
+        None => format!("{UNKNOWN}: no `cluster` is set"),
     }
 }

@@ -75,17 +75,14 @@ fn every_origin() {
 }
 
 #[test]
-fn what_takes_the_place_of_something_else_is_named_with_its_own_path() {
+fn a_replacing_value_is_named_with_its_own_path() {
     let sample = sample(LLAMA, &["train.steps=1000"]);
     let document = sample.document();
     let over = document.overrides.iter().find(|over| over.path == "train.tokens").unwrap();
     assert_eq!(over.replaced_by.as_deref(), Some("train.steps"));
     let text = human::plan(&sample.subject(), &document, Depth::Origins, Problems::Here, Options::default());
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        flat.contains("train.steps (--set train.steps=1000) in place of train.tokens (job.kdl:"),
-        "{text}"
-    );
+    assert!(flat.contains("train.steps (--set train.steps=1000) replaces train.tokens (job.kdl:"), "{text}");
 }
 
 #[test]
@@ -104,17 +101,17 @@ fn a_comment_keeps_its_limit() {
     let text = markdown::plans(&jobs);
     assert!(text.encode_utf16().count() <= trainc_diag::markdown::COMMENT_LIMIT);
     assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
-    assert!(text.contains("60 jobs without all details, too long for one comment"), "{}", text.len());
+    assert!(text.contains("60 jobs shown without all details: comment size limit reached"), "{}", text.len());
     // No job is left out while another shows its details.
     assert_eq!(text.matches("\n### ").count(), 60);
     let several =
         |count: usize| markdown::plans(&jobs.iter().cycle().take(count).copied().collect::<Vec<_>>());
     let few = several(12);
     assert_eq!((few.matches("\n### ").count(), few.matches("| cost |").count()), (12, 12));
-    assert!(few.contains("<details>"), "what is folded away fills what is left");
+    assert!(few.contains("<details>"), "details fill the remaining space");
     let many = several(500);
     assert!(many.encode_utf16().count() <= trainc_diag::markdown::COMMENT_LIMIT);
-    assert!(!many.contains("<details>") && many.contains(" more, too long for one comment"));
+    assert!(!many.contains("<details>") && many.contains(" not shown: comment size limit reached"));
 }
 
 #[test]
@@ -124,7 +121,7 @@ fn a_total() {
     insta::assert_snapshot!(text);
 }
 
-/// Each of them says what it costs with its file system; together they make one.
+/// The cost of each job includes its file system; together they create one.
 #[test]
 fn a_file_system_that_jobs_share_is_in_a_total_once() {
     let (llama, other) = (sample(LLAMA, &[]), sample(LLAMA, &["storage.corpus.kms=alias/own"]));
@@ -160,7 +157,7 @@ fn trainium_has_chips() {
     // A row is a node of 32 ranks: the picture shows the ranks, the last of them too.
     let row = text.lines().find(|line| line.contains("node 1 │")).unwrap_or_default();
     assert!(row.contains("…") && row.contains("B31"), "{text}");
-    assert!(text.contains(" a NeuronCore of 16 GiB"), "{text}");
+    assert!(text.contains(" of 16 GiB per NeuronCore"), "{text}");
     let total = |samples: &[&Sample]| {
         human::total(&samples.iter().map(|one| one.subject()).collect::<Vec<_>>(), Options::default())
     };
@@ -175,7 +172,7 @@ fn no_file_system_costs_plain_nothing() {
     assert_eq!(cost.map(f64::to_bits), Some(0.0_f64.to_bits()));
 }
 
-/// Figures as a prediction would give them: the page is ready for them.
+/// A page with every predicted figure.
 #[test]
 fn with_a_prediction() {
     let sample = sample(GPT2, &[]);
@@ -252,7 +249,7 @@ fn documents() -> Vec<Value> {
     documents.extend(
         [ROBERTA, GPTJ, LLAMA, FALCON, GROUPS, BROKEN, "job", ""].map(|text| sample(text, &[]).document()),
     );
-    // A misspelt node is mended by an edit.
+    // A misspelt node is fixed by an edit.
     documents.push(sample(&GPTJ.replace("sequence-length", "sequence-lenght"), &[]).document());
     documents.into_iter().map(|document| serde_json::to_value(document).unwrap()).collect()
 }
@@ -273,13 +270,13 @@ fn the_schema_describes_no_more_than_is_written() {
     assert_eq!(written, json_schema::described(SCHEMA));
 }
 
-/// Every member stands in every document; only an edit of a problem may be absent.
+/// Every member is in every document, except optional ones.
 #[test]
 fn the_schema_requires_every_member() {
     fn walk(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
-            // An edit is not always there, nor are other jobs that share something, or a price on demand beside another; the list of files is only in what `emit` wrote, the comparison only in a plan
-            // against an account, the prices of groups only where there are groups.
+            // The edit of a problem, jobs that share a resource, and the on-demand price are optional; the list of files is
+            // only written by `emit`, the comparison only with an account, the prices of groups only with groups.
             let optional = |name: &str| {
                 matches!(name, "fix" | "shared_with" | "on_demand_usd" | "on_demand_usd_interval")
                     || (at.is_empty()
@@ -340,7 +337,7 @@ fn every_null_has_a_note() {
     }
 }
 
-/// Nothing known but the job's word: no page may fail.
+/// Only the name of the job is known: no page may fail.
 #[test]
 fn a_plan_of_which_nothing_is_known() {
     let mut empty = sample("job \"empty\" {}", &[]);
@@ -403,7 +400,7 @@ fn worlds_of_any_size() {
         let mesh = &trainc_ir::mesh::Mesh::new(trainc_ir::Engine::Smp, (nodes, per_node), &order, "test");
         sample.compiled.plan.as_mut().unwrap().mesh = Some(mesh.clone());
         let _ = writeln!(out, "{nodes} × {per_node}, shard {shard}");
-        let (lines, legend) = super::picture::draw(mesh, 68, true);
+        let (lines, legend) = super::mesh_picture::draw(mesh, 68, true);
         for line in lines {
             let line: String = line.into_iter().map(|piece| piece.text).collect();
             assert!(line.chars().count() <= 68, "{line}");
@@ -420,7 +417,7 @@ fn worlds_of_any_size() {
     insta::assert_snapshot!(out);
 }
 
-/// By hand: two hosts with GPUs and four beside them, each at its own price, for the time of the run and for `max-run`.
+/// By hand: two hosts with GPUs and four without, each at its own price, for the time of the run and for `max-run`.
 #[test]
 fn every_group_is_paid_for() {
     let price = |usd_per_hour| trainc_ir::Price {
@@ -445,7 +442,7 @@ fn every_group_is_paid_for() {
     assert!((instances - 52.0 * hours).abs() < 1e-9, "{instances}");
     // The hosts with GPUs have disks of their own, the four others a volume each, of a price that is not known.
     assert_eq!(document.run.cost_parts.volumes, None);
-    assert!(page(&sample, Options::default()).contains("4 × $3.00 + 2 × $20.00 = $52.00 an hour"));
+    assert!(page(&sample, Options::default()).contains("4 × $3.00 + 2 × $20.00 = $52.00 per hour"));
 }
 
 const GROUPS: &str = r#"

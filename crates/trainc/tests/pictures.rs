@@ -69,13 +69,13 @@ fn the_page_has_the_figures_of_the_plan() {
         wanted.push(match fits {
             Some(true) => "Fits: ".to_owned(),
             Some(false) => "Does not fit".to_owned(),
-            None => "Whether it fits is not known: ".to_owned(),
+            None => "It is not known if it fits: ".to_owned(),
         });
         wanted.extend(plan["run"]["cost_usd"].as_f64().map(text::dollars));
         if let Some(step) = plan["speed"]["step_seconds"].as_f64() {
             wanted.push(format!("A step takes {} s", text::short(step)));
         } else {
-            wanted.push("How long a step takes is not known: ".to_owned());
+            wanted.push("The time of a step is not known: ".to_owned());
         }
         for problem in plan["problems"].as_array().unwrap() {
             wanted.push(problem["code"].as_str().unwrap().to_owned());

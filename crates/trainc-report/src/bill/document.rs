@@ -1,22 +1,22 @@
-//! The bill for scripts. Keys only grow; sizes are bytes, times seconds, money US dollars.
+//! The bill as JSON. Keys are only added; sizes are bytes, times seconds, money US dollars.
 
-use super::{Bill, Job, Seen, words};
+use super::{Bill, Job, JobSide, format};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trainc_diag::json::{Problem, problem};
 use trainc_diag::source::SourceMap;
 use trainc_tune::compare::{Added, Figure, Place};
 
-/// The version of this form: the first number changes when a reader must.
+/// The version of the format: the major number changes with incompatible changes.
 const FORMAT_VERSION: &str = "1.0";
 
 /// The JSON Schema of [`Document`], for `trainc schema bill`.
 pub const SCHEMA: &str = include_str!("../../schemas/bill.v1.json");
 
-/// Figures by their names; what is not known is null.
+/// Figures by name; unknown ones are null.
 type Named = BTreeMap<&'static str, Option<f64>>;
 
-/// A bill for scripts.
+/// The bill of a change for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "schemas/bill.v1.json says what each member is")]
 pub struct Document {
@@ -109,7 +109,7 @@ pub struct Share {
     pub on_top: Option<Named>,
 }
 
-/// The bill for scripts.
+/// Returns the bill for scripts.
 pub fn document(bill: &Bill) -> Document {
     let total = bill.total();
     Document {
@@ -179,7 +179,7 @@ fn line(sources: &SourceMap, job: &Job) -> Line {
         together: shares
             .filter(|shares| shares.complete && !shares.shares.is_empty())
             .map(|shares| named(&shares.together)),
-        notes: words::notes(sources, job),
+        notes: format::notes(sources, job),
     }
 }
 
@@ -187,7 +187,7 @@ fn named(added: &Added) -> Named {
     added.iter().map(|(figure, by)| (figure.key(), Some(*by))).collect()
 }
 
-fn side(sources: &SourceMap, seen: &Seen) -> Side {
+fn side(sources: &SourceMap, seen: &JobSide) -> Side {
     let figures = &seen.figures;
     Side {
         job: seen.job.map(str::to_owned),

@@ -1,28 +1,28 @@
-//! The bill for people at a terminal.
+//! The bill for a terminal.
 
 use super::total::Total;
-use super::{Bill, Job, Seen, State, words};
-use crate::page::{Options, Page};
+use super::{Bill, Job, JobSide, State, format};
+use crate::terminal_page::{Options, TerminalPage};
 use trainc_diag::text;
 use trainc_tune::compare::Figure;
 
-/// Columns of the figures' labels.
+/// Width of the labels of figures, columns.
 const LABEL: usize = 11;
 
-/// The bill of a change.
+/// Renders the bill of a change.
 pub fn human(bill: &Bill, options: Options) -> String {
-    let mut page = Page::new(options);
-    page.title("the bill of the change", &format!(" since {}", words::base(&bill.base)));
+    let mut page = TerminalPage::new(options);
+    page.title("bill of the change", &format!(" since {}", format::base(&bill.base)));
     for job in bill.jobs.iter().filter(|job| job.state() != State::Unchanged) {
         page.blank();
-        one(&mut page, bill, job);
+        job_section(&mut page, bill, job);
     }
     page.blank();
     page.field("total", &total(bill));
     page.finish()
 }
 
-/// The sum of all jobs.
+/// Describes the sum over all jobs.
 pub(super) fn total(bill: &Bill) -> String {
     let Total { cost, on_demand, unknown } = bill.total();
     let counts: Vec<String> = [State::Changed, State::New, State::Removed, State::Unchanged]
@@ -38,8 +38,8 @@ pub(super) fn total(bill: &Bill) -> String {
         }
         out.push_str(&cost.shared.describe());
     } else if on_demand.usd.is_none() {
-        let whose = if unknown == 1 { "its cost is not known" } else { "none of their costs is known" };
-        return format!("{out}; {whose}, so the sum is not");
+        let whose = if unknown == 1 { "its cost is not known" } else { "no cost is known" };
+        return format!("{out}; {whose}");
     }
     if let Some(usd) = on_demand.usd {
         let jobs = text::count(on_demand.jobs, "job");
@@ -47,25 +47,25 @@ pub(super) fn total(bill: &Bill) -> String {
         let half = bill.jobs.iter().any(super::Job::is_half_spot);
         let moved =
             if half { format!("{} → {}", text::dollars(before), text::dollars(after)) } else { moved(usd) };
-        out.push_str(&format!("; {jobs} on spot, if the hours cost what they do on demand: {moved}"));
+        out.push_str(&format!("; {jobs} on spot at on-demand prices: {moved}"));
         out.push_str(&on_demand.shared.describe());
     }
     if unknown > 0 {
-        out.push_str(&format!("; without {} whose cost is not known", text::count(unknown, "job")));
+        out.push_str(&format!("; excluding {} whose cost is not known", text::count(unknown, "job")));
     }
     out
 }
 
-/// What became of a sum; nothing of one that is zero on both sides.
+/// Describes the change of a sum; empty if it is zero on both sides.
 fn moved((before, after): (f64, f64)) -> String {
     if before == after {
-        return if before > 0.0 { format!("{} as before", text::dollars(before)) } else { String::new() };
+        return if before > 0.0 { format!("{} unchanged", text::dollars(before)) } else { String::new() };
     }
-    let difference = words::difference(Figure::Cost, before, after);
+    let difference = format::difference(Figure::Cost, before, after);
     format!("{} → {}, {difference}", text::dollars(before), text::dollars(after))
 }
 
-fn one(page: &mut Page, bill: &Bill, job: &Job) {
+fn job_section(page: &mut TerminalPage, bill: &Bill, job: &Job) {
     let path = job.shown().map_or("", |seen| seen.path);
     let state = match job.state() {
         State::New => ", new",
@@ -75,9 +75,9 @@ fn one(page: &mut Page, bill: &Bill, job: &Job) {
     page.title(job.name(), &format!(" ({path}){state}"));
     for (at, (figure, line)) in figures(job).into_iter().enumerate() {
         let before = if at == 0 { "bill" } else { "" };
-        page.item(before, &format!("{:<LABEL$}", words::label(figure)), "", &line);
+        page.item(before, &format!("{:<LABEL$}", format::label(figure)), "", &line);
     }
-    let lines = words::lines(bill.sources, job);
+    let lines = format::lines(bill.sources, job);
     for (at, line) in lines.iter().enumerate() {
         for (row, (place, edit)) in line.edits.iter().enumerate() {
             let label = if at == 0 && row == 0 { "edits" } else { "" };
@@ -85,25 +85,25 @@ fn one(page: &mut Page, bill: &Bill, job: &Job) {
         }
         page.field("", &format!("    {}", line.does));
     }
-    if let Some(rest) = words::together(job) {
+    if let Some(rest) = format::interaction(job) {
         page.field("", &format!("together  {rest}"));
     }
-    if let Some(inert) = words::inert(job) {
+    if let Some(inert) = format::edits_without_effect(job) {
         page.field(if lines.is_empty() { "edits" } else { "" }, &inert);
     }
-    for note in words::notes(bill.sources, job) {
+    for note in format::notes(bill.sources, job) {
         page.field("note", &note);
     }
 }
 
-/// What dollars of spot instances are of, whose price is not known: the hours that they run, lost work included.
-const BY_THE_HOUR: &str = ", if its hours on spot cost what they do on demand";
+/// Appended to the cost of spot instances without a known price: their hours, lost work included, at on-demand prices.
+const AT_ON_DEMAND: &str = " at on-demand prices";
 
-fn by_the_hour(figure: Figure) -> &'static str {
-    if figure == Figure::OnDemand { BY_THE_HOUR } else { "" }
+fn price_basis(figure: Figure) -> &'static str {
+    if figure == Figure::OnDemand { AT_ON_DEMAND } else { "" }
 }
 
-/// Each figure that is shown, both sides and the difference.
+/// Returns the figures to show, each with both sides and the difference.
 pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
     let mut out = Vec::new();
     for figure in Figure::ALL.into_iter().filter(|figure| job.shows(*figure)) {
@@ -111,28 +111,28 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
         let line = match (&job.before, &job.after) {
             (Some(old), Some(new)) => {
                 let moved = old.figures.moved(&new.figures, figure);
-                if !moved && (!words::ALWAYS.contains(&figure) || after.is_none()) {
+                if !moved && (!format::ALWAYS.contains(&figure) || after.is_none()) {
                     continue;
                 }
                 if figure == Figure::OnDemand && job.is_half_spot() {
-                    let side = |seen: &Seen| {
+                    let side = |seen: &JobSide| {
                         let known = [Figure::Cost, Figure::Least, Figure::OnDemand];
                         let known = known.into_iter().find(|one| seen.figures.get(*one).is_some());
-                        known.map_or_else(String::new, |one| words::value(one, seen.figures.get(one)))
+                        known.map_or_else(String::new, |one| format::value(one, seen.figures.get(one)))
                     };
-                    format!("{} → {}{BY_THE_HOUR}", side(old), side(new))
+                    format!("{} → {}{AT_ON_DEMAND}", side(old), side(new))
                 } else if !moved {
-                    format!("{}{}, as before", words::value(figure, after), by_the_hour(figure))
+                    format!("{}{}, unchanged", format::value(figure, after), price_basis(figure))
                 } else if let (Some(before), Some(after)) = (before, after) {
                     format!(
                         "{} → {}, {}{}",
-                        words::value(figure, Some(before)),
-                        words::value(figure, Some(after)),
-                        words::difference(figure, before, after),
-                        by_the_hour(figure)
+                        format::value(figure, Some(before)),
+                        format::value(figure, Some(after)),
+                        format::difference(figure, before, after),
+                        price_basis(figure)
                     )
                 } else {
-                    format!("{} → {}", words::value(figure, before), words::value(figure, after))
+                    format!("{} → {}", format::value(figure, before), format::value(figure, after))
                 }
             }
             (one, other) => {
@@ -140,14 +140,14 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
                 if seen.figures.get(figure).is_none() {
                     continue;
                 }
-                words::value(figure, seen.figures.get(figure)) + by_the_hour(figure)
+                format::value(figure, seen.figures.get(figure)) + price_basis(figure)
             }
         };
-        let between = job.after.as_ref().and_then(|seen| words::between(figure, seen));
-        let sure = matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Time);
+        let between = job.after.as_ref().and_then(|seen| format::between(figure, seen));
+        let has_interval = matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Time);
         out.push((
             figure,
-            match between.filter(|_| sure) {
+            match between.filter(|_| has_interval) {
                 Some(between) => format!("{line}; likely {between}"),
                 None => line,
             },

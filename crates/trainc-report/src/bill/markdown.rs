@@ -1,43 +1,44 @@
-//! The bill as a comment for a pull request: a table of all jobs, then each with its edits.
+//! The bill as a comment for a pull request: a table of all jobs, then the edits of each.
 
-use super::{Bill, Job, State, human, words};
+use super::{Bill, Job, State, format, human};
 use trainc_diag::markdown::{COMMENT_LIMIT, Limited, cell};
 use trainc_diag::text;
 use trainc_tune::compare::Figure;
 
-/// The hidden first line, by which a bot finds its own comment again.
+/// The hidden first line by which a bot finds its comment.
 pub const MARKER: &str = "<!-- trainc:bill -->";
 
-/// Kept free for the lines that say what was left out.
+/// Characters reserved for the lines on what was left out.
 const RESERVE: usize = 160;
 
-/// The columns of the table.
+/// Returns the figures of the table's columns.
 fn columns(job: &Job) -> [Figure; 3] {
     [job.cost(), Figure::Time, Figure::Headroom]
 }
 
-/// The bill of a change, in at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count). What does
-/// not fit is left out whole, and counted.
+/// Renders the bill of a change in at most [`COMMENT_LIMIT`] characters (UTF-16 code units, the strictest count).
+///
+/// Jobs that do not fit are left out whole and counted.
 pub fn markdown(bill: &Bill) -> String {
     let mut out = Limited::new(COMMENT_LIMIT.saturating_sub(RESERVE));
-    out.force(&format!("{MARKER}\n### Bill of the change since {}\n\n", cell(&words::base(&bill.base))));
+    out.force(&format!("{MARKER}\n### Bill of the change since {}\n\n", cell(&format::base(&bill.base))));
     out.force(&format!("{}\n\n", cell(&human::total(bill))));
     let jobs: Vec<&Job> = bill.jobs.iter().filter(|job| job.state() != State::Unchanged).collect();
     if jobs.is_empty() {
         return out.finish();
     }
-    out.force("| job | | cost | time | free memory of a GPU |\n| --- | --- | --- | --- | --- |\n");
+    out.force("| job | | cost | time | free memory per GPU |\n| --- | --- | --- | --- | --- |\n");
     let rows = out.fill(jobs.iter().map(|job| row(job)));
     if rows < jobs.len() {
         out.over(&format!("\n… and {}\n", text::count((jobs.len() - rows) as u64, "more job")));
         return out.finish();
     }
     out.force("\n");
-    let told = out.fill(jobs.iter().map(|job| detail(bill, job)));
-    if told < jobs.len() {
+    let detailed = out.fill(jobs.iter().map(|job| detail(bill, job)));
+    if detailed < jobs.len() {
         out.over(&format!(
             "\n… and {} without their edits\n",
-            text::count((jobs.len() - told) as u64, "more job")
+            text::count((jobs.len() - detailed) as u64, "more job")
         ));
     }
     out.finish()
@@ -48,23 +49,23 @@ fn row(job: &Job) -> String {
     for figure in columns(job) {
         let text = match (job.figure(figure), &job.before, &job.after) {
             ((Some(before), Some(after)), ..)
-                if words::signed(figure, after - before) == words::signed(figure, 0.0) =>
+                if format::signed(figure, after - before) == format::signed(figure, 0.0) =>
             {
-                words::value(figure, Some(after))
+                format::value(figure, Some(after))
             }
             ((Some(before), Some(after)), ..) => format!(
                 "{} → {}<br>**{}**",
-                words::value(figure, Some(before)),
-                words::value(figure, Some(after)),
-                words::difference(figure, before, after)
+                format::value(figure, Some(before)),
+                format::value(figure, Some(after)),
+                format::difference(figure, before, after)
             ),
-            ((None, after), None, _) => words::value(figure, after),
-            ((before, None), _, None) => format!("was {}", words::value(figure, before)),
+            ((None, after), None, _) => format::value(figure, after),
+            ((before, None), _, None) => format!("was {}", format::value(figure, before)),
             ((before, after), ..) => {
-                format!("{} → {}", words::value(figure, before), words::value(figure, after))
+                format!("{} → {}", format::value(figure, before), format::value(figure, after))
             }
         };
-        // Between two dollar signs GitHub would read a formula.
+        // GitHub renders text between two dollar signs as a formula.
         out.push_str(&format!(" {} |", text.replace('$', "\\$")));
     }
     out + "\n"
@@ -72,9 +73,9 @@ fn row(job: &Job) -> String {
 
 fn detail(bill: &Bill, job: &Job) -> String {
     let mut out = format!("<details><summary>{}</summary>\n\n", cell(job.name()));
-    let lines = words::lines(bill.sources, job);
+    let lines = format::lines(bill.sources, job);
     if !lines.is_empty() {
-        out.push_str("| where | edit | does |\n| --- | --- | --- |\n");
+        out.push_str("| where | edit | effect |\n| --- | --- | --- |\n");
         for line in &lines {
             let (places, edits): (Vec<String>, Vec<String>) =
                 line.edits.iter().map(|(place, edit)| (cell(place), cell(edit))).unzip();
@@ -88,19 +89,19 @@ fn detail(bill: &Bill, job: &Job) -> String {
         out.push('\n');
     }
     let mut items: Vec<String> = Vec::new();
-    items.extend(words::together(job).map(|rest| format!("together: {rest}")));
-    items.extend(words::inert(job));
+    items.extend(format::interaction(job).map(|rest| format!("together: {rest}")));
+    items.extend(format::edits_without_effect(job));
     for (figure, line) in human::figures(job) {
         if !columns(job).contains(&figure) {
-            items.push(format!("{}: {line}", words::label(figure)));
+            items.push(format!("{}: {line}", format::label(figure)));
         }
     }
     for figure in [job.cost(), Figure::Time] {
-        if let Some(between) = job.after.as_ref().and_then(|seen| words::between(figure, seen)) {
-            items.push(format!("{} is likely {between}", words::label(figure)));
+        if let Some(between) = job.after.as_ref().and_then(|seen| format::between(figure, seen)) {
+            items.push(format!("{} is likely {between}", format::label(figure)));
         }
     }
-    items.extend(words::notes(bill.sources, job));
+    items.extend(format::notes(bill.sources, job));
     for item in items {
         out.push_str(&format!("- {}\n", cell(&item)));
     }

@@ -1,12 +1,12 @@
-//! The bill of a change: every job's figures before and after, and the edits that moved them.
+//! The bill of a change: every job's figures before and after, and the edits that changed them.
 
 mod document;
+mod format;
 mod human;
 mod markdown;
 #[cfg(test)]
 mod tests;
 mod total;
-mod words;
 
 pub use document::{Document, SCHEMA, document};
 pub use human::human;
@@ -17,58 +17,58 @@ use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
 use trainc_tune::compare::{Change, Figure, Figures};
 
-/// What the manifests are held against.
+/// The revision or path that the manifests are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// A revision or a path, as it was written.
+    /// The revision or path as the user wrote it.
     pub name: String,
-    /// The commit that a revision is.
+    /// The commit of a revision.
     pub commit: Option<String>,
 }
 
-/// A job on one side.
+/// A job before or after the change.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct JobSide<'a> {
     /// Its manifest.
     pub path: &'a str,
     /// Its name, if it could be read.
     pub job: Option<&'a str>,
     /// Its figures.
     pub figures: Figures,
-    /// The file systems that it makes, which other jobs may share, for as long as its run is expected to take.
-    pub made: Vec<JobFileSystem>,
+    /// The file systems that it creates, for its expected run time; other jobs may share them.
+    pub file_systems: Vec<JobFileSystem>,
     /// Its problems.
     pub problems: &'a Problems,
 }
 
-/// A job on both sides, or on one.
+/// A job before and after the change; one that is new or removed has one side.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
-    /// As it was.
-    pub before: Option<Seen<'a>>,
-    /// As it is.
-    pub after: Option<Seen<'a>>,
-    /// The edits between the two, where both could be read.
+    /// Before the change.
+    pub before: Option<JobSide<'a>>,
+    /// After the change.
+    pub after: Option<JobSide<'a>>,
+    /// The edits between both sides, if both could be read.
     pub change: Option<Change>,
-    /// Whether the program's files are others.
+    /// Whether files of the program changed.
     pub program: bool,
 }
 
-/// What became of a job.
+/// The effect of a change on a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was not there before.
+    /// It was added.
     New,
-    /// It is not there any more.
+    /// It was removed.
     Removed,
-    /// A value, a file or a figure is another.
+    /// A value, a file or a figure changed.
     Changed,
-    /// Nothing is another.
+    /// Nothing changed.
     Unchanged,
 }
 
 impl State {
-    /// The word for it.
+    /// Returns its name, as the JSON has it.
     pub fn word(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -82,16 +82,16 @@ impl State {
 /// The bill of a change.
 #[derive(Clone, Debug)]
 pub struct Bill<'a> {
-    /// What the manifests are held against.
+    /// The revision or path that the manifests are compared with.
     pub base: Base,
-    /// The jobs: those that are there in their order, then those that are gone.
+    /// The jobs in their order, then the removed ones.
     pub jobs: Vec<Job<'a>>,
     /// The texts of both sides.
     pub sources: &'a SourceMap,
 }
 
 impl<'a> Job<'a> {
-    /// What became of it.
+    /// Returns the effect of the change on it.
     pub fn state(&self) -> State {
         let (Some(before), Some(after)) = (&self.before, &self.after) else {
             return if self.before.is_some() { State::Removed } else { State::New };
@@ -102,17 +102,17 @@ impl<'a> Job<'a> {
         if edited || moved || broken || self.program { State::Changed } else { State::Unchanged }
     }
 
-    /// The side that is shown: as it is, or as it was where it is gone.
-    pub fn shown(&self) -> Option<&Seen<'a>> {
+    /// Returns the side to show: after the change, or before it for a removed job.
+    pub fn shown(&self) -> Option<&JobSide<'a>> {
         self.after.as_ref().or(self.before.as_ref())
     }
 
-    /// Its name, or its path where the name could not be read.
+    /// Returns its name, or its path if the name could not be read.
     pub fn name(&self) -> &'a str {
         self.shown().map_or("", |seen| seen.job.unwrap_or(seen.path))
     }
 
-    /// The figure that is its cost: where something of it has no price, what it costs at least.
+    /// Returns the figure to show as its cost: a lower bound if some price is not known.
     fn cost(&self) -> Figure {
         let some = |figure: Figure| {
             let mut sides = self.before.iter().chain(&self.after);
@@ -123,14 +123,14 @@ impl<'a> Job<'a> {
                 known.is_none() && get(figure).is_some()
             })
         };
-        // Of spot instances that have no price nothing is sure but what the same hours cost on demand.
+        // Without a spot price, only the on-demand cost of the same hours is known.
         [Figure::Least, Figure::OnDemand].into_iter().find(|figure| some(*figure)).unwrap_or(Figure::Cost)
     }
 
-    /// Whether one side has a cost and of the other only what its hours on spot would cost on demand: the difference of the
-    /// two is of what nobody pays.
+    /// Returns whether one side has a cost and the other only the on-demand cost of its spot hours, so that their difference
+    /// is meaningless.
     fn is_half_spot(&self) -> bool {
-        let known = |side: &Option<Seen>| {
+        let known = |side: &Option<JobSide>| {
             side.as_ref()
                 .map(|seen| [Figure::Cost, Figure::Least].iter().any(|one| seen.figures.get(*one).is_some()))
         };
@@ -138,19 +138,19 @@ impl<'a> Job<'a> {
         self.cost() == Figure::OnDemand && sides.is_some_and(|(before, after)| before != after)
     }
 
-    /// Whether a figure is one to show: of the three that say the cost only one is.
+    /// Returns whether to show a figure: of the three cost figures, only one is shown.
     fn shows(&self, figure: Figure) -> bool {
         !matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand) || figure == self.cost()
     }
 
     fn figure(&self, figure: Figure) -> (Option<f64>, Option<f64>) {
-        let of = |side: &Option<Seen>| side.as_ref().and_then(|seen| seen.figures.get(figure));
+        let of = |side: &Option<JobSide>| side.as_ref().and_then(|seen| seen.figures.get(figure));
         (of(&self.before), of(&self.after))
     }
 }
 
 impl Bill<'_> {
-    /// Whether anything is another.
+    /// Returns whether any job changed.
     pub fn differs(&self) -> bool {
         self.jobs.iter().any(|job| job.state() != State::Unchanged)
     }

@@ -1,4 +1,4 @@
-//! Bills of two texts: what moved, which edit did it, and the forms for people and scripts.
+//! Bills of two texts: changed figures, the edits that changed them, and all output formats.
 
 use super::total::{Sum, Total};
 use super::*;
@@ -13,7 +13,7 @@ use trainc_plan::resolve::Merged;
 use trainc_testing::json_schema;
 use trainc_tune::compare::{Side, compare};
 
-/// On demand: what spot costs is not known.
+/// On demand, since spot prices are not known.
 static LLAMA: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
     let text = include_str!("../../../../examples/llama-7b-fsdp/trainc.kdl");
     let kept: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("spot ")).collect();
@@ -42,11 +42,17 @@ impl Two {
         fn figures(one: &Compiled) -> Figures {
             one.plan.as_ref().map(|plan| Figures::of(plan, &one.prediction)).unwrap_or_default()
         }
-        fn seen<'a>(path: &'a str, one: &'a Compiled) -> Seen<'a> {
+        fn seen<'a>(path: &'a str, one: &'a Compiled) -> JobSide<'a> {
             let plan = one.plan.as_ref().zip(one.prediction.run.as_ref());
-            let made =
+            let file_systems =
                 plan.map(|(plan, run)| job_file_systems(plan, run.expected_seconds())).unwrap_or_default();
-            Seen { path, job: one.job.as_deref(), figures: figures(one), made, problems: &one.problems }
+            JobSide {
+                path,
+                job: one.job.as_deref(),
+                figures: figures(one),
+                file_systems,
+                problems: &one.problems,
+            }
         }
         let change = self.before.as_ref().zip(self.after.as_ref()).and_then(|(before, after)| {
             let (old, new) = (before.merged.as_ref()?, after.merged.as_ref()?);
@@ -111,9 +117,9 @@ fn one_edit_is_the_whole_difference() {
     );
 }
 
-/// In a region without a price of the file system the cost is null, and what has a price is the least.
+/// In a region without a price of the file system the cost is null, and known prices give a lower bound.
 #[test]
-fn what_lacks_a_price_is_a_least() {
+fn a_missing_price_makes_the_cost_a_lower_bound() {
     let elsewhere = [("\"us-west-2\"", "\"us-east-1\"")];
     let shorter = [elsewhere[0], ("tokens 20_000_000_000", "tokens 10_000_000_000")];
     let two = two(Some(&edited(&elsewhere)), Some(&edited(&shorter)));
@@ -133,9 +139,9 @@ fn what_lacks_a_price_is_a_least() {
             trainc_diag::text::dollars(before),
             trainc_diag::text::dollars(after)
         );
-        assert!(text.contains(&least) && text.contains("of what has a price"), "{text}");
+        assert!(text.contains(&least) && text.contains("of known prices"), "{text}");
         assert!(text.contains("the cost is without `corpus`, whose price is not known"), "{text}");
-        assert!(text.contains("1 job: 1 changed; its cost is not known, so the sum is not"), "{text}");
+        assert!(text.contains("1 job: 1 changed; its cost is not known"), "{text}");
     }
     let mut bill = bill.clone();
     let sums = |bill: &Bill| {
@@ -153,7 +159,7 @@ fn what_lacks_a_price_is_a_least() {
     let [Some(was), Some(is), Some(_)] = sums(&bill) else { panic!() };
     assert!(was == 0.0 && is > 0.0);
     let text = human(&bill, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("; without 1 job whose cost is not known"), "{text}");
+    assert!(text.contains("; excluding 1 job whose cost is not known"), "{text}");
     bill.jobs.pop();
     let document = document(&bill);
     assert_eq!(document.jobs[0].difference["cost_usd"], None);
@@ -161,7 +167,7 @@ fn what_lacks_a_price_is_a_least() {
     assert!(!document.jobs[0].after.as_ref().unwrap().intervals.contains_key("cost_usd"));
 }
 
-/// What spot costs is not known beforehand: each side is shown at the price on demand, apart from what has a cost.
+/// Spot prices are not known in advance: each side is shown at on-demand prices, apart from jobs with a known cost.
 #[test]
 fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     let spot = include_str!("../../../../examples/llama-7b-fsdp/trainc.kdl");
@@ -182,12 +188,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     let moved = format!("{} → {}", trainc_diag::text::dollars(before), trainc_diag::text::dollars(after));
     for text in [human(&bill, Options::default()), markdown(&bill)] {
         let text = text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            text.contains(&format!(
-                "1 changed; 1 job on spot, if the hours cost what they do on demand: {moved}, "
-            )),
-            "{text}"
-        );
+        assert!(text.contains(&format!("1 changed; 1 job on spot at on-demand prices: {moved}, ")), "{text}");
     }
     let value = serde_json::to_value(document(&bill)).unwrap();
     assert_eq!(json_schema::violations(SCHEMA, &value), Vec::<String>::new());
@@ -203,8 +204,8 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     let text = human(&half, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
     let (Some(cost), None) = half.jobs[0].figure(Figure::Cost) else { panic!() };
     let most = trainc_diag::text::dollars(half.jobs[0].figure(Figure::OnDemand).1.unwrap());
-    let line = format!("cost {} → {most}, if its hours on spot cost", trainc_diag::text::dollars(cost));
-    assert!(text.contains(&line) && !text.contains("on demand, +") && !text.contains("demand (+"), "{text}");
+    let line = format!("cost {} → {most} at on-demand prices", trainc_diag::text::dollars(cost));
+    assert!(text.contains(&line) && !text.contains("prices, +") && !text.contains("prices (+"), "{text}");
     let value = serde_json::to_value(document(&half)).unwrap();
     assert_eq!(json_schema::violations(SCHEMA, &value), Vec::<String>::new());
     assert!(
@@ -220,27 +221,27 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     assert!(total.cost.usd.is_some_and(|(was, is)| was == 0.0 && is > 0.0) && total.unknown == 0);
 }
 
-/// What the figures alone do not say: a step of other sequences is another training, and what fits may not.
+/// Another global batch is a different training, and a job that fitted may no longer fit.
 #[test]
-fn another_batch_and_the_end_of_room_are_said() {
+fn another_batch_and_tight_memory_are_noted() {
     let notes = |edits: &[(&str, &str)]| {
         let two = two(Some(LLAMA.as_str()), Some(&edited(edits)));
         let bill = two.bill();
         let [job] = bill.jobs.as_slice() else { panic!() };
         let figures = &job.after.as_ref().unwrap().figures;
         let room = figures.get(Figure::Headroom).zip(figures.interval(Figure::Headroom));
-        (super::words::notes(bill.sources, job).join("; "), room.unwrap())
+        (super::format::notes(bill.sources, job).join("; "), room.unwrap())
     };
     let (same, _) = notes(&[("max-run \"5d\"", "max-run \"4d\"")]);
-    assert!(!same.contains("another training") && !same.contains("may not fit"), "{same}");
+    assert!(!same.contains("different training") && !same.contains("may no longer fit"), "{same}");
     let (other, _) = notes(&[("global-batch 1024", "global-batch 512")]);
-    assert!(other.contains("another training: global batch 512 instead of 1,024"), "{other}");
+    assert!(other.contains("different training: global batch 512 instead of 1,024"), "{other}");
     let mut seen = [0, 0];
     for thousands in (4..32).step_by(4) {
         let (said, (free, interval)) =
             notes(&[("sequence-length 2048", &format!("sequence-length {}", 1_024 * thousands))]);
         let tight = free >= 0.0 && interval.low < 0.0;
-        assert_eq!(said.contains("it may not fit now"), tight, "{thousands}: {said}");
+        assert_eq!(said.contains("may no longer fit"), tight, "{thousands}: {said}");
         seen[usize::from(tight)] += 1;
     }
     assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
@@ -256,16 +257,16 @@ fn edits_that_interact_say_so() {
     let change = bill.jobs[0].change.as_ref().unwrap();
     let rest = change.shares.interaction(Figure::Time).unwrap();
     // Half the time of each of twice the steps: the sum of the two alone is not what both do.
-    let told: f64 =
+    let sum: f64 =
         change.shares.shares.iter().map(|share| share.alone.as_ref().unwrap()[&Figure::Time]).sum();
     let (was, is) = bill.jobs[0].figure(Figure::Time);
-    assert!((told + rest - (is.unwrap() - was.unwrap())).abs() < 1e-6);
-    let text = human(&bill, Options::default());
-    assert!(text.contains("they interact") && text.contains("on top of the others"), "{text}");
+    assert!((sum + rest - (is.unwrap() - was.unwrap())).abs() < 1e-6);
+    let text = human(&bill, Options::default()).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("they interact") && text.contains("on top of the other edits"), "{text}");
 }
 
 #[test]
-fn edits_that_only_make_a_job_together_are_one() {
+fn edits_that_are_only_valid_together_are_one() {
     let two = two(
         Some(LLAMA.as_str()),
         Some(&edited(&[("tokens 20_000_000_000", "steps 40_000"), ("max-run \"5d\"", "max-run \"6d\"")])),
@@ -279,7 +280,7 @@ fn edits_that_only_make_a_job_together_are_one() {
 }
 
 #[test]
-fn new_removed_broken_and_unchanged_jobs_are_told_apart() {
+fn new_removed_broken_and_unchanged_jobs_differ() {
     let state = |before: Option<&str>, after: Option<&str>| {
         let two = two(before, after);
         let bill = two.bill();
@@ -287,7 +288,7 @@ fn new_removed_broken_and_unchanged_jobs_are_told_apart() {
     };
     let (is, text, differs) = state(Some(LLAMA.as_str()), Some(&format!("// a comment\n{}", *LLAMA)));
     assert_eq!((is, differs), (State::Unchanged, false), "{text}");
-    assert!(text.contains("1 unchanged") && text.contains("as before"), "{text}");
+    assert!(text.contains("1 unchanged") && text.contains("unchanged"), "{text}");
     let (is, text, _) = state(None, Some(LLAMA.as_str()));
     assert_eq!(is, State::New);
     assert!(text.contains("new\n") && text.contains("$0.00 → $"), "{text}");
@@ -324,7 +325,7 @@ fn the_schema_describes_every_bill() {
     assert!(missing.is_empty(), "described and never written: {missing:?}");
 }
 
-/// Both sides of a sum have what two jobs share once.
+/// Both sides of a sum count what two jobs share once.
 #[test]
 fn a_file_system_that_jobs_share_is_in_each_sum_once() {
     let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000")]);

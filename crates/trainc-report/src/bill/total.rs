@@ -1,35 +1,34 @@
-//! What all jobs of a bill cost together: dollars of those whose cost is known, and of the others what the same hours cost
-//! on demand.
+//! Totals of a bill: the cost of jobs whose cost is known, and the on-demand cost of the others.
 
-use super::{Bill, Job, Seen};
+use super::{Bill, Job, JobSide};
 use crate::shared_costs::SharedCosts;
 use trainc_tune::compare::Figure;
 
 /// The sums of a bill.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Total {
-    /// Of the jobs that have a cost on each side they have.
+    /// Of the jobs whose cost is known on each of their sides.
     pub cost: Sum,
-    /// Of the others, at the price on demand: what spot instances cost is not known beforehand.
+    /// Of the others, at on-demand prices: the cost of spot instances is not known in advance.
     pub on_demand: Sum,
-    /// Jobs that are in neither.
+    /// Number of jobs in neither sum.
     pub unknown: u64,
 }
 
-/// US dollars of some of a bill's jobs.
+/// A sum over jobs of a bill.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sum {
-    /// Before and after; none where it is of none of the bill's jobs: that is not $0, or a gate on the difference would let
-    /// any change pass. A bill without jobs costs nothing.
+    /// US dollars before and after. `None` if no job counts, so that a gate on the difference does not pass every change; a
+    /// bill without jobs is $0.
     pub usd: Option<(f64, f64)>,
-    /// Of how many jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// What they share and each sum counts once.
+    /// Costs that the jobs share, counted once on each side.
     pub shared: SharedCosts,
 }
 
 impl Bill<'_> {
-    /// What its jobs cost on each side.
+    /// Computes the totals of both sides.
     pub(super) fn total(&self) -> Total {
         let (cost, rest) = sum(self.jobs.iter().collect(), Figure::Cost);
         let (on_demand, rest) = sum(rest, Figure::OnDemand);
@@ -39,17 +38,17 @@ impl Bill<'_> {
     }
 }
 
-/// The sum of a figure over the jobs that have it on each side they have, and the jobs that have not.
+/// Sums a figure over the jobs that have it on each of their sides; returns the other jobs as well.
 fn sum<'b, 'a>(jobs: Vec<&'b Job<'a>>, figure: Figure) -> (Sum, Vec<&'b Job<'a>>) {
-    let has = |seen: &Option<Seen>| seen.as_ref().is_none_or(|seen| seen.figures.get(figure).is_some());
+    let has = |seen: &Option<JobSide>| seen.as_ref().is_none_or(|seen| seen.figures.get(figure).is_some());
     let (counted, rest): (Vec<_>, Vec<_>) =
         jobs.into_iter().partition(|job| has(&job.before) && has(&job.after));
     let mut shared = SharedCosts::default();
-    let mut side = |of: &dyn Fn(&'b Job<'a>) -> Option<&'b Seen<'a>>| {
+    let mut side = |of: &dyn Fn(&'b Job<'a>) -> Option<&'b JobSide<'a>>| {
         let seen = || counted.iter().filter_map(|job| of(job));
-        // Not `sum`, whose sum of nothing is -0.
+        // Not `sum`, which returns -0 for no terms.
         let usd = seen().filter_map(|seen| seen.figures.get(figure)).fold(0.0, |sum, usd| sum + usd);
-        let twice = SharedCosts::from_jobs(seen().map(|seen| seen.made.as_slice()));
+        let twice = SharedCosts::from_jobs(seen().map(|seen| seen.file_systems.as_slice()));
         shared.names.extend(twice.names);
         usd - twice.usd
     };

@@ -1,4 +1,4 @@
-//! Axes: where a value lies on a length, and at which values marks stand.
+//! Axes of pictures: the coordinate of a value, and the values of tick marks.
 
 /// A linear or logarithmic axis from one end of a length to the other.
 #[derive(Clone, Copy, Debug)]
@@ -11,17 +11,17 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Values from `low` to `high` over the coordinates `from` to `to`, in equal steps.
+    /// Maps values from `low` to `high` to coordinates from `from` to `to`, linearly.
     pub(super) fn linear(low: f64, high: f64, from: f64, to: f64) -> Self {
         Self { low, high, from, to, is_log: false }
     }
 
-    /// The same in equal ratios; both ends are above 0.
+    /// The same logarithmically; both bounds are above 0.
     pub(super) fn log(low: f64, high: f64, from: f64, to: f64) -> Self {
         Self { low: low.max(f64::MIN_POSITIVE), high: high.max(f64::MIN_POSITIVE), from, to, is_log: true }
     }
 
-    /// The coordinate of a value, held between the ends.
+    /// Returns the coordinate of a value, clamped to the axis.
     pub(super) fn at(&self, value: f64) -> f64 {
         let place = |x: f64| if self.is_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
         let (low, high) = (place(self.low), place(self.high));
@@ -29,7 +29,7 @@ impl Axis {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
-    /// Round values between the ends, about `most` of them at the most.
+    /// Returns at most about `most` round values on the axis.
     pub(super) fn marks(&self, most: usize) -> Vec<f64> {
         if self.is_log {
             log_marks(self.low, self.high, most)
@@ -39,7 +39,7 @@ impl Axis {
     }
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten.
+/// Returns multiples of 1, 2 or 5 times a power of ten.
 fn linear_marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let span = high - low;
     if !span.is_finite() || span <= 0.0 || most == 0 {
@@ -54,7 +54,7 @@ fn linear_marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     marks.take_while(|mark| *mark <= high * (1.0 + 1e-9)).collect()
 }
 
-/// 1, 2 and 5 times powers of ten; only powers of ten where those are too many.
+/// Returns 1, 2 and 5 times powers of ten, or only powers of ten if those are too many.
 fn log_marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     if !(low > 0.0 && high > low && high.is_finite()) {
         return Vec::new();
@@ -72,7 +72,7 @@ fn log_marks(low: f64, high: f64, most: usize) -> Vec<f64> {
             return marks;
         }
         if marks.len() <= 2 {
-            // Within a decade round steps tell more than round ratios.
+            // Within a decade, equal steps are more useful than equal ratios.
             return linear_marks(low, high, most);
         }
     }
@@ -82,22 +82,16 @@ fn log_marks(low: f64, high: f64, most: usize) -> Vec<f64> {
     powers.into_iter().step_by(stride).collect()
 }
 
-/// A number in as few characters as its size asks: `980`, `12.5k`, `1.3M`.
+/// Formats a number in few characters: `980`, `12.5k`, `1.3M`.
 pub(super) fn compact(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         n if n >= 1e9 => (value / 1e9, "G"),
         n if n >= 1e6 => (value / 1e6, "M"),
         n if n >= 1e4 => (value / 1e3, "k"),
-        n if n >= 1e3 => return trainc_diag::text::group(whole(value)),
+        n if n >= 1e3 => return trainc_diag::text::group(crate::sections::round_to_u64(value)),
         _ => (value, ""),
     };
     format!("{}{unit}", trainc_diag::text::short(scaled))
-}
-
-/// A rate or an amount, rounded; never below zero.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held above zero")]
-pub(super) fn whole(value: f64) -> u64 {
-    value.max(0.0).round() as u64
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What a run costs, by what is paid and by what the time goes into.
+//! The cost of a run, by item and by phase of the billed time.
 
+use super::format::{about, unknown};
 use super::page::{Cell, Picture, Section, Table, figures, words};
-use super::stack::{ABOVE, Frame, Part, bar};
+use super::stacked_bar::{ABOVE, Frame, Part, bar};
 use super::svg::{Anchor, Svg};
-use super::words::{about, unknown};
 use crate::cost;
 use crate::json::Document;
 use crate::sections::UNKNOWN;
@@ -13,10 +13,10 @@ use trainc_ir::Plan;
 /// Height of a bar.
 const BAR: f64 = 40.0;
 
-/// What is said where a download is not known.
-const WITHOUT_DOWNLOAD: &str = "Time and cost are the least that they can be: they are without the download before the start, since `dataset` does not say how much is copied.";
+/// The note if the download time is not known.
+const WITHOUT_DOWNLOAD: &str = "Time and cost are lower bounds: they exclude the download before the start, since the size of `dataset` is not set.";
 
-/// A bar: its name, its parts, and how an amount is said.
+/// A bar: its name, its parts, and the format of amounts.
 struct Stack {
     name: &'static str,
     parts: Vec<Part>,
@@ -49,14 +49,14 @@ fn stacks(document: &Document) -> Vec<Stack> {
     let money = if money.len() > 1 { money } else { Vec::new() };
     let hours = parts(hours, money.len() + 1);
     let stacks = [
-        Stack { name: "dollars, by what is paid", parts: money, say: text::dollars },
-        Stack { name: "billed time, by what it goes into", parts: hours, say: time },
+        Stack { name: "dollars by item", parts: money, say: text::dollars },
+        Stack { name: "billed time by phase", parts: hours, say: time },
     ];
     stacks.into_iter().filter(|stack| !stack.parts.is_empty()).collect()
 }
 
-/// That all of it is paid for one thing, where it is: a bar would say no more.
-fn sole(document: &Document) -> &'static str {
+/// Returns the text for a cost of a single item, which needs no bar.
+fn single_item(document: &Document) -> &'static str {
     let parts = &document.run.cost_parts;
     let is_paid = |usd: Option<f64>| usd.is_some_and(|usd| usd > 0.0);
     match (is_paid(parts.instances), is_paid(parts.volumes), is_paid(parts.file_systems)) {
@@ -65,14 +65,14 @@ fn sole(document: &Document) -> &'static str {
     }
 }
 
-/// The section.
+/// Returns the section.
 pub(super) fn section(document: &Document, plan: &Plan) -> Section {
     let mut section = Section { id: "cost", title: "Cost", ..Section::default() };
     if document.run.cost_usd.is_none() {
-        section.text.push(unknown("What a run costs is", document, "run.cost_usd"));
+        section.text.push(unknown("The cost of a run is", document, "run.cost_usd"));
     }
     if let Some(usd) = document.run.cost_usd {
-        section.text.push(format!("A run costs {}{}.", text::dollars(usd), sole(document)));
+        section.text.push(format!("A run costs {}{}.", text::dollars(usd), single_item(document)));
     }
     section.text.extend(
         cost::lines(document, plan)
@@ -87,7 +87,7 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
     if stacks.is_empty() {
         return section;
     }
-    section.pictures.push(Picture::of(|width| draw(&stacks, width)));
+    section.pictures.push(Picture::new(|width| draw(&stacks, width)));
     for stack in &stacks {
         let sum: f64 = stack.parts.iter().map(|part| part.amount).sum();
         let row = |part: &Part| {
@@ -95,26 +95,26 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
             vec![name, (stack.say)(part.amount).into(), format!("{:.1}%", 100.0 * part.amount / sum).into()]
         };
         let mut rows: Vec<Vec<Cell>> = stack.parts.iter().map(row).collect();
-        let together = if lacks_download(document) { "together, without the download" } else { "together" };
-        rows.push(vec![together.into(), (stack.say)(sum).into(), "100%".into()]);
+        let total = if lacks_download(document) { "total, excluding the download" } else { "total" };
+        rows.push(vec![total.into(), (stack.say)(sum).into(), "100%".into()]);
         let head = vec![words(stack.name), figures("amount"), figures("share")];
         section.tables.push(Table { summary: None, head, rows, has_sum: true, shape: "" });
     }
     section
 }
 
-/// Whether the run has a download before its start whose time is not known, so that no sum has it.
+/// Returns whether the sums exclude a download whose time is not known.
 fn lacks_download(document: &Document) -> bool {
     let parts = &document.run.parts;
     parts.training.is_some() && parts.download.is_none()
 }
 
-/// A part of the billed time; what is short in full, so that it is not nothing.
+/// Formats a part of the billed time; parts below a second are not rounded to zero.
 fn time(seconds: f64) -> String {
     if seconds < 1.0 { super::timeline::seconds(seconds) } else { about(seconds) }
 }
 
-/// A line of the terminal's plan as a sentence.
+/// Turns a line of the terminal plan into a sentence.
 fn sentence(line: &str) -> String {
     let mut out: String = line.chars().take(1).flat_map(char::to_uppercase).collect();
     out.extend(line.chars().skip(1));
@@ -132,7 +132,7 @@ fn draw(stacks: &[Stack], wide: f64) -> String {
         let frame = Frame { x: 1.0, y: top + 18.0 + ABOVE, width: wide - 2.0, height: BAR };
         bar(&mut svg, &stack.parts, sum, frame, stack.say);
     }
-    svg.finish("The cost of a run by what is paid, and its billed time by what it goes into; the tables below have every part")
+    svg.finish("The cost of a run by item and its billed time by phase; the tables below list every part")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Memory of the fullest GPU against the card: parts of the step's peak, the interval, and a checkpoint's peak below.
+//! Memory of the fullest GPU compared with its capacity: parts of the peak in a step, the interval, and the peak while saving.
 
 use super::axis::Axis;
 use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
-use super::stack::{ABOVE, Frame, Part, bar, ruler};
+use super::stacked_bar::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::json::{Document, Interval, Memory};
 use trainc_diag::text;
@@ -14,23 +14,23 @@ const BAR: f64 = 48.0;
 /// Height of the bar of a checkpoint.
 const THIN: f64 = 20.0;
 
-/// `20.1 GiB`.
+/// Formats bytes in GiB: `20.1 GiB`.
 pub(super) fn gib(bytes: f64) -> String {
     format!("{} GiB", text::short(bytes / GIB as f64))
 }
 
-/// The parts in the order of plan.json, with what each is.
+/// Returns the parts in the order of plan.json, each with a description.
 fn parts(memory: &Memory) -> Vec<(Part, &'static str)> {
     let p = &memory.parts;
     [
-        ("parameters", p.parameters, "c1", "weights that stay on this GPU"),
-        ("gradients", p.gradients, "c2", "gradients that stay until the optimizer steps"),
+        ("parameters", p.parameters, "c1", "weights stored on this GPU"),
+        ("gradients", p.gradients, "c2", "gradients stored until the optimizer step"),
         ("optimizer", p.optimizer, "c3", "moments and 32-bit copies"),
-        ("activations", p.activations, "c4", "what the backward pass needs"),
-        ("gathered", p.gathered, "c5", "units gathered from other ranks for the moment"),
+        ("activations", p.activations, "c4", "saved for the backward pass"),
+        ("gathered", p.gathered, "c5", "units gathered from other ranks temporarily"),
         ("logits", p.logits, "c6", "logits and loss"),
-        ("buffers", p.buffers, "c7", "buffers of collectives and of the optimizer"),
-        ("reserve", p.reserve, "hatch", "CUDA context, allocator's slack, driver"),
+        ("buffers", p.buffers, "c7", "buffers of collectives and the optimizer"),
+        ("reserve", p.reserve, "hatch", "CUDA context, allocator slack, driver"),
     ]
     .into_iter()
     .filter_map(|(name, amount, class, what)| {
@@ -41,10 +41,10 @@ fn parts(memory: &Memory) -> Vec<(Part, &'static str)> {
     .collect()
 }
 
-/// The section; `why` where nothing is known.
+/// Returns the section; `why` explains an unknown figure.
 pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Section {
     let memory = &document.memory;
-    let mut section = Section { id: "memory", title: "Memory of a GPU", ..Section::default() };
+    let mut section = Section { id: "memory", title: "Memory per GPU", ..Section::default() };
     let Some(bytes) = memory.per_gpu_bytes else {
         section.text.push(why());
         return section;
@@ -52,10 +52,10 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
     let parts = parts(memory);
     let ends = ends(memory);
     section.text.push(sentence(memory, bytes as f64));
-    section.pictures.push(Picture::of(|width| draw(memory, bytes as f64, &parts, width)));
+    section.pictures.push(Picture::new(|width| draw(memory, bytes as f64, &parts, width)));
     let share =
         |amount: f64| format!("{:.1}%", 100.0 * amount / memory.capacity_bytes.unwrap_or(bytes) as f64);
-    let of = if memory.capacity_bytes.is_some() { "of the card" } else { "share" };
+    let of = if memory.capacity_bytes.is_some() { "of capacity" } else { "share" };
     let mut rows: Vec<Vec<Cell>> = parts
         .iter()
         .map(|(part, what)| {
@@ -76,7 +76,13 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
     ]);
     section.tables.push(Table {
         summary: None,
-        head: vec![words("part"), figures("bytes"), figures(of), words("expected"), words("what it is")],
+        head: vec![
+            words("part"),
+            figures("memory"),
+            figures(of),
+            words("90% interval"),
+            words("description"),
+        ],
         rows,
         has_sum: true,
         shape: "parts",
@@ -84,12 +90,12 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
     section
 }
 
-/// `18.4 to 24.0 GiB`.
+/// Formats a range: `18.4 to 24.0 GiB`.
 fn range(low: f64, high: f64) -> String {
     format!("{} to {}", text::short(low / GIB as f64), gib(high))
 }
 
-/// Between what each part is expected, in words.
+/// Returns the interval of each part as text.
 fn ends(memory: &Memory) -> Vec<(&'static str, String)> {
     let p = &memory.parts_interval;
     [
@@ -111,19 +117,19 @@ fn ends(memory: &Memory) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// What is expected, how sure, and the host beside it.
+/// Describes the expected memory with its interval, the peak while saving, and the host memory.
 fn sentence(memory: &Memory, bytes: f64) -> String {
     let mut out = format!("The fullest GPU is expected to need {}", gib(bytes));
     if let Some(interval) = &memory.interval {
-        out += &format!(", nine times in ten between {} and {}", gib(interval.low), gib(interval.high));
+        out += &format!(" (90% interval {} to {})", gib(interval.low), gib(interval.high));
     }
     out += match memory.capacity_bytes {
         Some(_) => ".",
-        None => ". What its card has is not known.",
+        None => ". Its capacity is not known.",
     };
     if let Some(peak) = memory.peak_checkpoint_bytes {
         let ends = between(memory.peak_checkpoint_bytes_interval.as_ref());
-        out += &format!(" While a checkpoint is saved it holds {}{ends}.", gib(peak as f64));
+        out += &format!(" While saving a checkpoint it needs {}{ends}.", gib(peak as f64));
     }
     if let Some(host) = memory.host_bytes {
         let ends = between(memory.host_bytes_interval.as_ref());
@@ -132,7 +138,7 @@ fn sentence(memory: &Memory, bytes: f64) -> String {
     out
 }
 
-/// ` (4 to 8 GiB)`, where that is known.
+/// Formats an interval: ` (4 to 8 GiB)`; empty if unknown.
 fn between(interval: Option<&Interval>) -> String {
     interval.map_or_else(String::new, |ends| format!(" ({} to {})", gib(ends.low), gib(ends.high)))
 }
@@ -152,7 +158,7 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
     let height = below + 30.0 + checkpoint.map_or(0.0, |_| THIN + 20.0) + 22.0;
     let mut svg = Svg::new(wide, height);
 
-    // What of the card stays free, up to its edge.
+    // Free memory up to the capacity.
     if let Some(capacity) = capacity.filter(|capacity| *capacity > bytes) {
         let (from, to) = (axis.at(bytes), axis.at(capacity));
         svg.rect("free", from, top, to - from, BAR);
@@ -195,12 +201,12 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
         let x = axis.at(capacity);
         let class = if bytes > capacity { "over" } else { "limit" };
         svg.line(class, (x, top - 14.0), (x, y));
-        let words = format!("card {}", gib(capacity));
+        let words = format!("capacity {}", gib(capacity));
         svg.text("b", Anchor::End, x.max(width(&words, 14.0)), top - 20.0, &words);
     }
     svg.line("rule", (left, y), (left + length, y));
     ruler(&mut svg, &ruled, (wide, y), if is_wide(wide) { 10 } else { 5 }, |gib| {
         format!("{} GiB", text::short(gib))
     });
-    svg.finish(&format!("Memory of a GPU by part: {} in all; the table below has every part", gib(bytes)))
+    svg.finish(&format!("Memory per GPU by part: {} in total; the table below lists every part", gib(bytes)))
 }

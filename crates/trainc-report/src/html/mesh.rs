@@ -1,22 +1,22 @@
-//! The mesh: a box for each node, a cell for each GPU, coloured by replica (or stage), named by its rank on the rest.
+//! The mesh: a box for each node, a cell for each GPU, coloured by replica (or stage), labelled by its other coordinates.
 
 use super::axis::compact;
 use super::page::{Cell, Picture, Section, Table, words};
 use super::svg::{Anchor, SMALL, Svg, width};
-use crate::picture::{self, Standing};
+use crate::mesh_picture::{self, RankPosition};
 use crate::{links, sections};
 use trainc_diag::text;
 use trainc_ir::{Axis, Engine, Mesh, Plan};
 
-/// Nodes that are drawn; of more, the first ones and the last.
+/// The most nodes that are drawn; of more, the first ones and the last.
 const MOST_NODES: u64 = 64;
-/// GPUs of a node that are drawn; of more, the first ones and the last.
+/// The most GPUs of a node that are drawn; of more, the first ones and the last.
 const MOST_GPUS: u64 = 16;
 /// Height of the letters in cells.
 const LETTERS: f64 = 10.0;
-/// Between nodes.
+/// Gap between nodes.
 const GAP: f64 = 10.0;
-/// Between a node's frame and its cells.
+/// Gap between a node's frame and its cells.
 const PAD: f64 = 4.0;
 /// Room for a node's name above its frame.
 const NAME: f64 = 15.0;
@@ -25,7 +25,7 @@ const WIDEST: f64 = 104.0;
 /// Colours of neighbouring groups.
 const COLOURS: [&str; 8] = ["c1", "c5", "c3", "c6", "c2", "c4", "c7", "c8"];
 
-/// How nodes and cells are laid on a page.
+/// The layout of nodes and cells on a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Grid {
     /// Nodes side by side.
@@ -38,8 +38,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// As many nodes side by side as leave each cell the room that its name needs.
-    fn of(nodes: u64, gpus: u64, need: f64, wide: f64) -> Self {
+    /// Places as many nodes side by side as the width of the cell labels allows.
+    fn new(nodes: u64, gpus: u64, need: f64, wide: f64) -> Self {
         let across = if nodes > 8 { gpus.min(4) } else { gpus.min(8) }.max(1);
         let cell = |columns: u64| {
             let frames = columns as f64 * 2.0 * PAD + (columns - 1) as f64 * GAP;
@@ -63,19 +63,19 @@ impl Grid {
         NAME + self.rows as f64 * self.height + 2.0 * PAD
     }
 
-    /// Left and upper edge of the box at a place in the order of reading.
+    /// Returns left and upper edge of the box at a place in reading order.
     fn origin(&self, place: u64) -> (f64, f64) {
         let (column, line) = (place % self.columns, place / self.columns);
         (1.0 + column as f64 * (self.node_width() + GAP), line as f64 * (self.node_height() + GAP))
     }
 
-    /// Height of so many boxes.
+    /// Returns the height of so many boxes.
     fn total_height(&self, nodes: u64) -> f64 {
         self.origin(nodes.saturating_sub(1)).1 + self.node_height() + 1.0
     }
 }
 
-/// The first ones of `all` and the last, `most` in all; with what is left out as none.
+/// Returns the first ones of `all` and the last, `most` in total, with `None` for those left out.
 fn shown(all: u64, most: u64) -> Vec<Option<u64>> {
     if all <= most {
         return (0..all).map(Some).collect();
@@ -83,31 +83,31 @@ fn shown(all: u64, most: u64) -> Vec<Option<u64>> {
     (0..most - 2).map(Some).chain([None, Some(all - 1)]).collect()
 }
 
-/// The section.
+/// Returns the section.
 pub(super) fn section(plan: &Plan) -> Section {
     let mut section = Section { id: "mesh", title: "The mesh", ..Section::default() };
     let Some(mesh) = &plan.mesh else {
-        section.text.push("How the ranks are divided is not known.".to_owned());
+        section.text.push("The mesh is not known.".to_owned());
         return section;
     };
     section.text.push(sections::mesh(plan, mesh) + ".");
-    section.pictures.push(Picture::of(|width| draw(plan, mesh, width)));
+    section.pictures.push(Picture::new(|width| draw(plan, mesh, width)));
     section.caption = legend(plan, mesh);
     let mut rows: Vec<Vec<Cell>> =
         links::lines(plan, mesh).into_iter().map(|(axis, line)| vec![axis.into(), line.into()]).collect();
     rows.extend(links::layers(plan, mesh).map(|line| vec!["layers".into(), line.into()]));
     rows.extend(sections::nodes_rule(plan, mesh).map(|line| vec!["rule".into(), line.into()]));
     if !rows.is_empty() {
-        let head = vec![words("axis"), words("who works together, and over which link")];
+        let head = vec![words("axis"), words("groups and links")];
         section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });
     }
     section
 }
 
-/// How to read a cell.
+/// Explains the cells.
 fn legend(plan: &Plan, mesh: &Mesh) -> String {
     let gpu = gpu_word(plan);
-    let axes: Vec<&str> = picture::axes(mesh)
+    let axes: Vec<&str> = mesh_picture::axes(mesh)
         .into_iter()
         .map(|axis| match axis {
             Axis::Pipeline if mesh.engine == Engine::DeviceMap => "part of the layers",
@@ -119,16 +119,16 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
             Axis::Expert => "expert rank",
         })
         .collect();
-    let mut out = format!("A frame is a node, a cell a {gpu}.");
+    let mut out = format!("Each box is a node, each cell a {gpu}.");
     if mesh.replicas.value > 1 {
-        out += " One colour and one name for each replica, a whole copy of the model's states.";
+        out += " Each replica, a full copy of the model state, has its own colour and name.";
     } else if axes.first().is_some_and(|word| matches!(*word, "stage" | "part of the layers")) {
-        out += &format!(" One colour for each {}.", axes.first().copied().unwrap_or_default());
+        out += &format!(" Each {} has its own colour.", axes.first().copied().unwrap_or_default());
     }
     let colours = COLOURS.len() as u64;
     let groups = if mesh.replicas.value > 1 { mesh.replicas.value } else { mesh.pipeline_degree.value };
     if groups > colours {
-        out += &format!(" After {colours} groups colours come again.");
+        out += &format!(" Colours repeat after {colours} groups.");
     }
     match axes.as_slice() {
         [] => {}
@@ -141,7 +141,7 @@ fn legend(plan: &Plan, mesh: &Mesh) -> String {
     out
 }
 
-/// What a cell is.
+/// Returns the noun for a cell.
 fn gpu_word(plan: &Plan) -> &'static str {
     plan.rank_noun()
 }
@@ -149,18 +149,22 @@ fn gpu_word(plan: &Plan) -> &'static str {
 fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let nodes = shown(mesh.nodes, MOST_NODES);
     let gpus = shown(mesh.places_per_node(), MOST_GPUS);
-    let last = picture::standing(mesh, mesh.nodes.saturating_sub(1), mesh.ranks_per_node().saturating_sub(1));
+    let last = mesh_picture::rank_position(
+        mesh,
+        mesh.nodes.saturating_sub(1),
+        mesh.ranks_per_node().saturating_sub(1),
+    );
     let longest = last.map_or(0.0, |last| {
         let whole = width(&last.place, LETTERS);
-        // The replica's name stands in the cell only where a node holds several.
+        // Cells have the replica's name only if a node holds several.
         if is_one_replica(mesh) { whole } else { whole + width(&last.replica.unwrap_or_default(), LETTERS) }
     });
-    let grid = Grid::of(nodes.len() as u64, gpus.len() as u64, (longest + 5.0).max(13.0), wide);
+    let grid = Grid::new(nodes.len() as u64, gpus.len() as u64, (longest + 5.0).max(13.0), wide);
     let mut svg = Svg::new(wide, grid.total_height(nodes.len() as u64));
     for (place, node) in (0..).zip(&nodes) {
         let (x, y) = grid.origin(place);
         if let Some(node) = node {
-            one(&mut svg, mesh, *node, &gpus, &grid, (x, y));
+            draw_node(&mut svg, mesh, *node, &gpus, &grid, (x, y));
         } else {
             let hidden = compact((mesh.nodes - (nodes.len() as u64 - 1)) as f64);
             svg.text("s m", Anchor::Start, x, y + NAME - 4.0, &format!("… {hidden} more"));
@@ -176,37 +180,37 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     svg.finish(&name)
 }
 
-/// Whether every node holds ranks of one replica alone.
+/// Returns whether every node holds ranks of a single replica.
 fn is_one_replica(mesh: &Mesh) -> bool {
     mesh.replicas.value <= 1
         || (0..mesh.nodes.min(MOST_NODES)).all(|node| {
-            let on = |gpu| picture::standing(mesh, node, gpu).and_then(|standing| standing.replica);
+            let on = |gpu| mesh_picture::rank_position(mesh, node, gpu).and_then(|position| position.replica);
             let last = mesh.ranks_per_node().saturating_sub(1);
             (0..=last.min(MOST_GPUS)).all(|gpu| on(gpu) == on(0)) && on(last) == on(0)
         })
 }
 
-fn one(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: &Grid, (x, y): (f64, f64)) {
-    let standings: Vec<Option<Standing>> =
-        gpus.iter().map(|gpu| gpu.and_then(|gpu| picture::standing(mesh, node, gpu))).collect();
-    let replica = standings.iter().flatten().next().and_then(|standing| standing.replica.clone());
-    let is_one = standings.iter().flatten().all(|standing| standing.replica == replica);
+fn draw_node(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: &Grid, (x, y): (f64, f64)) {
+    let positions: Vec<Option<RankPosition>> =
+        gpus.iter().map(|gpu| gpu.and_then(|gpu| mesh_picture::rank_position(mesh, node, gpu))).collect();
+    let replica = positions.iter().flatten().next().and_then(|position| position.replica.clone());
+    let is_one = positions.iter().flatten().all(|position| position.replica == replica);
     let name = match replica.filter(|_| is_one) {
         Some(replica) => format!("node {node} · {replica}"),
         None => format!("node {node}"),
     };
-    // The whole name, without its word, without its replica: the first that fits.
+    // The longest that fits: the whole name, without `node`, without the replica.
     let number = node.to_string();
     let names = [name.as_str(), name.trim_start_matches("node "), &number];
     let fitting = names.into_iter().find(|name| width(name, SMALL) <= grid.node_width() + GAP / 2.0);
     svg.text("s m", Anchor::Start, x, y + NAME - 4.0, fitting.unwrap_or_default());
     let top = y + NAME;
     svg.rect("node", x, top, grid.node_width(), grid.node_height() - NAME);
-    for ((at, gpu), standing) in (0_u64..).zip(gpus).zip(&standings) {
+    for ((at, gpu), position) in (0_u64..).zip(gpus).zip(&positions) {
         let left = x + PAD + (at % grid.across) as f64 * grid.cell;
         let upper = top + PAD + (at / grid.across) as f64 * grid.height;
-        let (class, text) = match (gpu, standing) {
-            (Some(_), Some(standing)) => (colour(standing.group), label(standing, is_one)),
+        let (class, text) = match (gpu, position) {
+            (Some(_), Some(position)) => (colour(position.group), label(position, is_one)),
             (Some(_), None) => ("idle", String::new()),
             (None, _) => ("", "…".to_owned()),
         };
@@ -215,7 +219,7 @@ fn one(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: &Grid,
         }
         let whole = format!("{} {text}", axis_word(mesh));
         let middle = (left + grid.cell / 2.0, upper + grid.height / 2.0);
-        if standing.is_some() && is_one && grid.height > 30.0 && width(&whole, SMALL) + 6.0 <= grid.cell {
+        if position.is_some() && is_one && grid.height > 30.0 && width(&whole, SMALL) + 6.0 <= grid.cell {
             svg.text("on s", Anchor::Middle, middle.0, middle.1 + 4.0, &whole);
         } else if !text.is_empty() && width(&text, LETTERS) <= grid.cell {
             let class = if class.is_empty() { "tiny" } else { "on tiny" };
@@ -224,9 +228,9 @@ fn one(svg: &mut Svg, mesh: &Mesh, node: u64, gpus: &[Option<u64>], grid: &Grid,
     }
 }
 
-/// The word before a cell's number where there is room for it.
+/// Returns the word before the number of a cell, if there is room.
 fn axis_word(mesh: &Mesh) -> &'static str {
-    match picture::axes(mesh).as_slice() {
+    match mesh_picture::axes(mesh).as_slice() {
         [] => "replica",
         [Axis::Pipeline] if mesh.engine == Engine::DeviceMap => "part",
         [Axis::Pipeline] => "stage",
@@ -241,12 +245,12 @@ fn colour(group: u64) -> &'static str {
     COLOURS.get(at).copied().unwrap_or("c1")
 }
 
-/// What stands in a cell; the replica only where the node's name does not say it.
-fn label(standing: &Standing, is_one: bool) -> String {
-    match (&standing.replica, standing.place.is_empty()) {
+/// Returns the label of a cell, with the replica if the node's name lacks it.
+fn label(position: &RankPosition, is_one: bool) -> String {
+    match (&position.replica, position.place.is_empty()) {
         (Some(replica), true) => replica.clone(),
-        (Some(replica), false) if !is_one => format!("{replica}{}", standing.place),
-        _ => standing.place.clone(),
+        (Some(replica), false) if !is_one => format!("{replica}{}", position.place),
+        _ => position.place.clone(),
     }
 }
 
@@ -261,7 +265,7 @@ mod tests {
             for (nodes, gpus, need) in
                 [(1, 1, 13.0), (1, 4, 13.0), (32, 8, 24.0), (64, 8, 30.0), (64, 16, 40.0), (3, 8, 13.0)]
             {
-                let grid = Grid::of(nodes, gpus, need, wide);
+                let grid = Grid::new(nodes, gpus, need, wide);
                 let right = grid.origin(grid.columns - 1).0 + grid.node_width();
                 assert!(right <= wide, "{nodes} × {gpus} on {wide}: {grid:?}");
                 assert!(grid.columns == 1 || grid.cell >= need);
@@ -288,7 +292,7 @@ mod tests {
             "test",
         );
         assert!(!is_one_replica(&mixed));
-        assert_eq!(label(&picture::standing(&mixed, 0, 7).unwrap(), false), "B1.1");
-        assert_eq!(label(&picture::standing(&apart, 2, 5).unwrap(), true), "5");
+        assert_eq!(label(&mesh_picture::rank_position(&mixed, 0, 7).unwrap(), false), "B1.1");
+        assert_eq!(label(&mesh_picture::rank_position(&apart, 2, 5).unwrap(), true), "5");
     }
 }

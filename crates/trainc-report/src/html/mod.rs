@@ -1,55 +1,55 @@
-//! report.html: the plan with pictures, one file that loads nothing, for screen and paper; and the same for a search.
+//! report.html: the plan with pictures, in a self-contained file for screen and paper; and the page of a layout search.
 //!
-//! In: a subject with its document, what the job becomes on other numbers of nodes. Out: one page. Pictures are made by
-//! pure functions of figures and a width, once for wide pages and once for narrow ones; what a picture shows stands
-//! below it as a table. Knows no files; computes no figure but shares and sums.
+//! In: a subject with its document, and the job on other numbers of nodes. Out: one page. Pictures are pure functions of
+//! figures and a width, drawn for wide and for narrow pages; a table below each has the same figures. Reads no files, and
+//! computes only shares and sums.
 
 mod axis;
 mod cost;
-mod facts;
-mod front;
+mod format;
 mod memory;
 mod mesh;
 mod page;
+mod pareto_front;
 mod scaling;
-mod stack;
+mod stacked_bar;
+mod summary;
 mod svg;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod words;
 
-pub use front::{Choice, Front, Lost, Spot};
+pub use pareto_front::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
 pub use scaling::{Outcome, Point, Runs, Scaling};
 
 use super::Subject;
 use super::json::Document;
 
-/// The page of one job.
+/// Renders the page of a job.
 pub fn report(subject: &Subject, document: &Document, scaling: &Scaling) -> String {
-    let mut page = facts::page(subject, document);
+    let mut page = summary::page(subject, document);
     if let Some(plan) = subject.plan {
         let unknown =
-            |what: &'static str, member: &'static str| move || words::unknown(what, document, member);
+            |what: &'static str, member: &'static str| move || format::unknown(what, document, member);
         page.sections = vec![
-            memory::section(document, unknown("What a GPU needs is", "memory")),
+            memory::section(document, unknown("The memory of a GPU is", "memory")),
             timeline::section(
                 document,
                 subject.prediction.speed.as_ref(),
-                unknown("How long a step takes is", "speed"),
+                unknown("The time of a step is", "speed"),
             ),
             mesh::section(plan),
             scaling::section(scaling),
             cost::section(document, plan),
-            facts::job(document, plan),
-            facts::resources(subject, document),
-            facts::values(subject, plan),
+            summary::job(document, plan),
+            summary::resources(subject, document),
+            summary::values(subject, plan),
         ];
     }
     page::render(&page)
 }
 
-/// The page of a search.
-pub fn front(front: &Front) -> String {
-    page::render(&front::page(front))
+/// Renders the page of a layout search.
+pub fn pareto_front(front: &ParetoFront) -> String {
+    page::render(&pareto_front::page(front))
 }

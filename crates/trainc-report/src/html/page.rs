@@ -1,6 +1,6 @@
-//! What a page is made of, and the page itself: `templates/report/page.html.j2` with `page.css` in it.
+//! The parts of a page, and its rendering: `templates/page.html.j2` with `page.css`.
 //!
-//! The template writes every text escaped. Pictures come as finished SVG, which escapes its own.
+//! The template escapes every text. Pictures are finished SVG, which escapes its own text.
 
 use super::svg::escape;
 use minijinja::syntax::SyntaxConfig;
@@ -19,11 +19,11 @@ pub(super) struct Page {
     pub(super) heading: String,
     /// A sentence below it.
     pub(super) lead: String,
-    /// The figures that decide.
+    /// The key figures.
     pub(super) tiles: Vec<Tile>,
-    /// What is to be thought of it.
+    /// Whether it fits, and the problems.
     pub(super) verdict: Option<Verdict>,
-    /// The rest.
+    /// The sections below.
     pub(super) sections: Vec<Section>,
     /// The last lines.
     pub(super) footer: Vec<String>,
@@ -34,15 +34,15 @@ pub(super) struct Page {
 pub(super) struct Tile {
     pub(super) label: &'static str,
     pub(super) value: String,
-    /// Behind the value, in small letters.
+    /// The unit, in small letters.
     pub(super) unit: String,
     /// Lines below it.
     pub(super) under: Vec<String>,
-    /// Whether the figure is not known: the value is then a reason.
+    /// Whether the figure is unknown: the value is then the reason.
     pub(super) unknown: bool,
 }
 
-/// How a plan stands.
+/// The state of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
@@ -52,7 +52,7 @@ pub(super) enum State {
     Open,
 }
 
-/// A judgement in a sentence, and the problems.
+/// A verdict in a sentence, and the problems.
 #[derive(Debug, Serialize)]
 pub(super) struct Verdict {
     pub(super) state: State,
@@ -69,7 +69,7 @@ pub(super) struct Problem {
     pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) place: String,
-    /// The line that it stands on: before, at and after the place of blame.
+    /// Its source line: before, at and after its span.
     pub(super) line: Option<[String; 3]>,
     pub(super) help: Option<String>,
     pub(super) notes: Vec<String>,
@@ -98,18 +98,18 @@ pub(super) struct Picture {
 const WIDTHS: (f64, f64) = (880.0, 372.0);
 
 impl Picture {
-    /// Draws it twice.
-    pub(super) fn of(draw: impl Fn(f64) -> String) -> Self {
+    /// Draws a picture for both widths.
+    pub(super) fn new(draw: impl Fn(f64) -> String) -> Self {
         Self { wide: draw(WIDTHS.0), narrow: draw(WIDTHS.1) }
     }
 }
 
-/// Whether a width is that of a wide page.
+/// Returns whether a width is that of a wide page.
 pub(super) fn is_wide(width: f64) -> bool {
     width > f64::midpoint(WIDTHS.0, WIDTHS.1)
 }
 
-/// A table; one with a summary is folded away.
+/// A table; one with a summary is collapsed.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Table {
     pub(super) summary: Option<String>,
@@ -117,7 +117,7 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Cell>>,
     /// The last row is the sum of those above.
     pub(super) has_sum: bool,
-    /// How it folds on narrow pages: a class of the page, or nothing.
+    /// Its layout on narrow pages: a CSS class, or nothing.
     pub(super) shape: &'static str,
 }
 
@@ -125,16 +125,16 @@ pub(super) struct Table {
 #[derive(Debug, Serialize)]
 pub(super) struct Head {
     pub(super) name: &'static str,
-    /// Figures stand at the right.
+    /// Whether its cells are right-aligned.
     pub(super) is_figure: bool,
 }
 
-/// A column of words.
+/// Returns the head of a text column.
 pub(super) fn words(name: &'static str) -> Head {
     Head { name, is_figure: false }
 }
 
-/// A column of figures.
+/// Returns the head of a right-aligned column.
 pub(super) fn figures(name: &'static str) -> Head {
     Head { name, is_figure: true }
 }
@@ -145,7 +145,7 @@ pub(super) struct Cell {
     pub(super) text: String,
     /// Class and number of the part in the picture.
     pub(super) key: Option<(&'static str, String)>,
-    /// Whether it is a name to copy: may break anywhere.
+    /// Whether it is a name to copy, which may break anywhere.
     pub(super) is_name: bool,
 }
 
@@ -162,22 +162,22 @@ impl From<&str> for Cell {
 }
 
 impl Cell {
-    /// The name of a part, with its key.
+    /// Returns the name of a part, with its key in the picture.
     pub(super) fn part(text: impl Into<String>, class: &'static str, number: impl ToString) -> Self {
         Self { text: text.into(), key: Some((class, number.to_string())), is_name: false }
     }
 
-    /// A name to copy.
+    /// Returns a name to copy.
     pub(super) fn name(text: impl Into<String>) -> Self {
         Self { text: text.into(), key: None, is_name: true }
     }
 }
 
-/// Text whose backticks enclose code, escaped.
+/// Escapes a text and renders backticks as code.
 fn prose(text: &str) -> String {
     let pieces: Vec<&str> = text.split('`').collect();
     if pieces.len().is_multiple_of(2) {
-        // A backtick without its fellow is a backtick.
+        // An unpaired backtick is literal.
         return escape(text);
     }
     let piece = |(at, piece): (usize, &&str)| {
@@ -186,7 +186,7 @@ fn prose(text: &str) -> String {
     pieces.iter().enumerate().map(piece).collect()
 }
 
-/// The page's HTML, also well-formed XML.
+/// Renders a page as HTML that is also well-formed XML.
 pub(super) fn render(page: &Page) -> String {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -202,7 +202,7 @@ pub(super) fn render(page: &Page) -> String {
     let template = include_str!("../../templates/page.html.j2");
     let style = include_str!("../../templates/page.css");
     let context = minijinja::context! { page => Value::from(Serde(page)), style };
-    // The template and its variables ship together: a test renders every part of it.
+    // Rendering cannot fail: a test renders every part of the template.
     env.render_str(template, context).unwrap_or_default()
 }
 
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_stands_between_pairs_of_backticks() {
+    fn pairs_of_backticks_enclose_code() {
         assert_eq!(prose("write `a < b` & go"), "write <code>a &lt; b</code> &amp; go");
         assert_eq!(prose("a ` alone"), "a ` alone");
         assert_eq!(prose("`<script>`"), "<code>&lt;script&gt;</code>");
@@ -267,7 +267,7 @@ mod tests {
         };
         let out = render(&page);
         assert!(!out.contains("<script"), "{out}");
-        // Every one of them arrived.
+        // All of them are rendered.
         assert_eq!(out.matches("alert(1)").count(), 30, "{out}");
     }
 }

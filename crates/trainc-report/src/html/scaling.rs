@@ -1,78 +1,79 @@
-//! The same training on other numbers of nodes: throughput against the ideal line, and what a run costs below it.
+//! The same training on other numbers of nodes: throughput compared with linear scaling, and the cost of a run.
 
-use super::axis::{Axis, compact, whole};
+use super::axis::{Axis, compact};
+use super::format::about;
 use super::memory::gib;
 use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
 use super::svg::{Anchor, SMALL, Svg, width};
-use super::words::about;
+use crate::sections::round_to_u64;
 use trainc_diag::text;
 use trainc_predict::Interval;
 
-/// A job on other numbers of nodes, or why there is nothing to compare.
+/// The job on other numbers of nodes, or why there is no comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scaling {
     /// One entry for each number of nodes, ascending.
     Points(Vec<Point>),
-    /// Why there are none: a lowercase fragment.
+    /// The reason, as a lowercase fragment.
     Unknown(String),
 }
 
-/// One number of nodes.
+/// The job on a number of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Nodes.
     pub nodes: u64,
-    /// GPUs of them all.
+    /// GPUs of all nodes.
     pub gpus: u64,
     /// Whether this is the plan itself.
     pub is_plan: bool,
-    /// What becomes of the job there.
+    /// The outcome on this number of nodes.
     pub outcome: Outcome,
 }
 
-/// What becomes of a job on a number of nodes.
+/// The outcome on a number of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It runs.
     Runs(Box<Runs>),
-    /// A GPU needs so many bytes, which it has not.
+    /// Does not fit: the bytes that a GPU needs.
     TooBig(f64),
-    /// No legal layout: why, a lowercase fragment.
+    /// No valid layout: the reason, as a lowercase fragment.
     Illegal(String),
 }
 
 /// A layout and its figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// Sequences of a micro-batch, passes of a step, and the shard degree, in words.
+    /// Micro-batch, accumulation and shard degree, as text.
     pub layout: String,
-    /// Tokens a second over the whole cluster.
+    /// Tokens per second of the whole cluster.
     pub tokens_per_second: f64,
-    /// Where it is expected, tokens a second.
+    /// Its 90 % interval, tokens per second.
     pub interval: Interval,
     /// Memory of a GPU, bytes.
     pub memory_bytes: f64,
-    /// The high end of it, bytes, where that is more than the GPU has: it may not fit.
+    /// The upper bound of it, bytes, if that exceeds the GPU's memory: it may not fit.
     pub may_need_bytes: Option<f64>,
-    /// Seconds of the run, where they are known.
+    /// Seconds of the run, if known.
     pub run_seconds: Option<f64>,
-    /// US dollars of the run, where prices are known.
+    /// US dollars of the run, if prices are known.
     pub cost_usd: Option<f64>,
 }
 
-/// Heights of the two panels, and the room of their ends.
+/// Heights of the two panels.
 const UPPER: f64 = 250.0;
 const LOWER: f64 = 96.0;
-/// Left of the panels, for their numbers.
+/// Width of the numbers left of the panels.
 const LEFT: f64 = 52.0;
 
-/// The section.
+/// Returns the section.
 pub(super) fn section(scaling: &Scaling) -> Section {
     let mut section = Section { id: "scaling", title: "Scaling over nodes", ..Section::default() };
     let points = match scaling {
         Scaling::Points(points) => points,
         Scaling::Unknown(why) => {
-            section.text.push(format!("There is nothing to compare: {why}."));
+            section.text.push(format!("No comparison: {why}."));
             return section;
         }
     };
@@ -87,27 +88,27 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     if !unsure.is_empty() {
         let noun = if unsure.as_slice() == ["1"] { "node" } else { "nodes" };
         section.text.push(format!(
-            "On {} {noun} it may not fit: there a GPU has less than the upper end of what is predicted.",
+            "On {} {noun} it may not fit: the upper bound of the predicted memory exceeds that of a GPU.",
             text::list(&unsure, "and")
         ));
     }
     if running.len() > 1 {
-        section.pictures.push(Picture::of(|width| draw(points, &running, width)));
+        section.pictures.push(Picture::new(|width| draw(points, &running, width)));
         section.caption = String::from(
-            "The same training: the global batch and the number of steps stay. Micro-batch and shard degree are the plan's where they divide and fit, else the largest below; every point passes all checks. Ideal is the plan's own rate times the nodes: few nodes fall short of it where memory leaves them small micro-batches. Nodes and tokens/s are on logarithmic scales; upright lines are 90% intervals.",
+            "The same training: global batch and number of steps are unchanged. Micro-batch and shard degree are those of the plan where they divide and fit, else the next smaller ones; every point passes all checks. Ideal is linear scaling of the plan's throughput: with few nodes, memory may only allow smaller, less efficient micro-batches. Nodes and tokens/s are on logarithmic scales; vertical lines are 90% intervals.",
         );
         if !unsure.is_empty() {
             section.caption += " Dashed circles may not fit.";
         }
     }
-    let first = anchor(&running);
+    let first = baseline(&running);
     section.tables.push(Table {
         summary: None,
         head: vec![
             figures("nodes"),
             figures("GPUs"),
             words("layout"),
-            figures("GiB a GPU"),
+            figures("GiB per GPU"),
             figures("tokens/s"),
             figures("of ideal"),
             figures("run"),
@@ -127,12 +128,12 @@ fn runs(point: &Point) -> Option<&Runs> {
     }
 }
 
-/// What the others are held against: the plan itself, or where it does not run the smallest that does.
-fn anchor<'a>(running: &[(&'a Point, &'a Runs)]) -> Option<(&'a Point, &'a Runs)> {
+/// Returns the baseline: the plan itself, or the fewest nodes that run if it does not.
+fn baseline<'a>(running: &[(&'a Point, &'a Runs)]) -> Option<(&'a Point, &'a Runs)> {
     running.iter().find(|(point, _)| point.is_plan).or_else(|| running.first()).copied()
 }
 
-/// Throughput over that of the anchor times the nodes, a fraction.
+/// Returns the throughput relative to linear scaling from the baseline.
 fn efficiency(point: &Point, runs: &Runs, first: Option<(&Point, &Runs)>) -> Option<f64> {
     let (least, its) = first?;
     Some(runs.tokens_per_second / (its.tokens_per_second * point.nodes as f64 / least.nodes as f64))
@@ -140,16 +141,16 @@ fn efficiency(point: &Point, runs: &Runs, first: Option<(&Point, &Runs)>) -> Opt
 
 fn sentence(running: &[(&Point, &Runs)]) -> String {
     let (Some(first), Some(last)) = (running.first(), running.last()) else {
-        return "No number of nodes has a legal layout that fits.".to_owned();
+        return "No number of nodes has a valid layout that fits.".to_owned();
     };
     if running.len() == 1 {
         return format!(
-            "Of the numbers of nodes looked at only {} has a legal layout that fits.",
+            "Of the numbers of nodes compared, only {} has a valid layout that fits.",
             first.0.nodes
         );
     }
-    let own = anchor(running).unwrap_or(*first);
-    // The most nodes against the plan; where the plan has the most, the fewest.
+    let own = baseline(running).unwrap_or(*first);
+    // The most nodes compared with the plan, or the fewest if the plan has the most.
     let other = if last.0.nodes == own.0.nodes { first } else { last };
     let gain = other.1.tokens_per_second / own.1.tokens_per_second;
     let share = efficiency(other.0, other.1, Some(own)).unwrap_or(gain);
@@ -180,7 +181,7 @@ fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
                     format!("{}, up to {}: may not fit", figure(runs.memory_bytes), figure(high)).into()
                 }
             });
-            cells.push(text::group(whole(runs.tokens_per_second)).into());
+            cells.push(text::group(round_to_u64(runs.tokens_per_second)).into());
             let share = efficiency(point, runs, first);
             cells.push(share.map_or_else(none, |share| format!("{:.0}%", 100.0 * share).into()));
             cells.push(runs.run_seconds.map_or_else(none, |seconds| about(seconds).into()));
@@ -200,7 +201,7 @@ fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
 }
 
 fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
-    let below = Below::of(running);
+    let below = LowerPanel::new(running);
     let lower = if below.is_some() { LOWER + 30.0 } else { 0.0 };
     let height = 22.0 + UPPER + lower + 40.0;
     let mut svg = Svg::new(wide, height);
@@ -213,8 +214,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     let least = rates.clone().fold(f64::MAX, f64::min);
     let most = rates.fold(0.0, f64::max).max(ideal(running, last.nodes));
     let (top, bottom) = (26.0, 22.0 + UPPER);
-    // Below the lowest bar stands its number: as much of the height as a line of text takes, however tall the panel's
-    // range.
+    // Room for the label below the lowest bar.
     let floor_rate = least / (most / least).powf(0.1).max(1.45);
     let y = Axis::log(floor_rate, most * 1.1, bottom, top);
     svg.text("b", Anchor::Start, 0.0, 13.0, "tokens/s");
@@ -230,7 +230,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     {
         let start = (x.at(from.nodes as f64), y.at(ideal(running, from.nodes).max(floor_rate)));
         svg.polyline("ideal", &[start, *end]);
-        let words = if is_wide(wide) { "ideal: as many times as fast as nodes" } else { "ideal" };
+        let words = if is_wide(wide) { "ideal: linear scaling" } else { "ideal" };
         let begin = wide - width(words, SMALL);
         svg.line("ideal", (begin - 34.0, 9.0), (begin - 6.0, 9.0));
         svg.text("s m", Anchor::End, wide, 13.0, words);
@@ -261,7 +261,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
         let px = x.at(point.nodes as f64);
         let words = match point.outcome {
             Outcome::TooBig(_) => ["does", "not fit"],
-            Outcome::Runs(_) | Outcome::Illegal(_) => ["no legal", "layout"],
+            Outcome::Runs(_) | Outcome::Illegal(_) => ["no valid", "layout"],
         };
         for (line, word) in words.iter().enumerate() {
             svg.text("s bad", Anchor::Middle, px, bottom - 20.0 + 13.0 * line as f64, word);
@@ -269,7 +269,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     }
     svg.line("rule", (LEFT, bottom), (wide, bottom));
 
-    // What it takes.
+    // Cost or time of a run.
     let mut floor = bottom;
     if let Some(below) = below {
         let head = bottom + 22.0;
@@ -294,7 +294,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
         svg.line("rule", (LEFT, floor), (wide, floor));
     }
 
-    // What stands below both.
+    // Numbers of nodes and GPUs below both panels.
     svg.text("s m", Anchor::Start, 0.0, floor + 16.0, "nodes");
     svg.text("s m", Anchor::Start, 0.0, floor + 31.0, "GPUs");
     let mut free = 0.0;
@@ -309,18 +309,18 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
             free = px + half + 4.0;
         }
     }
-    svg.finish("Tokens per second over the number of nodes beside the ideal line, and the cost of a run; the table below has every figure")
+    svg.finish("Tokens per second by number of nodes compared with linear scaling, and the cost of a run; the table below lists every figure")
 }
 
-/// What stands in the lower panel: the cost of a run where it is known for all, else its time.
-struct Below {
+/// The lower panel: the cost of a run if it is known for all points, else its time.
+struct LowerPanel {
     name: &'static str,
     amounts: Vec<f64>,
     say: fn(f64) -> String,
 }
 
-impl Below {
-    fn of(running: &[(&Point, &Runs)]) -> Option<Self> {
+impl LowerPanel {
+    fn new(running: &[(&Point, &Runs)]) -> Option<Self> {
         let all = |of: fn(&Runs) -> Option<f64>| {
             running.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<f64>>>()
         };
@@ -336,9 +336,9 @@ impl Below {
     }
 }
 
-/// The throughput that the anchor would give with so many nodes.
+/// Returns the throughput of linear scaling from the baseline.
 fn ideal(running: &[(&Point, &Runs)], nodes: u64) -> f64 {
-    anchor(running).map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
+    baseline(running).map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
 }
 
 #[cfg(test)]
@@ -359,8 +359,8 @@ mod tests {
         let plan = point(2, 2_500.0);
         let running: Vec<(&Point, &Runs)> =
             [&one, &plan, &four].into_iter().map(|point| (point, runs(point).unwrap())).collect();
-        assert_eq!(anchor(&running).unwrap().0.nodes, 2);
-        assert_eq!(anchor(&[running[0], running[2]]).unwrap().0.nodes, 1);
+        assert_eq!(baseline(&running).unwrap().0.nodes, 2);
+        assert_eq!(baseline(&[running[0], running[2]]).unwrap().0.nodes, 1);
         let words = sentence(&running);
         assert!(
             words.starts_with("Training is 1.2 times as fast on 4 nodes as on the plan's 2, 60% of ideal"),
@@ -373,7 +373,7 @@ mod tests {
         );
     }
 
-    /// What may not fit is marked where it is drawn, in the table and in words; what surely fits is not.
+    /// A point that may not fit is marked in the picture, the table and the text.
     #[test]
     fn a_point_that_may_not_fit_is_marked() {
         let drawn = |points: &[Point]| {
@@ -403,6 +403,6 @@ mod tests {
         assert!(drawn.pictures.is_empty());
         assert!(drawn.text[0].contains("only 2 has"), "{:?}", drawn.text);
         let none = section(&Scaling::Unknown("one node".to_owned()));
-        assert_eq!(none.text, ["There is nothing to compare: one node."]);
+        assert_eq!(none.text, ["No comparison: one node."]);
     }
 }

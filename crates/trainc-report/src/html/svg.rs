@@ -1,9 +1,9 @@
-//! A picture as it is drawn: shapes and text by coordinates, written as inline SVG. Colours and type are the page's,
-//! by class; text is escaped here and nowhere else.
+//! Inline SVG: shapes and text by coordinates. Colours and fonts come from CSS classes of the page; text is escaped here and
+//! nowhere else.
 
 use std::fmt::Write as _;
 
-/// Where a text hangs on its place.
+/// The anchor of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -11,12 +11,12 @@ pub(super) enum Anchor {
     End,
 }
 
-/// Height of the letters of labels, in the picture's units; the page draws one unit as about one CSS pixel.
+/// Font size of labels, in SVG units of about one CSS pixel.
 pub(super) const SIZE: f64 = 13.0;
-/// Of small labels, class `s`.
+/// Font size of small labels, class `s`.
 pub(super) const SMALL: f64 = 11.0;
 
-/// A picture that is being drawn.
+/// A picture under construction.
 pub(super) struct Svg {
     width: f64,
     height: f64,
@@ -28,7 +28,7 @@ impl Svg {
         Self { width, height, body: String::new() }
     }
 
-    /// A filled rectangle; nothing where it has no size.
+    /// Draws a filled rectangle, unless it is empty.
     pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
         if width > 0.0 && height > 0.0 {
             let _ = write!(
@@ -69,7 +69,7 @@ impl Svg {
         );
     }
 
-    /// A circle that says what it is when it is pointed at, and to readers of the page's text.
+    /// Draws a circle with a tooltip, which screen readers read as well.
     pub(super) fn named_circle(&mut self, class: &str, x: f64, y: f64, radius: f64, name: &str) {
         let _ = write!(
             self.body,
@@ -81,7 +81,7 @@ impl Svg {
         );
     }
 
-    /// A line of text; `class` may hold `s` for small letters.
+    /// Draws a line of text; class `s` means small letters.
     pub(super) fn text(&mut self, class: &str, anchor: Anchor, x: f64, y: f64, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -97,7 +97,7 @@ impl Svg {
         );
     }
 
-    /// The element; `name` says in a sentence what is to be seen.
+    /// Returns the element; `name` is its alternative text.
     pub(super) fn finish(self, name: &str) -> String {
         let Self { width, height, body } = self;
         format!(
@@ -109,7 +109,7 @@ impl Svg {
     }
 }
 
-/// Text as HTML and XML hold it, in elements and in quoted attributes; without what XML cannot hold at all.
+/// Escapes text for HTML and XML elements and quoted attributes; replaces characters that are not valid in XML.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -128,14 +128,14 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// A coordinate with one digit behind the point, so that pictures stay small and do not tell platforms apart.
+/// Formats a coordinate with one decimal, so that pictures are small and the same on every platform.
 fn number(value: f64) -> String {
     let text = format!("{:.1}", if value.is_finite() { value } else { 0.0 });
     let text = text.strip_suffix(".0").unwrap_or(&text);
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// How wide a text is at most in the usual sans-serif faces, for letters of this size. An estimate on the safe side.
+/// Estimates the maximum width of a text in the usual sans-serif fonts of this size.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let ems: f64 = text
         .chars()

@@ -1,6 +1,8 @@
 //! Pages of whole plans: well formed, everything drawn inside its picture, and of odd plans still a page.
 
-use super::{Choice, Front, Lost, Outcome, Point, Runs, Scaling, Spot, front, report};
+use super::{
+    FrontLayout, Outcome, ParetoFront, PlotPoint, Point, RunnerUp, Runs, Scaling, pareto_front, report,
+};
 use crate::samples::{BROKEN, CUSTOM, FALCON, GPT2, GPTJ, LLAMA, ROBERTA, Sample, sample};
 use roxmltree::{Document, Node, ParsingOptions};
 use trainc_ir::{Axis, Plan};
@@ -33,9 +35,9 @@ fn points(most: u32) -> Scaling {
     Scaling::Points((0..=most).map(|power| point(1 << power)).collect())
 }
 
-fn searched() -> Front {
-    let spot = |n: f64| Spot { seconds: 3_600.0 * n, cost: 900.0 / n };
-    let choice = |n: f64| Choice {
+fn searched() -> ParetoFront {
+    let spot = |n: f64| PlotPoint { seconds: 3_600.0 * n, cost: 900.0 / n };
+    let choice = |n: f64| FrontLayout {
         spot: Some(spot(n)),
         seconds: 3_600.0 * n,
         words: "8 × ml.p4d.24xlarge, shard 64, micro-batch 2 × 1 pass".to_owned(),
@@ -46,16 +48,16 @@ fn searched() -> Front {
         memory_bytes: Some(2e10),
         may_need_bytes: None,
     };
-    Front {
-        lost: vec![Lost {
+    ParetoFront {
+        lost: vec![RunnerUp {
             words: "4 × ml.p4d.24xlarge, full-shard".to_owned(),
             why: "beaten by 2: 4.0 % slower".to_owned(),
         }],
         job: "a".to_owned(),
         manifest: "job.kdl".to_owned(),
         best: (1..12).map(|n| choice(f64::from(n))).collect(),
-        beaten: (1..200).map(|n| Spot { cost: 2_000.0, ..spot(f64::from(n) / 9.0) }).collect(),
-        written: Some(Spot { seconds: 9e3, cost: 1_500.0 }),
+        beaten: (1..200).map(|n| PlotPoint { cost: 2_000.0, ..spot(f64::from(n) / 9.0) }).collect(),
+        written: Some(PlotPoint { seconds: 9e3, cost: 1_500.0 }),
         looked_at: "of the 525 layouts looked at (nodes 1 and 2)".to_owned(),
         fit: 210,
         first_choice: 1,
@@ -155,8 +157,8 @@ fn the_tile_of_the_rate_names_both_conventions() {
     let sample = sample(LLAMA, &[]);
     let document = sample.document();
     let page = page(&sample, &points(8));
-    let words = crate::pace::rate(&document, "GPU").unwrap();
-    assert!(words.contains(" with recomputation, ") && words.contains(" without: MFU "), "{words}");
+    let words = crate::speed::rate(&document, "GPU").unwrap();
+    assert!(words.contains(" with recomputation, ") && words.contains(" without; MFU "), "{words}");
     assert!(page.contains(&format!("<dd class=\"under\">{words}</dd>")), "{words}");
 }
 
@@ -165,14 +167,14 @@ fn the_tile_of_the_rate_names_both_conventions() {
 fn sums_without_a_download_say_so() {
     let starter = include_str!("../../../../examples/starter/trainc.kdl");
     let known = page(&sample(LLAMA, &[]), &points(2));
-    assert!(!known.contains("without the download"));
+    assert!(!known.contains("excluding the download"));
     let sample = sample(starter, &[]);
     assert!(sample.document().run.parts.download.is_none() && sample.document().run.seconds.is_some());
     let page = page(&sample, &points(2));
     for said in [
-        "Time and cost are the least that they can be: they are without the download",
-        "together, without the download",
-        "start and checkpoints beside the steps, without the download",
+        "Time and cost are lower bounds: they exclude the download",
+        "total, excluding the download",
+        "start and checkpoints in addition to the steps, excluding the download",
     ] {
         assert!(page.contains(said), "{said}\n{page}");
     }
@@ -180,10 +182,10 @@ fn sums_without_a_download_say_so() {
 
 #[test]
 fn a_search_is_a_page() {
-    judge(&front(&searched()));
-    judge(&front(&Front { is_priced: false, written: None, ..searched() }));
-    judge(&front(&Front { is_on_demand: true, ..searched() }));
-    judge(&front(&Front {
+    judge(&pareto_front(&searched()));
+    judge(&pareto_front(&ParetoFront { is_priced: false, written: None, ..searched() }));
+    judge(&pareto_front(&ParetoFront { is_on_demand: true, ..searched() }));
+    judge(&pareto_front(&ParetoFront {
         best: searched().best.into_iter().take(1).collect(),
         beaten: Vec::new(),
         ..searched()
@@ -193,19 +195,17 @@ fn a_search_is_a_page() {
     if let Some(first) = some.best.first_mut() {
         (first.spot, first.cost_usd, first.may_need_bytes) = (None, None, Some(5e10));
     }
-    let page = front(&some);
+    let page = pareto_front(&some);
     judge(&page);
-    assert!(
-        page.contains("none that fits as surely beats these 11") && page.contains("not known: 1."),
-        "{page}"
-    );
+    assert!(page.contains("These 11 are Pareto-optimal") && page.contains("not known: 1."), "{page}");
     assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
     assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
-    assert!(page.contains("why it lost") && page.contains("beaten by 2: 4.0 % slower"), "{page}");
-    assert!(!front(&Front { lost: Vec::new(), ..searched() }).contains("why it lost"));
-    let none = front(&Front { best: Vec::new(), beaten: Vec::new(), written: None, ..searched() });
+    assert!(page.contains("Runners-up") && page.contains("beaten by 2: 4.0 % slower"), "{page}");
+    assert!(!pareto_front(&ParetoFront { lost: Vec::new(), ..searched() }).contains("Runners-up"));
+    let none =
+        pareto_front(&ParetoFront { best: Vec::new(), beaten: Vec::new(), written: None, ..searched() });
     judge(&none);
-    assert!(none.contains("No layout of the space fits") && !none.contains("viewBox"));
+    assert!(none.contains("No layout fits") && !none.contains("viewBox"));
 }
 
 /// Whatever is missing, the rest is a page.

@@ -1,11 +1,11 @@
-//! One optimizer step as two lanes to one scale: what the GPU does, and what its links do meanwhile.
+//! The timeline of an optimizer step in two lanes: the work of the GPU, and the concurrent work of its links.
 //!
-//! The cost model knows how long each kind of work takes in a step, not when its pieces alternate, so that kinds stand
-//! together: a picture of shares, in the order in which the last of each kind ends.
+//! The cost model predicts the total time of each kind of work in a step, not how its pieces alternate, so each kind is
+//! drawn as one part, in the order in which the last pieces end.
 
 use super::axis::Axis;
 use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
-use super::stack::{ABOVE, Frame, Part, bar, ruler};
+use super::stacked_bar::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, Svg};
 use crate::json::Document;
 use trainc_diag::text;
@@ -14,25 +14,25 @@ use trainc_predict::{Communication, Interval, Speed, SpeedParts};
 /// Height of a lane.
 const LANE: f64 = 44.0;
 
-/// The GPU's parts of a step, in the order of the lane.
+/// Returns the GPU's parts of a step, in the order of the lane.
 fn work(parts: &SpeedParts) -> Vec<(Part, &'static str)> {
     let all = [
-        ("input", parts.input.unwrap_or(0.0), "c7", "waits for data"),
+        ("input", parts.input.unwrap_or(0.0), "c7", "waiting for data"),
         ("compute", parts.compute, "c1", "forward and backward passes"),
         (
-            "waits for links",
+            "exposed communication",
             parts.exposed_communication,
             "hatch",
-            "communication that the work does not hide",
+            "communication that is not hidden behind computation",
         ),
         ("bubble", parts.bubble, "dots", "the pipeline fills and drains"),
-        ("offload", parts.offload, "c5", "waits for host memory"),
-        ("optimizer", parts.optimizer, "c3", "the optimizer's step"),
+        ("offload", parts.offload, "c5", "waiting for host memory"),
+        ("optimizer", parts.optimizer, "c3", "the optimizer step"),
     ];
     numbered(all.into_iter(), 1)
 }
 
-/// What goes over links, in the order of the lane: what runs beside the passes first.
+/// Returns the communication over links, in the order of the lane: first what overlaps with the passes.
 fn links(links: &Communication, first: usize) -> Vec<(Part, &'static str)> {
     let all = [
         (
@@ -43,10 +43,10 @@ fn links(links: &Communication, first: usize) -> Vec<(Part, &'static str)> {
         ),
         ("replicas", links.replicas, "c6", "each shard's gradients summed over the replicas"),
         ("gradients", links.gradients, "c6", "gradients summed over all data ranks"),
-        ("context", links.context, "c7", "keys and values sent around a context ring, beside the attention"),
-        ("tensor", links.tensor, "c4", "all-reduces of a layer's tensor group, waited for"),
-        ("stages", links.pipeline, "c5", "activations sent to the next stage and back, waited for"),
-        ("experts", links.experts, "c7", "tokens sent to their experts and back, waited for"),
+        ("context", links.context, "c7", "keys and values sent around a context ring, during attention"),
+        ("tensor", links.tensor, "c4", "all-reduces of a layer's tensor group, exposed"),
+        ("stages", links.pipeline, "c5", "activations sent to the next stage and back, exposed"),
+        ("experts", links.experts, "c7", "tokens sent to their experts and back, exposed"),
     ];
     numbered(all.into_iter(), first)
 }
@@ -63,15 +63,15 @@ fn numbered(
         .collect()
 }
 
-/// Where the lane of the links begins, seconds into the step: what is beside the passes ends as far behind their end as
-/// the GPU waits for it.
+/// Returns the start of the lane of the links, seconds into the step: overlapped communication ends as long after the
+/// passes as the GPU waits for it.
 fn links_begin(parts: &SpeedParts, links: &Communication) -> f64 {
     let passes_end = parts.input.unwrap_or(0.0) + parts.compute;
-    let waited_beside = (parts.exposed_communication - links.waited()).max(0.0);
-    (passes_end + waited_beside - links.beside()).max(0.0)
+    let waited_overlap = (parts.exposed_communication - links.waited()).max(0.0);
+    (passes_end + waited_overlap - links.beside()).max(0.0)
 }
 
-/// `18 s`, `430 ms`.
+/// Formats seconds: `18 s`, `430 ms`.
 pub(super) fn seconds(seconds: f64) -> String {
     if seconds <= 0.0 {
         return "0".to_owned();
@@ -83,18 +83,18 @@ pub(super) fn seconds(seconds: f64) -> String {
     }
 }
 
-/// `17 s to 21 s`.
+/// Formats an interval: `17 s to 21 s`.
 fn range(ends: Interval) -> String {
     format!("{} to {}", seconds(ends.low), seconds(ends.high))
 }
 
-/// Where each part and each collective is expected, by the names of the tables.
+/// Returns the interval of each part and collective, by its name in the tables.
 fn ends(speed: &Speed) -> Vec<(&'static str, Interval)> {
     let (parts, links) = (speed.parts_between(), speed.communication_between());
     vec![
         ("input", parts.input.unwrap_or_default()),
         ("compute", parts.compute),
-        ("waits for links", parts.exposed_communication),
+        ("exposed communication", parts.exposed_communication),
         ("bubble", parts.bubble),
         ("offload", parts.offload),
         ("optimizer", parts.optimizer),
@@ -108,7 +108,7 @@ fn ends(speed: &Speed) -> Vec<(&'static str, Interval)> {
     ]
 }
 
-/// The section; `why` where nothing is known.
+/// Returns the section; `why` explains an unknown figure.
 pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOnce() -> String) -> Section {
     let mut section = Section { id: "step", title: "A step", ..Section::default() };
     let Some(speed) = speed else {
@@ -118,17 +118,16 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
     let work = work(&speed.parts);
     let links = links(&speed.communication, work.len() + 1);
     section.text.push(sentence(document, speed));
-    section.pictures.push(Picture::of(|width| draw(speed, &work, &links, width)));
+    section.pictures.push(Picture::new(|width| draw(speed, &work, &links, width)));
     section.caption = String::from("To scale.");
     if !links.is_empty() && speed.parts.exposed_communication > 0.0 {
-        section.caption +=
-            " Up to the dotted line links are hidden behind the passes, past it the GPU waits.";
+        section.caption += " Left of the dotted line, communication is hidden behind the passes; right of it, the GPU waits.";
     }
-    section.caption += " Pieces of one kind alternate in the run and stand together here.";
+    section.caption += " Pieces of the same kind alternate in the run and are drawn together here.";
     section.caption += match speed.parts.input {
-        None => " How the program loads its data is not known and taken to keep up.",
+        None => " Data loading is not modelled; it is assumed to keep up.",
         Some(_) => {
-            " Data are loaded ahead: what waits for them is what reading takes longer than the rest of the step."
+            " Data is loaded ahead: the GPU waits only if reading takes longer than the rest of the step."
         }
     };
     let share = |amount: f64| format!("{:.1}%", 100.0 * amount / speed.step_seconds);
@@ -142,14 +141,20 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
     let mut rows: Vec<Vec<Cell>> = work.iter().map(row).collect();
     let whole = range(speed.interval);
     rows.push(vec![
-        "a step".into(),
+        "step".into(),
         seconds(speed.step_seconds).into(),
         "100%".into(),
         whole.into(),
         "".into(),
     ]);
     let head = |what| {
-        vec![words(what), figures("time"), figures("of the step"), words("expected"), words("what it is")]
+        vec![
+            words(what),
+            figures("time"),
+            figures("of the step"),
+            words("90% interval"),
+            words("description"),
+        ]
     };
     section.tables.push(Table { summary: None, head: head("the GPU"), rows, has_sum: true, shape: "parts" });
     if !links.is_empty() {
@@ -157,16 +162,16 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
         let total = speed.communication.total();
         let hidden = (total - speed.parts.exposed_communication).max(0.0);
         let words = if hidden < 1e-3 * total {
-            "all of it waited for".to_owned()
+            "all of it exposed".to_owned()
         } else {
             format!(
-                "{} hidden behind the GPU's work, {} waited for",
+                "{} hidden behind the GPU's work, {} exposed",
                 seconds(hidden),
                 seconds(speed.parts.exposed_communication)
             )
         };
         rows.push(vec![
-            "over links".into(),
+            "communication".into(),
             seconds(total).into(),
             share(total).into(),
             "".into(),
@@ -186,7 +191,7 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
 fn sentence(document: &Document, speed: &Speed) -> String {
     let interval = &speed.interval;
     let mut out = format!(
-        "A step takes {}, nine times in ten between {} and {}",
+        "A step takes {} (90% interval {} to {})",
         seconds(speed.step_seconds),
         seconds(interval.low),
         seconds(interval.high)
@@ -194,11 +199,11 @@ fn sentence(document: &Document, speed: &Speed) -> String {
     if let Some(batch) = &document.batch {
         out += &format!(", for {}", text::count(batch.global_sequences, "sequence"));
         if let Some(tokens) = batch.global_tokens {
-            out += &format!(" of together {} tokens", text::group(tokens));
+            out += &format!(" with {} tokens in total", text::group(tokens));
         }
     }
     out + &format!(
-        ". Each GPU does {} TFLOPS ({} without what is computed twice), {}% of its 16-bit peak by the model's operations.",
+        ". Each GPU achieves {} TFLOPS ({} without recomputation), a model FLOPS utilization of {}% of its 16-bit peak.",
         text::short(speed.tflops.hardware),
         text::short(speed.tflops.model),
         text::short(100.0 * speed.mfu)
@@ -210,7 +215,7 @@ fn draw(speed: &Speed, work: &[(Part, &'static str)], links: &[(Part, &'static s
     let begin = links_begin(&speed.parts, &speed.communication);
     let whole = speed.step_seconds.max(begin + speed.communication.total());
     let axis = Axis::linear(0.0, whole, left, left + length);
-    let lanes = [("the GPU", work, 0.0), ("its links, meanwhile", links, begin)];
+    let lanes = [("the GPU", work, 0.0), ("its links", links, begin)];
     let lanes: Vec<_> = lanes.into_iter().filter(|(_, parts, _)| !parts.is_empty()).collect();
     let each = 16.0 + ABOVE + LANE + 8.0;
     let height = lanes.len() as f64 * each + 26.0;
@@ -225,7 +230,7 @@ fn draw(speed: &Speed, work: &[(Part, &'static str)], links: &[(Part, &'static s
         let parts: Vec<Part> = parts.iter().map(|(part, _)| part.clone()).collect();
         bar(&mut svg, &parts, whole - from, Frame { x, y, width: room, height: LANE }, seconds);
     }
-    // Left of this line links are hidden behind the passes, right of it the GPU waits for them. It leaves names free.
+    // Left of this line communication is hidden behind the passes, right of it the GPU waits. It leaves labels uncovered.
     let passes_end = axis.at(speed.parts.input.unwrap_or(0.0) + speed.parts.compute);
     if lanes.len() > 1 && speed.parts.exposed_communication > 0.0 {
         let top = each + 16.0 + ABOVE;
@@ -237,7 +242,7 @@ fn draw(speed: &Speed, work: &[(Part, &'static str)], links: &[(Part, &'static s
     svg.line("rule", (left, y), (left + length, y));
     ruler(&mut svg, &axis, (wide, y), if is_wide(wide) { 10 } else { 5 }, seconds);
     svg.finish(&format!(
-        "A step of {}: the work of a GPU and of its links; the tables below have every part",
+        "A step of {}: the work of a GPU and of its links; the tables below list every part",
         seconds(speed.step_seconds)
     ))
 }
@@ -247,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_for_lies_past_the_passes() {
+    fn exposed_communication_follows_the_passes() {
         let parts = SpeedParts { compute: 10.0, exposed_communication: 3.0, ..SpeedParts::default() };
         let links = Communication { gather: 8.0, tensor: 1.0, ..Communication::default() };
         // Of the eight seconds two are waited for: six lie under the passes, which end after ten.

@@ -1,6 +1,6 @@
-//! Where the predicted figures of a plan come from: the constants that each rests on, and the source of every one of them.
+//! Origins of the predicted figures: the constants that each depends on, and the source of each constant.
 
-use super::Table;
+use super::OriginTable;
 use crate::Subject;
 use trainc_diag::text;
 use trainc_ir::Plan;
@@ -9,16 +9,16 @@ use trainc_predict::rests::{self, Figure, Rest};
 use trainc_predict::run::Around;
 use trainc_predict::{Basis, Between, Constants, Input, Interval, Layout, Memory, Prediction, Speed};
 
-/// What an interval of the worker's memory on CPUs rests on.
-const OF_WORKER: &str = "within 8 %, to which the worker's own account of its memory is held";
+/// The origin of the interval of the worker's memory on CPUs.
+const OF_WORKER: &str = "±8 %, the tested accuracy of the worker's own memory accounting";
 
-/// Pushes a row for each figure and one for each constant behind it.
-pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
+/// Adds a row for each figure and for each constant that it depends on.
+pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
     let Prediction { memory, speed, run, .. } = subject.prediction;
     let found = rests::rests(plan, subject.constants);
     let by = |figure: Figure, rest: &str| {
-        // What moves a step moves the waiting in it: of an interval its own constants are told.
-        let told: &[&str] = match figure {
+        // Every constant of the step also affects its interval: only the interval's own constants are listed.
+        let listed: &[&str] = match figure {
             Figure::StepInterval | Figure::RunInterval => &["interval"],
             Figure::HostInterval => {
                 &["host.process_low", "host.process_high", "memory.below", "memory.above"]
@@ -26,57 +26,61 @@ pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
             Figure::SavingInterval => &["memory.below", "memory.above"],
             _ => &[""],
         };
-        let is_told = |one: &&Rest| told.iter().any(|words| one.key.contains(words));
-        let moved = found.iter().filter(|one| one.moves.contains(&figure)).filter(is_told);
+        let is_listed = |one: &&Rest| listed.iter().any(|words| one.key.contains(words));
+        let moved = found.iter().filter(|one| one.moves.contains(&figure)).filter(is_listed);
         let keys: Vec<&str> = moved.map(|one| one.key.as_str()).collect();
-        if keys.is_empty() { rest.to_owned() } else { format!("{rest}; by {}", text::list(&keys, "and")) }
+        if keys.is_empty() {
+            rest.to_owned()
+        } else {
+            format!("{rest}; constants: {}", text::list(&keys, "and"))
+        }
     };
-    let bytes = |n: f64| text::bytes(crate::sections::whole(n));
+    let bytes = |n: f64| text::bytes(crate::sections::round_to_u64(n));
     let layout = Layout::of_plan(plan).ok();
     let on_cores = layout.is_some_and(|it| it.system == System::Worker && it.worker.cpu);
-    table.below("predicted");
+    table.set_prefix("predicted");
     if let Some(memory) = memory {
-        let layout = "bytes by formula: weights, states, what a layer keeps for its backward pass";
+        let layout = "computed from weights, optimizer states, and saved activations";
         table.push("memory.per-gpu", bytes(memory.per_gpu_bytes), by(Figure::Memory, layout));
         let between = format!("{} to {}", bytes(memory.interval.low), bytes(memory.interval.high));
-        let why = "nineteen measured peaks in twenty lie below its upper end";
+        let why = "95 % of measured peaks are below the upper bound";
         let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::MemoryInterval, why) };
         table.push("memory.interval", between, why);
         memory_parts(
             table,
             memory,
-            &by(Figure::MemoryInterval, "the errors of whole peaks, shared over what is not counted"),
+            &by(Figure::MemoryInterval, "the errors of peak memory, divided over the estimated parts"),
         );
         let between = |ends: Interval| format!("{} to {}", bytes(ends.low), bytes(ends.high));
         if let (Some(host), Some(ends)) = (memory.host_bytes, memory.host_interval) {
-            let what = "its processes, what is offloaded to it, a checkpoint's copy on its way out";
+            let what = "its processes, offloaded memory, and the copy of a checkpoint being saved";
             table.push("memory.host", bytes(host), by(Figure::Host, what));
-            let why = "bounds of each of these: no run of data/runs.csv measured a host";
+            let why = "bounds of each of these: no run in data/runs.csv measured host memory";
             let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::HostInterval, why) };
             table.push("memory.host.interval", between(ends), why);
         }
         if let (Some(peak), Some(ends)) = (memory.peak_checkpoint_bytes, memory.peak_checkpoint_interval) {
-            let what = "weights, gradients, states, and what is gathered to save them";
+            let what = "weights, gradients, optimizer states, and what is gathered to save them";
             table.push("memory.peak-checkpoint", bytes(peak), by(Figure::Saving, what));
-            let why = "errors of a step's peaks, carried over: no run of data/runs.csv measured a save";
+            let why = "errors of peak memory in a step: no run in data/runs.csv measured a save";
             let why = if on_cores { OF_WORKER.to_owned() } else { by(Figure::SavingInterval, why) };
             table.push("memory.peak-checkpoint.interval", between(ends), why);
         }
     }
     if let Some(speed) = speed {
         let seconds = |n: f64| format!("{} s", text::short(n));
-        let layout = "FLOP and bytes by formula, peak and bandwidth of the GPU, rates of the links";
+        let layout = "computed from FLOPs and bytes, GPU peak and bandwidth, and link bandwidths";
         table.push("speed.step", seconds(speed.step_seconds), by(Figure::Step, layout));
         let between = format!("{} to {}", seconds(speed.interval.low), seconds(speed.interval.high));
-        table.push("speed.interval", between, by(Figure::StepInterval, "nine runs in ten lie inside"));
-        let why = "as far off as a whole step, what waits further than what works";
+        table.push("speed.interval", between, by(Figure::StepInterval, "contains 90 % of measured runs"));
+        let why = "the relative error of a step, larger for waiting than for computing";
         step_parts(table, speed, &by(Figure::StepInterval, why));
         match Input::of_plan(plan) {
             Ok(input) => table.push(
                 "speed.input",
                 format!("{}/s", bytes(input.bytes_per_second)),
                 format!(
-                    "throughput and capacity of the file system (`trainc catalog fsx`), {} a sequence by `dataset`",
+                    "throughput and capacity of the file system (`trainc catalog fsx`), {} per sequence by `dataset`",
                     bytes(input.sequence_bytes)
                 ),
             ),
@@ -84,34 +88,34 @@ pub(super) fn figures(table: &mut Table, subject: &Subject, plan: &Plan) {
         }
     }
     if let Some(run) = run {
-        let beside = run.parts.start() + run.parts.checkpoints;
+        let around = run.parts.start() + run.parts.checkpoints;
         let what = match run.parts.download {
-            Some(_) => "start, data and checkpoints beside the steps",
-            None => "start and checkpoints beside the steps, without the download",
+            Some(_) => "start, data download and checkpoints in addition to the steps",
+            None => "start and checkpoints in addition to the steps, excluding the download",
         };
         let why = by(Figure::Run, what);
-        table.push("run.beside-steps", text::about(beside), why);
-        let ends = Around::of(subject.constants).seconds(beside);
-        let why = by(Figure::RunInterval, "bounds: no run of data/runs.csv measured it");
+        table.push("run.start-and-checkpoints", text::about(around), why);
+        let ends = Around::of(subject.constants).seconds(around);
+        let why = by(Figure::RunInterval, "bounds: no run in data/runs.csv measured it");
         table.push(
-            "run.beside-steps.interval",
+            "run.start-and-checkpoints.interval",
             format!("{} to {}", text::about(ends.low), text::about(ends.high)),
             why,
         );
     }
-    table.below("constant");
+    table.set_prefix("constant");
     for Rest { key, value, .. } in &found {
         table.push(key, Constants::figure(*value), rests::source(subject.constants, key));
     }
 }
 
-/// `9.1 GiB (8.7 to 10.2 GiB)`; where the ends say the same, the figure alone.
+/// Formats a figure with its interval: `9.1 GiB (8.7 to 10.2 GiB)`; without it if the bounds are equal.
 fn with_ends(figure: String, [low, high]: [String; 2]) -> String {
     if low == high { figure } else { format!("{figure} ({low} to {high})") }
 }
 
-/// A row for each part of a GPU's memory that there is; `shared` says what the ends of the estimated ones rest on.
-fn memory_parts(table: &mut Table, memory: &Memory, shared: &str) {
+/// Adds a row for each part of a GPU's memory above zero; `shared` is the origin of the estimated parts.
+fn memory_parts(table: &mut OriginTable, memory: &Memory, shared: &str) {
     let (parts, ends) = (&memory.parts, &memory.parts_between);
     let all = [
         ("parameters", parts.parameters, ends.parameters),
@@ -127,9 +131,9 @@ fn memory_parts(table: &mut Table, memory: &Memory, shared: &str) {
         if bytes <= 0.0 {
             continue;
         }
-        let say = |n: f64| text::bytes(crate::sections::whole(n));
+        let say = |n: f64| text::bytes(crate::sections::round_to_u64(n));
         let why = match basis {
-            Basis::Counted => "counted, as numbers of a known width over the ranks that share them",
+            Basis::Counted => "counted: numbers of a known width, divided over the ranks that share them",
             Basis::Residuals => shared,
             Basis::Account => OF_WORKER,
         };
@@ -138,8 +142,8 @@ fn memory_parts(table: &mut Table, memory: &Memory, shared: &str) {
     }
 }
 
-/// A row for each part of a step that there is, and for each collective.
-fn step_parts(table: &mut Table, speed: &Speed, why: &str) {
+/// Adds a row for each part of a step and each collective above zero.
+fn step_parts(table: &mut OriginTable, speed: &Speed, why: &str) {
     let (parts, ends) = (&speed.parts, speed.parts_between());
     let (links, over) = (&speed.communication, speed.communication_between());
     let all = [
@@ -158,7 +162,7 @@ fn step_parts(table: &mut Table, speed: &Speed, why: &str) {
         ("communication.gradients", links.gradients, over.gradients),
     ];
     for (name, seconds, Interval { low, high }) in all {
-        // What the low end waits for data is nothing, and yet something is waited for.
+        // The lower bound of waiting for data may be zero.
         if high > 0.0 {
             let small = seconds < 1.0;
             let say = |n: f64| {
@@ -175,22 +179,25 @@ mod tests {
     use crate::samples::{FALCON, LLAMA, sample};
     use trainc_predict::Constants;
 
-    fn why<'a>(rows: &'a [super::super::Row], path: &str) -> Option<&'a str> {
+    fn why<'a>(rows: &'a [super::super::OriginRow], path: &str) -> Option<&'a str> {
         rows.iter().find(|row| row.path == path).map(|row| row.why.as_str())
     }
 
     #[test]
-    fn a_figure_names_the_constants_that_move_it_and_each_its_source() {
+    fn a_figure_lists_its_constants_and_each_its_source() {
         let sample = sample(LLAMA, &[]);
         let (subject, plan) = (sample.subject(), sample.compiled.plan.as_deref().unwrap());
         let rows = all_rows(&subject, plan);
         let step = why(&rows, "predicted.speed.step").unwrap();
         assert!(step.contains("gpu.A100.gemm") && step.contains("links.fabric"), "{step}");
-        // What this layout does not do, or its card is not, is not named.
+        // Constants of other GPUs and of unused features are not listed.
         assert!(!step.contains("H100") && !step.contains("links.pipeline"), "{step}");
         let interval = why(&rows, "predicted.speed.interval").unwrap();
-        assert!(interval.ends_with("by interval.known, interval.waiting and interval.unseen"), "{interval}");
-        // So do the parts, and what is counted says so.
+        assert!(
+            interval.ends_with("constants: interval.known, interval.waiting and interval.unseen"),
+            "{interval}"
+        );
+        // So do the parts, except the counted ones.
         assert!(why(&rows, "predicted.memory.parts.optimizer").unwrap().starts_with("counted"));
         let activations = rows.iter().find(|row| row.path == "predicted.memory.parts.activations").unwrap();
         assert!(
@@ -205,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ones_own_is_named_for_what_it_changed() {
+    fn a_calibration_file_is_the_source_of_its_constants() {
         let text = Constants::shipped().write();
         let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("unseen = ")).collect();
         let text = without.join("\n");

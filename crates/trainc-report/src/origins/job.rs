@@ -1,6 +1,6 @@
-//! What the manifest says, node by node, with the defaults of its nodes.
+//! Origins of the job's values, node by node, defaults included.
 
-use super::{Table, places, raw, scalar};
+use super::{OriginTable, places, raw, scalar};
 use trainc_diag::text;
 use trainc_ir::digest::python_float;
 use trainc_ir::{
@@ -8,7 +8,7 @@ use trainc_ir::{
     Placement, Quantize, RequestMember, Spot, Train, Vary, Warmup,
 };
 
-pub(super) fn job(table: &mut Table, it: &Job) {
+pub(super) fn job(table: &mut OriginTable, it: &Job) {
     let Job {
         name,
         span: _,
@@ -45,58 +45,58 @@ pub(super) fn job(table: &mut Table, it: &Job) {
         needs_program: _,
         swept_from: _,
     } = it;
-    table.below("");
+    table.set_prefix("");
     table.text("job", name);
     table.text("region", region);
     table.text("account", account);
     table.pairs("tags", tags);
-    below(table, "model", model.as_ref(), self::model);
-    below(table, "adapter", adapter.as_ref(), self::adapter);
-    below(table, "quantize", quantize.as_ref(), self::quantize);
-    below(table, "cluster", cluster.as_ref(), self::cluster);
-    below(table, "parallel", parallel.as_ref(), self::parallel);
-    below(table, "train", Some(train), self::train);
-    below(table, "program", program.as_ref(), places::program);
-    below(table, "image", image.as_ref(), places::image_ask);
-    below(table, "network", network.as_ref(), places::network);
+    section(table, "model", model.as_ref(), self::model);
+    section(table, "adapter", adapter.as_ref(), self::adapter);
+    section(table, "quantize", quantize.as_ref(), self::quantize);
+    section(table, "cluster", cluster.as_ref(), self::cluster);
+    section(table, "parallel", parallel.as_ref(), self::parallel);
+    section(table, "train", Some(train), self::train);
+    section(table, "program", program.as_ref(), places::program);
+    section(table, "image", image.as_ref(), places::image_ask);
+    section(table, "network", network.as_ref(), places::network);
     for it in storage {
-        table.below(named("storage", it.name.value()));
+        table.set_prefix(named("storage", it.name.value()));
         places::storage(table, it);
     }
     for it in channels {
-        table.below(named("channel", it.name.value()));
+        table.set_prefix(named("channel", it.name.value()));
         places::channel(table, it);
     }
-    below(table, "checkpoint", checkpoint.as_ref(), places::checkpoint);
-    below(table, "output", output.as_ref(), places::output);
-    below(table, "role", role.as_ref(), places::role);
-    below(table, "debugger", debugger.as_ref(), places::debugger);
-    below(table, "profiler", profiler.as_ref(), places::profiler);
-    below(table, "tensorboard", tensorboard.as_ref(), places::tensorboard);
-    below(table, "experiment", experiment.as_ref(), places::experiment);
-    table.below("");
+    section(table, "checkpoint", checkpoint.as_ref(), places::checkpoint);
+    section(table, "output", output.as_ref(), places::output);
+    section(table, "role", role.as_ref(), places::role);
+    section(table, "debugger", debugger.as_ref(), places::debugger);
+    section(table, "profiler", profiler.as_ref(), places::profiler);
+    section(table, "tensorboard", tensorboard.as_ref(), places::tensorboard);
+    section(table, "experiment", experiment.as_ref(), places::experiment);
+    table.set_prefix("");
     table.switch("remote-debug", remote_debug);
     table.switch("health-check", health_check);
     table.switch("session-chaining", session_chaining);
-    below(table, "budget", budget.as_ref(), places::budget);
-    table.below("request");
+    section(table, "budget", budget.as_ref(), places::budget);
+    table.set_prefix("request");
     for RequestMember { name, span, value } in request {
         table.node(name, raw(value), *span);
     }
-    table.below("sweep");
+    table.set_prefix("sweep");
     for Vary { path, values } in sweep {
         let values: Vec<String> = values.iter().map(|val| scalar(&val.value)).collect();
         table.val(&path.value, path, |_| values.join(", "));
     }
     for it in allows {
-        table.below("allow");
+        table.set_prefix("allow");
         places::allow(table, it);
     }
 }
 
-fn below<T>(table: &mut Table, prefix: &str, it: Option<&T>, show: fn(&mut Table, &T)) {
+fn section<T>(table: &mut OriginTable, prefix: &str, it: Option<&T>, show: fn(&mut OriginTable, &T)) {
     if let Some(it) = it {
-        table.below(prefix);
+        table.set_prefix(prefix);
         show(table, it);
     }
 }
@@ -112,7 +112,7 @@ fn warmup_words(warmup: &Warmup) -> String {
     }
 }
 
-fn model(table: &mut Table, it: &Model) {
+fn model(table: &mut OriginTable, it: &Model) {
     let Model { span: _, name, config, dimensions, tied, parameters, unusable: _ } = it;
     table.text("name", name);
     table.text("config", config);
@@ -123,7 +123,7 @@ fn model(table: &mut Table, it: &Model) {
     table.count("parameters", parameters);
 }
 
-fn adapter(table: &mut Table, it: &Adapter) {
+fn adapter(table: &mut OriginTable, it: &Adapter) {
     let Adapter { span: _, kind, rank, alpha, dropout, targets } = it;
     table.text("kind", kind);
     table.count("rank", rank);
@@ -132,14 +132,14 @@ fn adapter(table: &mut Table, it: &Adapter) {
     table.names("targets", targets);
 }
 
-fn quantize(table: &mut Table, it: &Quantize) {
+fn quantize(table: &mut OriginTable, it: &Quantize) {
     let Quantize { span: _, kind, double, compute } = it;
     table.text("kind", kind);
     table.switch("double", double);
     table.text("compute", compute);
 }
 
-fn cluster(table: &mut Table, it: &Cluster) {
+fn cluster(table: &mut OriginTable, it: &Cluster) {
     let Cluster {
         span: _,
         instance,
@@ -167,54 +167,54 @@ fn cluster(table: &mut Table, it: &Cluster) {
     table.seconds("max-run", max_run_seconds);
     table.seconds("max-pending", max_pending_seconds);
     if let Some(it) = spot {
-        table.below("cluster.spot");
+        table.set_prefix("cluster.spot");
         self::spot(table, it);
     }
     table.seconds("warm-pool", warm_pool_seconds);
     table.count("retry", retry);
     table.text("training-plan", training_plan);
     if let Some(Placement { span: _, multiple_jobs, ultra_servers }) = placement {
-        table.below("cluster.placement");
+        table.set_prefix("cluster.placement");
         table.switch("multiple-jobs", multiple_jobs);
         for (id, instances) in ultra_servers {
             table.count(&format!("ultra-server {}", id.value), instances);
         }
     }
     for it in groups {
-        table.below(named("cluster.group", it.name.value()));
+        table.set_prefix(named("cluster.group", it.name.value()));
         instance_group(table, it);
     }
     if let Some(it) = gpu {
-        table.below("cluster.gpu");
+        table.set_prefix("cluster.gpu");
         custom_gpu(table, it);
     }
-    table.below("cluster");
+    table.set_prefix("cluster");
     table.field("intra", intra_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
     table.field("inter", inter_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
     table.count("ranks", ranks);
     table.seconds("node-mtbf", node_mtbf_seconds);
 }
 
-fn spot(table: &mut Table, it: &Spot) {
+fn spot(table: &mut OriginTable, it: &Spot) {
     let Spot { span: _, max_wait_seconds, interruptions_per_hour } = it;
     table.seconds("max-wait", max_wait_seconds);
     table.number("interruptions-per-hour", interruptions_per_hour);
 }
 
-fn instance_group(table: &mut Table, it: &InstanceGroup) {
+fn instance_group(table: &mut OriginTable, it: &InstanceGroup) {
     let InstanceGroup { span: _, name, instance, nodes } = it;
     table.text("name", name);
     table.text("instance", instance);
     table.count("nodes", nodes);
 }
 
-fn custom_gpu(table: &mut Table, it: &CustomGpu) {
+fn custom_gpu(table: &mut OriginTable, it: &CustomGpu) {
     let CustomGpu { span: _, name, per_node } = it;
     table.text("name", name);
     table.count("per-node", per_node);
 }
 
-fn parallel(table: &mut Table, it: &Parallel) {
+fn parallel(table: &mut OriginTable, it: &Parallel) {
     let Parallel {
         span: _,
         engine,
@@ -266,12 +266,12 @@ fn parallel(table: &mut Table, it: &Parallel) {
     table.text("mpi-options", mpi_options);
 }
 
-fn engine_option(table: &mut Table, it: &EngineOption) {
+fn engine_option(table: &mut OriginTable, it: &EngineOption) {
     let EngineOption { name, span: _, value } = it;
     table.field(name, value, scalar);
 }
 
-fn train(table: &mut Table, it: &Train) {
+fn train(table: &mut OriginTable, it: &Train) {
     let Train {
         span: _,
         precision,
@@ -296,22 +296,22 @@ fn train(table: &mut Table, it: &Train) {
     table.field("activation-checkpointing", activation_checkpointing, |r| r.word().to_owned());
     table.switch("flash-attention", flash_attention);
     if let Some(it) = optimizer {
-        table.below("train.optimizer");
+        table.set_prefix("train.optimizer");
         self::optimizer(table, it);
-        table.below("train");
+        table.set_prefix("train");
     }
     table.count("steps", steps);
     table.count("tokens", tokens);
     table.number("epochs", epochs);
     if let Some(it) = dataset {
-        table.below("train.dataset");
+        table.set_prefix("train.dataset");
         self::dataset(table, it);
-        table.below("train");
+        table.set_prefix("train");
     }
     table.field("seed", seed, u64::to_string);
 }
 
-fn optimizer(table: &mut Table, it: &Optimizer) {
+fn optimizer(table: &mut OriginTable, it: &Optimizer) {
     let Optimizer { span: _, name, lr, betas, eps, weight_decay, clip, warmup, schedule, min_lr } = it;
     table.text("name", name);
     table.number("lr", lr);
@@ -324,7 +324,7 @@ fn optimizer(table: &mut Table, it: &Optimizer) {
     table.number("min-lr", min_lr);
 }
 
-fn dataset(table: &mut Table, it: &Dataset) {
+fn dataset(table: &mut OriginTable, it: &Dataset) {
     let Dataset { span: _, sequences, tokens, size_bytes } = it;
     table.count("sequences", sequences);
     table.count("tokens", tokens);

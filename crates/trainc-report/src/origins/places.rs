@@ -1,13 +1,13 @@
-//! What the manifest says of everything around the training: program, image, network, storage, output, role.
+//! Origins of the values around the training: program, image, network, storage, output, role.
 
-use super::{Table, scalar};
+use super::{OriginTable, scalar};
 use trainc_diag::text;
 use trainc_ir::{
     Allow, Budget, Channel, Checkpoint, Collection, Debugger, Every, Experiment, Hyperparameter, ImageAsk,
     Metric, Network, Output, Profiler, Program, Role, RoleRead, Secret, Storage, StorageLink, Tensorboard,
 };
 
-pub(super) fn program(table: &mut Table, it: &Program) {
+pub(super) fn program(table: &mut OriginTable, it: &Program) {
     let Program {
         span: _,
         entry,
@@ -49,22 +49,22 @@ pub(super) fn program(table: &mut Table, it: &Program) {
     table.texts("arguments", arguments);
 }
 
-fn hyperparameter(table: &mut Table, it: &Hyperparameter) {
+fn hyperparameter(table: &mut OriginTable, it: &Hyperparameter) {
     let Hyperparameter { name, name_span: _, value } = it;
     table.field(&format!("hyperparameter {name}"), value, scalar);
 }
 
-fn secret(table: &mut Table, it: &Secret) {
+fn secret(table: &mut OriginTable, it: &Secret) {
     let Secret { name, name_span: _, from } = it;
     table.text(&format!("secret {name}"), from);
 }
 
-fn metric(table: &mut Table, it: &Metric) {
+fn metric(table: &mut OriginTable, it: &Metric) {
     let Metric { name, name_span: _, regex } = it;
     table.text(&format!("metric {name}"), regex);
 }
 
-pub(super) fn image_ask(table: &mut Table, it: &ImageAsk) {
+pub(super) fn image_ask(table: &mut OriginTable, it: &ImageAsk) {
     let ImageAsk { span: _, family, version, transformers, pytorch, python, uri } = it;
     table.text("family", family);
     table.text("version", version);
@@ -74,7 +74,7 @@ pub(super) fn image_ask(table: &mut Table, it: &ImageAsk) {
     table.text("uri", uri);
 }
 
-pub(super) fn network(table: &mut Table, it: &Network) {
+pub(super) fn network(table: &mut OriginTable, it: &Network) {
     let Network {
         span: _,
         subnets,
@@ -90,7 +90,7 @@ pub(super) fn network(table: &mut Table, it: &Network) {
     table.switch("encrypt-traffic", encrypt_traffic);
 }
 
-pub(super) fn storage(table: &mut Table, it: &Storage) {
+pub(super) fn storage(table: &mut OriginTable, it: &Storage) {
     let Storage {
         span: _,
         kind,
@@ -129,22 +129,22 @@ pub(super) fn storage(table: &mut Table, it: &Storage) {
     let prefix = table.prefix.clone();
     for (word, links) in [("import", imports), ("export", exports)] {
         for it in links {
-            table.below(format!("{prefix} {word}"));
+            table.set_prefix(format!("{prefix} {word}"));
             storage_link(table, it);
         }
     }
-    table.below(prefix);
+    table.set_prefix(prefix);
     table.switch("delete-after-job", delete_after_job);
     table.switch("efa", efa);
 }
 
-fn storage_link(table: &mut Table, it: &StorageLink) {
+fn storage_link(table: &mut OriginTable, it: &StorageLink) {
     let StorageLink { span: _, s3, path } = it;
     table.text("s3", s3);
     table.text("path", path);
 }
 
-pub(super) fn channel(table: &mut Table, it: &Channel) {
+pub(super) fn channel(table: &mut OriginTable, it: &Channel) {
     let Channel {
         span: _,
         name,
@@ -190,7 +190,7 @@ pub(super) fn channel(table: &mut Table, it: &Channel) {
     table.text("kms", kms);
 }
 
-pub(super) fn checkpoint(table: &mut Table, it: &Checkpoint) {
+pub(super) fn checkpoint(table: &mut OriginTable, it: &Checkpoint) {
     let Checkpoint { span: _, s3, local, every, keep, kms } = it;
     table.text("s3", s3);
     table.text("local", local);
@@ -199,14 +199,14 @@ pub(super) fn checkpoint(table: &mut Table, it: &Checkpoint) {
     table.text("kms", kms);
 }
 
-pub(super) fn output(table: &mut Table, it: &Output) {
+pub(super) fn output(table: &mut OriginTable, it: &Output) {
     let Output { span: _, s3, kms, compress } = it;
     table.text("s3", s3);
     table.text("kms", kms);
     table.switch("compress", compress);
 }
 
-pub(super) fn role(table: &mut Table, it: &Role) {
+pub(super) fn role(table: &mut OriginTable, it: &Role) {
     let Role { span: _, create, arn, boundary, path, reads } = it;
     table.switch("create", create);
     table.text("arn", arn);
@@ -217,7 +217,7 @@ pub(super) fn role(table: &mut Table, it: &Role) {
     }
 }
 
-pub(super) fn debugger(table: &mut Table, it: &Debugger) {
+pub(super) fn debugger(table: &mut OriginTable, it: &Debugger) {
     let Debugger { span: _, s3, local, parameters, collections } = it;
     table.text("s3", s3);
     table.text("local", local);
@@ -227,26 +227,26 @@ pub(super) fn debugger(table: &mut Table, it: &Debugger) {
     }
 }
 
-fn collection(table: &mut Table, it: &Collection) {
+fn collection(table: &mut OriginTable, it: &Collection) {
     let Collection { name, parameters } = it;
     table.val("collection", name, Clone::clone);
     table.pairs("parameters", parameters);
 }
 
-pub(super) fn profiler(table: &mut Table, it: &Profiler) {
+pub(super) fn profiler(table: &mut OriginTable, it: &Profiler) {
     let Profiler { span: _, s3, interval_milliseconds, parameters } = it;
     table.text("s3", s3);
     table.field("interval", interval_milliseconds, |n| format!("{n} ms"));
     table.pairs("parameters", parameters);
 }
 
-pub(super) fn tensorboard(table: &mut Table, it: &Tensorboard) {
+pub(super) fn tensorboard(table: &mut OriginTable, it: &Tensorboard) {
     let Tensorboard { span: _, s3, local } = it;
     table.text("s3", s3);
     table.text("local", local);
 }
 
-pub(super) fn experiment(table: &mut Table, it: &Experiment) {
+pub(super) fn experiment(table: &mut OriginTable, it: &Experiment) {
     let Experiment { span: _, name, trial, component, run } = it;
     table.text("name", name);
     table.text("trial", trial);
@@ -254,13 +254,13 @@ pub(super) fn experiment(table: &mut Table, it: &Experiment) {
     table.text("run", run);
 }
 
-pub(super) fn budget(table: &mut Table, it: &Budget) {
+pub(super) fn budget(table: &mut OriginTable, it: &Budget) {
     let Budget { span: _, usd, hard } = it;
     table.number("usd", usd);
     table.switch("hard", hard);
 }
 
-pub(super) fn allow(table: &mut Table, it: &Allow) {
+pub(super) fn allow(table: &mut OriginTable, it: &Allow) {
     let Allow { span: _, scopes: _, code, reason, until } = it;
     table.text("code", code);
     table.text("reason", reason);

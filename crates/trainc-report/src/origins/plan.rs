@@ -1,13 +1,13 @@
-//! What the plan adds to the job.
+//! Origins of the values that the plan adds to the job.
 
-use super::Table;
+use super::OriginTable;
 use trainc_diag::text;
 use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
 use trainc_ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp, SourceFile};
 use trainc_plan::plan::minimum_nodes;
 
-pub(super) fn plan(table: &mut Table, plan: &Plan) {
+pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     let Plan {
         job,
         instance,
@@ -19,7 +19,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         run,
         image,
         smp,
-        worker: told,
+        worker: worker_settings,
         price,
         group_prices,
         storage_prices: _,
@@ -33,14 +33,14 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
     } = plan;
     super::job::job(table, job);
     if let Some(Region { name: _, partition, dns_suffix }) = region {
-        table.below("region");
+        table.set_prefix("region");
         table.push("partition", partition, "catalogue row of the region");
         table.push("dns-suffix", dns_suffix, "catalogue row of the region");
     }
     if let Some(machine) = machine {
         let why = match instance {
             Some(row) => from_row(&format!("instances {}", row.name), &row.provenance),
-            None => "as the cluster says, and the catalogue of accelerators".to_owned(),
+            None => "`cluster`, and the catalogue of accelerators".to_owned(),
         };
         node(table, machine, &why);
         if let Some(row) = instance {
@@ -61,9 +61,9 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
             );
         }
     }
-    table.below("cluster");
+    table.set_prefix("cluster");
     if !deployable {
-        table.push("deployable", "#false", "`custom` and `local` are for plan and run");
+        table.push("deployable", "#false", "clusters `custom` and `local` are only valid for plan and run");
     }
     if let Some(facts) = model {
         self::model(table, plan, facts);
@@ -72,14 +72,14 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         self::mesh(table, plan, mesh);
     }
     launcher(table, plan, smp.as_ref());
-    if let Some(it) = told {
+    if let Some(it) = worker_settings {
         worker(table, it);
     }
     if let Some(batch) = batch {
         self::batch(table, batch);
     }
     let Run { steps, tokens } = run;
-    table.below("run");
+    table.set_prefix("run");
     for (name, val) in [("steps", steps), ("tokens", tokens)] {
         if let Some(val) = val {
             table.val(name, val, |n| text::group(*n));
@@ -88,7 +88,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
     if let Some(image) = image {
         self::image(table, image);
     }
-    table.below("price");
+    table.set_prefix("price");
     let groups = job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(group_prices);
     let of_groups = groups.filter_map(|(group, price)| {
         Some((format!("group {}.usd-per-hour", group.name.value()?), price.as_ref()?))
@@ -108,7 +108,7 @@ pub(super) fn plan(table: &mut Table, plan: &Plan) {
         let why = price.row().map_or_else(|| source.clone(), |row| format!("{row}: {source}"));
         table.push(&name, format!("{}", price.usd_per_gb_month), why);
     }
-    table.below("source");
+    table.set_prefix("source");
     for tree in source.iter().chain(dependencies) {
         table.push(
             "",
@@ -130,9 +130,9 @@ fn from_row(row: &str, provenance: &Provenance) -> String {
     })
 }
 
-fn node(table: &mut Table, machine: &Machine, why: &str) {
+fn node(table: &mut OriginTable, machine: &Machine, why: &str) {
     let Machine { gpus_per_node, gpu, ranks_per_gpu, gpu_memory_bytes, bf16, efa } = machine;
-    table.below("node");
+    table.set_prefix("node");
     table.push("gpus", text::group(*gpus_per_node), why);
     if *ranks_per_gpu > 1 {
         table.push("ranks-per-gpu", text::group(*ranks_per_gpu), why);
@@ -147,9 +147,9 @@ fn node(table: &mut Table, machine: &Machine, why: &str) {
     }
 }
 
-fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
+fn model(table: &mut OriginTable, plan: &Plan, facts: &ModelFacts) {
     let ModelFacts { name: _, architecture, class, parameters, trainable, details: _, defaulted } = facts;
-    table.below("model");
+    table.set_prefix("model");
     table.val("parameters", parameters, |n| text::group(*n));
     if let Some(trainable) = trainable {
         table.val("parameters-trainable", trainable, |n| text::group(*n));
@@ -158,7 +158,7 @@ fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
         table.push(
             "class",
             format!("{class:?}").to_lowercase(),
-            "the head that the architecture's name or config stands for",
+            "the model class of the architecture's name or config",
         );
     }
     for (name, value, rule) in defaulted {
@@ -198,7 +198,7 @@ fn model(table: &mut Table, plan: &Plan, facts: &ModelFacts) {
     }
 }
 
-fn mesh(table: &mut Table, plan: &Plan, mesh: &Mesh) {
+fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
     let Mesh {
         engine: _,
         nodes,
@@ -216,13 +216,17 @@ fn mesh(table: &mut Table, plan: &Plan, mesh: &Mesh) {
         recommended_nodes,
         order,
     } = mesh;
-    table.below("mesh");
+    table.set_prefix("mesh");
     table.push(
         "world-size",
         text::group(*world_size),
         format!("{} × {}", text::count(*nodes, "node"), text::count(*gpus_per_node, "GPU")),
     );
-    table.push("processes-per-node", text::group(*processes_per_node), "what the engine starts on each node");
+    table.push(
+        "processes-per-node",
+        text::group(*processes_per_node),
+        "processes that the engine starts on each node",
+    );
     for (name, val) in [
         ("replicas", replicas),
         ("shard-degree", shard_degree),
@@ -247,13 +251,13 @@ fn mesh(table: &mut Table, plan: &Plan, mesh: &Mesh) {
         table.push(
             "order",
             words.join(", "),
-            "the engine's own: neighbouring ranks differ in the last first",
+            "the engine's rank order: consecutive ranks differ in the last axis first",
         );
     }
 }
 
-fn launcher(table: &mut Table, plan: &Plan, smp: Option<&Smp>) {
-    table.below("launcher");
+fn launcher(table: &mut OriginTable, plan: &Plan, smp: Option<&Smp>) {
+    table.set_prefix("launcher");
     let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     if let Some(engine) = engine {
         table.push("", trainc_emit::launcher_words(plan), format!("engine `{}`", engine.name()));
@@ -268,7 +272,7 @@ fn launcher(table: &mut Table, plan: &Plan, smp: Option<&Smp>) {
     }
 }
 
-fn batch(table: &mut Table, batch: &Batch) {
+fn batch(table: &mut OriginTable, batch: &Batch) {
     let Batch {
         micro_batch_size,
         num_micro_batches,
@@ -277,9 +281,9 @@ fn batch(table: &mut Table, batch: &Batch) {
         global_sequences,
         global_tokens,
     } = batch;
-    table.below("batch");
+    table.set_prefix("batch");
     table.val("micro", micro_batch_size, |n| text::group(*n));
-    table.push("microbatches", text::group(*num_micro_batches), "the pipeline's, 1 where there is none");
+    table.push("microbatches", text::group(*num_micro_batches), "of the pipeline; 1 without a pipeline");
     table.push("per-replica", text::group(*per_replica), "micro × microbatches");
     table.val("accumulation", accumulation, |n| text::group(*n));
     table.val("global-sequences", global_sequences, |n| text::group(*n));
@@ -288,7 +292,7 @@ fn batch(table: &mut Table, batch: &Batch) {
     }
 }
 
-fn worker(table: &mut Table, worker: &Worker) {
+fn worker(table: &mut OriginTable, worker: &Worker) {
     let Worker {
         model,
         optimizer,
@@ -304,7 +308,7 @@ fn worker(table: &mut Table, worker: &Worker) {
         seed,
         binary,
     } = worker;
-    table.below("worker");
+    table.set_prefix("worker");
     let switch = |on: &bool| format!("#{on}");
     table.val("norm-eps", &model.norm_eps, |x| format!("{x}"));
     table.val("initializer-range", &model.initializer_range, |x| format!("{x}"));
@@ -314,7 +318,7 @@ fn worker(table: &mut Table, worker: &Worker) {
             Some(scaling) => {
                 table.val("rope-scaling", scaling, |s| format!("{} by {}", s.kind.name(), s.factor));
             }
-            None => table.push("rope-scaling", "none", "positions are not stretched"),
+            None => table.push("rope-scaling", "none", "no position scaling"),
         }
     }
     table.val("bf16", bf16, switch);
@@ -339,14 +343,14 @@ fn worker(table: &mut Table, worker: &Worker) {
     table.push(
         "binary",
         binary.as_ref().map_or("?", SourceFile::sha256),
-        "SHA-256 of `trainc-worker`: `--worker`, or the one beside trainc",
+        "SHA-256 of `trainc-worker`: `--worker`, or the one in the directory of trainc",
     );
 }
 
-fn image(table: &mut Table, image: &Image) {
+fn image(table: &mut OriginTable, image: &Image) {
     let Image { uri, family, pytorch, transformers, python, patch_window, toolkit, sdk_v2, origin } = image;
     let why = table.why(origin);
-    table.below("container");
+    table.set_prefix("container");
     table.push("uri", uri, &why);
     table.push("family", family, &why);
     for (name, value) in [("pytorch", pytorch), ("transformers", transformers), ("python", python)] {
@@ -361,10 +365,14 @@ fn image(table: &mut Table, image: &Image) {
         table.push(
             "sdk",
             "by path",
-            "the SageMaker Python SDK v2 does not take these versions with this engine",
+            "the SageMaker Python SDK v2 does not support these versions with this engine",
         );
     }
     if !toolkit {
-        table.push("toolkit", "#false", "no training toolkit reads `sagemaker_*` hyperparameters");
+        table.push(
+            "toolkit",
+            "#false",
+            "the image has no training toolkit that reads `sagemaker_*` hyperparameters",
+        );
     }
 }

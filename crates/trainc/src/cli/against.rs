@@ -16,7 +16,7 @@ use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerFault, Loaded, Loader, Merged};
-use trainc_report::bill::{self, Base, Bill, Job, Seen};
+use trainc_report::bill::{self, Base, Bill, Job, JobSide};
 use trainc_report::shared_costs::job_file_systems;
 use trainc_syntax::ast::{Node, Value};
 use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, pairs};
@@ -263,11 +263,13 @@ fn figures(compiled: &Compiled) -> Figures {
     compiled.plan.as_ref().map(|plan| Figures::of(plan, &compiled.prediction)).unwrap_or_default()
 }
 
-fn seen(manifest: &Manifest) -> Seen<'_> {
+fn seen(manifest: &Manifest) -> JobSide<'_> {
     let compiled = &manifest.compiled;
     let run = compiled.plan.as_ref().zip(compiled.prediction.run.as_ref());
-    Seen {
-        made: run.map(|(plan, run)| job_file_systems(plan, run.expected_seconds())).unwrap_or_default(),
+    JobSide {
+        file_systems: run
+            .map(|(plan, run)| job_file_systems(plan, run.expected_seconds()))
+            .unwrap_or_default(),
         path: &manifest.path,
         job: manifest.compiled.job.as_deref(),
         figures: figures(&manifest.compiled),

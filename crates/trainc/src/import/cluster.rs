@@ -5,7 +5,6 @@ use super::{Reader, image, launch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainc_catalog::{images, instances};
-use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
 
 impl Reader {

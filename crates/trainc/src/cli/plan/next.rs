@@ -9,7 +9,7 @@ use trainc_apply::verdict;
 use trainc_diag::{Diagnostic, Severity};
 use trainc_emit::quoted;
 use trainc_report::json::Blocked;
-use trainc_report::markdown::refused;
+use trainc_report::markdown::describe_blocked;
 
 /// What apply would refuse as things stand.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct InTheWay {
     codes: BTreeSet<&'static str>,
     /// The exit code of apply.
     exit: u8,
-    /// Jobs that are refused, and all that were looked at.
+    /// Jobs that are describe_blocked, and all that were looked at.
     jobs: (usize, usize),
     /// Flags that let it go on: none where something must be mended first.
     flags: BTreeSet<&'static str>,
@@ -75,7 +75,7 @@ impl InTheWay {
         let codes: Vec<&'static str> = self.codes.iter().copied().collect();
         match self.jobs {
             (0, _) => None,
-            (_, 1) => Some(refused(&Blocked { exit: self.exit, codes })),
+            (_, 1) => Some(describe_blocked(&Blocked { exit: self.exit, codes })),
             (some, all) => {
                 let why = trainc_diag::text::list(&codes, "and");
                 Some(format!("apply would refuse {some} of {all} jobs: {why}"))

@@ -161,7 +161,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         _ => page.human(io.width),
     });
     if let Some(file) = &args.report {
-        let pictures = report::html::front(&pictured::front(job, &held.path, &space, &judged, page.lost()));
+        let pictures =
+            report::html::pareto_front(&pictured::front(job, &held.path, &space, &judged, page.lost()));
         if let Err(error) = fs::write(file, pictures) {
             let why = super::world::describe(&error);
             io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));

@@ -3,7 +3,7 @@
 use super::sound::{Judged, Sound};
 use std::collections::BTreeMap;
 use trainc_predict::Run;
-use trainc_report::html::{Choice, Front, Lost, Spot};
+use trainc_report::html::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
 use trainc_tune::front::Measure;
 use trainc_tune::{Point, Space, Standing};
 
@@ -17,19 +17,19 @@ pub(super) fn front(
     space: &Space,
     judged: &Judged,
     lost: Vec<(String, String)>,
-) -> Front {
+) -> ParetoFront {
     let measure = Measure::of(&judged.points);
     let is_priced = measure != Measure::NodeSeconds;
     let spot = |point: &Point| {
         let cost = measure.cost(point);
         let cost = if is_priced { cost } else { cost / 3_600.0 };
-        cost.is_finite().then_some(Spot { seconds: point.seconds, cost })
+        cost.is_finite().then_some(PlotPoint { seconds: point.seconds, cost })
     };
     // Every member keeps its number, also what has no place on the picture: `--write=N` counts them all.
     let choice = |sound: &Sound| {
         let point = judged.points.get(sound.at)?;
         let (run, speed) = (sound.compiled.prediction.run.as_ref(), sound.compiled.prediction.speed.as_ref());
-        Some(Choice {
+        Some(FrontLayout {
             spot: spot(point),
             seconds: point.seconds,
             words: space.words(&point.choice).replacen(" × ", "\u{a0}×\u{a0}", 1),
@@ -56,13 +56,13 @@ pub(super) fn front(
             .find(|point| point.choice == *written && point.standing == Standing::Sound)
             .and_then(spot)
     });
-    Front {
+    ParetoFront {
         job: job.to_owned(),
         manifest: manifest.to_owned(),
         best: judged.front.iter().filter_map(choice).collect(),
         beaten: thinned(beaten),
         written,
-        lost: lost.into_iter().map(|(words, why)| Lost { words, why }).collect(),
+        lost: lost.into_iter().map(|(words, why)| RunnerUp { words, why }).collect(),
         looked_at: space.looked_at(judged.points.len()),
         fit: judged.fit() as u64,
         first_choice: judged.first_choice(),
@@ -73,8 +73,8 @@ pub(super) fn front(
 
 /// One spot of each cell of a grid over all of them.
 #[expect(clippy::cast_possible_truncation, reason = "cells of a grid")]
-fn thinned(spots: Vec<Spot>) -> Vec<Spot> {
-    let most = |of: fn(&Spot) -> f64| spots.iter().map(of).fold(0.0, f64::max);
+fn thinned(spots: Vec<PlotPoint>) -> Vec<PlotPoint> {
+    let most = |of: fn(&PlotPoint) -> f64| spots.iter().map(of).fold(0.0, f64::max);
     let (seconds, cost) = (most(|spot| spot.seconds), most(|spot| spot.cost));
     let cell = |amount: f64, most: f64| if most > 0.0 { (amount / most * CELLS) as i64 } else { 0 };
     let mut cells = BTreeMap::new();
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn spots_on_top_of_each_other_are_drawn_once() {
-        let spot = |seconds, cost| Spot { seconds, cost };
+        let spot = |seconds, cost| PlotPoint { seconds, cost };
         let kept = thinned(vec![spot(10.0, 10.0), spot(10.001, 10.0), spot(100.0, 100.0)]);
         assert_eq!(kept, [spot(10.0, 10.0), spot(100.0, 100.0)]);
         assert!(thinned(Vec::new()).is_empty());

@@ -1,17 +1,17 @@
-//! The mesh as a picture: a row for each node, a cell for each GPU, named by where it stands on every axis.
+//! The mesh as a picture: a row for each node, a cell for each GPU, labelled by its coordinates on every axis.
 //!
-//! Of nodes that go on with what the one above shows, only the last is drawn: `to 15`. Others are left out and counted.
+//! Of nodes that continue the one above, only the last is drawn: `to 15`. Others are left out and counted.
 
 use trainc_diag::text;
 use trainc_ir::{Axis, Engine, Mesh};
 
-/// Nodes that are looked at one by one; beyond, only the first and the last are drawn.
+/// The most nodes that are compared one by one; of more, only the first and the last are drawn.
 const MOST_NODES: u64 = 4_096;
-/// GPUs of a node that are looked at.
+/// The most GPUs of a node that are drawn.
 const MOST_CELLS: u64 = 64;
-/// Begins what names a replica.
+/// The prefix of a replica's name.
 const REPLICA: &str = "replica ";
-/// Replicas up to this many are named by letters.
+/// The most replicas that are named by letters.
 const LETTERS: u64 = 26;
 
 /// A piece of a line, and the group by which it may be coloured.
@@ -19,19 +19,19 @@ const LETTERS: u64 = 26;
 pub(super) struct Piece {
     /// The text.
     pub(super) text: String,
-    /// Pieces of one group belong together.
+    /// Pieces of a group have the same colour.
     pub(super) group: Option<u64>,
 }
 
-/// Worlds up to this many nodes are drawn node by node.
+/// The most nodes that are all drawn.
 const ALL_NODES: u64 = 4;
-/// Blocks up to this many are all drawn; of more, the first two and the last.
+/// The most blocks that are all drawn; of more, the first two and the last.
 const ALL_BLOCKS: usize = 3;
 
-/// One node, or a gap.
+/// A row: a node, or a gap of so many nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Row {
-    /// `word` is `node`, or `to` where the nodes since the row above are like it.
+enum PictureRow {
+    /// `word` is `node`, or `to` for the last of several nodes that continue the row above.
     Node {
         word: &'static str,
         node: u64,
@@ -41,23 +41,23 @@ enum Row {
     Gap(u64),
 }
 
-/// How to read a cell.
+/// The explanation of a cell.
 struct Legend {
-    /// On every axis that is split.
+    /// All axes of a degree above 1.
     full: String,
-    /// Without the replica, for where the rows name it.
+    /// Without the replica, which the rows name.
     short: Option<String>,
 }
 
-/// The lines of the picture, each at most `columns` wide where that is possible at all, and how to read a cell; the
-/// latter is empty where it stands beside the last row.
+/// Returns the lines of the picture, at most `columns` wide if possible, and the explanation of a cell, which is empty if the
+/// last row has it.
 pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece>>, String) {
     let picture = Cells { mesh };
     let rows = picture.rows();
     let digits = mesh.nodes.saturating_sub(1).to_string().len();
     let wide = rows.iter().flat_map(|row| match row {
-        Row::Node { cells, .. } => cells.iter().map(|cell| cell.text.len()).collect(),
-        Row::Gap(_) => Vec::new(),
+        PictureRow::Node { cells, .. } => cells.iter().map(|cell| cell.text.len()).collect(),
+        PictureRow::Gap(_) => Vec::new(),
     });
     let cell = wide.max().unwrap_or(1);
     let (bar, gap) = if unicode { ("│", "⋮") } else { ("|", ":") };
@@ -65,16 +65,16 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
     let room = columns.saturating_sub(frame + 1) / (cell + 1);
     let mut legend = picture.legend();
     let last = rows.len().saturating_sub(1);
-    // Whether the rows of the block that is being drawn say whose replica it is.
+    // Whether the rows of the current block name their replica.
     let mut named = false;
     let lines = rows
         .into_iter()
         .enumerate()
         .map(|(at, row)| match row {
-            Row::Gap(nodes) => {
+            PictureRow::Gap(nodes) => {
                 vec![plain(format!("{:>1$} {gap} {2} more nodes", "", digits + 5, text::group(nodes)))]
             }
-            Row::Node { word, node, cells, note } => {
+            PictureRow::Node { word, node, cells, note } => {
                 let mut line = vec![plain(format!("{word:>4} {node:>digits$} {bar}"))];
                 let mut used = frame;
                 for piece in elided(cells, mesh.places_per_node(), room) {
@@ -85,7 +85,7 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
                 line.push(plain(format!(" {bar}")));
                 used += 1;
                 let fits = |text: &str| !text.is_empty() && used + 2 + text.len() <= columns;
-                let beside = if at == last {
+                let explanation = if at == last {
                     let short = legend.short.as_ref().filter(|_| named && note.is_empty());
                     [Some(&legend.full), short].into_iter().flatten().find(|text| fits(text)).cloned()
                 } else {
@@ -94,7 +94,7 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
                 if !note.is_empty() {
                     named = note.starts_with(REPLICA) && fits(&note);
                 }
-                if let Some(text) = beside {
+                if let Some(text) = explanation {
                     line.push(plain(format!("  {text}")));
                     legend.full.clear();
                 } else if fits(&note) {
@@ -107,30 +107,29 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
     (lines, legend.full)
 }
 
-/// Where the rank of a GPU stands, as far as cells tell: its replica's name, and its place on the other axes that are
-/// split. None for a GPU without a process.
-pub(super) fn standing(mesh: &Mesh, node: u64, gpu: u64) -> Option<Standing> {
+/// Returns the position of a GPU's rank in the mesh; `None` for a GPU without a process.
+pub(super) fn rank_position(mesh: &Mesh, node: u64, gpu: u64) -> Option<RankPosition> {
     let cells = Cells { mesh };
     let rank = cells.rank(node, gpu)?;
-    Some(Standing {
+    Some(RankPosition {
         replica: (mesh.replicas.value > 1).then(|| cells.replica(rank)),
         place: cells.axes().map(|axis| mesh.coordinate(axis, rank).to_string()).collect::<Vec<_>>().join("."),
         group: cells.cell(node, gpu).group.unwrap_or(0),
     })
 }
 
-/// The axes on which [`Standing::place`] stands, in its order.
+/// Returns the axes of [`RankPosition::place`], in its order.
 pub(super) fn axes(mesh: &Mesh) -> Vec<Axis> {
     Cells { mesh }.axes().collect()
 }
 
-/// Where a rank stands.
-pub(super) struct Standing {
-    /// The replica's name, where there are several.
+/// The position of a rank in the mesh.
+pub(super) struct RankPosition {
+    /// The name of its replica, if there are several.
     pub(super) replica: Option<String>,
-    /// Its place on the other axes, as `3.0`; empty where nothing else is split.
+    /// Its coordinates on the other axes, as `3.0`; empty if there are none.
     pub(super) place: String,
-    /// Ranks of one group have one colour.
+    /// Ranks of a group have the same colour.
     pub(super) group: u64,
 }
 
@@ -138,7 +137,7 @@ fn plain(text: String) -> Piece {
     Piece { text, group: None }
 }
 
-/// The cells that fit, the last of the node among them.
+/// Returns the cells that fit, always with the last of the node.
 fn elided(mut cells: Vec<Piece>, gpus: u64, room: usize) -> Vec<Piece> {
     let hidden = gpus > cells.len() as u64;
     if cells.len() <= room.max(1) && !hidden {
@@ -156,7 +155,7 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// The rank whose work a GPU does; none for a GPU without a process.
+    /// Returns the rank on a GPU; `None` for a GPU without a process.
     fn rank(&self, node: u64, gpu: u64) -> Option<u64> {
         let per_node = self.mesh.ranks_per_node();
         if self.mesh.engine == Engine::None {
@@ -165,14 +164,14 @@ impl Cells<'_> {
         (gpu < per_node).then(|| node * per_node + gpu)
     }
 
-    /// The GPUs of a node that are looked at: the first ones and the last.
+    /// Returns the GPUs of a node that are drawn: the first ones and the last.
     fn gpus(&self) -> impl Iterator<Item = u64> {
         let all = self.mesh.places_per_node();
         let first = all.min(MOST_CELLS);
         (0..first).chain((all > first).then(|| all - 1))
     }
 
-    /// The replica's name: a letter while there are enough of them.
+    /// Returns the name of a rank's replica: a letter, or a number if there are too many.
     fn replica(&self, rank: u64) -> String {
         let replica = self.mesh.coordinate(Axis::Replica, rank);
         let letter = u8::try_from(replica)
@@ -182,7 +181,7 @@ impl Cells<'_> {
         letter.map_or_else(|| replica.to_string(), |letter| letter.to_string())
     }
 
-    /// The axes beside the replica on which ranks differ.
+    /// Returns the axes of a degree above 1, other than the replica's.
     fn axes(&self) -> impl Iterator<Item = Axis> {
         [Axis::Pipeline, Axis::Shard, Axis::Tensor].into_iter().filter(|axis| self.mesh.degree(*axis) > 1)
     }
@@ -212,7 +211,7 @@ impl Cells<'_> {
         }
     }
 
-    /// What a node holds, but for the shard and tensor ranks that run on: nodes of one key are drawn as one block.
+    /// Returns replica and stage of a node's ranks: consecutive nodes with the same key form a block.
     fn key(&self, node: u64) -> Vec<(u64, u64)> {
         self.gpus()
             .filter_map(|gpu| self.rank(node, gpu))
@@ -222,7 +221,7 @@ impl Cells<'_> {
             .collect()
     }
 
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<PictureRow> {
         let nodes = self.mesh.nodes;
         if nodes == 0 || self.mesh.gpus_per_node == 0 {
             return Vec::new();
@@ -240,12 +239,12 @@ impl Cells<'_> {
         let mut rows = Vec::new();
         let mut next = 0;
         for node in wanted {
-            // The last of a block stands for those between it and the block's first.
+            // The last node of a block represents those between it and the first.
             let goes_on = blocks.iter().any(|(first, last)| *last == node && *first < next && next < node);
             match if goes_on { 0 } else { node.saturating_sub(next) } {
                 0 => {}
                 1 => rows.push(self.row("node", next, &blocks)),
-                gap => rows.push(Row::Gap(gap)),
+                gap => rows.push(PictureRow::Gap(gap)),
             }
             rows.push(self.row(if goes_on { "to" } else { "node" }, node, &blocks));
             next = node + 1;
@@ -253,17 +252,17 @@ impl Cells<'_> {
         rows
     }
 
-    fn row(&self, word: &'static str, node: u64, blocks: &[(u64, u64)]) -> Row {
+    fn row(&self, word: &'static str, node: u64, blocks: &[(u64, u64)]) -> PictureRow {
         let cells = self.gpus().map(|gpu| self.cell(node, gpu)).collect();
         let note = blocks
             .iter()
             .find(|(first, _)| *first == node)
             .map(|(first, _)| self.note(*first))
             .unwrap_or_default();
-        Row::Node { word, node, cells, note }
+        PictureRow::Node { word, node, cells, note }
     }
 
-    /// First and last node of each run of nodes with one key.
+    /// Returns the first and last node of each block.
     fn blocks(&self) -> Vec<(u64, u64)> {
         let mut out: Vec<(u64, u64)> = Vec::new();
         let mut before = None;
@@ -278,7 +277,7 @@ impl Cells<'_> {
         out
     }
 
-    /// What a block of whole nodes holds, if it holds one thing.
+    /// Returns replica and stage of a block, if all its ranks share them.
     fn note(&self, first: u64) -> String {
         let key = self.key(first);
         let Some(one) = key.first() else { return String::new() };
@@ -301,7 +300,7 @@ impl Cells<'_> {
         what.join(", ")
     }
 
-    /// How to read a cell: the last one, in words.
+    /// Explains the last cell.
     fn legend(&self) -> Legend {
         let only = |full: String| Legend { full, short: None };
         let last = self.mesh.nodes.saturating_sub(1);
@@ -325,11 +324,11 @@ impl Cells<'_> {
         }
         if words.is_empty() {
             let holder = if self.mesh.gpus_per_node > 0 { "accelerator" } else { "process" };
-            return only(format!("A: one {holder} holds everything"));
+            return only(format!("A: one {holder} holds the whole model"));
         }
         if self.axes().next().is_none() {
             let name = if self.mesh.replicas.value <= LETTERS { "letter" } else { "number" };
-            return only(format!("one {name} for each replica"));
+            return only(format!("one {name} per replica"));
         }
         let cell = self.label(rank);
         let short =

@@ -1,24 +1,23 @@
-//! The words of the page: what it is about, the figures that decide, what is to be thought of it, and the tables that no
-//! picture stands for.
+//! The text of the page: title, key figures, verdict, and the tables without pictures.
 
+use super::format::{about, dollars_range};
 use super::memory::gib;
 use super::page::{Cell, Head, Page, Problem, Section, State, Table, Tile, Verdict, words};
-use super::words::{about, dollars_range};
 use crate::json::Document;
-use crate::{Subject, origins, pace, sections};
+use crate::{Subject, origins, sections, speed as speed_text};
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Severity};
 use trainc_ir::Plan;
 use trainc_predict::Interval;
 
-/// Title, figures and verdict; no sections yet.
+/// Returns a page with title, figures and verdict, without sections.
 pub(super) fn page(subject: &Subject, document: &Document) -> Page {
     let name = subject.job.unwrap_or(subject.path);
     let digest = document.digest.as_deref().map(|digest| digest.get(..8).unwrap_or(digest));
     let mut kicker = "training job".to_owned();
     if let Some(digest) = digest {
-        kicker += &format!(" · digest {digest} · planned offline, compared with no account");
+        kicker += &format!(" · digest {digest} · planned offline, not compared with an account");
     }
     Page {
         title: format!("{name}: plan"),
@@ -32,7 +31,7 @@ pub(super) fn page(subject: &Subject, document: &Document) -> Page {
     }
 }
 
-/// Model, machines and place in a sentence.
+/// Describes model, instances and region in a sentence.
 fn lead(document: &Document, plan: &Plan) -> String {
     let model = document.model.as_ref().map(|model| {
         let billions = model.parameters as f64 / 1e9;
@@ -55,7 +54,7 @@ fn lead(document: &Document, plan: &Plan) -> String {
     };
     let place = document.region.as_ref().filter(|_| plan.deployable).map(|region| match &document.account {
         Some(account) => format!("in {region}, account {account}"),
-        None => format!("in {region}, in whichever account it is applied to"),
+        None => format!("in {region}, in the account of the credentials at apply"),
     });
     let parts: Vec<String> = [model, machines, place].into_iter().flatten().collect();
     if parts.is_empty() { String::new() } else { parts.join(" ") + "." }
@@ -72,7 +71,7 @@ fn unknown(label: &'static str, document: &Document, member: &str) -> Tile {
     Tile { label, value, unit: String::new(), under: Vec::new(), unknown: true }
 }
 
-/// Time, money, memory and speed, each with its interval.
+/// Returns the tiles: time, cost, memory and throughput, each with its interval.
 fn tiles(document: &Document) -> Vec<Tile> {
     let (run, memory, speed) = (&document.run, &document.memory, &document.speed);
     let tile = |label, value: String, unit: &str, under: Vec<String>| Tile {
@@ -87,18 +86,18 @@ fn tiles(document: &Document) -> Vec<Tile> {
             let mut under: Vec<String> =
                 range.iter().map(|range| format!("{} to {}", about(range.low), about(range.high))).collect();
             under.extend(run.steps.map(|steps| text::count(steps, "step")));
-            tile("time of the run", about(seconds), "", under)
+            tile("run time", about(seconds), "", under)
         }
-        _ => unknown("time of the run", document, "run.seconds"),
+        _ => unknown("run time", document, "run.seconds"),
     };
     let mut cost = match (run.cost_usd, run.seconds, interval(run.interval.as_ref())) {
         (Some(usd), Some(seconds), range) => {
             let under = range.map(|range| dollars_range(usd, seconds, range));
-            tile("cost of the run", text::dollars(usd), "", under.into_iter().collect())
+            tile("run cost", text::dollars(usd), "", under.into_iter().collect())
         }
-        _ => unknown("cost of the run", document, "run.cost_usd"),
+        _ => unknown("run cost", document, "run.cost_usd"),
     };
-    cost.under.extend(run.most_usd.map(|most| format!("max-run allows {}", text::dollars(most))));
+    cost.under.extend(run.most_usd.map(|most| format!("at most {} by max-run", text::dollars(most))));
     let memory = match (memory.per_gpu_bytes, interval(memory.interval.as_ref())) {
         (Some(bytes), Some(range)) => {
             let unit = memory
@@ -106,15 +105,15 @@ fn tiles(document: &Document) -> Vec<Tile> {
                 .map_or_else(|| "GiB".to_owned(), |capacity| format!("of {}", gib(capacity as f64)));
             let low = gib(range.low);
             let under = vec![format!("{} to {}", low.trim_end_matches(" GiB"), gib(range.high))];
-            tile("memory of a GPU", gib(bytes as f64).trim_end_matches(" GiB").to_owned(), &unit, under)
+            tile("memory per GPU", gib(bytes as f64).trim_end_matches(" GiB").to_owned(), &unit, under)
         }
-        _ => unknown("memory of a GPU", document, "memory"),
+        _ => unknown("memory per GPU", document, "memory"),
     };
     let speed = match (speed.tokens_per_second, speed.step_seconds, interval(speed.interval.as_ref())) {
         (Some(rate), Some(step), Some(range)) => {
             let at = |seconds: f64| super::axis::compact(rate * step / seconds);
             let mut under = vec![format!("{} to {}", at(range.high), at(range.low))];
-            under.extend(pace::rate(document, "GPU"));
+            under.extend(speed_text::rate(document, "GPU"));
             tile("throughput", super::axis::compact(rate), "tokens/s", under)
         }
         _ => unknown("throughput", document, "speed"),
@@ -122,7 +121,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
     vec![time, cost, memory, speed]
 }
 
-/// Whether it fits and with what margin, and every problem.
+/// Returns whether it fits and with what margin, and all problems.
 fn verdict(subject: &Subject, document: &Document) -> Verdict {
     let (state, sentence) = fits(document);
     let all = |which: fn(&Diagnostic) -> bool| {
@@ -152,7 +151,7 @@ fn fits(document: &Document) -> (State, String) {
     else {
         let why = document.notes.iter().find_map(|note| note.strip_prefix("memory")?.split_once(": "));
         let why = why.map_or_else(String::new, |(_, why)| format!(": {why}"));
-        return (State::Open, format!("Whether it fits is not known{why}."));
+        return (State::Open, format!("It is not known if it fits{why}."));
     };
     let (bytes, capacity) = (bytes as f64, capacity as f64);
     let high = memory.interval.as_ref().map_or(bytes, |interval| interval.high);
@@ -163,20 +162,20 @@ fn fits(document: &Document) -> (State, String) {
             format!("Does not fit: a GPU lacks {}, {share} of its memory.", gib(bytes - capacity)),
         );
     }
-    let left = format!("{} of each GPU, {share}, are left", gib(capacity - bytes));
+    let left = format!("{} ({share}) of each GPU are free", gib(capacity - bytes));
     if high > capacity {
         return (
             State::Close,
             format!(
-                "May not fit: {left}; at the upper end of the interval {} are missing.",
+                "May not fit: {left}, but {} are missing at the upper bound of the interval.",
                 gib(high - capacity)
             ),
         );
     }
-    (State::Good, format!("Fits: {left}, and {} at the upper end of the interval.", gib(capacity - high)))
+    (State::Good, format!("Fits: {left}, {} at the upper bound of the interval.", gib(capacity - high)))
 }
 
-/// A problem with the line that it stands on.
+/// Returns a problem with its source line.
 fn problem(sources: &SourceMap, one: &Diagnostic) -> Problem {
     let mut notes: Vec<String> = one
         .labels
@@ -195,7 +194,7 @@ fn problem(sources: &SourceMap, one: &Diagnostic) -> Problem {
     }
 }
 
-/// The line of a place, parted at the place; none where it has no text.
+/// Returns the source line of a problem, split at its span; `None` for an empty span.
 fn line(sources: &SourceMap, one: &Diagnostic) -> Option<[String; 3]> {
     let source = sources.get(one.span.source)?;
     let (number, _) = source.line_column(one.span.start);
@@ -210,7 +209,7 @@ fn line(sources: &SourceMap, one: &Diagnostic) -> Option<[String; 3]> {
     Some([before.to_owned(), line.get(from..to)?.to_owned(), line.get(to..)?.trim_end().to_owned()])
 }
 
-/// What the job is, in words.
+/// Returns the section on the job.
 pub(super) fn job(document: &Document, plan: &Plan) -> Section {
     let mut rows = sections::job(document, plan);
     rows.push(("batch", sections::batch(plan)));
@@ -222,16 +221,16 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Section {
             vec![label.into(), lines.join("; ").into()]
         })
         .collect();
-    let head = vec![words("what"), words("as planned")];
+    let head = vec![words("item"), words("plan")];
     let table = Table { summary: None, head, rows, has_sum: false, shape: "" };
     Section { id: "job", title: "The job", tables: vec![table], ..Section::default() }
 }
 
-/// What becomes of each resource and why, and what the role may do.
+/// Returns the section on resources: the action and reason for each, and the role's permissions.
 pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
     let mut section = Section { id: "resources", title: "Resources", ..Section::default() };
     if document.resources.is_empty() {
-        section.text.push("Nothing is made in an account.".to_owned());
+        section.text.push("No resources are created in an account.".to_owned());
         return section;
     }
     let rows = document
@@ -242,13 +241,13 @@ pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
             vec![one.action.into(), kind.into(), Cell::name(&one.name), one.because.as_str().into()]
         })
         .collect();
-    let head = vec![words("action"), words("what"), words("name"), words("because")];
+    let head = vec![words("action"), words("type"), words("name"), words("reason")];
     section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "made" });
     section.tables.extend(policy(subject));
     section
 }
 
-/// What the role may do and why; none where trainc makes no role.
+/// Returns the table of the role's policy statements; `None` if trainc creates no role.
 fn policy(subject: &Subject) -> Option<Table> {
     let plan = subject.plan.filter(|plan| subject.identity.is_some() && plan.deployable)?;
     if plan.job.role.as_ref().and_then(|role| role.create.get()) != Some(true) {
@@ -267,17 +266,11 @@ fn policy(subject: &Subject) -> Option<Table> {
             ]
         })
         .collect();
-    let head: Vec<Head> = ["statement", "because", "actions", "on"].into_iter().map(words).collect();
-    Some(Table {
-        summary: Some(format!("What the role may do: {count}")),
-        head,
-        rows,
-        has_sum: false,
-        shape: "",
-    })
+    let head: Vec<Head> = ["statement", "reason", "actions", "resources"].into_iter().map(words).collect();
+    Some(Table { summary: Some(format!("Role permissions: {count}")), head, rows, has_sum: false, shape: "" })
 }
 
-/// Where every value comes from, folded away.
+/// Returns the section with the origin of every value, collapsed.
 pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
     let rows = origins::all_rows(subject, plan);
     let summary = Some(format!("Where every value comes from: {}", text::count(rows.len() as u64, "value")));
@@ -285,7 +278,7 @@ pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
         .into_iter()
         .map(|row| vec![Cell::name(row.path), Cell::name(row.value), Cell::from(row.why)])
         .collect();
-    let head = vec![words("value"), words("is"), words("because, or where it is written")];
+    let head = vec![words("path"), words("value"), words("origin")];
     Section {
         id: "values",
         title: "Values",
@@ -296,10 +289,10 @@ pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
 
 fn footer(document: &Document) -> Vec<String> {
     let mut out = vec![format!(
-        "Made by trainc {} with catalogue {} from `{}`. The figures of the plan itself are also in plan.json; `trainc explain CODE` says what a code means.",
+        "Made by trainc {} with catalogue {} from `{}`. The figures are also in plan.json; `trainc explain CODE` explains a code.",
         document.trainc_version, document.catalog_version, document.manifest.path
     )];
     out.extend(document.digest.as_ref().map(|digest| format!("Digest of the job `{digest}`.")));
-    out.push("Intervals hold nine times in ten. What was opened is printed.".to_owned());
+    out.push("Intervals are 90% intervals. Printing includes the opened details.".to_owned());
     out
 }

@@ -1,14 +1,14 @@
-//! Figures in words, as the page says them.
+//! Figures as text.
 
 use trainc_diag::text;
 use trainc_predict::Interval;
 
-/// A predicted duration, without digits that mean nothing.
+/// Formats a predicted duration, without insignificant digits.
 pub(super) fn about(seconds: f64) -> String {
     text::about(seconds)
 }
 
-/// Dollars between which a run is expected: what is paid grows with its time.
+/// Formats the interval of a cost, which is proportional to the run time.
 pub(super) fn dollars_range(usd: f64, seconds: f64, interval: Interval) -> String {
     if seconds <= 0.0 {
         return String::new();
@@ -17,11 +17,11 @@ pub(super) fn dollars_range(usd: f64, seconds: f64, interval: Interval) -> Strin
     format!("{} to {}", at(interval.low), at(interval.high))
 }
 
-/// The reason behind a figure that is not known, as a sentence.
+/// Returns the reason for an unknown figure, as a sentence.
 pub(super) fn unknown(what: &str, document: &crate::json::Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     match note {
-        // What the document says of its own members is not for this page.
+        // References to members of plan.json are left out.
         Some(why) => format!("{what} not known: {}.", why.split("; `run.").next().unwrap_or(why)),
         None => format!("{what} not known."),
     }

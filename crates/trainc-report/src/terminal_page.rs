@@ -1,20 +1,20 @@
-//! A page for a terminal or a log: a column of labels, and text beside it that is wrapped. Colour only underlines
-//! what the words say already.
+//! A page for a terminal or a log: a column of labels, and wrapped text next to it. Colour is only an emphasis: no
+//! information depends on it.
 
-use super::picture::Piece;
+use super::mesh_picture::Piece;
 use comfy_table::{ContentArrangement, Table, presets};
 use trainc_diag::safe;
 use trainc_diag::text;
 use unicode_width::UnicodeWidthStr as _;
 
-/// What the terminal can do.
+/// The capabilities of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Whether to send colour codes.
     pub color: bool,
-    /// Whether more than ASCII may be used. What the user wrote stands as written.
+    /// Whether to use characters other than ASCII. Text of the user is never replaced.
     pub unicode: bool,
-    /// Columns. Words longer than that go past it.
+    /// Columns. Longer words exceed it.
     pub width: usize,
 }
 
@@ -24,10 +24,10 @@ impl Default for Options {
     }
 }
 
-/// Columns before the text: two, and the label.
+/// Columns before the text: an indentation of two, and the label.
 const LABEL: usize = 12;
 
-/// Colours of neighbouring groups: blue, green, magenta, cyan, yellow, and again.
+/// Colours of neighbouring groups: blue, green, magenta, cyan, yellow, repeating.
 const GROUPS: [&str; 5] = ["34", "32", "35", "36", "33"];
 
 pub(super) const BOLD: &str = "1";
@@ -36,18 +36,18 @@ pub(super) const RED: &str = "1;31";
 pub(super) const YELLOW: &str = "1;33";
 pub(super) const BLUE: &str = "1;34";
 
-/// A page that is being written.
-pub(super) struct Page {
+/// A page under construction.
+pub(super) struct TerminalPage {
     options: Options,
     out: String,
 }
 
-impl Page {
+impl TerminalPage {
     pub(super) fn new(options: Options) -> Self {
         Self { options, out: String::new() }
     }
 
-    /// Columns for text beside the labels.
+    /// Returns the width of the text next to the labels, columns.
     pub(super) fn columns(&self) -> usize {
         self.options.width.max(40) - LABEL
     }
@@ -64,14 +64,14 @@ impl Page {
         }
     }
 
-    /// Our signs in the terminal's alphabet, and nothing that a terminal would obey.
+    /// Replaces control characters and, for an ASCII terminal, trainc's own symbols.
     fn spelled(&self, text: &str) -> String {
         let text = safe(text);
         if self.options.unicode { text } else { ascii(&text) }
     }
 
     fn push(&mut self, line: &str) {
-        // What may not be broken was joined by no-break spaces.
+        // No-break spaces only prevent wrapping.
         self.out.push_str(line.trim_end().replace('\u{a0}', " ").as_str());
         self.out.push('\n');
     }
@@ -82,7 +82,7 @@ impl Page {
         }
     }
 
-    /// A line over the whole width, in bold up to where the rest begins.
+    /// Prints a line with a bold title.
     pub(super) fn title(&mut self, title: &str, rest: &str) {
         let (title, rest) = (self.spelled(title), self.spelled(rest));
         let line = format!("{}{rest}", self.paint(BOLD, &title));
@@ -94,12 +94,12 @@ impl Page {
         format!("  {} ", self.paint(BOLD, &padded))
     }
 
-    /// Text beside a label; further lines hang below it.
+    /// Prints text next to a label; further lines are indented.
     pub(super) fn field(&mut self, label: &str, text: &str) {
         self.styled(label, "", text);
     }
 
-    /// The same in a style.
+    /// Prints text in a style next to a label.
     pub(super) fn styled(&mut self, label: &str, style: &str, text: &str) {
         let text = self.spelled(text);
         for (at, line) in text::wrap(&text, self.columns(), 0).iter().enumerate() {
@@ -109,7 +109,7 @@ impl Page {
         }
     }
 
-    /// Text below the labels' column with a word of its own before it: `use`, `help:`.
+    /// Prints text next to a label and a word such as `use` or `help:`.
     pub(super) fn item(&mut self, label: &str, word: &str, style: &str, text: &str) {
         let indent = word.chars().count() + 1;
         let (word, text) = (self.spelled(word), self.spelled(text));
@@ -123,7 +123,7 @@ impl Page {
         }
     }
 
-    /// The same on one line, with as many whole clauses of a reason as fit.
+    /// Prints an item on one line, with as many whole clauses of the reason as fit.
     pub(super) fn clauses(&mut self, label: &str, word: &str, text: &str, reason: &str) {
         let (word, text, reason) = (self.spelled(word), self.spelled(text), self.spelled(reason));
         let room = self.columns().saturating_sub(word.width() + text.width() + 3);
@@ -143,7 +143,7 @@ impl Page {
         self.push(&line);
     }
 
-    /// Text after a word in a style; further lines hang two columns in.
+    /// Prints text after a word in a style; further lines are indented by two columns.
     pub(super) fn hanging(&mut self, label: &str, word: &str, style: &str, text: &str) {
         let indent = word.len() - word.trim_start().len() + 2;
         let (word, text) = (self.spelled(word), self.spelled(text));
@@ -160,7 +160,7 @@ impl Page {
         }
     }
 
-    /// A line of a picture: never broken.
+    /// Prints a line of a picture, unwrapped.
     pub(super) fn pieces(&mut self, label: &str, pieces: &[Piece]) {
         let mut line = self.label(label);
         for piece in pieces {
@@ -174,13 +174,13 @@ impl Page {
         self.push(&line);
     }
 
-    /// A line of words over the whole width.
+    /// Prints a line over the whole width, unwrapped.
     pub(super) fn line(&mut self, text: &str) {
         let line = self.spelled(text);
         self.push(&line);
     }
 
-    /// A table of left-aligned columns, two columns in; cells are wrapped where it would be wider than the page.
+    /// Prints a table of left-aligned columns; cells are wrapped if it would be wider than the page.
     pub(super) fn table<const N: usize>(&mut self, head: &[&str; N], rows: &[[String; N]]) {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -196,13 +196,13 @@ impl Page {
         }
     }
 
-    /// Text beside a label as it stands: a command to copy.
+    /// Prints a command to copy next to a label, unwrapped.
     pub(super) fn verbatim(&mut self, label: &str, text: &str) {
         let line = format!("{}{}", self.label(label), safe(text));
         self.push(&line);
     }
 
-    /// Values with one reason: on one line where that fits, else the reason once below them.
+    /// Prints values with one origin: on the same line if it fits, else below them.
     pub(super) fn origins(&mut self, values: &[(&str, &str)], why: &str) {
         let why = self.spelled(why);
         let lefts: Vec<String> = values
@@ -234,7 +234,7 @@ impl Page {
     }
 }
 
-/// Our own signs in ASCII.
+/// Replaces trainc's own symbols by ASCII.
 fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

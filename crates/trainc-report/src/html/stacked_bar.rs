@@ -1,31 +1,31 @@
-//! Parts side by side as one bar: each as long as its amount, named in it where the name fits, by its number where not.
+//! A stacked bar: each part as long as its amount, labelled with its name if it fits, else with its number.
 
 use super::axis::Axis;
 use super::svg::{Anchor, SIZE, SMALL, Svg, width};
 
-/// A part of a whole.
+/// A part of a bar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
     /// Its name.
     pub(super) name: &'static str,
-    /// How much of it there is.
+    /// Its amount.
     pub(super) amount: f64,
-    /// Its colour and pattern: a class of the page.
+    /// Its colour and pattern: a CSS class.
     pub(super) class: &'static str,
-    /// Its number, where a table below tells parts by numbers.
+    /// Its number in the table below.
     pub(super) number: Option<usize>,
 }
 
-/// A place on a line.
+/// A segment of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Place {
-    /// Where it begins.
+    /// Its start.
     pub(super) x: f64,
-    /// How long it is.
+    /// Its length.
     pub(super) width: f64,
 }
 
-/// Where a bar stands.
+/// The frame of a bar.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) x: f64,
@@ -34,15 +34,16 @@ pub(super) struct Frame {
     pub(super) height: f64,
 }
 
-/// How much wider bold letters are than [`width`] takes them for (DejaVu Sans, the widest of the usual faces).
+/// The width of bold letters relative to [`width`] (DejaVu Sans, the widest of the usual fonts).
 const BOLD: f64 = 1.2;
 
-/// The least width in which a number stands.
+/// The minimum width of a part with its number inside.
 const LEAST: f64 = 15.0;
-/// Room above a bar for the numbers of parts that are too thin to hold theirs.
+/// Room above a bar for the numbers of thin parts.
 pub(super) const ABOVE: f64 = 18.0;
 
-/// Amounts side by side from `x` on, `whole` of them over `length`. Amounts that are no positive number have no width.
+/// Places amounts side by side from `x` on, scaled so that `whole` has the given length. Amounts that are not positive have
+/// no width.
 pub(super) fn places(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Place> {
     let scale = if whole > 0.0 && whole.is_finite() { length / whole } else { 0.0 };
     let mut reached = 0.0;
@@ -57,7 +58,7 @@ pub(super) fn places(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Pl
         .collect()
 }
 
-/// Coordinates near those asked for, ascending, at least `apart` from each other, from `start` on and at most `end`.
+/// Moves ascending coordinates at least `apart` from each other, within `start` and `end`.
 pub(super) fn spread(wanted: &[f64], apart: f64, (start, end): (f64, f64)) -> Vec<f64> {
     let mut out: Vec<f64> = Vec::new();
     for x in wanted {
@@ -72,7 +73,7 @@ pub(super) fn spread(wanted: &[f64], apart: f64, (start, end): (f64, f64)) -> Ve
     out
 }
 
-/// Draws the bar; `figure` says an amount in words.
+/// Draws the bar; `figure` formats an amount.
 pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figure: impl Fn(f64) -> String) {
     let amounts: Vec<f64> = parts.iter().map(|part| part.amount).collect();
     let mut thin: Vec<(f64, String)> = Vec::new();
@@ -86,7 +87,7 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
         let number = part.number.map(|n| n.to_string());
         let fits = |text: &str, size: f64| width(text, size) + 10.0 <= place.width;
         let named = BOLD * width(part.name, SIZE);
-        // Letters on a pattern stand on a plain ground.
+        // Text on a pattern has a plain background.
         let plain = |svg: &mut Svg, text: &str, size: f64, height: f64| {
             if !part.class.starts_with('c') {
                 let wide = width(text, size).min(place.width - 4.0);
@@ -120,7 +121,7 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
     }
 }
 
-/// Marks below a bar: a tick and its words, which stay between the page's edges 0 and `wide`.
+/// Draws ticks with labels below a bar; labels stay between 0 and `wide`.
 pub(super) fn ruler(
     svg: &mut Svg,
     axis: &Axis,
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_that_are_none_have_no_width() {
+    fn invalid_amounts_have_no_width() {
         let placed = places(&[f64::NAN, -1.0, 2.0], 4.0, 0.0, 100.0);
         assert_eq!(placed.iter().map(|place| place.width).collect::<Vec<_>>(), [0.0, 0.0, 50.0]);
         assert!(places(&[1.0], 0.0, 0.0, 100.0).iter().all(|place| place.width == 0.0));

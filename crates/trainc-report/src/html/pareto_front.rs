@@ -1,100 +1,100 @@
-//! The layouts of a search: time of a run against its cost, the front in full, what it beats faint behind it.
+//! The layouts of a search by time and cost: the Pareto front in full, dominated layouts faint.
 
 use super::axis::{Axis, compact};
+use super::format::about;
 use super::memory::gib;
 use super::page::{Cell, Page, Picture, Section, Table, figures, is_wide, words};
 use super::svg::{Anchor, SIZE, SMALL, Svg, width};
-use super::words::about;
 use std::collections::BTreeSet;
 use trainc_diag::text;
 
-/// What a search found.
+/// The result of a layout search.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Front {
+pub struct ParetoFront {
     /// The job.
     pub job: String,
-    /// The manifest as it was named.
+    /// The manifest as the user named it.
     pub manifest: String,
-    /// The layouts that none beats which fits as surely, the fastest first; the place of each, from 1, is its number everywhere.
-    pub best: Vec<Choice>,
-    /// Those that fit and are beaten.
-    pub beaten: Vec<Spot>,
-    /// Whether the manifest itself is one of those beaten: where it stands.
-    pub written: Option<Spot>,
-    /// Of what the front is the best: `of the 525 layouts looked at (nodes 1, 2 and 4)`.
+    /// The Pareto-optimal layouts among those that fit as surely, the fastest first; numbered from 1.
+    pub best: Vec<FrontLayout>,
+    /// The layouts that fit and are dominated.
+    pub beaten: Vec<PlotPoint>,
+    /// The layout of the manifest, if it is dominated.
+    pub written: Option<PlotPoint>,
+    /// The layouts searched: `of the 525 layouts looked at (nodes 1, 2 and 4)`.
     pub looked_at: String,
-    /// Layouts of the space that are predicted to fit.
+    /// Number of layouts that are predicted to fit.
     pub fit: u64,
-    /// The number of the one that `--write` takes where none is named.
+    /// The number of the layout that `--write` takes by default.
     pub first_choice: usize,
-    /// What comes next, and why each lost.
-    pub lost: Vec<Lost>,
-    /// Whether cost is in US dollars; in node-hours where no price is known.
+    /// The runners-up, and why each was rejected.
+    pub lost: Vec<RunnerUp>,
+    /// Whether costs are in US dollars; in node-hours if no price is known.
     pub is_priced: bool,
-    /// Whether those dollars are the price on demand while the job pays another that is not known (spot).
+    /// Whether costs are at on-demand prices because spot prices are not known.
     pub is_on_demand: bool,
 }
 
-/// A place on the picture: steps and start-up on instances alone, so that all layouts are measured by one measure.
+/// A point of the picture: time and cost of steps and start-up on instances only, so that all layouts are comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spot {
+pub struct PlotPoint {
     /// Seconds of the run.
     pub seconds: f64,
     /// US dollars or node-hours.
     pub cost: f64,
 }
 
-/// A layout of the front.
+/// A layout of the Pareto front.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Choice {
-    /// Its place; none where its price is not known beside others whose price is.
-    pub spot: Option<Spot>,
+pub struct FrontLayout {
+    /// Its point; `None` if its price is not known while others have one.
+    pub spot: Option<PlotPoint>,
     /// Seconds of the run: steps and start-up.
     pub seconds: f64,
-    /// In words, the instances first: `16 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers recomputed`.
+    /// Its description, instances first: `16 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers recomputed`.
     pub words: String,
-    /// What it changes, as `--set` takes it; empty for the manifest as it is.
+    /// Its changes to the manifest, as arguments of `--set`.
     pub sets: Vec<String>,
     /// Seconds of a step.
     pub step_seconds: f64,
-    /// Seconds of the whole run, checkpoints and data among them.
+    /// Seconds of the whole run, checkpoints and data included.
     pub run_seconds: Option<f64>,
-    /// Dollars of the whole run, volumes and file systems among them.
+    /// Dollars of the whole run, volumes and file systems included.
     pub cost_usd: Option<f64>,
     /// Memory of a GPU, bytes.
     pub memory_bytes: Option<f64>,
-    /// The high end of it, bytes, where that is more than the GPU has: it may not fit.
+    /// The upper bound of it, bytes, if that exceeds the GPU's memory: it may not fit.
     pub may_need_bytes: Option<f64>,
 }
 
-/// A layout that comes next.
+/// A rejected layout close to the front.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lost {
-    /// In words, as [`Choice::words`].
+pub struct RunnerUp {
+    /// Its description, as [`FrontLayout::words`].
     pub words: String,
-    /// What beat or refused it.
+    /// Why it was rejected.
     pub why: String,
 }
 
 /// Height of the picture.
 const HEIGHT: f64 = 400.0;
 
-/// How far a name ends left of its point and stands below it, and the height of a line of names.
-const BESIDE: f64 = 7.0;
+/// The distance of a label to its point, to the left and below, and the height of a line of labels.
+const LABEL_LEFT: f64 = 7.0;
 const BELOW: f64 = 17.0;
 const LINE: f64 = 15.0;
 
-/// The page of a search.
-pub(super) fn page(front: &Front) -> Page {
+/// Returns the page of a search.
+pub(super) fn page(front: &ParetoFront) -> Page {
     let best = front.best.len() as u64;
     Page {
         title: format!("{}: layouts", front.job),
         kicker: format!("layouts of a training job · {}", front.manifest),
         heading: front.job.clone(),
         lead: format!(
-            "{} fit. Of those that pass every check none that fits as surely beats {} in both time and cost, {}.",
+            "{} fit. {} Pareto-optimal by time and cost among those that pass every check and fit as surely, {}.",
             text::count(front.fit, "layout"),
-            if best == 1 { "this one".to_owned() } else { format!("these {best}") },
+            if best == 1 { "This one is".to_owned() } else { format!("These {best} are") },
             front.looked_at
         ),
         sections: std::iter::once(section(front)).chain(lost(front)).collect(),
@@ -105,7 +105,7 @@ pub(super) fn page(front: &Front) -> Page {
                 trainc_catalog::VERSION
             ),
             format!(
-                "The global batch stays. Layouts of the front pass every check; `trainc tune --write=N` puts number N into the manifest, `--write` number {}.",
+                "The global batch is unchanged. Layouts of the front pass every check; `trainc tune --write=N` writes number N into the manifest, `--write` number {}.",
                 front.first_choice
             ),
         ],
@@ -113,7 +113,7 @@ pub(super) fn page(front: &Front) -> Page {
     }
 }
 
-fn cost(front: &Front, amount: f64) -> String {
+fn cost(front: &ParetoFront, amount: f64) -> String {
     if front.is_priced {
         let on_demand = if front.is_on_demand { " on demand" } else { "" };
         format!("{}{on_demand}", text::dollars(amount))
@@ -122,17 +122,17 @@ fn cost(front: &Front, amount: f64) -> String {
     }
 }
 
-fn section(front: &Front) -> Section {
+fn section(front: &ParetoFront) -> Section {
     let mut section = Section { id: "front", title: "Time against cost", ..Section::default() };
     let Some(fastest) = front.best.first() else {
-        section.text.push("No layout of the space fits, passes every check and keeps the bounds.".to_owned());
+        section.text.push("No layout fits, passes every check and respects the bounds.".to_owned());
         return section;
     };
-    let costs = |one: &Choice| match one.spot {
+    let costs = |one: &FrontLayout| match one.spot {
         Some(spot) => format!("costs {}", cost(front, spot.cost)),
         None => "has no known price".to_owned(),
     };
-    let price = |one: &&Choice| one.spot.map_or(f64::INFINITY, |spot| spot.cost);
+    let price = |one: &&FrontLayout| one.spot.map_or(f64::INFINITY, |spot| spot.cost);
     let cheapest = front.best.iter().min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(fastest);
     section.text.push(if front.best.len() == 1 {
         "One layout is both the fastest and the cheapest.".to_owned()
@@ -152,19 +152,19 @@ fn section(front: &Front) -> Section {
         .collect();
     if !unpriced.is_empty() {
         section.text.push(format!(
-            "Not on the picture, because the price is not known: {}.",
+            "Not in the picture, because the price is not known: {}.",
             text::list(&unpriced, "and")
         ));
     }
     if front.best.iter().any(|one| one.may_need_bytes.is_some()) {
         section.text.push(format!(
-            "What may not fit leaves less room than the error of a predicted memory; `--write` takes number {}.",
+            "Layouts that may not fit leave less free memory than the error of the prediction; `--write` takes number {}.",
             front.first_choice
         ));
     }
-    section.pictures.push(Picture::of(|width| draw(front, width)));
+    section.pictures.push(Picture::new(|width| draw(front, width)));
     section.caption = String::from(
-        "Numbered: the front, in words in the table. Faint: layouts that fit and are beaten in both. The ring is the manifest as it is. Points hold steps and start-up on instances alone; the table has the whole run.",
+        "Numbered: the Pareto front, described in the table. Faint: layouts that fit and are dominated in time and cost. The ring is the manifest as written. Points include only steps and start-up on instances; the table has the whole run.",
     );
     let rows = (1..)
         .zip(&front.best)
@@ -196,7 +196,7 @@ fn section(front: &Front) -> Section {
         figures("run"),
         figures("cost"),
         figures("step"),
-        figures("a GPU"),
+        figures("memory per GPU"),
         words("layout"),
         words("changes"),
     ];
@@ -204,24 +204,19 @@ fn section(front: &Front) -> Section {
     section
 }
 
-/// What is not on the front, where there is something to say of it.
-fn lost(front: &Front) -> Option<Section> {
+/// Returns the section of the runners-up; `None` without any.
+fn lost(front: &ParetoFront) -> Option<Section> {
     if front.lost.is_empty() {
         return None;
     }
     let rows =
         front.lost.iter().map(|one| vec![one.words.as_str().into(), one.why.as_str().into()]).collect();
-    let head = vec![words("layout"), words("why")];
+    let head = vec![words("layout"), words("why it was rejected")];
     let table = Table { summary: None, head, rows, has_sum: false, shape: "" };
-    Some(Section {
-        id: "lost",
-        title: "What comes next, and why it lost",
-        tables: vec![table],
-        ..Section::default()
-    })
+    Some(Section { id: "runners-up", title: "Runners-up", tables: vec![table], ..Section::default() })
 }
 
-/// In what a time axis counts whose longest time is so many seconds, and its sign.
+/// Returns the unit of a time axis, in seconds, and its symbol.
 fn unit(longest: f64) -> (f64, &'static str) {
     match longest {
         days if days > 3.0 * 86_400.0 => (86_400.0, "d"),
@@ -230,13 +225,13 @@ fn unit(longest: f64) -> (f64, &'static str) {
     }
 }
 
-fn draw(front: &Front, wide: f64) -> String {
+fn draw(front: &ParetoFront, wide: f64) -> String {
     let left = if is_wide(wide) { 64.0 } else { 54.0 };
     let (right, top, bottom) = (wide - 16.0, 34.0, HEIGHT - 44.0);
     let spots = || {
         front.best.iter().filter_map(|one| one.spot).chain(front.beaten.iter().copied()).chain(front.written)
     };
-    let ends = |of: fn(Spot) -> f64| {
+    let ends = |of: fn(PlotPoint) -> f64| {
         let (low, high) =
             spots().map(of).fold((f64::MAX, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
         (low / 1.12, high * 1.12)
@@ -247,9 +242,9 @@ fn draw(front: &Front, wide: f64) -> String {
     let y = Axis::log(costs.0, costs.1, bottom, top);
     let mut svg = Svg::new(wide, HEIGHT);
     let words = match (front.is_priced, front.is_on_demand) {
-        (true, true) => "US dollars of a run at the price on demand",
-        (true, false) => "US dollars of a run",
-        (false, _) => "node-hours of a run",
+        (true, true) => "US dollars per run at on-demand prices",
+        (true, false) => "US dollars per run",
+        (false, _) => "node-hours per run",
     };
     svg.text("b", Anchor::Start, 0.0, 13.0, words);
     for mark in y.marks(7) {
@@ -258,12 +253,12 @@ fn draw(front: &Front, wide: f64) -> String {
         svg.text("s m", Anchor::End, left - 7.0, y.at(mark) + 4.0, &words);
     }
     svg.line("rule", (left, bottom), (right, bottom));
-    super::stack::ruler(&mut svg, &x, (right, bottom), if is_wide(wide) { 9 } else { 5 }, |n| {
+    super::stacked_bar::ruler(&mut svg, &x, (right, bottom), if is_wide(wide) { 9 } else { 5 }, |n| {
         format!("{} {sign}", text::short(n))
     });
     svg.text("s m", Anchor::End, right, bottom + 34.0, "time of a run");
 
-    // Beaten ones lie in heaps: one point for each place that can be told apart.
+    // Dominated layouts cluster: one point for each distinguishable position.
     let mut seen = BTreeSet::new();
     for spot in &front.beaten {
         let at = (x.at(spot.seconds / unit), y.at(spot.cost));
@@ -272,7 +267,7 @@ fn draw(front: &Front, wide: f64) -> String {
             svg.circle("faint", at.0, at.1, 3.0);
         }
     }
-    let placed: Vec<(usize, &Choice, (f64, f64))> = (1..)
+    let placed: Vec<(usize, &FrontLayout, (f64, f64))> = (1..)
         .zip(&front.best)
         .filter_map(|(number, one)| {
             one.spot.map(|spot| (number, one, (x.at(spot.seconds / unit), y.at(spot.cost))))
@@ -285,14 +280,14 @@ fn draw(front: &Front, wide: f64) -> String {
     }
     let written = front.written.map(|spot| (x.at(spot.seconds / unit), y.at(spot.cost)));
     let is_written = |px: f64, py: f64| written.is_some_and(|at| (at.0 - px).abs() + (at.1 - py).abs() < 2.0);
-    // Below and left of the front nothing lies, whether it is steep or flat: there stand the names.
+    // Labels are placed below and left of the front, where there are no points.
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (number, _, (px, py)) in &placed {
         let long = format!("{number}, as written");
-        let fits = px - BESIDE - width(&long, SIZE) > left;
+        let fits = px - LABEL_LEFT - width(&long, SIZE) > left;
         let name = if is_written(*px, *py) && fits { long } else { number.to_string() };
         let wide = width(&name, SIZE);
-        let (end, mut base) = ((px - BESIDE).max(left + wide + 2.0), (py + BELOW).min(bottom - 4.0));
+        let (end, mut base) = ((px - LABEL_LEFT).max(left + wide + 2.0), (py + BELOW).min(bottom - 4.0));
         let meets = |base: f64, other: &(f64, f64, f64)| {
             let (from, to, line) = other;
             end > from - 3.0 && end - wide < to + 3.0 && (base - line).abs() < LINE
@@ -310,8 +305,8 @@ fn draw(front: &Front, wide: f64) -> String {
         svg.circle("own ring", px, py, 7.0);
         let half = width("as written", SMALL) / 2.0;
         let named = placed.iter().any(|(.., at)| is_written(at.0, at.1));
-        if named && px - BESIDE - width("1, as written", SIZE) <= left {
-            // No room on the left: above and right, where what is beaten lies apart from it.
+        if named && px - LABEL_LEFT - width("1, as written", SIZE) <= left {
+            // Without room on the left, the label is placed above and right.
             svg.text("s b", Anchor::Start, px + 9.0, py - 9.0, "as written");
         } else if !named {
             let up = py + 24.0 > bottom - 2.0;
@@ -319,5 +314,5 @@ fn draw(front: &Front, wide: f64) -> String {
             svg.text("s b", Anchor::Middle, px.clamp(left + half, right - half), at, "as written");
         }
     }
-    svg.finish("Layouts by the time and the cost of a run; the table below has every one of the front")
+    svg.finish("Layouts by time and cost of a run; the table below lists the Pareto front")
 }

@@ -1,13 +1,13 @@
-//! Figures of a bill in words: each side, the difference with its sign, and where an edit stands.
+//! Figures and edits of a bill as text.
 
-use super::{Base, Job, Seen};
+use super::{Base, Job, JobSide};
 use crate::origins;
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
 use trainc_ir::size::GIB;
 use trainc_tune::compare::{Added, Edit, Figure, Place};
 
-/// The label of a figure.
+/// Returns the label of a figure.
 pub(super) fn label(figure: Figure) -> &'static str {
     match figure {
         Figure::Cost | Figure::Least | Figure::OnDemand => "cost",
@@ -20,7 +20,7 @@ pub(super) fn label(figure: Figure) -> &'static str {
     }
 }
 
-/// Figures that are shown however little they moved.
+/// Figures that are shown even if they did not change.
 pub(super) const ALWAYS: [Figure; 5] =
     [Figure::Cost, Figure::Least, Figure::OnDemand, Figure::Time, Figure::Headroom];
 
@@ -34,7 +34,7 @@ fn hours(seconds: f64) -> String {
     }
 }
 
-/// A figure without a sign.
+/// Formats a figure without its sign.
 fn amount(figure: Figure, value: f64) -> String {
     match figure {
         Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Most => text::dollars(value),
@@ -47,7 +47,7 @@ fn amount(figure: Figure, value: f64) -> String {
     }
 }
 
-/// A figure of a side.
+/// Formats a figure of a side.
 pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
     match value {
         Some(value) if value < 0.0 => format!("−{}", amount(figure, -value)),
@@ -57,17 +57,17 @@ pub(super) fn value(figure: Figure, value: Option<f64>) -> String {
     }
 }
 
-/// A difference with its sign: `+$12.30`.
+/// Formats a difference with its sign: `+$12.30`.
 pub(super) fn signed(figure: Figure, added: f64) -> String {
     let sign = if added < 0.0 { '−' } else { '+' };
     format!("{sign}{}", amount(figure, added.abs()))
 }
 
-/// `+$12.30 (+5%)`.
+/// Formats a difference with its percentage: `+$12.30 (+5%)`.
 pub(super) fn difference(figure: Figure, before: f64, after: f64) -> String {
     let added = after - before;
     let mut out = signed(figure, added);
-    // A share of what is free says nothing: the whole of it is the card's.
+    // A percentage of free memory is meaningless.
     if before > 0.0 && !matches!(figure, Figure::Headroom | Figure::Nodes) {
         let percent = 100.0 * added / before;
         let sign = if percent < 0.0 { '−' } else { '+' };
@@ -76,16 +76,16 @@ pub(super) fn difference(figure: Figure, before: f64, after: f64) -> String {
     out
 }
 
-/// Where the figure is expected nine times in ten.
-pub(super) fn between(figure: Figure, seen: &Seen) -> Option<String> {
+/// Formats the 90 % interval of a figure.
+pub(super) fn between(figure: Figure, seen: &JobSide) -> Option<String> {
     let interval = seen.figures.interval(figure)?;
-    // That it is the least stands before the figure itself.
+    // The figure itself states that it is a lower bound.
     let figure = if matches!(figure, Figure::Least | Figure::OnDemand) { Figure::Cost } else { figure };
     Some(format!("{} to {}", value(figure, Some(interval.low)), value(figure, Some(interval.high))))
 }
 
-/// What is added to figures, those of most interest: `+$12.30, +1.2 h, −3 GiB free memory`.
-pub(super) fn added(added: &Added) -> String {
+/// Formats the changes of the main figures: `+$12.30, +1.2 h, −3 GiB free memory`.
+pub(super) fn changes(added: &Added) -> String {
     let costs = [Figure::Cost, Figure::Least, Figure::OnDemand];
     let cost = costs.into_iter().find(|figure| added.contains_key(figure));
     let shown: Vec<String> = Figure::ALL
@@ -95,16 +95,16 @@ pub(super) fn added(added: &Added) -> String {
         .filter(|(figure, by)| *by != 0.0 && !matches!(figure, Figure::Nodes | Figure::Tokens))
         .map(|(figure, by)| match figure {
             Figure::Cost | Figure::Time => signed(figure, by),
-            Figure::Least => format!("{} of what has a price", signed(figure, by)),
+            Figure::Least => format!("{} of known prices", signed(figure, by)),
             Figure::OnDemand => format!("{} on demand", signed(figure, by)),
-            Figure::Step => format!("{} a step", signed(figure, by)),
+            Figure::Step => format!("{} per step", signed(figure, by)),
             _ => format!("{} {}", signed(figure, by), label(figure)),
         })
         .collect();
     if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") }
 }
 
-/// What was written at a place, in one line and not too long.
+/// Returns the text at a place in one line, truncated.
 pub(super) fn written(sources: &SourceMap, place: Place) -> String {
     const MOST: usize = 48;
     let text = sources.slice(place.text);
@@ -116,7 +116,7 @@ pub(super) fn written(sources: &SourceMap, place: Place) -> String {
     format!("{short}…")
 }
 
-/// `jobs/a.kdl:12`, or the flag that laid the value over.
+/// Formats a place: `jobs/a.kdl:12`, or the flag that set the value.
 pub(super) fn line_of(sources: &SourceMap, place: Place) -> String {
     let whole = origins::place(sources, place.at);
     match whole.rsplit_once(':') {
@@ -125,17 +125,17 @@ pub(super) fn line_of(sources: &SourceMap, place: Place) -> String {
     }
 }
 
-/// Where to look for an edit: where it stands now, or where it stood.
+/// Formats the place of an edit: after the change, or before it for a removal.
 pub(super) fn place(sources: &SourceMap, edit: &Edit) -> String {
     edit.after.or(edit.before).map_or_else(String::new, |place| line_of(sources, place))
 }
 
-/// `cluster.nodes 2 → 4`, `train.tokens added: tokens 5_000`.
+/// Formats an edit: `cluster.nodes 2 → 4`, `train.tokens added: tokens 5_000`.
 pub(super) fn edit(sources: &SourceMap, edit: &Edit) -> String {
     let (path, sides) = (&edit.path, (edit.before, edit.after));
     match sides {
         (Some(before), Some(after)) if before == after => {
-            format!("{path} {}: the file is another", written(sources, after))
+            format!("{path} {}: file changed", written(sources, after))
         }
         (Some(before), Some(after)) => {
             format!("{path} {} → {}", written(sources, before), written(sources, after))
@@ -146,7 +146,7 @@ pub(super) fn edit(sources: &SourceMap, edit: &Edit) -> String {
     }
 }
 
-/// `main (0f0aae7)`.
+/// Formats the base of a bill: `main (0f0aae7)`.
 pub(super) fn base(base: &Base) -> String {
     match &base.commit {
         Some(commit) if !commit.starts_with(&base.name) => {
@@ -156,8 +156,8 @@ pub(super) fn base(base: &Base) -> String {
     }
 }
 
-/// What is wrong with a side, in short: errors only; at most two.
-pub(super) fn errors(sources: &SourceMap, seen: &Seen) -> Vec<String> {
+/// Formats the errors of a side, at most two in full.
+pub(super) fn errors(sources: &SourceMap, seen: &JobSide) -> Vec<String> {
     const SHOWN: usize = 2;
     let errors: Vec<_> =
         seen.problems.iter().filter(|problem| problem.severity == trainc_diag::Severity::Error).collect();
@@ -175,25 +175,25 @@ pub(super) fn errors(sources: &SourceMap, seen: &Seen) -> Vec<String> {
     out
 }
 
-/// A step of other sequences trains something else, whatever its time and dollars.
-fn another_training(before: &Seen, after: &Seen) -> Option<String> {
+/// Returns a note if the global batch changed: time and cost are then of a different training.
+fn different_training(before: &JobSide, after: &JobSide) -> Option<String> {
     let (old, new) = before.figures.global_sequences.zip(after.figures.global_sequences)?;
     (old != new).then(|| {
-        format!("another training: global batch {} instead of {}", text::group(new), text::group(old))
+        format!("different training: global batch {} instead of {}", text::group(new), text::group(old))
     })
 }
 
-/// What fits by its figure and did so surely before, and now may not.
-fn tight(before: &Seen, after: &Seen) -> Option<String> {
-    let low = |seen: &Seen| Some(seen.figures.interval(Figure::Headroom)?.low);
+/// Returns a note if the job may no longer fit, although it surely did before.
+fn may_not_fit(before: &JobSide, after: &JobSide) -> Option<String> {
+    let low = |seen: &JobSide| Some(seen.figures.interval(Figure::Headroom)?.low);
     let free = after.figures.get(Figure::Headroom)?;
     (low(before)? >= 0.0 && free >= 0.0 && low(after)? < 0.0).then(|| {
         let [free, low] = [Some(free), low(after)].map(|bytes| value(Figure::Headroom, bytes));
-        format!("it may not fit now: free memory is {free}, and {low} at the upper end of the prediction")
+        format!("may no longer fit: free memory is {free}, or {low} at the upper bound of the prediction")
     })
 }
 
-/// What else there is to say of a job.
+/// Returns the notes on a job.
 pub(super) fn notes(sources: &SourceMap, job: &Job) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(before) = &job.before {
@@ -210,41 +210,41 @@ pub(super) fn notes(sources: &SourceMap, job: &Job) -> Vec<String> {
         }
     }
     if let (Some(before), Some(after)) = (&job.before, &job.after) {
-        out.extend(another_training(before, after));
-        out.extend(tight(before, after));
+        out.extend(different_training(before, after));
+        out.extend(may_not_fit(before, after));
     }
     if job.program {
-        out.push("the program's files are others: the cost model does not read them".to_owned());
+        out.push("files of the program changed; the cost model does not read them".to_owned());
     }
-    let why = |side: &Option<Seen>| side.as_ref().and_then(|seen| seen.figures.unknown.clone());
+    let why = |side: &Option<JobSide>| side.as_ref().and_then(|seen| seen.figures.unknown.clone());
     match (why(&job.before), why(&job.after)) {
         (None, None) => {}
         (before, Some(after)) if before.as_ref() == Some(&after) || job.before.is_none() => {
-            out.push(format!("not all is known: {after}"));
+            out.push(format!("some figures are not known: {after}"));
         }
         (before, after) => {
-            out.extend(before.map(|why| format!("not all is known of it before: {why}")));
-            out.extend(after.map(|why| format!("not all is known of it now: {why}")));
+            out.extend(before.map(|why| format!("some figures before are not known: {why}")));
+            out.extend(after.map(|why| format!("some figures now are not known: {why}")));
         }
     }
     if let (Some(before), Some(after)) = (&job.before, &job.after)
         && before.job != after.job
     {
-        out.push(format!("it was called {}", before.job.unwrap_or(before.path)));
+        out.push(format!("renamed from {}", before.job.unwrap_or(before.path)));
     }
     out
 }
 
-/// An edit, or several that only make a job together, and what they do.
-pub(super) struct Line {
-    /// Where each stands and what it says.
+/// An edit, or several that are only valid together, and their effect.
+pub(super) struct EditEffect {
+    /// The place and the text of each edit.
     pub(super) edits: Vec<(String, String)>,
-    /// What they do to the figures.
+    /// Their effect on the figures.
     pub(super) does: String,
 }
 
-/// Which edit did it: a line for each share.
-pub(super) fn lines(sources: &SourceMap, job: &Job) -> Vec<Line> {
+/// Returns the effect of each edit on the figures.
+pub(super) fn lines(sources: &SourceMap, job: &Job) -> Vec<EditEffect> {
     let Some(change) = &job.change else { return Vec::new() };
     let of = |at: &usize| change.edits.get(*at).map(|it| (place(sources, it), edit(sources, it)));
     change
@@ -255,20 +255,22 @@ pub(super) fn lines(sources: &SourceMap, job: &Job) -> Vec<Line> {
             let both = share.edits.len() > 1;
             let of_sides = |added: &Option<Added>| added.as_ref().map(|added| comparable(job, added));
             let does = match (&of_sides(&share.alone), &of_sides(&share.last)) {
-                (Some(alone), _) if both => format!("{}, only together", added(alone)),
+                (Some(alone), _) if both => format!("{}, only together", changes(alone)),
                 (Some(alone), Some(last)) if differ(alone, last) => {
-                    format!("{} alone; {} on top of the others", added(alone), bought(last))
+                    format!("{} alone; {} on top of the other edits", changes(alone), cost_and_time(last))
                 }
-                (Some(alone), _) => added(alone),
-                (None, Some(last)) => format!("{} on top of the others; alone it plans nothing", added(last)),
-                (None, None) => "cannot be told from the others: alone it plans nothing".to_owned(),
+                (Some(alone), _) => changes(alone),
+                (None, Some(last)) => {
+                    format!("{} on top of the other edits; not valid without them", changes(last))
+                }
+                (None, None) => "cannot be separated from the other edits: not valid without them".to_owned(),
             };
-            Line { edits: share.edits.iter().filter_map(of).collect(), does }
+            EditEffect { edits: share.edits.iter().filter_map(of).collect(), does }
         })
         .collect()
 }
 
-/// Whether an edit moves dollars or hours otherwise alone than on top of the others, by more than two percent.
+/// Returns whether an edit changes cost or time differently alone and on top of the others, by more than two percent.
 fn differ(alone: &Added, last: &Added) -> bool {
     [Figure::Cost, Figure::Time].iter().any(|figure| {
         let of = |added: &Added| added.get(figure).copied().unwrap_or(0.0);
@@ -276,35 +278,36 @@ fn differ(alone: &Added, last: &Added) -> bool {
     })
 }
 
-/// What is added, without a difference between what is paid and what is paid at most.
+/// Removes differences between a cost and an on-demand cost, which are not comparable.
 fn comparable(job: &Job, added: &Added) -> Added {
     let keeps = |figure: &Figure| *figure != Figure::OnDemand || !job.is_half_spot();
     added.iter().filter(|(figure, _)| keeps(figure)).map(|(figure, by)| (*figure, *by)).collect()
 }
 
-/// The dollars and hours among what is added.
-fn bought(all: &Added) -> String {
+/// Keeps cost and time.
+fn cost_and_time(all: &Added) -> String {
     let some: Added = all
         .iter()
         .filter(|(figure, _)| matches!(figure, Figure::Cost | Figure::OnDemand | Figure::Time))
         .map(|(figure, by)| (*figure, *by))
         .collect();
-    added(&some)
+    changes(&some)
 }
 
-/// What the edits do together beyond what each does alone; none where their shares add up.
-pub(super) fn together(job: &Job) -> Option<String> {
+/// Returns the interaction of the edits; `None` if their effects add up.
+pub(super) fn interaction(job: &Job) -> Option<String> {
     let shares = &job.change.as_ref()?.shares;
     let of_most =
         [Figure::Cost, Figure::Least, Figure::OnDemand, Figure::Time, Figure::Headroom, Figure::Step];
     let rest: Added =
         of_most.into_iter().filter_map(|figure| Some((figure, shares.interaction(figure)?))).collect();
     let rest = comparable(job, &rest);
-    (!rest.is_empty()).then(|| format!("{} beyond what each does alone: they interact", added(&rest)))
+    (!rest.is_empty())
+        .then(|| format!("{} in addition to the effect of each alone: they interact", changes(&rest)))
 }
 
-/// Edits that move no figure.
-pub(super) fn inert(job: &Job) -> Option<String> {
+/// Returns the edits without an effect on the figures.
+pub(super) fn edits_without_effect(job: &Job) -> Option<String> {
     let change = job.change.as_ref()?;
     let shares = &change.shares;
     let untried = shares.shares.is_empty() && shares.inert.is_empty();
@@ -320,14 +323,14 @@ pub(super) fn inert(job: &Job) -> Option<String> {
     }
     let named = paths.iter().take(6).copied().collect::<Vec<_>>().join(", ");
     let more = if paths.len() > 6 { format!(" and {} more", paths.len() - 6) } else { String::new() };
-    // A figure that is known on one side only is moved by an edit that nobody can tell.
+    // A figure known on one side only cannot be attributed to an edit.
     let half = Figure::ALL.iter().any(|figure| {
         let (before, after) = job.figure(*figure);
         before.is_some() != after.is_some()
     });
     Some(match (untried, half) {
-        (true, _) => format!("{named}{more}: what each does cannot be told"),
-        (false, true) => format!("{named}{more}: no figure moves that is known on both sides"),
-        (false, false) => format!("{named}{more}: no figure moves"),
+        (true, _) => format!("{named}{more}: the effect of each is not known"),
+        (false, true) => format!("{named}{more}: no effect on figures known on both sides"),
+        (false, false) => format!("{named}{more}: no effect"),
     })
 }
