@@ -1,6 +1,6 @@
 """What the SageMaker Python SDK 2.257.7 has no word for.
 
-An estimator.py declares such a member in a line `# not sayable in the SDK: <Member.Path>`; only these may be declared,
+An estimator.py declares such a member in a line `# not supported by the SDK: <Member.Path>`; only these may be declared,
 so that a wrong script cannot talk itself out of the comparison. Every entry was tried against the SDK. A channel's
 members stand below its name: `InputDataConfig.train.InputMode`.
 """
@@ -37,7 +37,7 @@ DATASET = re.compile(r"InputDataConfig\.([\w-]+)\.DataSource\.DatasetSource")
 # a job that says one of these cannot be an estimator at all
 WHOLE_JOB = {"ServerlessJobConfig"}
 
-DECLARED = re.compile(r"^\s*# not sayable in the SDK: ([A-Za-z0-9._-]+)\s*$", re.MULTILINE)
+DECLARED = re.compile(r"^\s*# not supported by the SDK: ([A-Za-z0-9._-]+)\s*$", re.MULTILINE)
 
 
 def declared(text):

@@ -166,7 +166,7 @@ impl Desired {
         arn.clone_into(&mut role.arn);
         arn.clone_into(&mut self.role_arn);
         self.plan.known.role_arn = Some(arn.to_owned());
-        self.request = emit::training_job(&self.plan, &Identity::of(&self.plan, &self.digest));
+        self.request = emit::training_job(&self.plan, &Identity::new(&self.plan, &self.digest));
     }
 
     /// Leaves the runs beside this one what the role's policy allows them.
@@ -183,7 +183,7 @@ impl Desired {
             .iter()
             .map(|(storage, id, mount)| (storage.clone(), (id.clone(), Some(mount.clone()))))
             .collect();
-        let mut request = emit::training_job(&plan, &Identity::of(&plan, &self.digest));
+        let mut request = emit::training_job(&plan, &Identity::new(&plan, &self.digest));
         let first = self.name_of_run(1).unwrap_or_default();
         if let Value::Object(members) = &mut request {
             members.insert("TrainingJobName".to_owned(), Value::from(name));
@@ -217,7 +217,7 @@ pub fn tags_of(tags: &[Tag]) -> Tags {
 fn role(plan: &Plan, identity: &Identity, caller: &Caller) -> Option<WantedRole> {
     let create = iam::create_role(plan, &identity.digest)?;
     let account = caller.account.as_str();
-    let policy = serde_json::to_value(iam::policy(plan)).map(|value| emit::canonical::compact(&value));
+    let policy = serde_json::to_value(iam::policy(plan)).map(|value| emit::canonical_json::compact(&value));
     let partition =
         plan.region.as_ref().map_or_else(|| caller.partition(), |region| region.partition.as_str());
     let path = create.path.as_deref().unwrap_or("/");

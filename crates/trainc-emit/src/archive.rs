@@ -1,12 +1,12 @@
-//! The source archive: what goes into `sourcedir.tar.gz`, and its digest.
+//! The source archive, `sourcedir.tar.gz`, and its digest.
 
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::{Plan, SourceFile, SourceTree};
 
-/// The program that fetches secrets and then starts the entry point.
+/// The script that fetches secrets and then starts the entry point.
 pub const SECRETS_SHIM: &str = "trainc_start.py";
 
-/// All files of the archive, sorted by path: the source, its dependencies, and what is generated.
+/// Returns all files of the archive, sorted by path: the source, its dependencies, and generated files.
 pub fn files(plan: &Plan) -> Vec<SourceFile> {
     let mut files: Vec<SourceFile> = plan.source.as_ref().map(|tree| tree.files.clone()).unwrap_or_default();
     for tree in &plan.dependencies {
@@ -26,12 +26,12 @@ pub fn files(plan: &Plan) -> Vec<SourceFile> {
     files
 }
 
-/// The name of a dependency's directory in the archive; `None` where its files stand at the root.
+/// Returns the directory of a dependency in the archive; `None` for the root.
 pub fn basename(dir: &str) -> Option<&str> {
     dir.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty() && *name != ".")
 }
 
-/// Digest of what the archive holds, or of the address that stands for it where the content is not here.
+/// Returns the digest of the archive's content, or of its location if the content is not local.
 pub fn source_digest(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return sha256_hex(b"") };
     if let Some(git) = program.git.value().filter(|_| plan.source.is_none()) {
@@ -68,7 +68,7 @@ fn secrets_shim(plan: &Plan) -> Option<SourceFile> {
     Some(SourceFile::new(SECRETS_SHIM, text.into_bytes(), false))
 }
 
-/// The archive itself: gzip over tar, no times, no owners, one fixed order.
+/// Packs the archive reproducibly: gzip over tar, without times and owners, in a fixed order.
 pub fn tar_gz(files: &[SourceFile]) -> std::io::Result<Vec<u8>> {
     let gz = flate2::GzBuilder::new().mtime(0).write(Vec::new(), flate2::Compression::new(6));
     let mut tar = tar::Builder::new(gz);

@@ -1,4 +1,4 @@
-//! The channels of a request: the job's own, then those that carry code and the worker.
+//! The channels of a request: those of the job, then those for the code and the worker.
 
 use super::names;
 use super::request::{
@@ -11,7 +11,7 @@ fn text(field: &trainc_ir::Field<String>) -> Option<String> {
     field.value().cloned()
 }
 
-/// All of them, in the order written.
+/// Returns all channels, in the order of the manifest.
 pub(super) fn all(plan: &Plan) -> Vec<Channel> {
     let mut out: Vec<Channel> =
         plan.job.channels.iter().filter_map(|channel| one_channel(plan, channel)).collect();

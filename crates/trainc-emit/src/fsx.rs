@@ -1,28 +1,27 @@
-//! FSx for Lustre: CreateFileSystem and CreateDataRepositoryAssociation, member by member, by the API's own names
+//! FSx for Lustre: CreateFileSystem and CreateDataRepositoryAssociation, with members named as in the API
 //! (botocore 1.44.5, `fsx` 2018-03-01).
 //!
-//! File systems that exist already (`id=`) are none of this file's business, nor are EFS file systems: trainc
-//! mounts both, and makes neither.
+//! Existing file systems (`id=`) and EFS file systems are only mounted, not created, so they have no requests.
 
 use super::request::Tag;
-use super::{canonical, names, tags};
+use super::{canonical_json, names, tags};
 use serde::Serialize;
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::size::GIB;
 use trainc_ir::{Plan, Storage, StorageLink};
 
-/// Hexadecimal digits of a token: with the words around it, below the service's 63 characters.
+/// Hexadecimal digits of a token; with prefix and suffix it stays below the limit of 63 characters.
 const TOKEN_DIGITS: usize = 40;
 
-/// A file system that trainc makes, with its links.
+/// A file system that trainc creates, with its links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileSystem {
     /// Its name in the manifest.
     pub name: String,
-    /// The request that makes it.
+    /// The request that creates it.
     pub create: CreateFileSystem,
-    /// The requests that link it to S3, in the order written.
+    /// The requests that link it to S3, in the order of the manifest.
     pub associations: Vec<CreateDataRepositoryAssociation>,
 }
 
@@ -101,7 +100,7 @@ pub struct S3DataRepositoryConfiguration {
     pub auto_export_policy: Option<Events>,
 }
 
-/// Which changes an association follows by itself.
+/// The changes that an association synchronizes automatically.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 #[expect(missing_docs, reason = "the API's own documentation says what each member is")]
@@ -109,21 +108,21 @@ pub struct Events {
     pub events: Vec<&'static str>,
 }
 
-/// One link between a path of a file system and an S3 prefix: an `import`, an `export`, or both of the same pair.
+/// A link between a path of a file system and an S3 prefix: an `import`, an `export`, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The S3 prefix, with a final `/`: the service adds it, and comparing needs one form.
+    /// The S3 prefix with a final `/`, as the service returns it.
     pub s3: String,
     /// The path in the file system: `/`, or `/a/b` without a final `/`.
     pub path: String,
-    /// Whether S3 appears in the file system.
+    /// Whether S3 objects are imported into the file system.
     pub import: bool,
-    /// Whether the file system is written back to S3.
+    /// Whether files are exported to S3.
     pub export: bool,
 }
 
-/// The links of a file system, in the order written, imports first; the same pair of prefix and path is one
-/// association that goes both ways.
+/// Returns the links of a file system, imports first, in the order of the manifest. An import and an export of the same prefix
+/// and path are one association.
 pub fn links(storage: &Storage, digest: &str) -> Vec<Link> {
     let mut out: Vec<Link> = Vec::new();
     let mut add = |written: &StorageLink, import: bool| {
@@ -143,8 +142,8 @@ pub fn links(storage: &Storage, digest: &str) -> Vec<Link> {
     out
 }
 
-/// The storages for which trainc makes a file system.
-pub(super) fn made(plan: &Plan) -> impl Iterator<Item = &Storage> {
+/// Returns the `storage` nodes for which trainc creates a file system.
+pub(super) fn created(plan: &Plan) -> impl Iterator<Item = &Storage> {
     plan.job.storage.iter().filter(|storage| {
         plan.deployable
             && storage.id.value().is_none()
@@ -152,46 +151,46 @@ pub(super) fn made(plan: &Plan) -> impl Iterator<Item = &Storage> {
     })
 }
 
-/// Every file system that trainc makes for the plan. The job's digest stands only where a manifest writes it, in a
-/// link or a tag.
+/// Returns all file systems that trainc creates for the plan. The job's digest is only in links and tags that reference
+/// it.
 pub fn file_systems(plan: &Plan, digest: &str) -> Vec<FileSystem> {
-    made(plan).filter_map(|storage| file_system(plan, storage, digest, 1)).collect()
+    created(plan).filter_map(|storage| file_system(plan, storage, digest, 1)).collect()
 }
 
-/// `fsx/<name>.json`, and `fsx/<name>.associations.json` where there are links.
+/// Returns `fsx/<name>.json`, and `fsx/<name>.associations.json` if there are links.
 pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     let mut out = Vec::new();
     for system in file_systems(plan, digest) {
-        out.push((format!("fsx/{}.json", system.name), canonical::file(&system.create)));
+        out.push((format!("fsx/{}.json", system.name), canonical_json::file(&system.create)));
         if !system.associations.is_empty() {
             out.push((
                 format!("fsx/{}.associations.json", system.name),
-                canonical::file(&system.associations),
+                canonical_json::file(&system.associations),
             ));
         }
     }
     out
 }
 
-/// The requests for one storage. The tags that name the job are those of whoever makes it: a job that shares it later adds
-/// one of its own. A token belongs to the object that it made and dies with it: to make a file system
-/// again after it was deleted, take the next generation.
+/// Returns the requests for a storage node. Tags name the job that creates the file system; a job that shares it later adds its
+/// own tag. A token is bound to the resource that it created: recreating a deleted file system requires the next
+/// generation.
 pub fn file_system(plan: &Plan, storage: &Storage, digest: &str, generation: u32) -> Option<FileSystem> {
     let name = storage.name.value()?.clone();
     let mut create = create(plan, storage);
     let identity = identity(plan, &name, storage, &create);
-    create.tags = tags::of(plan, &format!("file-system/{name}"), digest, &identity);
+    create.tags = tags::resource_tags(plan, &format!("file-system/{name}"), digest, &identity);
     create.client_request_token = token("fs", &identity, generation);
     let associations = links(storage, digest)
         .into_iter()
         .map(|link| {
             let resource = format!("association/{}", association_name(&name, &link));
-            let mut made = association(plan, &name, &link, &create.client_request_token);
-            // The token follows the file system's generation: the link is the same in each.
+            let mut request = association(plan, &name, &link, &create.client_request_token);
+            // The definition excludes the token, which changes with the generation of the file system.
             let definition =
-                CreateDataRepositoryAssociation { client_request_token: String::new(), ..made.clone() };
-            made.tags = tags::of(plan, &resource, digest, &definition);
-            made
+                CreateDataRepositoryAssociation { client_request_token: String::new(), ..request.clone() };
+            request.tags = tags::resource_tags(plan, &resource, digest, &definition);
+            request
         })
         .collect();
     Some(FileSystem { name, create, associations })
@@ -205,7 +204,7 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
         file_system_type: "LUSTRE".to_owned(),
         storage_capacity: storage.capacity_bytes.get().unwrap_or_default().div_ceil(GIB),
         storage_type: aws(&storage.storage_type).unwrap_or_else(|| "SSD".to_owned()),
-        // Lustre takes exactly one: the file servers stand in its zone.
+        // Lustre accepts exactly one: the file servers are in its zone.
         subnet_ids: network
             .and_then(|network| network.subnets.first())
             .map(|val| val.value.clone())
@@ -223,20 +222,20 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
             per_unit_storage_throughput: storage.throughput_mb_s_tib.get(),
             drive_cache_type: aws(&storage.drive_cache),
             data_compression_type: aws(&storage.compression),
-            // False is what the service does anyway, and only PERSISTENT_2 knows the member.
+            // False is the default, and only PERSISTENT_2 supports the member.
             efa_enabled: storage.efa.get().filter(|on| *on),
             metadata_configuration: metadata(storage),
         },
     }
 }
 
-/// `persistent-2` as the API says it: `PERSISTENT_2`.
+/// Converts `persistent-2` to the name in the API: `PERSISTENT_2`.
 fn aws_word(word: &str) -> String {
     word.to_uppercase().replace('-', "_")
 }
 
-/// An EFA file system needs a metadata configuration (FSx API reference, `EfaEnabled`), so one that says nothing of
-/// metadata gets the automatic one.
+/// Returns the metadata configuration; the automatic one for an EFA file system without it, which requires one (FSx API
+/// reference, `EfaEnabled`).
 fn metadata(storage: &Storage) -> Option<MetadataConfiguration> {
     match storage.metadata_iops.get() {
         Some(iops) => Some(MetadataConfiguration { iops: Some(iops), mode: "USER_PROVISIONED".to_owned() }),
@@ -247,10 +246,10 @@ fn metadata(storage: &Storage) -> Option<MetadataConfiguration> {
     }
 }
 
-/// The Lustre version: as written, else what the service would take by itself, raised where the job needs more. It
-/// is always sent, so that a default that moves does not change a file system.
+/// Returns the Lustre version: as written, else the default of the service, or a later one that the job requires. It is
+/// always sent, so that a changed default does not change a file system.
 ///
-/// The service takes 2.10, for PERSISTENT_2 2.12, and with a metadata configuration 2.15 (botocore 1.44.5,
+/// The service defaults to 2.10, for PERSISTENT_2 to 2.12, and with a metadata configuration to 2.15 (botocore 1.44.5,
 /// `FileSystemTypeVersion`); data repository associations need 2.12 (user guide for Lustre, "Linking your file
 /// system to an S3 bucket").
 fn version(storage: &Storage) -> &str {
@@ -268,11 +267,11 @@ fn version(storage: &Storage) -> &str {
     }
 }
 
-/// What makes a file system the one that it is: where it is, its name, the settings that UpdateFileSystem cannot change,
-/// and what it is linked to. Jobs that agree in all of that share one.
+/// Returns the identity of a file system: region, name, the settings that UpdateFileSystem cannot change, and its links. Jobs
+/// with the same identity share the file system.
 ///
-/// Capacity, throughput, compression, metadata, version and maintenance can change in place, so they make no other
-/// file system; nor does anything else of a job, not even its name.
+/// Capacity, throughput, compression, metadata, version and maintenance can change in place, so they are not part of it; nor
+/// is anything else of a job, not even its name.
 fn identity(plan: &Plan, name: &str, storage: &Storage, create: &CreateFileSystem) -> String {
     let lustre = &create.lustre_configuration;
     let word = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -298,29 +297,29 @@ fn identity(plan: &Plan, name: &str, storage: &Storage, create: &CreateFileSyste
     out.join("\n")
 }
 
-/// A ClientRequestToken: the same for the same identity, so that a repeated call finds what the first one made.
+/// Returns a ClientRequestToken: the same for the same identity, so that a repeated call is idempotent.
 fn token(kind: &str, identity: &str, generation: u32) -> String {
     let digest = sha256_hex(identity.as_bytes());
     format!("trainc-{kind}-{}-{generation}", digest.get(..TOKEN_DIGITS).unwrap_or(&digest))
 }
 
-/// The token of a later generation of the same object: a token dies with the object that it made.
+/// Returns the token of another generation of the same resource.
 pub fn next_token(token: &str, generation: u32) -> String {
     let stem = token.rsplit_once('-').map_or(token, |(stem, _)| stem);
     format!("{stem}-{generation}")
 }
 
-/// The token of an association of a file system that exists: another file system needs other associations.
+/// Returns the token of an association of an existing file system.
 pub fn association_token(file_system: &str, path: &str, s3: &str, generation: u32) -> String {
     token("dra", &["association", file_system, path, s3].join("\n"), generation)
 }
 
 fn association(plan: &Plan, name: &str, link: &Link, file_system: &str) -> CreateDataRepositoryAssociation {
     const ALL: [&str; 3] = ["NEW", "CHANGED", "DELETED"];
-    // Of what was imported, the program deletes its copy and S3 keeps the user's. Where nothing is imported, the
-    // file system holds only what the job wrote, so S3 follows it and old checkpoints go there too.
+    // With an import, deleting a file must not delete the user's object in S3. Without one, the file system holds only
+    // files of the job, so deletions are exported and old checkpoints are deleted in S3 as well.
     let exported: &[&str] = if link.import { &["NEW", "CHANGED"] } else { &ALL };
-    // The file system's token is part of the identity: a new file system needs new associations.
+    // The identity includes the file system's token: a new file system requires new associations.
     let identity = ["association", file_system, &link.path, &link.s3].join("\n");
     CreateDataRepositoryAssociation {
         file_system_id: names::storage_id(plan, name),
@@ -336,8 +335,8 @@ fn association(plan: &Plan, name: &str, link: &Link, file_system: &str) -> Creat
     }
 }
 
-/// What an association is called: the storage and the first 8 of a digest of the pair that it links. A path may hold
-/// characters that a tag may not.
+/// Returns the name of an association: the storage and the first 8 of a digest of path and prefix, since a path may contain
+/// characters that are invalid in a tag.
 pub(super) fn association_name(storage: &str, link: &Link) -> String {
     let digest = sha256_hex(format!("{}\n{}", link.path, link.s3).as_bytes());
     format!("{storage}/{}", digest.get(..8).unwrap_or(&digest))
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_asked_for_and_nothing_else() {
+    fn requests_contain_only_what_is_written() {
         let systems = systems("");
         assert_eq!(
             systems.iter().map(|system| system.name.as_str()).collect::<Vec<_>>(),

@@ -1,10 +1,10 @@
-//! What starts the ranks: the launcher's hyperparameters for each engine, as the SageMaker SDK v2 sends them.
+//! The launcher of the ranks, and its hyperparameters as the SageMaker SDK v2 sends them.
 
 use super::python::{json_object, json_text};
 use trainc_ir::digest::python_float;
 use trainc_ir::{Engine, Field, Parallel, Plan, Scalar, Smp};
 
-/// The launcher's keys, in the SDK's encoding.
+/// Returns the hyperparameters of the launcher, in the encoding of the SDK.
 pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
     let Some(parallel) = &plan.job.parallel else { return Vec::new() };
     let mut out: Vec<(String, String)> = Vec::new();
@@ -73,42 +73,49 @@ pub(super) fn hyperparameters(plan: &Plan) -> Vec<(String, String)> {
     out
 }
 
-/// The group on whose hosts the toolkit starts the launcher; on others it runs the script as a plain process. The SDK
-/// names the only group of a cluster by itself, but for torchrun (2.257.7); without the key the toolkit takes the group
-/// of each host for itself (aws/sagemaker-training-toolkit `environment.py`).
+/// Returns the instance group on whose hosts the toolkit starts the launcher; on others it runs the script as a plain process.
+/// The SDK sets the only group of a cluster automatically, except for torchrun (2.257.7); without the key the toolkit uses
+/// the group of each host (aws/sagemaker-training-toolkit `environment.py`).
 fn distribution_group(plan: &Plan) -> Option<&str> {
     let launcher = launcher(plan);
-    let unsaid = match launcher {
+    let is_optional = match launcher {
         Launcher::Torchrun => true,
         Launcher::PytorchDdp => is_huggingface(plan),
         _ => false,
     };
     let is_written = !plan.job.parallel.as_ref()?.group.is_absent();
-    if launcher == Launcher::Plain || (unsaid && !is_written) {
+    if launcher == Launcher::Plain || (is_optional && !is_written) {
         return None;
     }
     plan.job.rank_group()?.name.value().map(String::as_str)
 }
 
-/// Processes on each host under MPI: as written, else one per GPU.
+/// Returns the processes per host under MPI: as written, else one per GPU.
 pub(super) fn processes_per_host(plan: &Plan) -> Option<u64> {
     let written = plan.job.parallel.as_ref().and_then(|parallel| parallel.processes.get());
     written.or_else(|| plan.machine.as_ref().map(|machine| machine.gpus_per_node))
 }
 
-/// What starts the ranks of a job.
+/// The launcher of a job's ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
+    /// `torchrun`.
     Torchrun,
+    /// `pytorchddp` of the toolkit.
     PytorchDdp,
+    /// `mpirun`.
     Mpi,
+    /// `smddprun` of the SageMaker data parallel library.
     Smddp,
+    /// `mpirun` with SageMaker model parallel v1.
     SmpV1,
+    /// `torchrun` with SageMaker model parallel v2.
     SmpV2,
+    /// One plain process on each host.
     Plain,
 }
 
-/// The launcher that the engine and its properties choose.
+/// Returns the launcher of a plan's engine.
 pub fn launcher(plan: &Plan) -> Launcher {
     let Some(parallel) = &plan.job.parallel else { return Launcher::Plain };
     match parallel.engine.get() {
@@ -125,7 +132,7 @@ pub fn launcher(plan: &Plan) -> Launcher {
     }
 }
 
-/// The launcher in words, for reports.
+/// Names the launcher, for reports.
 pub fn launcher_words(plan: &Plan) -> &'static str {
     match launcher(plan) {
         Launcher::Torchrun => "torchrun",
@@ -138,8 +145,8 @@ pub fn launcher_words(plan: &Plan) -> &'static str {
     }
 }
 
-/// The instance type. Of instance groups the SDK leaves it out, or sends `null` for `smdistributed` (2.257.7, measured),
-/// whose launchers choose their network by it: they are told the type of the group on which they run.
+/// Returns the instance type. For instance groups the SDK omits it, or sends `null` for `smdistributed` (2.257.7, measured),
+/// whose launchers choose their network by it; these get the type of the group on which they run.
 fn instance(plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     if cluster.groups.is_empty() {
@@ -157,7 +164,7 @@ pub(super) fn is_huggingface(plan: &Plan) -> bool {
     plan.image.as_ref().is_some_and(|image| image.family == "huggingface")
 }
 
-/// `-x K=V …` and the options as written.
+/// Returns the MPI options: `-x K=V …`, then those as written.
 pub(super) fn mpi_options(parallel: &Parallel) -> String {
     let mut words: Vec<String> = parallel
         .mpi_env
@@ -170,13 +177,13 @@ pub(super) fn mpi_options(parallel: &Parallel) -> String {
     words.join(" ")
 }
 
-/// The `parameters` of `smdistributed.modelparallel`, in one fixed order.
+/// Returns the `parameters` of `smdistributed.modelparallel`, in a fixed order.
 pub(super) fn smp_parameters(plan: &Plan) -> Vec<(&'static str, Scalar)> {
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return Vec::new() };
     let mut out: Vec<(&'static str, Scalar)> = Vec::new();
     let int = |n: u64| Scalar::Int(i128::from(n));
     if plan.smp == Some(Smp::V2) {
-        // Left out, SMP would choose a degree by itself, and the plan would be of another job.
+        // If omitted, SMP would choose a degree that may differ from the plan.
         out.push(("hybrid_shard_degree", int(mesh.shard_degree.value)));
         for (key, field) in [
             ("tensor_parallel_degree", &parallel.tensor_degree),
@@ -243,8 +250,8 @@ pub(super) fn smp_parameters(plan: &Plan) -> Vec<(&'static str, Scalar)> {
     out
 }
 
-/// SMP v1 wants `ddp` with tensor parallelism, sharding, sharded optimizer states, or data parallelism (SDK
-/// documentation of `ddp`: "must be set to true if there is data parallelism").
+/// Returns whether SMP v1 requires `ddp`: with tensor parallelism, sharding, sharded optimizer states, or data parallelism
+/// (SDK documentation of `ddp`: "must be set to true if there is data parallelism").
 fn needs_ddp(plan: &Plan, data_parallel: bool) -> bool {
     let Some(parallel) = &plan.job.parallel else { return false };
     data_parallel
@@ -261,7 +268,7 @@ fn pass_through(parallel: &Parallel) -> Vec<(&'static str, Scalar)> {
         .collect()
 }
 
-/// SMP's own spelling of a parameter that only passes through.
+/// Returns SMP's name of a parameter that is passed through.
 pub fn smp_name(name: &str) -> Option<&'static str> {
     Some(match name {
         "optimize" => "optimize",
@@ -289,7 +296,7 @@ pub fn smp_name(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The text of a scalar as the toolkit hands it to the script: `str()` of the decoded value.
+/// Returns the argument that the toolkit passes to the script: `str()` of the decoded value.
 pub fn python_str(value: &Scalar) -> String {
     match value {
         Scalar::Text(text) => text.clone(),

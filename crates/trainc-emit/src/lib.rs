@@ -1,10 +1,10 @@
-//! From a checked plan to what AWS takes: requests, policies, scripts, the source archive.
+//! AWS requests, policies, scripts and the source archive of a checked plan.
 //!
-//! In: a plan without errors. Out: a [`Bundle`] of files, byte for byte the same for the same plan. Total: it
-//! cannot fail on a checked plan. Knows no account and no file system.
+//! In: a plan without errors. Out: a [`Bundle`] of files, byte for byte the same for the same plan. Never fails on a
+//! checked plan. Accesses no account and no file system.
 
 pub mod archive;
-pub mod canonical;
+pub mod canonical_json;
 mod channels;
 mod estimator;
 pub mod fsx;
@@ -41,43 +41,43 @@ pub use worker::{
     uploads as worker_uploads,
 };
 
-/// The codes of this stage.
+/// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
     Vec::new()
 }
 
-/// A job's names: made from its digest.
+/// The digest of a job and the names derived from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// SHA-256 over all that shapes the run.
+    /// SHA-256 of everything that determines the run.
     pub digest: String,
     /// Name of the training job.
     pub training_job: String,
 }
 
 impl Identity {
-    /// The names that a digest gives.
-    pub fn of(plan: &Plan, digest: &str) -> Self {
+    /// Derives the names from a digest.
+    pub fn new(plan: &Plan, digest: &str) -> Self {
         Self { digest: digest.to_owned(), training_job: names::training_job(plan, digest) }
     }
 }
 
-/// Everything that a plan becomes.
+/// The output of emit for a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
     /// The job's names.
     pub identity: Identity,
-    /// CreateTrainingJob, as it is sent; none for a cluster that is not SageMaker's.
+    /// The CreateTrainingJob request; `None` for a cluster that is not a SageMaker cluster.
     pub training_job: Option<Value>,
     /// Files by path, sorted.
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// The digest of all that shapes the job: its name, the request without tags and what only apply knows, and the
-/// content of the source.
+/// Computes the identity of a job from its name, the request without tags and values that only apply knows, and the content of
+/// the source.
 ///
-/// Computed over the request, so that a new spelling in the language, or a new version of trainc that sends the
-/// same, is the same job.
+/// The digest covers the request, so it does not change with another spelling in the manifest or another version of trainc
+/// that sends the same request.
 pub fn identity(plan: &Plan) -> Identity {
     let plan = &*plan.offline();
     let mut request = sagemaker::request(plan, "", "");
@@ -93,14 +93,14 @@ pub fn identity(plan: &Plan) -> Identity {
     sort_named(&mut request);
     let mut shape = serde_json::Map::new();
     shape.insert("request".to_owned(), request);
-    // Two jobs that are alike but for their names must not share what `{{ job.digest }}` keeps apart.
+    // Jobs that differ only in name must not share paths with `{{ job.digest }}`.
     shape.insert("job".to_owned(), Value::from(plan.job.name.value().map_or("", String::as_str)));
     shape.insert("region".to_owned(), Value::from(names::region(plan)));
     shape.insert("source".to_owned(), Value::from(archive::source_digest(plan)));
-    // Engine `worker` reads it from its config: it does not stand in the request.
+    // Engine `worker` reads the mesh from its config; it is not in the request.
     shape.insert("mesh".to_owned(), worker::shape(plan));
-    // A job of this name in another account is the same job: the account is no part of its shape.
-    let mut text = canonical::compact(&Value::Object(shape));
+    // The account is not part of the identity.
+    let mut text = canonical_json::compact(&Value::Object(shape));
     for (filled, written) in &plan.known.filled {
         text = text.replace(filled, written);
     }
@@ -111,10 +111,10 @@ pub fn identity(plan: &Plan) -> Identity {
         );
     }
     let digest = sha256_hex(text.as_bytes());
-    Identity::of(plan, &digest)
+    Identity::new(plan, &digest)
 }
 
-/// Named things have no order: a job whose channels were written the other way round is the same job.
+/// Sorts lists of named items, whose order does not matter.
 pub fn sort_named(request: &mut Value) {
     for (path, key) in [
         ("/InputDataConfig", "ChannelName"),
@@ -127,7 +127,7 @@ pub fn sort_named(request: &mut Value) {
     }
 }
 
-/// The request of a plan under its own name, with the digest in its texts.
+/// Returns the request of a plan with its name and digest.
 pub fn training_job(plan: &Plan, identity: &Identity) -> Value {
     let mut request = sagemaker::request(plan, &identity.training_job, &identity.digest);
     replace_mark(&mut request, &identity.digest);
@@ -147,63 +147,63 @@ fn replace_mark(value: &mut Value, digest: &str) {
     }
 }
 
-/// The name of a deliberate further run of the same digest: `<job>-<digest8>-r2`. The first run has no number.
+/// Returns the name of a run of a digest: `<job>-<digest8>` for the first, `<job>-<digest8>-r2` for the second.
 pub fn run_name(plan: &Plan, digest: &str, run: u32) -> String {
     if run <= 1 { names::training_job(plan, digest) } else { names::repeated_job(plan, digest, run) }
 }
 
-/// The name of the role that trainc makes for the job: the same whatever the manifest says of its role.
+/// Returns the name of the role that trainc creates for the job, regardless of the role in the manifest.
 pub fn role_name(plan: &Plan) -> String {
     names::role(plan)
 }
 
-/// What all runs of the job have at the start of their names, whatever their digest.
+/// Returns the common prefix of the names of all runs of the job.
 pub fn run_stem(plan: &Plan) -> String {
     names::training_job_pattern(plan).trim_end_matches(['*', '-']).to_owned()
 }
 
-/// What stands for the ARN of a role that trainc makes.
+/// The placeholder for the ARN of a role that trainc creates.
 pub const ROLE_ARN_MARK: &str = names::ROLE_ARN;
 
-/// What stands for the id and for the mount name of a file system that trainc makes.
+/// Returns the placeholders for ID and mount name of a file system that trainc creates.
 pub fn storage_marks(name: &str) -> (String, String) {
     (format!("${{fsx.{name}.id}}"), format!("${{fsx.{name}.mount}}"))
 }
 
-/// Whether a member of a request, `/InputDataConfig/0/…/FileSystemId` or the same with dots, waits for what only an
-/// account knows.
-pub fn stands_open(path: &str, value: &str) -> bool {
-    names::stands_open(path, value)
+/// Returns whether a member of a request, by its path with slashes or dots, is a placeholder that only apply can
+/// resolve.
+pub fn is_unresolved(path: &str, value: &str) -> bool {
+    names::is_unresolved(path, value)
 }
 
-/// Where the source archive of this plan lies, where trainc packs one.
+/// Returns the S3 URI of the source archive; `None` if trainc packs none.
 pub fn archive_uri(plan: &Plan) -> Option<String> {
     (plan.deployable && names::has_archive(plan))
         .then(|| format!("{}/sourcedir.tar.gz", names::source_prefix(plan)))
 }
 
-/// The bucket of trainc's own uploads where none is named: the SageMaker SDK's default.
+/// Returns the default bucket for uploads: that of the SageMaker SDK.
 pub fn default_bucket(plan: &Plan) -> String {
     names::default_bucket(plan)
 }
 
-/// The names of all runs of all versions of the job, as policies say it: `<job>-*`.
+/// Returns the pattern of the names of all runs of the job, for policies: `<job>-*`.
 pub fn job_pattern(plan: &Plan) -> String {
     names::training_job_pattern(plan)
 }
 
-/// Where the source archives of all versions of the job lie.
+/// Returns the S3 prefix of the source archives of all versions of the job.
 pub fn archive_home(plan: &Plan) -> String {
     names::source_home(plan)
 }
 
-/// Everything that a plan becomes, but for the plan's own reports.
+/// Emits all files of a plan, except its reports.
 pub fn emit(plan: &Plan) -> Bundle {
     let identity = identity(plan);
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let training_job = plan.deployable.then(|| training_job(plan, &identity));
     if let Some(request) = &training_job {
-        files.push(("sagemaker/training-job.json".to_owned(), canonical::pretty(request).into_bytes()));
+        files.push(("sagemaker/training-job.json".to_owned(), canonical_json::pretty(request).into_bytes()));
         if let Some(script) = estimator::script(plan, &identity, request) {
             files.push(("sagemaker/estimator.py".to_owned(), script.into_bytes()));
         }
@@ -211,7 +211,7 @@ pub fn emit(plan: &Plan) -> Bundle {
     files.extend(iam::files(plan, &identity.digest));
     files.extend(fsx::files(plan, &identity.digest));
     files.extend(worker::files(plan, &identity.digest));
-    // Where no archive is packed the program's files go nowhere.
+    // Without an archive the program's files are not uploaded.
     for file in archive::files(plan).iter().filter(|_| names::has_archive(plan)) {
         files.push((format!("source/{}", file.path), file.bytes.to_vec()));
     }

@@ -1,11 +1,11 @@
-//! Names: everything that a job is called in the account, deterministic and within AWS's limits.
+//! Names of a job's resources: deterministic, and within the limits of AWS.
 
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::{Engine, Plan};
 
-/// Stands for the account where nobody says it.
+/// The placeholder for the account.
 pub(super) const ACCOUNT: &str = trainc_ir::ACCOUNT_MARK;
-/// Stands for the ARN of a role that trainc makes.
+/// The placeholder for the ARN of a role that trainc creates.
 pub(super) const ROLE_ARN: &str = "${role_arn}";
 
 /// The longest training job name (CreateTrainingJob, TrainingJobName).
@@ -13,12 +13,12 @@ const JOB_NAME_LIMIT: usize = 63;
 /// The longest role name (CreateRole, RoleName).
 const ROLE_NAME_LIMIT: usize = 64;
 
-/// `<job>-<first 8 of the digest>`, the job's part cut so that the whole fits.
+/// Returns `<job>-<first 8 of the digest>`, with the job's name truncated to fit.
 pub(super) fn training_job(plan: &Plan, digest: &str) -> String {
     suffixed(job(plan), digest.get(..8).unwrap_or(digest), JOB_NAME_LIMIT)
 }
 
-/// `<job>-<first 8 of the digest>-r<run>`, cut alike.
+/// Returns `<job>-<first 8 of the digest>-r<run>`, truncated likewise.
 pub(super) fn repeated_job(plan: &Plan, digest: &str, run: u32) -> String {
     suffixed(job(plan), &format!("{}-r{run}", digest.get(..8).unwrap_or(digest)), JOB_NAME_LIMIT)
 }
@@ -41,26 +41,26 @@ pub(super) fn partition(plan: &Plan) -> &str {
     plan.region.as_ref().map_or("aws", |region| region.partition.as_str())
 }
 
-/// The account, or what stands for it.
+/// Returns the account, or its placeholder.
 pub(super) fn account(plan: &Plan) -> &str {
     plan.account().unwrap_or(ACCOUNT)
 }
 
-/// The ARN of the role that the job runs as, or what stands for it.
+/// Returns the ARN of the job's role, or its placeholder.
 pub(super) fn role_arn(plan: &Plan) -> String {
     let given = plan.job.role.as_ref().and_then(|role| role.arn.value());
     given.or(plan.known.role_arn.as_ref()).map_or(ROLE_ARN, String::as_str).to_owned()
 }
 
-/// `trainc-<job>-<8 hex>`: the region is in the digest because IAM is global and jobs are regional. The account
-/// need not be: role names are per account.
+/// Returns `trainc-<job>-<8 hex>`. The digest includes the region, since IAM is global and jobs are regional, but not the
+/// account, since role names are per account.
 pub(super) fn role(plan: &Plan) -> String {
     let identity = sha256_hex(format!("role\n{}\n{}", region(plan), job(plan)).as_bytes());
     suffixed(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
 }
 
-/// The names of all runs of the job, for policies: `<job>-*`. A long name is cut further than [`training_job`] cuts
-/// it, so that the pattern also covers a repeated run, `<job>-<digest8>-r2`.
+/// Returns the pattern of the names of all runs, for policies: `<job>-*`. A long name is truncated further than by
+/// [`training_job`], so that the pattern also matches a repeated run, `<job>-<digest8>-r2`.
 pub(super) fn training_job_pattern(plan: &Plan) -> String {
     /// A hyphen, eight digits of the digest, and room for `-r999`.
     const SUFFIX: usize = 1 + 8 + 5;
@@ -73,8 +73,8 @@ pub(super) fn training_job_pattern(plan: &Plan) -> String {
     format!("{}*", cut.trim_end_matches('-'))
 }
 
-/// Whether trainc packs a source archive that the container fetches: not where it lies in S3 already, nor where a
-/// container without the training toolkit starts by itself.
+/// Returns whether trainc packs a source archive: not if it is in S3 already, nor for a container with its own entry
+/// point.
 pub(super) fn has_archive(plan: &Plan) -> bool {
     plan.job
         .program
@@ -82,20 +82,20 @@ pub(super) fn has_archive(plan: &Plan) -> bool {
         .is_some_and(|program| program.entrypoint.is_empty() && program.s3.value().is_none())
 }
 
-/// The bucket that the SageMaker SDK uses when none is named.
+/// Returns the default bucket of the SageMaker SDK.
 pub(super) fn default_bucket(plan: &Plan) -> String {
     format!("sagemaker-{}-{}", region(plan), account(plan))
 }
 
-/// The entry point as `sagemaker_program` says it.
+/// Returns the value of `sagemaker_program`.
 pub(super) fn program(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return String::new() };
     let entry = program.entry.value().cloned().unwrap_or_default();
     if program.secrets.is_empty() { entry } else { super::archive::SECRETS_SHIM.to_owned() }
 }
 
-/// Whether the program is a script that the image's training toolkit starts: not one that the image starts by its
-/// own entry point, or by the one that the job gives it.
+/// Returns whether the program is a script that the training toolkit of the image starts, instead of an entry point of the
+/// image or the job.
 pub(super) fn is_script(plan: &Plan) -> bool {
     plan.job
         .program
@@ -103,7 +103,7 @@ pub(super) fn is_script(plan: &Plan) -> bool {
         .is_some_and(|program| program.entrypoint.is_empty() && !program.entry.is_absent())
 }
 
-/// Whether code travels as a channel: a container that may not call out cannot fetch it.
+/// Returns whether the code is in a channel: a container with network isolation cannot download it.
 pub(super) fn code_in_channel(plan: &Plan) -> bool {
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
     let worker =
@@ -111,16 +111,16 @@ pub(super) fn code_in_channel(plan: &Plan) -> bool {
     isolated && is_script(plan) && !worker
 }
 
-/// Digits of the source's digest in its prefix.
+/// The number of digits of the source digest in its S3 prefix.
 pub(super) const SOURCE_DIGITS: usize = 16;
 
-/// The S3 prefix of the source archive; its last part is the digest of its content.
+/// Returns the S3 prefix of the source archive, which ends with the digest of its content.
 pub(super) fn source_prefix(plan: &Plan) -> String {
     let digest = super::archive::source_digest(plan);
     format!("{}/{}", source_home(plan), digest.get(..SOURCE_DIGITS).unwrap_or(&digest))
 }
 
-/// Where the archives of all versions of the source lie.
+/// Returns the S3 prefix of the archives of all versions of the source.
 pub(super) fn source_home(plan: &Plan) -> String {
     let upload = plan.job.program.as_ref().and_then(|program| program.upload.value());
     match upload {
@@ -129,13 +129,13 @@ pub(super) fn source_home(plan: &Plan) -> String {
     }
 }
 
-/// What the channel that carries the code points at: the archive, or the prefix where it alone lies.
+/// Returns the S3 URI of the code channel: the archive, or a prefix that contains only the archive.
 pub(super) fn code_channel(plan: &Plan) -> String {
     let s3 = plan.job.program.as_ref().and_then(|program| program.s3.value());
     s3.cloned().unwrap_or_else(|| source_prefix(plan))
 }
 
-/// Where the toolkit finds the archive.
+/// Returns the location of the archive for the toolkit.
 pub(super) fn submit_directory(plan: &Plan) -> String {
     if code_in_channel(plan) {
         return "/opt/ml/input/data/code/sourcedir.tar.gz".to_owned();
@@ -146,21 +146,21 @@ pub(super) fn submit_directory(plan: &Plan) -> String {
     format!("{}/sourcedir.tar.gz", source_prefix(plan))
 }
 
-/// The id of a file system that trainc makes, or what stands for it.
+/// Returns the ID of a file system that trainc creates, or its placeholder.
 pub(super) fn storage_id(plan: &Plan, name: &str) -> String {
     let known = plan.known.file_systems.get(name).map(|(id, _)| id.clone());
     known.unwrap_or_else(|| format!("${{fsx.{name}.id}}"))
 }
 
-/// The mount name of a file system that trainc makes, or what stands for it.
+/// Returns the mount name of a file system that trainc creates, or its placeholder.
 pub(super) fn storage_mount(plan: &Plan, name: &str) -> String {
     let known = plan.known.file_systems.get(name).and_then(|(_, mount)| mount.clone());
     known.unwrap_or_else(|| format!("${{fsx.{name}.mount}}"))
 }
 
-/// Whether a member of a request, by its path, waits for what only an account knows: decided by its place, since a
-/// user's own texts may look the same.
-pub(super) fn stands_open(path: &str, value: &str) -> bool {
+/// Returns whether a member of a request is an unresolved placeholder. The path decides, since texts of the user may look the
+/// same.
+pub(super) fn is_unresolved(path: &str, value: &str) -> bool {
     let last = path.rsplit(['/', '.']).next().unwrap_or(path);
     match last {
         "RoleArn" if value == ROLE_ARN => true,
@@ -176,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_are_cut_before_the_digest() {
+    fn long_names_are_truncated_before_the_digest() {
         let long = "a".repeat(80);
         let name = suffixed(&long, "12345678", JOB_NAME_LIMIT);
         assert_eq!(name.len(), 63);
         assert!(name.ends_with("a-12345678"));
-        // A cut that ends on a hyphen loses it: two hyphens in a row would be legal, but ugly.
+        // A hyphen at the truncation is dropped, to avoid two in a row.
         assert_eq!(
             suffixed(&format!("{}-b", "a".repeat(53)), "12345678", JOB_NAME_LIMIT),
             format!("{}-12345678", "a".repeat(53))

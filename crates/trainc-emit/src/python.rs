@@ -3,7 +3,7 @@
 use trainc_ir::Scalar;
 use trainc_ir::digest::python_float;
 
-/// A scalar as `json.dumps` prints it.
+/// Encodes a scalar like `json.dumps`.
 pub fn json(value: &Scalar) -> String {
     match value {
         Scalar::Text(text) => json_text(text),
@@ -15,7 +15,7 @@ pub fn json(value: &Scalar) -> String {
     }
 }
 
-/// A string as `json.dumps` prints it: ASCII only, everything else as `\u` escapes.
+/// Encodes a string like `json.dumps`: other characters than ASCII as `\u` escapes.
 pub fn json_text(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len() + 2);
@@ -43,14 +43,14 @@ pub fn json_text(text: &str) -> String {
     out
 }
 
-/// An object of scalars as `json.dumps` prints it, in the order given.
+/// Encodes an object of scalars like `json.dumps`, in the given order.
 pub fn json_object(members: &[(&str, Scalar)]) -> String {
     let inner: Vec<String> =
         members.iter().map(|(key, value)| format!("{}: {}", json_text(key), json(value))).collect();
     format!("{{{}}}", inner.join(", "))
 }
 
-/// A Python literal for a script: `True`, `None`, numbers, and strings in double quotes.
+/// Returns a Python literal: `True`, `None`, a number, or a string in double quotes.
 pub fn literal(value: &Scalar) -> String {
     match value {
         Scalar::Bool(true) => "True".to_owned(),
@@ -62,7 +62,7 @@ pub fn literal(value: &Scalar) -> String {
     }
 }
 
-/// A Python string literal in double quotes.
+/// Returns a Python string literal in double quotes.
 pub fn text_literal(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len() + 2);

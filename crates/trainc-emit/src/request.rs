@@ -1,9 +1,9 @@
-//! CreateTrainingJob, member by member, by the API's own names (botocore 1.44.5, `sagemaker` 2017-07-24).
+//! Types of the CreateTrainingJob request, named as in the API (botocore 1.44.5, `sagemaker` 2017-07-24).
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The request. Members that are not sent are left out.
+/// The CreateTrainingJob request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct CreateTrainingJob {
@@ -210,7 +210,7 @@ pub(super) struct StoppingCondition {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "PascalCase")]
-/// A tag of an AWS object.
+/// A tag of an AWS resource.
 #[expect(missing_docs, reason = "the API's own documentation says what each member is")]
 pub struct Tag {
     pub key: String,

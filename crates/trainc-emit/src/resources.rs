@@ -1,20 +1,20 @@
-//! What a plan needs in the account, each with its reason: for the report.
+//! The AWS resources of a plan, each with its reason, for reports.
 
 use super::{fsx, iam, names};
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Engine, Plan, Storage};
 
-/// Whether trainc makes a resource or finds it there.
+/// The origin of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// trainc makes it.
+    /// Created by trainc.
     Made,
-    /// It exists, and trainc changes nothing of it.
+    /// Exists; trainc does not change it.
     Existing,
 }
 
 impl Origin {
-    /// What happens to it, as far as can be said without asking the account.
+    /// Returns the planned action, without calling AWS.
     pub fn offline_action(self) -> &'static str {
         match self {
             Self::Made => "create",
@@ -23,21 +23,21 @@ impl Origin {
     }
 }
 
-/// One resource.
+/// An AWS resource that a plan needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `worker`, `training-job`.
     pub kind: &'static str,
-    /// Its name in the account, or in the manifest where AWS gives the name.
+    /// Its name in the account, or in the manifest if AWS assigns the name.
     pub name: String,
-    /// Whether trainc makes it.
+    /// Whether trainc creates it.
     pub origin: Origin,
     /// Why the job needs it.
     pub because: String,
 }
 
-/// Everything that the plan needs in the account, in the order in which it is made; nothing for a cluster that is
-/// not SageMaker's.
+/// Returns the AWS resources of a plan, in the order of their creation; none for a cluster that is not a SageMaker
+/// cluster.
 pub fn resources(plan: &Plan) -> Vec<Resource> {
     if !plan.deployable {
         return Vec::new();
@@ -86,7 +86,7 @@ fn role(plan: &Plan, out: &mut Vec<Resource>) {
         kind: "role-policy",
         name: format!("{name}/{}", iam::POLICY_NAME),
         origin: Origin::Made,
-        because: format!("what the job uses and nothing else: {count}"),
+        because: format!("least privilege: {count}"),
     });
 }
 
@@ -108,7 +108,7 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
         out.push(Resource { kind: "file-system", name: id.clone(), origin: Origin::Existing, because });
         return;
     }
-    if !fsx::made(plan).any(|made| std::ptr::eq(made, storage)) {
+    if !fsx::created(plan).any(|created| std::ptr::eq(created, storage)) {
         return;
     }
     out.push(Resource { kind: "file-system", name: name.clone(), origin: Origin::Made, because });
@@ -129,27 +129,27 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
 
 fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
     let bucket = names::default_bucket(plan);
-    let mut lists = Vec::new();
+    let mut sources = Vec::new();
     if let Some(program) = &plan.job.program {
         match program.s3.value() {
-            Some(s3) => lists.push(Resource {
+            Some(s3) => sources.push(Resource {
                 kind: "source",
                 name: s3.clone(),
                 origin: Origin::Existing,
                 because: "`program s3=`".to_owned(),
             }),
-            None if names::has_archive(plan) => lists.push(Resource {
+            None if names::has_archive(plan) => sources.push(Resource {
                 kind: "source",
                 name: format!("{}/sourcedir.tar.gz", names::source_prefix(plan)),
                 origin: Origin::Made,
-                because: "`program`: the container fetches its code there".to_owned(),
+                because: "`program`: the container downloads its code from it".to_owned(),
             }),
             None => {}
         }
     }
     if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
         let prefix = super::worker::prefix(plan).replace(DIGEST_MARK, digest);
-        lists.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
+        sources.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
             |(file, what)| Resource {
                 kind: "worker",
                 name: format!("{prefix}{file}"),
@@ -158,18 +158,17 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
             },
         ));
     }
-    if lists.iter().any(|resource| {
+    if sources.iter().any(|resource| {
         resource.name.starts_with(&format!("s3://{bucket}/")) && resource.origin == Origin::Made
     }) {
         out.push(Resource {
             kind: "bucket",
             name: bucket,
             origin: Origin::Existing,
-            because: "the SageMaker SDK's default bucket takes the job's files; it is made if it is missing"
-                .to_owned(),
+            because: "the SageMaker SDK's default bucket, for the job's files; created if missing".to_owned(),
         });
     }
-    out.append(&mut lists);
+    out.append(&mut sources);
 }
 
 #[cfg(test)]
@@ -185,19 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn each_resource_says_why() {
+    fn each_resource_has_a_reason() {
         let plan = sample::full("full", "");
         let (job, source) = (crate::identity(&plan).training_job, names::source_prefix(&plan));
         let role = names::role(&plan);
         let lines = lines(&plan);
         for line in [
             format!("create role {role}: `role create=#true`: SageMaker runs the job as this role"),
-            format!("create role-policy {role}/trainc: what the job uses and nothing else: 25 statements"),
+            format!("create role-policy {role}/trainc: least privilege: 25 statements"),
             "create file-system corpus: channel `tokens` reads it".to_owned(),
             "create file-system cold: `storage`".to_owned(),
             "use file-system fs-0123456789abcdef0: `storage`".to_owned(),
             format!(
-                "create source {source}/sourcedir.tar.gz: `program`: the container fetches its code there"
+                "create source {source}/sourcedir.tar.gz: `program`: the container downloads its code from it"
             ),
             format!("create training-job {job}: the job itself, on 2 instances"),
         ] {
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_used() {
+    fn existing_resources_are_used() {
         let plan =
             sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
         assert_eq!(

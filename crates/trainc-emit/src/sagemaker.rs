@@ -1,4 +1,4 @@
-//! CreateTrainingJob, exactly as it is sent.
+//! The CreateTrainingJob request of a plan.
 
 use super::names;
 use super::request::{
@@ -13,24 +13,24 @@ use std::collections::BTreeMap;
 use trainc_ir::size::GIB;
 use trainc_ir::{Engine, Pair, Plan, Raw, Scalar, Val};
 
-/// The request of a plan, with the job's name and digest given.
+/// Returns the request of a plan for a job name and digest.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
     let typed = typed(plan, job_name, digest);
     let mut value = serde_json::to_value(&typed).unwrap_or(Value::Null);
     if let Value::Object(members) = &mut value {
         if plan.job.serverless().is_some() {
-            leave_to_the_service(plan, members);
+            remove_serverless_members(plan, members);
         }
         for member in &plan.job.request {
             let raw = raw(&member.value);
             match members.get_mut(&member.name) {
-                Some(existing) => lay_over(existing, raw),
+                Some(existing) => merge(existing, raw),
                 None => {
                     members.insert(member.name.clone(), raw);
                 }
             }
         }
-        // An algorithm by its name stands in the image's place.
+        // `AlgorithmName` replaces the image.
         if let Some(Value::Object(algorithm)) = members.get_mut("AlgorithmSpecification")
             && plan.image.is_none()
             && algorithm.contains_key("AlgorithmName")
@@ -41,8 +41,8 @@ pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
     value
 }
 
-/// A serverless job brings no machines, no limit of them and no container; what a manifest writes all the same is sent.
-fn leave_to_the_service(plan: &Plan, members: &mut serde_json::Map<String, Value>) {
+/// Removes members of instances and container, which SageMaker chooses for a serverless job, unless the manifest sets them.
+fn remove_serverless_members(plan: &Plan, members: &mut serde_json::Map<String, Value>) {
     if plan.job.cluster.is_none() {
         members.remove("ResourceConfig");
         members.remove("StoppingCondition");
@@ -55,13 +55,13 @@ fn leave_to_the_service(plan: &Plan, members: &mut serde_json::Map<String, Value
     }
 }
 
-/// Raw members join what the nodes say; the checks refuse those that a node already says.
-fn lay_over(existing: &mut Value, raw: Value) {
+/// Merges raw members into those of the nodes; checks reject raw members that a node sets.
+fn merge(existing: &mut Value, raw: Value) {
     match (existing, raw) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in new {
                 match old.get_mut(&key) {
-                    Some(slot) => lay_over(slot, value),
+                    Some(slot) => merge(slot, value),
                     None => {
                         old.insert(key, value);
                     }
@@ -72,7 +72,7 @@ fn lay_over(existing: &mut Value, raw: Value) {
     }
 }
 
-/// A raw member as JSON.
+/// Converts a raw member to JSON.
 pub fn raw(value: &Raw) -> Value {
     match value {
         Raw::Scalar(one) => match &one.value {
@@ -197,18 +197,18 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
     }
 }
 
-/// SageMaker Debugger does not work with SageMaker model parallel: its documentation asks for
+/// Returns whether Debugger is supported: not with SageMaker model parallel, whose documentation requires
 /// `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker Debugger with SageMaker
-/// Model Parallelism"). A rule says so to the user.
+/// Model Parallelism"). A rule reports it.
 pub fn takes_debugger(plan: &Plan) -> bool {
     plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) != Some(Engine::Smp)
 }
 
-/// The script's arguments, then the toolkit's and the launcher's own keys.
+/// Returns the arguments of the script, and the keys of the toolkit and the launcher.
 fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
     let Some(program) = &plan.job.program else { return BTreeMap::new() };
     if !names::is_script(plan) {
-        // No toolkit in between: the container reads hyperparameters itself, as plain strings.
+        // Without the toolkit, the container reads hyperparameters as plain strings.
         return program
             .hyperparameters
             .iter()
@@ -255,7 +255,7 @@ fn algorithm(plan: &Plan) -> AlgorithmSpecification {
                 .collect()
         })
         .unwrap_or_default();
-    // PyTorch 1.3 and later and every HuggingFace image (SDK 2.257.7); an image of one's own says nothing.
+    // PyTorch 1.3 and later and every HuggingFace image (SDK 2.257.7); not sent for a custom image.
     let known = plan.image.as_ref().is_some_and(|image| image.family != "own");
     let (container_entrypoint, container_arguments) = if is_worker {
         (vec!["/bin/bash".to_owned()], vec!["-c".to_owned(), super::worker::start_line(plan)])
@@ -286,7 +286,7 @@ fn resources(plan: &Plan) -> ResourceConfig {
         })
         .collect();
     let single = groups.is_empty();
-    // The counts stand on every preference, or on the job.
+    // The instance count is set on every preference, or on the job.
     let counted = plan
         .job
         .preferences()
@@ -325,7 +325,7 @@ fn environment(plan: &Plan) -> BTreeMap<String, String> {
     out
 }
 
-/// The user's tags, then those by which trainc knows its own.
+/// Returns the tags of the user, then those by which trainc identifies its jobs.
 pub(super) fn tags(plan: &Plan, digest: &str) -> Vec<Tag> {
     let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
     let mut out: Vec<Tag> = plan

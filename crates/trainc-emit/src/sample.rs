@@ -1,4 +1,4 @@
-//! Plans for the tests of this stage.
+//! Plans for the tests of this crate.
 
 use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
@@ -7,7 +7,7 @@ use trainc_plan::Options;
 use trainc_plan::World;
 use trainc_plan::resolve::{self, LayerFault, Loaded, Loader};
 
-/// A job with only what every job needs.
+/// A job with only required nodes.
 const SMALL: &str = r#"
     region "us-west-2"
     model "gpt2-xl"
@@ -20,8 +20,8 @@ const SMALL: &str = r#"
     role create=#true
 "#;
 
-/// What else a job can ask of its role and its storage.
-const REST: &str = r#"
+/// A layer that adds everything that affects role and storage.
+const FULL: &str = r#"
     tags team="nlp" run="{{ job.digest }}"
     cluster "ml.p4d.24xlarge" nodes=2 { volume "500GiB" kms="alias/volumes"; }
     program "train.py" source="./scripts" { secret "KEY" from="arn:aws:secretsmanager:us-west-2:111122223333:secret:wandb-AbCdEf"; }
@@ -52,14 +52,14 @@ const REST: &str = r#"
     }
 "#;
 
-/// The plan of a small job, with the nodes of `more` laid over it.
+/// Returns the plan of a small job, overlaid with the nodes of `more`.
 pub(crate) fn small(name: &str, more: &str) -> Plan {
     plan(&format!("extends \"small.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 
-/// The plan of a job that asks for everything, with the nodes of `more` laid over it.
+/// Returns the plan of a job with everything, overlaid with the nodes of `more`.
 pub(crate) fn full(name: &str, more: &str) -> Plan {
-    plan(&format!("extends \"small.kdl\"\nextends \"rest.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
+    plan(&format!("extends \"small.kdl\"\nextends \"full.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 
 fn plan(text: &str) -> Plan {
@@ -86,7 +86,7 @@ impl Loader for Small {
         Ok(Loaded {
             name: path.to_owned(),
             identity: path.to_owned(),
-            text: if path == "rest.kdl" { REST } else { SMALL }.to_owned(),
+            text: if path == "full.kdl" { FULL } else { SMALL }.to_owned(),
         })
     }
     fn identity(&self, name: &str) -> String {

@@ -1,10 +1,10 @@
-//! Arguments through the container's shell: it joins them with spaces and runs the line, so each value is
-//! quoted here such that the script receives what was written (sagemaker-training-toolkit, `process.py`).
+//! Shell quoting of script arguments: the container joins them with spaces and runs them through a shell
+//! (sagemaker-training-toolkit, `process.py`).
 
-/// A value as it must stand on the line.
+/// Quotes a value for the shell.
 ///
-/// Untouched when nothing in it is special; in double quotes when only blanks are (as AWS's own examples
-/// write `"full_shard auto_wrap"`); else in single quotes.
+/// A value without special characters is unchanged; one with spaces gets double quotes (as AWS's examples write
+/// `"full_shard auto_wrap"`), any other single quotes.
 pub fn quoted(value: &str) -> String {
     if !value.is_empty() && value.chars().all(is_plain) {
         value.to_owned()
@@ -15,7 +15,7 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
-/// The value that [`quoted`] made this of; `None` for what it never makes.
+/// Reverses [`quoted`]; `None` for a text that it never returns.
 pub fn unquoted(text: &str) -> Option<String> {
     let inner = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     let value = match (inner('"'), inner('\'')) {
@@ -26,7 +26,7 @@ pub fn unquoted(text: &str) -> Option<String> {
     (quoted(&value) == text).then_some(value)
 }
 
-/// Whether a shell takes the character as it is.
+/// Returns whether a character needs no quoting.
 pub fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '@' | '%' | '+' | '=' | ':' | ',' | '.' | '/' | '-')
 }
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_quoted_comes_back() {
+    fn unquoting_reverses_quoting() {
         for value in ["plain", "two words", "", "$HOME", "a'b", "a\"b", "'", "\"", "it's \"so\""] {
             assert_eq!(unquoted(&quoted(value)).as_deref(), Some(value));
         }

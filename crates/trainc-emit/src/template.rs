@@ -1,4 +1,4 @@
-//! Text from templates. Strict: a variable that is not given is a bug, found by the goldens.
+//! Text from templates. An undefined variable is an error.
 
 use super::python;
 use minijinja::value::{Serde, Value};
@@ -15,7 +15,7 @@ pub(super) fn render(text: &str, context: Value) -> Option<String> {
     Some(out)
 }
 
-/// The program that fetches secrets before the entry point.
+/// Renders the script that fetches secrets before the entry point.
 pub(super) fn secrets_shim(secrets: &[(String, String)], entry: &str) -> Option<String> {
     let secrets: Vec<(String, String)> =
         secrets.iter().map(|(name, arn)| (python::text_literal(name), python::text_literal(arn))).collect();

@@ -536,7 +536,7 @@ fn a_script_of_a_cloned_program_says_that_it_fetches_no_secrets() {
     let ran = trainc_in(&scratch.0, &["emit", "x.kdl", "--out", "out", "-q"], b"", Duration::from_mins(2));
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     let script = std::fs::read_to_string(scratch.0.join("out/sagemaker/estimator.py")).unwrap();
-    assert!(script.contains("# not sayable in the SDK: the secrets KEY"), "{script}");
+    assert!(script.contains("# not supported by the SDK: secrets KEY"), "{script}");
     assert!(script.contains("entry_point=\"train.py\""), "{script}");
 }
 

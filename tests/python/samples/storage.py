@@ -1,6 +1,6 @@
 """A job with a role, a file system, a secret and a word that the SDK lacks; placeholders as in offline output."""
 
-# not sayable in the SDK: StoppingCondition.MaxPendingTimeInSeconds
+# not supported by the SDK: StoppingCondition.MaxPendingTimeInSeconds
 import pathlib
 
 import boto3

@@ -7,7 +7,7 @@ use crate::observed::Runs;
 use crate::ownership::{is_same, missing_tags, owner, tag_differences};
 use serde_json::Value;
 use trainc_catalog::credentials::{self, Named};
-use trainc_emit::{sort_named, stands_open};
+use trainc_emit::{is_unresolved, sort_named};
 
 /// Which training job is meant.
 pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
@@ -292,7 +292,7 @@ fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out:
             }
         }
         // What an account fills in later is no difference: ids stand open here.
-        (Value::String(text), _) if stands_open(path, text) => {}
+        (Value::String(text), _) if is_unresolved(path, text) => {}
         (Value::Bool(false), Value::Null) => {}
         (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
         (wanted, found) if wanted != found => {

@@ -97,7 +97,7 @@ fn open(request: &Value) -> bool {
             places.push((member, text(channel, &format!("/DataSource/FileSystemDataSource/{member}"))));
         }
     }
-    places.iter().any(|(member, value)| trainc_emit::stands_open(member, value))
+    places.iter().any(|(member, value)| trainc_emit::is_unresolved(member, value))
 }
 
 fn quota(account: &Account, job: &TrainingJob) -> Answer<()> {

@@ -67,14 +67,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !plan.deployable {
         return;
     }
-    let request = emit::training_job(plan, &emit::Identity::of(plan, ANY_DIGEST));
+    let request = emit::training_job(plan, &emit::Identity::new(plan, ANY_DIGEST));
     let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
     request_members::judge(context, &violations, problems);
     // Most manifests have none: their places are named for nobody.
     let places = LazyCell::new(|| places::of(plan));
     for violation in &violations {
         if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
-            || emit::stands_open(&violation.path, &violation.found)
+            || emit::is_unresolved(&violation.path, &violation.found)
             || request_members::says(plan, &violation.path)
         {
             continue;

@@ -103,7 +103,7 @@ fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
         return;
     }
     let most = trainc_emit::iam::INLINE_POLICY_LIMIT;
-    let (policy, widened) = trainc_emit::iam::fitted(plan);
+    let (policy, widened) = trainc_emit::iam::fitting_policy(plan);
     let has = policy.characters();
     if has > most {
         let words = format!(

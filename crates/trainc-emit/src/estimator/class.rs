@@ -1,4 +1,4 @@
-//! Which class of the SDK makes the job, and what the script imports.
+//! The estimator class of the SDK, and the imports of the script.
 
 use crate::names;
 use std::collections::BTreeMap;
@@ -6,13 +6,13 @@ use trainc_ir::Plan;
 
 /// The estimator classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum EstimatorClass {
     PyTorch,
     HuggingFace,
     Estimator,
 }
 
-impl Class {
+impl EstimatorClass {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::PyTorch => "PyTorch",
@@ -29,7 +29,7 @@ impl Class {
         }
     }
 
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn for_plan(plan: &Plan) -> Self {
         let script = names::is_script(plan);
         match plan.image.as_ref().map(|image| image.family.as_str()) {
             Some("pytorch" | "smp") if script => Self::PyTorch,
@@ -39,7 +39,7 @@ impl Class {
     }
 }
 
-/// What the script imports, by module.
+/// The imports of the script, by module.
 #[derive(Default)]
 pub(super) struct Modules(BTreeMap<&'static str, Vec<&'static str>>);
 

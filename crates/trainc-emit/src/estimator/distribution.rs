@@ -1,16 +1,16 @@
-//! `distribution=`: the words by which the SDK's classes make the launcher's keys.
+//! The argument `distribution=`, from which the SDK derives the hyperparameters of the launcher.
 //!
-//! Each form is held against the keys that the request has; where the SDK would send others, or none, the keys go
-//! by hand into the hyperparameters, which the SDK lets through (2.257.7, captured).
+//! The derived keys are compared with those of the request; if they differ, the script sets the hyperparameters directly,
+//! which the SDK passes through (2.257.7, captured).
 
-use super::class::Class;
-use super::code::Code;
+use super::class::EstimatorClass;
+use super::expression::Expression;
 use crate::launch::{self, Launcher};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use trainc_ir::Plan;
 
-/// The keys that a launcher reads.
+/// The hyperparameters of launchers.
 const KEYS: &[&str] = &[
     "mp_parameters",
     "sagemaker_distributed_dataparallel_custom_mpi_options",
@@ -24,14 +24,18 @@ const KEYS: &[&str] = &[
     "sagemaker_torch_distributed_enabled",
 ];
 
-/// Whether a hyperparameter belongs to a launcher.
+/// Returns whether a hyperparameter belongs to a launcher.
 pub(super) fn is_launcher_key(key: &str) -> bool {
     KEYS.contains(&key)
 }
 
-/// The argument, or `None` where the keys must go by hand.
-pub(super) fn distribution(plan: &Plan, class: Class, sent: &Map<String, Value>) -> Option<Code> {
-    if class == Class::Estimator
+/// Returns the argument; `None` if the script must set the hyperparameters directly.
+pub(super) fn distribution(
+    plan: &Plan,
+    class: EstimatorClass,
+    sent: &Map<String, Value>,
+) -> Option<Expression> {
+    if class == EstimatorClass::Estimator
         || plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty())
     {
         return None;
@@ -44,12 +48,12 @@ pub(super) fn distribution(plan: &Plan, class: Class, sent: &Map<String, Value>)
     if wanted.is_empty() {
         return None;
     }
-    let said = Said::from(plan, &wanted)?;
-    (said.keys(class) == wanted && said.is_taken(plan)).then(|| said.code())
+    let argument = DistributionArgument::new(plan, &wanted)?;
+    (argument.keys(class) == wanted && argument.is_accepted(plan)).then(|| argument.expression())
 }
 
-/// What the argument says.
-struct Said {
+/// The content of the argument.
+struct DistributionArgument {
     launcher: Launcher,
     instance: Value,
     processes: Option<Value>,
@@ -59,8 +63,8 @@ struct Said {
     order: Vec<&'static str>,
 }
 
-impl Said {
-    fn from(plan: &Plan, wanted: &BTreeMap<&str, Value>) -> Option<Self> {
+impl DistributionArgument {
+    fn new(plan: &Plan, wanted: &BTreeMap<&str, Value>) -> Option<Self> {
         let launcher = launch::launcher(plan);
         if launcher == Launcher::Plain {
             return None;
@@ -79,8 +83,8 @@ impl Said {
         })
     }
 
-    /// The keys that the SDK makes of it.
-    fn keys(&self, class: Class) -> BTreeMap<&'static str, Value> {
+    /// Returns the hyperparameters that the SDK derives from it.
+    fn keys(&self, class: EstimatorClass) -> BTreeMap<&'static str, Value> {
         let mut out = BTreeMap::new();
         let mut put = |key: &'static str, value: Value| out.insert(key, value);
         let mpi = |put: &mut dyn FnMut(&'static str, Value) -> Option<Value>| {
@@ -95,7 +99,7 @@ impl Said {
                 put("sagemaker_torch_distributed_enabled", Value::from(true));
                 put("sagemaker_instance_type", self.instance.clone());
             }
-            Launcher::PytorchDdp if class == Class::HuggingFace => {
+            Launcher::PytorchDdp if class == EstimatorClass::HuggingFace => {
                 put("sagemaker_pytorch_ddp_enabled", Value::from(true));
                 put("sagemaker_instance_type", self.instance.clone());
             }
@@ -113,7 +117,7 @@ impl Said {
                 }
                 put("sagemaker_distributed_dataparallel_enabled", Value::from(false));
                 put("sagemaker_instance_type", self.instance.clone());
-                // An empty object of parameters is left out.
+                // Empty parameters are omitted.
                 if self.parameters.as_object().is_some_and(|parameters| !parameters.is_empty()) {
                     put("mp_parameters", self.parameters.clone());
                 }
@@ -123,15 +127,15 @@ impl Said {
         out
     }
 
-    /// What the SDK would refuse though the service and the container take it.
-    fn is_taken(&self, plan: &Plan) -> bool {
+    /// Returns whether the SDK accepts it; it rejects some values that the service and the container accept.
+    fn is_accepted(&self, plan: &Plan) -> bool {
         let instance = self.instance.as_str().unwrap_or("");
         match self.launcher {
-            // Anything but a Python program is refused under torchrun.
+            // Under torchrun only Python programs are accepted.
             Launcher::Torchrun | Launcher::SmpV2 => std::path::Path::new(&crate::names::program(plan))
                 .extension()
                 .is_some_and(|extension| extension == "py"),
-            // The eight permutations are newer than the SDK's check of `parameters`.
+            // The SDK's check of `parameters` does not know the eight permutations.
             Launcher::SmpV1 => {
                 let placement = self.parameters.get("placement_strategy").and_then(Value::as_str);
                 placement.is_none_or(|word| matches!(word, "cluster" | "spread"))
@@ -143,30 +147,36 @@ impl Said {
         }
     }
 
-    fn code(&self) -> Code {
-        let one = |key: &str, value: Code| (key.to_owned(), value);
-        let on = || one("enabled", Code::Plain("True".to_owned()));
+    fn expression(&self) -> Expression {
+        let one = |key: &str, value: Expression| (key.to_owned(), value);
+        let on = || one("enabled", Expression::Plain("True".to_owned()));
         let options = || {
-            (self.options.as_str() != Some("")).then(|| one("custom_mpi_options", Code::json(&self.options)))
+            (self.options.as_str() != Some(""))
+                .then(|| one("custom_mpi_options", Expression::json(&self.options)))
         };
         let mpi = || {
-            let processes = self.processes.as_ref().map(|n| one("processes_per_host", Code::json(n)));
-            one("mpi", Code::Dict([Some(on()), processes, options()].into_iter().flatten().collect()))
+            let processes = self.processes.as_ref().map(|n| one("processes_per_host", Expression::json(n)));
+            one("mpi", Expression::Dict([Some(on()), processes, options()].into_iter().flatten().collect()))
         };
-        let torchrun = || one("torch_distributed", Code::Dict(vec![on()]));
+        let torchrun = || one("torch_distributed", Expression::Dict(vec![on()]));
         let smp = || {
-            let parameters =
-                self.order.iter().filter_map(|name| Some(one(name, Code::json(self.parameters.get(*name)?))));
-            let parameters = one("parameters", Code::Dict(parameters.collect()));
-            one("smdistributed", Code::Dict(vec![one("modelparallel", Code::Dict(vec![on(), parameters]))]))
+            let parameters = self
+                .order
+                .iter()
+                .filter_map(|name| Some(one(name, Expression::json(self.parameters.get(*name)?))));
+            let parameters = one("parameters", Expression::Dict(parameters.collect()));
+            one(
+                "smdistributed",
+                Expression::Dict(vec![one("modelparallel", Expression::Dict(vec![on(), parameters]))]),
+            )
         };
-        Code::Dict(match self.launcher {
+        Expression::Dict(match self.launcher {
             Launcher::Torchrun => vec![torchrun()],
-            Launcher::PytorchDdp => vec![one("pytorchddp", Code::Dict(vec![on()]))],
+            Launcher::PytorchDdp => vec![one("pytorchddp", Expression::Dict(vec![on()]))],
             Launcher::Mpi => vec![mpi()],
             Launcher::Smddp => {
-                let inner = Code::Dict([Some(on()), options()].into_iter().flatten().collect());
-                vec![one("smdistributed", Code::Dict(vec![one("dataparallel", inner)]))]
+                let inner = Expression::Dict([Some(on()), options()].into_iter().flatten().collect());
+                vec![one("smdistributed", Expression::Dict(vec![one("dataparallel", inner)]))]
             }
             Launcher::SmpV1 => vec![smp(), mpi()],
             Launcher::SmpV2 => vec![torchrun(), smp()],

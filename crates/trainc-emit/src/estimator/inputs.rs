@@ -1,12 +1,12 @@
-//! The channels: what `fit` is given.
+//! The channels: the argument of `fit`.
 
 use super::class::Modules;
-use super::code::Code;
+use super::expression::Expression;
 use serde_json::{Map, Value};
 
-/// The channels as an argument of `fit`; what the SDK cannot say of them goes to `unsayable`.
-pub(super) fn inputs(channels: &[Value], modules: &mut Modules, unsayable: &mut Vec<String>) -> Code {
-    Code::Dict(
+/// Returns the channels as an argument of `fit`; members that the SDK does not support are added to `unsupported`.
+pub(super) fn inputs(channels: &[Value], modules: &mut Modules, unsupported: &mut Vec<String>) -> Expression {
+    Expression::Dict(
         channels
             .iter()
             .filter_map(Value::as_object)
@@ -14,12 +14,12 @@ pub(super) fn inputs(channels: &[Value], modules: &mut Modules, unsayable: &mut 
                 let mut channel = channel.clone();
                 let name = text(channel.remove("ChannelName"));
                 if channel.get("DataSource").is_some_and(|source| source.get("DatasetSource").is_some()) {
-                    // TrainingInput begins with an S3 URI: the channel is left out, and the script says so.
-                    unsayable.push(format!("InputDataConfig.{name}.DataSource.DatasetSource"));
+                    // TrainingInput requires an S3 URI: the channel is omitted.
+                    unsupported.push(format!("InputDataConfig.{name}.DataSource.DatasetSource"));
                     return None;
                 }
-                let code = one(&mut channel, modules);
-                unsayable.extend(channel.keys().map(|member| format!("InputDataConfig.{name}.{member}")));
+                let code = channel_input(&mut channel, modules);
+                unsupported.extend(channel.keys().map(|member| format!("InputDataConfig.{name}.{member}")));
                 Some((name, code))
             })
             .collect(),
@@ -30,7 +30,7 @@ fn text(value: Option<Value>) -> String {
     value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn one(channel: &mut Map<String, Value>, modules: &mut Modules) -> Code {
+fn channel_input(channel: &mut Map<String, Value>, modules: &mut Modules) -> Expression {
     let mut source = match channel.remove("DataSource") {
         Some(Value::Object(source)) => source,
         _ => Map::new(),
@@ -44,10 +44,10 @@ fn one(channel: &mut Map<String, Value>, modules: &mut Modules) -> Code {
             ("directory_path", "DirectoryPath"),
             ("file_system_access_mode", "FileSystemAccessMode"),
         ] {
-            arguments.push((argument.to_owned(), Code::text(&text(system.remove(member)))));
+            arguments.push((argument.to_owned(), Expression::text(&text(system.remove(member)))));
         }
         push(&mut arguments, "content_type", channel.remove("ContentType"));
-        return Code::Call("FileSystemInput".to_owned(), arguments);
+        return Expression::Call("FileSystemInput".to_owned(), arguments);
     }
     let mut s3 = match source.remove("S3DataSource") {
         Some(Value::Object(s3)) => s3,
@@ -56,7 +56,7 @@ fn one(channel: &mut Map<String, Value>, modules: &mut Modules) -> Code {
     for (key, value) in source {
         channel.insert(format!("DataSource.{key}"), value);
     }
-    let uri = Code::text(&text(s3.remove("S3Uri")));
+    let uri = Expression::text(&text(s3.remove("S3Uri")));
     let mut arguments = Vec::new();
     let other = |value: Option<Value>, default: &str| value.filter(|value| value.as_str() != Some(default));
     push(&mut arguments, "distribution", other(s3.remove("S3DataDistributionType"), "FullyReplicated"));
@@ -71,7 +71,8 @@ fn one(channel: &mut Map<String, Value>, modules: &mut Modules) -> Code {
     push(&mut arguments, "record_wrapping", channel.remove("RecordWrapperType"));
     if let Some(seed) = channel.remove("ShuffleConfig").and_then(|config| config.get("Seed").cloned()) {
         modules.add("sagemaker.inputs", "ShuffleConfig");
-        let call = Code::Call("ShuffleConfig".to_owned(), vec![("seed".to_owned(), Code::json(&seed))]);
+        let call =
+            Expression::Call("ShuffleConfig".to_owned(), vec![("seed".to_owned(), Expression::json(&seed))]);
         arguments.push(("shuffle_config".to_owned(), call));
     }
     if arguments.is_empty() {
@@ -79,11 +80,11 @@ fn one(channel: &mut Map<String, Value>, modules: &mut Modules) -> Code {
     }
     modules.add("sagemaker.inputs", "TrainingInput");
     arguments.insert(0, (String::new(), uri));
-    Code::Call("TrainingInput".to_owned(), arguments)
+    Expression::Call("TrainingInput".to_owned(), arguments)
 }
 
-fn push(arguments: &mut Vec<(String, Code)>, name: &str, value: Option<Value>) {
+fn push(arguments: &mut Vec<(String, Expression)>, name: &str, value: Option<Value>) {
     if let Some(value) = value {
-        arguments.push((name.to_owned(), Code::json(&value)));
+        arguments.push((name.to_owned(), Expression::json(&value)));
     }
 }

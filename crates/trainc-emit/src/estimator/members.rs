@@ -1,12 +1,12 @@
-//! Members of the request that become one argument each, or a few.
+//! Members of the request that become one or a few arguments each.
 
-use super::class::Class;
-use super::code::Code;
+use super::class::EstimatorClass;
+use super::expression::Expression;
 use super::{Script, plain};
 use serde_json::Value;
 use trainc_ir::Smp;
 
-/// Defaults of the SDK that need no argument.
+/// Defaults of the SDK, for which the argument is omitted.
 const SDK_VOLUME_GB: u64 = 30;
 const SDK_MAX_RUN_SECONDS: u64 = 86_400;
 
@@ -18,58 +18,63 @@ impl Script<'_> {
         let resolved = found
             .filter(|image| image.sdk_v2 && uri.as_ref().and_then(Value::as_str) == Some(image.uri.as_str()));
         let mut by_version = false;
-        // The SDK finds the containers of SMP v2 and of Trainium by `distribution=` and `instance_type=`, which a job of
-        // instance groups does not say there.
+        // The SDK selects the images of SMP v2 and of Trainium by `distribution=` and `instance_type=`, which a job with
+        // instance groups does not set.
         let grouped = self.plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty());
         let apart = self.plan.smp == Some(Smp::V2) || self.plan.chip_noun() != "GPU";
         let resolved = resolved.filter(|_| !(grouped && apart));
-        if let (Some(image), Some(ask), true) = (resolved, ask, self.class != Class::Estimator) {
+        if let (Some(image), Some(ask), true) = (resolved, ask, self.class != EstimatorClass::Estimator) {
             let versions = match self.class {
-                Class::HuggingFace => {
+                EstimatorClass::HuggingFace => {
                     vec![("transformers_version", &ask.transformers), ("pytorch_version", &ask.pytorch)]
                 }
-                Class::PyTorch | Class::Estimator => vec![("framework_version", &ask.version)],
+                EstimatorClass::PyTorch | EstimatorClass::Estimator => {
+                    vec![("framework_version", &ask.version)]
+                }
             };
             for (argument, field) in versions {
                 if let Some(version) = field.value() {
-                    self.say(argument, Code::text(version));
+                    self.argument(argument, Expression::text(version));
                 }
             }
             if let Some(python) = &image.python {
-                self.say("py_version", Code::text(python));
+                self.argument("py_version", Expression::text(python));
                 by_version = true;
             }
         }
         if !by_version {
             self.arguments.retain(|(name, _)| !name.ends_with("_version"));
-            self.say_value("image_uri", uri);
+            self.optional_argument("image_uri", uri);
         }
-        // On for class HuggingFace, and for PyTorch where it knows the version (1.3 and later).
+        // The default is on for class HuggingFace, and for PyTorch if the version is known (1.3 and later).
         let default = match self.class {
-            Class::HuggingFace => true,
-            Class::PyTorch => by_version,
-            Class::Estimator => false,
+            EstimatorClass::HuggingFace => true,
+            EstimatorClass::PyTorch => by_version,
+            EstimatorClass::Estimator => false,
         };
         let metrics = self.unmapped.take_in("AlgorithmSpecification", "EnableSageMakerMetricsTimeSeries");
-        self.say_value("enable_sagemaker_metrics", metrics.filter(|on| on.as_bool() != Some(default)));
+        self.optional_argument(
+            "enable_sagemaker_metrics",
+            metrics.filter(|on| on.as_bool() != Some(default)),
+        );
         for (argument, member) in
             [("container_entry_point", "ContainerEntrypoint"), ("container_arguments", "ContainerArguments")]
         {
             let value = self.unmapped.take_in("AlgorithmSpecification", member);
-            self.say_value(argument, value);
+            self.optional_argument(argument, value);
         }
         if let Some(config) = self.unmapped.take_in("AlgorithmSpecification", "TrainingImageConfig") {
-            self.say_value(
+            self.optional_argument(
                 "training_repository_access_mode",
                 config.get("TrainingRepositoryAccessMode").cloned(),
             );
             let provider = config
                 .pointer("/TrainingRepositoryAuthConfig/TrainingRepositoryCredentialsProviderArn")
                 .cloned();
-            self.say_value("training_repository_credentials_provider_arn", provider);
+            self.optional_argument("training_repository_credentials_provider_arn", provider);
         }
         let mode = self.unmapped.take_in("AlgorithmSpecification", "TrainingInputMode");
-        self.say_value("input_mode", mode.filter(|mode| mode.as_str() != Some("File")));
+        self.optional_argument("input_mode", mode.filter(|mode| mode.as_str() != Some("File")));
     }
 
     pub(super) fn resources(&mut self) {
@@ -79,22 +84,22 @@ impl Script<'_> {
                 .iter()
                 .map(|group| {
                     let part = |name: &str| {
-                        (String::new(), group.get(name).map_or_else(|| plain("None"), Code::json))
+                        (String::new(), group.get(name).map_or_else(|| plain("None"), Expression::json))
                     };
                     let parts = ["InstanceGroupName", "InstanceType", "InstanceCount"].map(part);
-                    Code::Call("InstanceGroup".to_owned(), parts.to_vec())
+                    Expression::Call("InstanceGroup".to_owned(), parts.to_vec())
                 })
                 .collect();
-            self.say("instance_groups", Code::List(groups));
+            self.argument("instance_groups", Expression::List(groups));
         }
         for (argument, member) in [("instance_type", "InstanceType"), ("instance_count", "InstanceCount")] {
             let value = self.unmapped.take_in("ResourceConfig", member);
-            self.say_value(argument, value);
+            self.optional_argument(argument, value);
         }
         if let Some(size) =
             self.unmapped.number_in("ResourceConfig", "VolumeSizeInGB").filter(|size| *size != SDK_VOLUME_GB)
         {
-            self.say("volume_size", plain(&size.to_string()));
+            self.argument("volume_size", plain(&size.to_string()));
         }
         for (argument, member) in [
             ("volume_kms_key", "VolumeKmsKeyId"),
@@ -103,35 +108,35 @@ impl Script<'_> {
             ("instance_placement_config", "InstancePlacementConfig"),
         ] {
             let value = self.unmapped.take_in("ResourceConfig", member);
-            self.say_value(argument, value);
+            self.optional_argument(argument, value);
         }
     }
 
     pub(super) fn metrics(&mut self) {
         if let Some(metrics) = self.unmapped.take_in("AlgorithmSpecification", "MetricDefinitions") {
-            self.say_value("metric_definitions", Some(metrics));
+            self.optional_argument("metric_definitions", Some(metrics));
         }
     }
 
     pub(super) fn places(&mut self) {
         for (argument, member) in [("output_path", "S3OutputPath"), ("output_kms_key", "KmsKeyId")] {
             let value = self.unmapped.take_in("OutputDataConfig", member);
-            self.say_value(argument, value);
+            self.optional_argument(argument, value);
         }
         let compression = self.unmapped.take_in("OutputDataConfig", "CompressionType");
         if compression.as_ref().and_then(Value::as_str) == Some("NONE") {
-            self.say("disable_output_compression", plain("True"));
+            self.argument("disable_output_compression", plain("True"));
         }
         for (argument, member) in [("subnets", "Subnets"), ("security_group_ids", "SecurityGroupIds")] {
             let value = self.unmapped.take_in("VpcConfig", member);
-            self.say_value(argument, value);
+            self.optional_argument(argument, value);
         }
     }
 
     pub(super) fn checkpoint(&mut self) {
         if let Some(config) = self.unmapped.take("CheckpointConfig") {
-            self.say_value("checkpoint_s3_uri", config.get("S3Uri").cloned());
-            self.say_value("checkpoint_local_path", config.get("LocalPath").cloned());
+            self.optional_argument("checkpoint_s3_uri", config.get("S3Uri").cloned());
+            self.optional_argument("checkpoint_local_path", config.get("LocalPath").cloned());
         }
     }
 
@@ -141,16 +146,16 @@ impl Script<'_> {
             .number_in("StoppingCondition", "MaxRuntimeInSeconds")
             .filter(|n| *n != SDK_MAX_RUN_SECONDS)
         {
-            self.say("max_run", plain(&seconds.to_string()));
+            self.argument("max_run", plain(&seconds.to_string()));
         }
         let spot = self.unmapped.take("EnableManagedSpotTraining");
         if spot == Some(Value::Bool(true)) {
-            self.say("use_spot_instances", plain("True"));
+            self.argument("use_spot_instances", plain("True"));
         }
         let wait = self.unmapped.take_in("StoppingCondition", "MaxWaitTimeInSeconds");
-        self.say_value("max_wait", wait);
+        self.optional_argument("max_wait", wait);
         let retries = self.unmapped.take_in("RetryStrategy", "MaximumRetryAttempts");
-        self.say_value("max_retry_attempts", retries);
+        self.optional_argument("max_retry_attempts", retries);
     }
 
     pub(super) fn switches(&mut self) {
@@ -159,7 +164,7 @@ impl Script<'_> {
             ("encrypt_inter_container_traffic", "EnableInterContainerTrafficEncryption"),
         ] {
             let value = self.unmapped.take(member).filter(|value| *value == Value::Bool(true));
-            self.say_value(argument, value);
+            self.optional_argument(argument, value);
         }
         for (argument, outer, member) in [
             ("enable_remote_debug", "RemoteDebugConfig", "EnableRemoteDebug"),
@@ -167,7 +172,7 @@ impl Script<'_> {
             ("enable_session_tag_chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
         ] {
             let value = self.unmapped.take_in(outer, member);
-            self.say_value(argument, value);
+            self.optional_argument(argument, value);
         }
     }
 }

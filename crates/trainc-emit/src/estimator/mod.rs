@@ -1,20 +1,20 @@
 //! `sagemaker/estimator.py`: the same job as a script for the SageMaker Python SDK v2.
 //!
-//! Written from the finished request, member by member, so that the two cannot drift apart: each member becomes
-//! the argument that makes the SDK send it, and what is left over is named in the script as not sayable. Names and
-//! defaults of the SDK are those of sagemaker 2.257.7, tried one by one; `tests/python` runs every script under it.
+//! Generated from the finished request, so that both agree: each member becomes the argument that makes the SDK send it,
+//! and the script lists members that the SDK does not support. Names and defaults are those of sagemaker 2.257.7, each
+//! tested; `tests/python` runs every script with it.
 
 mod class;
-mod code;
 mod distribution;
+mod expression;
 mod inputs;
 mod members;
-mod watch;
+mod monitoring;
 
 use super::unmapped::UnmappedMembers;
 use super::{Identity, archive, names, shell};
-use class::{Class, Modules};
-use code::Code;
+use class::{EstimatorClass, Modules};
+use expression::Expression;
 use minijinja::context;
 use minijinja::value::{Serde, Value as Jinja};
 use serde_json::{Map, Value};
@@ -24,97 +24,97 @@ use trainc_ir::{Engine, Plan, Scalar};
 const NESTED: &[&str] =
     &["AlgorithmSpecification", "OutputDataConfig", "ResourceConfig", "StoppingCondition", "VpcConfig"];
 
-/// The script of a request; `None` where the SDK has no word for the job at all.
+/// Returns the script of a request; `None` if the SDK does not support the job.
 pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Option<String> {
-    // A serverless job has no instances, a job with preferred types no one type: no estimator can do without.
+    // Estimators require an instance type, which serverless jobs and jobs with instance preferences lack.
     let preferred = request.pointer("/ResourceConfig/InstancePreferences").is_some();
-    // An algorithm by its name has no image, which the SDK's estimators of scripts ask for.
+    // Estimators require an image, which `AlgorithmName` replaces.
     let algorithm = request.pointer("/AlgorithmSpecification/AlgorithmName").is_some();
     if preferred || algorithm || request.get("ServerlessJobConfig").is_some() {
         return None;
     }
     let mut script = Script {
         plan,
-        class: Class::of(plan),
+        class: EstimatorClass::for_plan(plan),
         unmapped: UnmappedMembers::new(request),
         modules: Modules::default(),
         constants: Vec::new(),
         variables: Vec::new(),
         arguments: Vec::new(),
-        unsayable: Vec::new(),
-        waits: waits("", request),
+        unsupported: Vec::new(),
+        has_placeholders: has_placeholders("", request),
     };
     script.constant("JOB", request.get("TrainingJobName"));
-    script.constants.push(("REGION".to_owned(), Code::text(names::region(plan))));
+    script.constants.push(("REGION".to_owned(), Expression::text(names::region(plan))));
     script.constant("ROLE", request.get("RoleArn"));
     for said in ["TrainingJobName", "RoleArn"] {
         script.unmapped.take(said);
     }
     let fit = script.write(request);
-    script.unsayable.extend(script.unmapped.paths(NESTED));
-    script.unsayable.sort();
+    script.unsupported.extend(script.unmapped.paths(NESTED));
+    script.unsupported.sort();
     script.render(identity, &fit)
 }
 
 struct Script<'a> {
     plan: &'a Plan,
-    class: Class,
+    class: EstimatorClass,
     unmapped: UnmappedMembers,
     modules: Modules,
-    constants: Vec<(String, Code)>,
-    /// Comment (or nothing), name, value.
-    variables: Vec<(String, String, Code)>,
-    arguments: Vec<(String, Code)>,
-    unsayable: Vec<String>,
-    /// Whether a member of the request waits for what only an account knows.
-    waits: bool,
+    constants: Vec<(String, Expression)>,
+    /// Comment (may be empty), name, value.
+    variables: Vec<(String, String, Expression)>,
+    arguments: Vec<(String, Expression)>,
+    unsupported: Vec<String>,
+    /// Whether the request contains unresolved placeholders.
+    has_placeholders: bool,
 }
 
-fn waits(path: &str, value: &Value) -> bool {
+fn has_placeholders(path: &str, value: &Value) -> bool {
     match value {
-        Value::String(text) => names::stands_open(path, text),
-        Value::Array(items) => items.iter().any(|item| waits(path, item)),
-        Value::Object(members) => members.iter().any(|(name, item)| waits(name, item)),
+        Value::String(text) => names::is_unresolved(path, text),
+        Value::Array(items) => items.iter().any(|item| has_placeholders(path, item)),
+        Value::Object(members) => members.iter().any(|(name, item)| has_placeholders(name, item)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
-fn plain(text: &str) -> Code {
-    Code::Plain(text.to_owned())
+fn plain(text: &str) -> Expression {
+    Expression::Plain(text.to_owned())
 }
 
 impl Script<'_> {
     fn constant(&mut self, name: &str, value: Option<&Value>) {
-        self.constants.push((name.to_owned(), value.map_or_else(|| plain("None"), Code::json)));
+        self.constants.push((name.to_owned(), value.map_or_else(|| plain("None"), Expression::json)));
     }
 
-    fn say(&mut self, argument: &str, code: Code) {
-        self.arguments.push((argument.to_owned(), code));
+    fn argument(&mut self, name: &str, value: Expression) {
+        self.arguments.push((name.to_owned(), value));
     }
 
-    fn say_value(&mut self, argument: &str, value: Option<Value>) {
+    fn optional_argument(&mut self, name: &str, value: Option<Value>) {
         if let Some(value) = value {
-            self.say(argument, Code::json(&value));
+            self.argument(name, Expression::json(&value));
         }
     }
 
-    fn variable(&mut self, comment: &str, name: &str, value: Code) {
+    fn variable(&mut self, comment: &str, name: &str, value: Expression) {
         self.variables.push((comment.to_owned(), name.to_owned(), value));
     }
 
-    /// All arguments of the estimator; gives the call of `fit`.
-    fn write(&mut self, request: &Value) -> Code {
+    /// Adds all arguments of the estimator; returns the call of `fit`.
+    fn write(&mut self, request: &Value) -> Expression {
         let sent = match self.unmapped.take("HyperParameters") {
             Some(Value::Object(sent)) => sent,
             _ => Map::new(),
         };
         self.program();
         self.image();
-        self.say("role", plain("ROLE"));
+        self.argument("role", plain("ROLE"));
         self.resources();
         self.hyperparameters(&sent);
         let environment = self.unmapped.take("Environment");
-        self.say_value("environment", environment);
+        self.optional_argument("environment", environment);
         self.metrics();
         let output = request
             .pointer("/OutputDataConfig/S3OutputPath")
@@ -124,82 +124,88 @@ impl Script<'_> {
         self.places();
         self.limits();
         self.switches();
-        if let Some(parameters) = watch::profiling_parameters(request) {
+        if let Some(parameters) = monitoring::profiling_parameters(request) {
             self.modules.add("sagemaker.debugger", "FrameworkProfile");
             self.variable("", "profile", plain("FrameworkProfile()"));
             self.variable("", "profile.profiling_parameters", parameters);
         }
-        let watched =
-            watch::watch(&mut self.unmapped, &output, self.class, &mut self.modules, &mut self.unsayable);
+        let watched = monitoring::arguments(
+            &mut self.unmapped,
+            &output,
+            self.class,
+            &mut self.modules,
+            &mut self.unsupported,
+        );
         self.arguments.extend(watched);
         self.checkpoint();
         if let Some(Value::Array(tags)) = self.unmapped.take("Tags") {
             let part =
                 |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-            let tags = tags.iter().map(|tag| (part(tag, "Key"), Code::text(&part(tag, "Value")))).collect();
-            self.say("tags", Code::Dict(tags));
+            let tags =
+                tags.iter().map(|tag| (part(tag, "Key"), Expression::text(&part(tag, "Value")))).collect();
+            self.argument("tags", Expression::Dict(tags));
         }
-        self.say("sagemaker_session", plain("session"));
+        self.argument("sagemaker_session", plain("session"));
         self.fit()
     }
 
-    /// Where the code comes from.
+    /// Adds the arguments for the code.
     fn program(&mut self) {
         let plan = self.plan;
         let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
-        // The SDK clones by itself: the start script that fetches secrets is not in the clone.
+        // The SDK clones the repository, without the start script that fetches secrets.
         let cloned = program.git.value().is_some() && !program.secrets.is_empty();
         let entry = if cloned {
             let names: Vec<&str> = program.secrets.iter().map(|secret| secret.name.as_str()).collect();
-            self.unsayable.push(format!(
-                "the secrets {}: their start script is not in the repository that the SDK clones",
+            self.unsupported.push(format!(
+                "secrets {}: the script that fetches them is not in the repository that the SDK clones",
                 trainc_diag::text::list(&names, "and")
             ));
             program.entry.value().cloned().unwrap_or_default()
         } else {
             names::program(plan)
         };
-        self.say("entry_point", Code::text(&entry));
+        self.argument("entry_point", Expression::text(&entry));
         if let Some(git) = program.git.value() {
-            let mut config = vec![("repo".to_owned(), Code::text(git))];
+            let mut config = vec![("repo".to_owned(), Expression::text(git))];
             for (key, field) in [("branch", &program.branch), ("commit", &program.commit)] {
                 if let Some(value) = field.value() {
-                    config.push((key.to_owned(), Code::text(value)));
+                    config.push((key.to_owned(), Expression::text(value)));
                 }
             }
-            self.say("git_config", Code::Dict(config));
-            self.say("source_dir", Code::text(program.dir.value().map_or(".", String::as_str)));
-            let beside: Vec<Code> = plan
+            self.argument("git_config", Expression::Dict(config));
+            self.argument("source_dir", Expression::text(program.dir.value().map_or(".", String::as_str)));
+            let dependencies: Vec<Expression> = plan
                 .dependencies
                 .iter()
                 .filter_map(|tree| archive::basename(&tree.dir))
                 .map(|name| plain(&format!("str(SOURCE / {})", super::python::text_literal(name))))
                 .collect();
-            if !beside.is_empty() {
+            if !dependencies.is_empty() {
                 self.source();
-                self.say("dependencies", Code::List(beside));
+                self.argument("dependencies", Expression::List(dependencies));
             }
         } else if let Some(s3) = program.s3.value() {
-            self.say("source_dir", Code::text(s3));
+            self.argument("source_dir", Expression::text(s3));
             return;
         } else {
             self.source();
-            self.say("source_dir", plain("str(SOURCE)"));
+            self.argument("source_dir", plain("str(SOURCE)"));
         }
-        // Below the prefix that the job's role may read.
-        self.say("code_location", Code::text(&names::source_prefix(plan)));
+        // The job's role may only read below this prefix.
+        self.argument("code_location", Expression::text(&names::source_prefix(plan)));
     }
 
-    /// The directory beside the script's own.
+    /// Adds the constant for the source directory.
     fn source(&mut self) {
         self.constants
             .push(("SOURCE".to_owned(), plain("Path(__file__).resolve().parent.parent / \"source\"")));
     }
 
-    /// The script's arguments as Python values, then the launcher: by its own argument, or key by key.
+    /// Adds the hyperparameters as Python values, and the launcher as `distribution=` or as hyperparameters.
     fn hyperparameters(&mut self, sent: &Map<String, Value>) {
-        // Made by the SDK from the other arguments.
-        const MADE: &[&str] = &[
+        // Set by the SDK from other arguments.
+        const SET_BY_SDK: &[&str] = &[
             "sagemaker_program",
             "sagemaker_submit_directory",
             "sagemaker_container_log_level",
@@ -219,23 +225,23 @@ impl Script<'_> {
         for key in order.chain(others) {
             let Some(text) = sent.get(key).and_then(Value::as_str) else { continue };
             let of_launcher = distribution::is_launcher_key(key) && distribution.is_some();
-            if script && (MADE.contains(&key) || of_launcher) {
+            if script && (SET_BY_SDK.contains(&key) || of_launcher) {
                 continue;
             }
-            // Class Estimator without a script sends texts as they are; all else goes through `json.dumps`.
+            // Class Estimator without a script sends strings unchanged; others are encoded by `json.dumps`.
             let code = match serde_json::from_str::<Value>(text) {
-                Ok(value) if script => Code::json(&value),
-                _ => Code::text(text),
+                Ok(value) if script => Expression::json(&value),
+                _ => Expression::text(text),
             };
             out.push((key.to_owned(), code));
         }
         let level =
             sent.get("sagemaker_container_log_level").and_then(Value::as_str).filter(|level| *level != "20");
         if let (Some(level), true) = (level, script) {
-            self.say("container_log_level", plain(level));
+            self.argument("container_log_level", plain(level));
         }
         if let Some(distribution) = distribution {
-            self.say("distribution", distribution);
+            self.argument("distribution", distribution);
         }
         if out.is_empty() {
             return;
@@ -245,29 +251,31 @@ impl Script<'_> {
             _ => false,
         });
         let comment = if quoted && script {
-            "Inner quotes: the container joins the arguments with blanks and runs them through a shell."
+            "Inner quotes: the container joins the arguments with spaces and runs them through a shell."
         } else {
             ""
         };
-        self.variable(comment, "hyperparameters", Code::Dict(out));
-        self.say("hyperparameters", plain("hyperparameters"));
+        self.variable(comment, "hyperparameters", Expression::Dict(out));
+        self.argument("hyperparameters", plain("hyperparameters"));
     }
 
-    fn fit(&mut self) -> Code {
+    fn fit(&mut self) -> Expression {
         let mut arguments = Vec::new();
         let isolated = names::code_in_channel(self.plan);
         if let Some(Value::Array(mut channels)) = self.unmapped.take("InputDataConfig") {
-            // The SDK appends the channel that carries the code.
+            // The SDK appends the channel with the code.
             channels.retain(|channel| {
                 !(isolated && channel.get("ChannelName").and_then(Value::as_str) == Some("code"))
             });
             if !channels.is_empty() {
-                let inputs = inputs::inputs(&channels, &mut self.modules, &mut self.unsayable);
+                let inputs = inputs::inputs(&channels, &mut self.modules, &mut self.unsupported);
                 let worker = self.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get())
                     == Some(Engine::Worker);
                 let channel = super::worker::channel_name(self.plan);
                 let comment = if worker {
-                    format!("Channel `{channel}` holds the program and its config: `trainc apply` fills it.")
+                    format!(
+                        "Channel `{channel}` contains the program and its config: `trainc apply` uploads them."
+                    )
                 } else {
                     String::new()
                 };
@@ -277,15 +285,15 @@ impl Script<'_> {
         }
         arguments.push(("job_name".to_owned(), plain("JOB")));
         if let Some(experiment) = self.unmapped.take("ExperimentConfig") {
-            arguments.push(("experiment_config".to_owned(), Code::json(&experiment)));
+            arguments.push(("experiment_config".to_owned(), Expression::json(&experiment)));
         }
-        Code::Call("estimator.fit".to_owned(), arguments)
+        Expression::Call("estimator.fit".to_owned(), arguments)
     }
 
-    fn render(&mut self, identity: &Identity, fit: &Code) -> Option<String> {
+    fn render(&mut self, identity: &Identity, fit: &Expression) -> Option<String> {
         self.modules.add(self.class.module(), self.class.name());
-        let estimator = Code::Call(self.class.name().to_owned(), std::mem::take(&mut self.arguments));
-        let lay_out = |name: &str, code: &Code| code.lay_out(0, name.len() + 3);
+        let estimator = Expression::Call(self.class.name().to_owned(), std::mem::take(&mut self.arguments));
+        let lay_out = |name: &str, code: &Expression| code.lay_out(0, name.len() + 3);
         let constants: Vec<(String, String)> =
             self.constants.iter().map(|(name, code)| (name.clone(), lay_out(name, code))).collect();
         let variables: Vec<(String, String, String)> = self
@@ -294,7 +302,7 @@ impl Script<'_> {
             .map(|(comment, name, code)| (comment.clone(), name.clone(), lay_out(name, code)))
             .collect();
         let bucket = names::default_bucket(self.plan);
-        let pending = self.waits
+        let pending = self.has_placeholders
             || (self.plan.account().is_none()
                 && all_text(&constants, &variables, &estimator).contains(&bucket));
         let letters =
@@ -309,7 +317,7 @@ impl Script<'_> {
                 uses_source => self.constants.iter().any(|(name, _)| name == "SOURCE"),
                 imports => self.modules.lines(),
                 constants => Jinja::from(Serde(&constants)),
-                unsayable => Jinja::from(Serde(&self.unsayable)),
+                unsupported => Jinja::from(Serde(&self.unsupported)),
                 variables => Jinja::from(Serde(&variables)),
                 estimator => estimator.lay_out(0, 12),
                 fit => fit.lay_out(4, 4),
@@ -318,11 +326,11 @@ impl Script<'_> {
     }
 }
 
-/// All that the script says, to look for what is not known yet.
+/// Returns all text of the script, to search for placeholders.
 fn all_text(
     constants: &[(String, String)],
     variables: &[(String, String, String)],
-    estimator: &Code,
+    estimator: &Expression,
 ) -> String {
     let mut out: String = constants.iter().map(|(_, value)| value.as_str()).collect();
     out.extend(variables.iter().map(|(_, _, value)| value.as_str()));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 
-/// The version of the policy language: the older one knows no policy variables.
+/// The version of the policy language: the older one has no policy variables.
 const LANGUAGE: &str = "2012-10-17";
 
 /// Operator to key to values.
@@ -48,8 +48,8 @@ struct Allow {
 }
 
 impl PolicyDocument {
-    /// The document of these statements.
-    pub fn of(statements: &[Statement]) -> Self {
+    /// Returns the document of these statements.
+    pub fn new(statements: &[Statement]) -> Self {
         let statement = statements
             .iter()
             .map(|statement| {
@@ -72,19 +72,19 @@ impl PolicyDocument {
         Self { version: LANGUAGE, statement }
     }
 
-    /// Its length as IAM counts it: characters, without white space.
+    /// Returns its length as IAM counts it: characters without white space.
     pub fn characters(&self) -> usize {
         let mut count = Characters(0);
         serde_json::to_writer(&mut count, self).map_or(0, |()| count.0)
     }
 }
 
-/// Counts the characters that are written, but for white space.
+/// A writer that counts characters other than white space.
 struct Characters(usize);
 
 impl io::Write for Characters {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        // Every character of UTF-8 has one byte that continues none.
+        // Every UTF-8 character has exactly one byte that is not a continuation byte.
         let counts = |byte: &u8| !byte.is_ascii_whitespace() && (byte & 0b1100_0000) != 0b1000_0000;
         self.0 += text.iter().filter(|byte| counts(byte)).count();
         Ok(text.len())
@@ -109,8 +109,8 @@ struct Trust {
     sid: &'static str,
     effect: &'static str,
     principal: Principal,
-    action: Words,
-    condition: BTreeMap<&'static str, BTreeMap<&'static str, Words>>,
+    action: StringOrList,
+    condition: BTreeMap<&'static str, BTreeMap<&'static str, StringOrList>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -119,16 +119,16 @@ struct Principal {
     service: String,
 }
 
-/// One alone is no list, as IAM itself gives it back.
+/// A string or a list of strings; IAM returns a single string without a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-enum Words {
+enum StringOrList {
     One(String),
     Several(Vec<String>),
 }
 
-impl Words {
-    fn of(words: &[String]) -> Self {
+impl StringOrList {
+    fn new(words: &[String]) -> Self {
         match words {
             [one] => Self::One(one.clone()),
             several => Self::Several(several.to_vec()),
@@ -137,8 +137,8 @@ impl Words {
 }
 
 impl TrustPolicy {
-    /// A service may assume the role on behalf of these sources (the guard against the confused deputy).
-    pub(super) fn of(principal: &str, account: &str, sources: &[String], session_tags: bool) -> Self {
+    /// Allows a service to assume the role on behalf of these sources (against the confused deputy problem).
+    pub(super) fn new(principal: &str, account: &str, sources: &[String], session_tags: bool) -> Self {
         let mut actions = vec!["sts:AssumeRole".to_owned()];
         if session_tags {
             actions.push("sts:TagSession".to_owned());
@@ -149,10 +149,13 @@ impl TrustPolicy {
                 sid: "SageMakerTraining",
                 effect: "Allow",
                 principal: Principal { service: principal.to_owned() },
-                action: Words::of(&actions),
+                action: StringOrList::new(&actions),
                 condition: BTreeMap::from([
-                    ("StringEquals", BTreeMap::from([("aws:SourceAccount", Words::One(account.to_owned()))])),
-                    ("ArnLike", BTreeMap::from([("aws:SourceArn", Words::of(sources))])),
+                    (
+                        "StringEquals",
+                        BTreeMap::from([("aws:SourceAccount", StringOrList::One(account.to_owned()))]),
+                    ),
+                    ("ArnLike", BTreeMap::from([("aws:SourceArn", StringOrList::new(sources))])),
                 ]),
             }],
         }

@@ -1,10 +1,10 @@
-//! What the job may do with keys of KMS.
+//! Permissions of the job on KMS keys.
 
 use super::statements::{Condition, Scope, Statement};
 use trainc_diag::text;
 
 impl Scope<'_> {
-    /// One statement for each key of a bucket that the job reads from or copies its checkpoints to.
+    /// Adds a statement for each key of a bucket that the job reads or writes checkpoints to.
     fn bucket_keys(&self, out: &mut Vec<Statement>) {
         let job = &self.plan.job;
         let mut readings: Vec<(&str, Vec<String>)> = Vec::new();
@@ -42,15 +42,15 @@ impl Scope<'_> {
         }
     }
 
-    /// Keys of the output, the volume, and the buckets that the job reads.
+    /// Adds statements for the keys of output, volumes and buckets.
     pub(super) fn keys(&self, out: &mut Vec<Statement>) {
         self.bucket_keys(out);
         let job = &self.plan.job;
         if let Some(key) = job.output.as_ref().and_then(|output| output.kms.value()) {
             let (resource, alias) = self.key(key);
             let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
-            // S3 encrypts with a data key, and reads parts back to join them; Encrypt is what SageMaker's own list
-            // names, and it says not through which service.
+            // S3 encrypts with a data key, and reads parts of multipart uploads back; SageMaker's documentation also lists
+            // Encrypt, without naming the calling service.
             out.push(Statement {
                 sid: "EncryptOutput".to_owned(),
                 because: "`output kms=`, through S3".to_owned(),
@@ -74,7 +74,7 @@ impl Scope<'_> {
                 because: "`volume kms=`, for EBS".to_owned(),
                 actions: vec!["kms:CreateGrant"],
                 resources: vec![resource.clone()],
-                conditions: with(Some(Condition::one("Bool", "kms:GrantIsForAWSResource", "true"))),
+                conditions: with(Some(Condition::single("Bool", "kms:GrantIsForAWSResource", "true"))),
             });
             out.push(Statement {
                 sid: "DescribeVolumeKey".to_owned(),
@@ -86,10 +86,14 @@ impl Scope<'_> {
         }
     }
 
-    /// The ARN of a key. An alias is no resource of a key's policy: it becomes a condition on every key.
+    /// Returns the ARN of a key. Policies cannot name an alias as resource, so it becomes a condition on all keys.
     fn key(&self, key: &str) -> (String, Option<Condition>) {
         let aliased = |alias: &str| {
-            Some(Condition::one("ForAnyValue:StringEquals", "kms:ResourceAliases", format!("alias/{alias}")))
+            Some(Condition::single(
+                "ForAnyValue:StringEquals",
+                "kms:ResourceAliases",
+                format!("alias/{alias}"),
+            ))
         };
         if let Some((arn, alias)) = key.split_once(":alias/") {
             return (format!("{arn}:key/*"), aliased(alias));

@@ -1,4 +1,4 @@
-//! What rules of the debugger and the profiler need of the job's role.
+//! Permissions for rules of the debugger and the profiler.
 
 use super::statements::{Condition, Scope, Statement, members, repository};
 use crate::names;
@@ -8,7 +8,7 @@ use trainc_ir::{Plan, Raw};
 /// The log group of processing jobs, and the namespace of their metrics.
 const PROCESSING_JOBS: &str = "/aws/sagemaker/ProcessingJobs";
 
-/// Whether the job asks for rules of the debugger or the profiler.
+/// Returns whether the job has rules of the debugger or the profiler.
 pub(super) fn has_rules(plan: &Plan) -> bool {
     plan.job.request.iter().any(|raw| {
         matches!(raw.name.as_str(), "DebugRuleConfigurations" | "ProfilerRuleConfigurations")
@@ -17,7 +17,7 @@ pub(super) fn has_rules(plan: &Plan) -> bool {
 }
 
 impl Scope<'_> {
-    /// Rules of the debugger or profiler run beside the job as processing jobs, with their own images and logs
+    /// Adds statements for rules, which run as separate processing jobs with their own images and logs
     /// (developer guide, "SageMaker Roles", CreateProcessingJob).
     pub(super) fn rules(&self, out: &mut Vec<Statement>) {
         if !has_rules(self.plan) {
@@ -44,7 +44,7 @@ impl Scope<'_> {
             because: because.to_owned(),
             actions: vec!["cloudwatch:PutMetricData"],
             resources: vec!["*".to_owned()],
-            conditions: vec![Condition::one("StringEquals", "cloudwatch:namespace", PROCESSING_JOBS)],
+            conditions: vec![Condition::single("StringEquals", "cloudwatch:namespace", PROCESSING_JOBS)],
         });
         let images: BTreeSet<String> = self
             .plan

@@ -1,11 +1,11 @@
-//! What the job may do: one statement per purpose, each with the nodes that ask for it.
+//! The policy statements of the job: one per purpose, each with the nodes that require it.
 //!
-//! Actions and resources follow SageMaker's own list for execution roles (developer guide, "SageMaker Roles",
-//! CreateTrainingJob), each narrowed to what the service authorization reference lets one name.
+//! Actions and resources follow SageMaker's list for execution roles (developer guide, "SageMaker Roles",
+//! CreateTrainingJob), narrowed as far as the service authorization reference allows.
 
 use std::collections::BTreeSet;
 
-use super::reach::{self, Reach};
+use super::s3_access::{self, S3Access};
 use super::{INLINE_POLICY_LIMIT, PolicyDocument};
 use crate::names;
 use trainc_diag::text;
@@ -14,7 +14,7 @@ use trainc_ir::{Plan, Raw};
 /// The log group of training jobs, and the namespace of their metrics.
 const TRAINING_JOBS: &str = "/aws/sagemaker/TrainingJobs";
 
-/// More prefixes than this are widened to what they have in common; below, a policy fits unless its keys are long.
+/// The most prefixes before they are widened to common parents.
 const MOST_PREFIXES: usize = 60;
 
 /// One statement of a policy, with its reason.
@@ -22,24 +22,24 @@ const MOST_PREFIXES: usize = 60;
 pub struct Statement {
     /// Its name in the policy: letters and digits, unique there.
     pub sid: String,
-    /// Which nodes of the manifest ask for it.
+    /// The nodes of the manifest that require it.
     pub because: String,
-    /// What is allowed, sorted.
+    /// The allowed actions, sorted.
     pub actions: Vec<&'static str>,
-    /// On what.
+    /// The resources.
     pub resources: Vec<String>,
-    /// Under which conditions, all of which hold.
+    /// The conditions, all of which must hold.
     pub conditions: Vec<Condition>,
 }
 
-/// A condition of a statement: one of the values holds.
+/// A condition of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// IAM's operator.
+    /// The IAM operator.
     pub operator: &'static str,
-    /// The key that it looks at.
+    /// The condition key.
     pub key: &'static str,
-    /// The values that satisfy it.
+    /// The accepted values.
     pub values: Vec<String>,
 }
 
@@ -48,65 +48,67 @@ impl Condition {
         Self { operator, key, values }
     }
 
-    pub(super) fn one(operator: &'static str, key: &'static str, value: impl Into<String>) -> Self {
+    pub(super) fn single(operator: &'static str, key: &'static str, value: impl Into<String>) -> Self {
         Self::new(operator, key, vec![value.into()])
     }
 }
 
-/// The statements, and whether prefixes were widened to make them fit into a role: readings before writings, long
-/// keys before short ones, one directory at a time, never to a whole bucket.
+/// Returns the statements, and whether prefixes were widened to fit the size limit: reads before writes, long keys before short
+/// ones, one directory at a time, never to a whole bucket.
 pub(super) fn fitting(plan: &Plan) -> (Vec<Statement>, bool) {
-    let mut reaches = reach::reaches(plan);
+    let mut accesses = s3_access::s3_accesses(plan);
     let mut widened = false;
     loop {
-        let statements = all(plan, &reaches);
+        let statements = all(plan, &accesses);
         let prefixes: usize = statements
             .iter()
             .filter(|s| s.actions == ["s3:ListBucket"])
             .flat_map(|s| &s.conditions)
             .map(|c| c.values.len())
             .sum();
-        if prefixes <= MOST_PREFIXES && PolicyDocument::of(&statements).characters() <= INLINE_POLICY_LIMIT {
+        if prefixes <= MOST_PREFIXES && PolicyDocument::new(&statements).characters() <= INLINE_POLICY_LIMIT {
             return (statements, widened);
         }
-        if !(widen(&mut reaches, false) || widen(&mut reaches, true)) {
+        if !(widen(&mut accesses, false) || widen(&mut accesses, true)) {
             return (statements, widened);
         }
         widened = true;
     }
 }
 
-/// Widens the long ones among the readings, or among the writings, by one directory; false where none has one.
-fn widen(reaches: &mut [Reach], writings: bool) -> bool {
-    let mut candidates: Vec<&mut Reach> =
-        reaches.iter_mut().filter(|reach| reach.purpose.writes() == writings && reach.can_widen()).collect();
-    let longest = candidates.iter().map(|reach| reach.key_length()).max().unwrap_or_default();
-    candidates.retain(|reach| reach.key_length() > longest / 4 * 3);
-    for reach in &mut candidates {
-        reach.widen();
+/// Widens the longest reads or writes by one directory; returns false if none can be widened.
+fn widen(accesses: &mut [S3Access], writes: bool) -> bool {
+    let mut candidates: Vec<&mut S3Access> = accesses
+        .iter_mut()
+        .filter(|access| access.purpose.writes() == writes && access.can_widen())
+        .collect();
+    let longest = candidates.iter().map(|access| access.key_length()).max().unwrap_or_default();
+    candidates.retain(|access| access.key_length() > longest / 4 * 3);
+    for access in &mut candidates {
+        access.widen();
     }
     !candidates.is_empty()
 }
 
-fn all(plan: &Plan, reaches: &[Reach]) -> Vec<Statement> {
-    let mut out = reach::statements(names::partition(plan), reaches);
+fn all(plan: &Plan, accesses: &[S3Access]) -> Vec<Statement> {
+    let mut out = s3_access::statements(names::partition(plan), accesses);
     let scope = Scope { plan };
     scope.keys(&mut out);
     scope.logs(&mut out);
     scope.image(&mut out);
     scope.rules(&mut out);
     scope.network(&mut out);
-    scope.rest(&mut out);
+    scope.other_services(&mut out);
     out
 }
 
-/// Where the job runs.
+/// The plan whose statements are collected.
 pub(super) struct Scope<'a> {
     pub(super) plan: &'a Plan,
 }
 
 impl Scope<'_> {
-    /// An ARN of this region and account.
+    /// Returns an ARN in the job's region and account.
     pub(super) fn arn(&self, service: &str, resource: &str) -> String {
         let plan = self.plan;
         format!(
@@ -117,10 +119,10 @@ impl Scope<'_> {
         )
     }
 
-    /// The condition that a service of this region makes the call, not the job itself.
+    /// Returns the condition that a service in this region makes the call, not the job itself.
     pub(super) fn via(&self, service: &str) -> Condition {
         let suffix = self.plan.region.as_ref().map_or("amazonaws.com", |region| region.dns_suffix.as_str());
-        Condition::one(
+        Condition::single(
             "StringEquals",
             "kms:ViaService",
             format!("{service}.{}.{suffix}", names::region(self.plan)),
@@ -131,28 +133,29 @@ impl Scope<'_> {
         let group = self.arn("logs", &format!("log-group:{TRAINING_JOBS}"));
         out.push(Statement {
             sid: "LogGroup".to_owned(),
-            because: "every training job logs".to_owned(),
+            because: "every training job writes logs".to_owned(),
             actions: vec!["logs:CreateLogGroup", "logs:DescribeLogStreams"],
             resources: vec![group.clone(), format!("{group}:*")],
             conditions: Vec::new(),
         });
         out.push(Statement {
             sid: "LogStreams".to_owned(),
-            because: "every training job logs, to streams that begin with its name".to_owned(),
+            because: "every training job writes logs, to streams that begin with its name".to_owned(),
             actions: vec!["logs:CreateLogStream", "logs:PutLogEvents"],
             resources: vec![format!("{group}:log-stream:{}/*", names::training_job_pattern(self.plan))],
             conditions: Vec::new(),
         });
         out.push(Statement {
             sid: "PutMetrics".to_owned(),
-            because: "SageMaker publishes what `metric` finds and what instances use".to_owned(),
+            because: "SageMaker publishes the metrics of `metric` and the utilization of instances"
+                .to_owned(),
             actions: vec!["cloudwatch:PutMetricData"],
             resources: vec!["*".to_owned()],
-            conditions: vec![Condition::one("StringEquals", "cloudwatch:namespace", TRAINING_JOBS)],
+            conditions: vec![Condition::single("StringEquals", "cloudwatch:namespace", TRAINING_JOBS)],
         });
     }
 
-    /// An image of another registry needs no permission of AWS; how one logs in there is in `rest`.
+    /// Adds statements to pull the image from Amazon ECR; the login to another registry is in `other_services`.
     fn image(&self, out: &mut Vec<Statement>) {
         let Some(repository) =
             self.plan.image.as_ref().and_then(|image| repository(names::partition(self.plan), &image.uri))
@@ -209,7 +212,11 @@ impl Scope<'_> {
                 "ec2:DescribeVpcs",
             ],
             resources: vec!["*".to_owned()],
-            conditions: vec![Condition::one("StringEquals", "aws:RequestedRegion", names::region(self.plan))],
+            conditions: vec![Condition::single(
+                "StringEquals",
+                "aws:RequestedRegion",
+                names::region(self.plan),
+            )],
         });
         out.push(Statement {
             sid: "NetworkCreate".to_owned(),
@@ -231,7 +238,7 @@ impl Scope<'_> {
         });
     }
 
-    fn rest(&self, out: &mut Vec<Statement>) {
+    fn other_services(&self, out: &mut Vec<Statement>) {
         let job = &self.plan.job;
         let lustre: Vec<String> = job
             .channels
@@ -248,7 +255,7 @@ impl Scope<'_> {
             out.push(Statement {
                 sid: "ReadStorage".to_owned(),
                 because: format!(
-                    "{} on FSx for Lustre; the mount itself asks the network only",
+                    "{} on FSx for Lustre; the mount itself requires only network access",
                     text::list(&lustre, "and")
                 ),
                 actions: vec!["fsx:DescribeFileSystems"],
@@ -263,7 +270,7 @@ impl Scope<'_> {
             .filter_map(|secret| secret.from.value().map(String::as_str))
             .collect();
         if !secrets.is_empty() {
-            // A name alone has six characters after it that only the account knows.
+            // In the ARN, AWS appends six random characters to the name.
             let mut arns: Vec<String> = Vec::new();
             for secret in secrets {
                 let arn = if secret.starts_with("arn:") {
@@ -293,7 +300,8 @@ impl Scope<'_> {
             let resources: BTreeSet<String> = contents.into_iter().flat_map(|arn| hub_content(arn)).collect();
             out.push(Statement {
                 sid: "ReadHubContent".to_owned(),
-                because: "`hub=` and `dataset=`: what they name is looked up with the job's role".to_owned(),
+                because: "`hub=` and `dataset=`: SageMaker looks up their content with the job's role"
+                    .to_owned(),
                 actions: vec!["sagemaker:DescribeHubContent"],
                 resources: resources.into_iter().collect(),
                 conditions: Vec::new(),
@@ -318,7 +326,7 @@ impl Scope<'_> {
                 "RegistryLogin",
                 "lambda:InvokeFunction",
                 "TrainingRepositoryCredentialsProviderArn",
-                "the function that logs in to the image's registry",
+                "the function that logs in to the image registry",
             ),
             ("TrackRuns", "sagemaker-mlflow:*", "MlflowResourceArn", "the script logs its runs to MLflow"),
         ] {
@@ -337,8 +345,8 @@ impl Scope<'_> {
     }
 }
 
-/// What DescribeHubContent is judged by: the hub, its content without a version (both as the service authorization
-/// reference writes their ARNs), and the version named. `…:hub-content/<hub>/<type>/<name>[/<version>]`.
+/// Returns the resources that DescribeHubContent is authorized on: the hub, its content without a version (both as in the
+/// service authorization reference), and the named version. `…:hub-content/<hub>/<type>/<name>[/<version>]`.
 fn hub_content(arn: &str) -> Vec<String> {
     let Some((service, path)) = arn.split_once(":hub-content/") else { return vec![arn.to_owned()] };
     let parts: Vec<&str> = path.split('/').collect();
@@ -347,7 +355,7 @@ fn hub_content(arn: &str) -> Vec<String> {
     hub.into_iter().chain(content).chain([arn.to_owned()]).collect()
 }
 
-/// The texts of a member, wherever it stands in a raw value.
+/// Returns the texts of a member at any depth of a raw value.
 pub(super) fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
     match value {
         Raw::Scalar(_) if name == wanted => value.text().map(str::to_owned).into_iter().collect(),
@@ -359,8 +367,8 @@ pub(super) fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
     }
 }
 
-/// The ARN of the repository of an ECR path, `<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>`; the account
-/// is the registry's, which for AWS's own images is not the job's.
+/// Returns the ARN of the repository of an ECR image, `<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>`; the account is
+/// that of the registry, which differs from the job's for images of AWS.
 pub(super) fn repository(partition: &str, uri: &str) -> Option<String> {
     let (host, path) = uri.split_once('/')?;
     let (account, rest) = host.split_once(".dkr.ecr.")?;

@@ -1,5 +1,7 @@
-use super::{INLINE_POLICY_LIMIT, Statement, create_role, files, fitted, policy, statements, trust_policy};
-use crate::{canonical, sample};
+use super::{
+    INLINE_POLICY_LIMIT, Statement, create_role, files, fitting_policy, policy, statements, trust_policy,
+};
+use crate::{canonical_json, sample};
 use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -14,19 +16,19 @@ fn find(plan: &Plan, sid: &str) -> Statement {
     statements(plan).into_iter().find(|statement| statement.sid == sid).unwrap()
 }
 
-/// What holds of every policy.
+/// Checks the properties of every policy.
 #[track_caller]
-fn hold(plan: &Plan) {
+fn check_policy(plan: &Plan) {
     let statements = statements(plan);
     let names: BTreeSet<&str> = statements.iter().map(|statement| statement.sid.as_str()).collect();
-    assert_eq!(names.len(), statements.len(), "a Sid stands twice");
+    assert_eq!(names.len(), statements.len(), "a duplicate Sid");
     for statement in &statements {
         let Statement { sid, because, actions, resources, .. } = statement;
         assert!(!sid.is_empty() && sid.bytes().all(|b| b.is_ascii_alphanumeric()), "{sid}");
         assert!(!because.is_empty() && !resources.is_empty() && actions.is_sorted(), "{sid}");
         for name in actions {
             let Some(action) = iam_actions::get(name) else {
-                // No source was read for these two; both stand on the one ARN that the manifest names.
+                // These two are not in the catalogue; both are on the ARN of the manifest.
                 assert!(
                     matches!(*name, "lambda:InvokeFunction" | "sagemaker-mlflow:*")
                         && !resources.contains(&"*".to_owned()),
@@ -44,9 +46,9 @@ fn hold(plan: &Plan) {
 }
 
 #[test]
-fn a_small_job_gets_little() {
+fn a_small_job_gets_few_statements() {
     let plan = sample::small("small", "");
-    hold(&plan);
+    check_policy(&plan);
     assert_eq!(
         sids(&plan),
         [
@@ -67,9 +69,9 @@ fn a_small_job_gets_little() {
 }
 
 #[test]
-fn a_job_with_everything_gets_each_and_no_more() {
+fn a_job_with_everything_gets_every_statement() {
     let plan = sample::full("full", "");
-    hold(&plan);
+    check_policy(&plan);
     let all = [
         "ListBucket1",
         "ListBucket2",
@@ -98,13 +100,13 @@ fn a_job_with_everything_gets_each_and_no_more() {
         "TrackRuns",
     ];
     assert_eq!(sids(&plan), all);
-    assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT && !fitted(&plan).1);
+    assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT && !fitting_policy(&plan).1);
     let reads = find(&plan, "ReadChannels").resources;
     assert_eq!(
         reads,
         [
             "arn:aws:s3:::example-in/dir/*",
-            // It may be one object, or a directory; `open2/` it is not.
+            // One object or a directory, but not `open2/`.
             "arn:aws:s3:::example-in/open",
             "arn:aws:s3:::example-in/open/*",
             "arn:aws:s3:::example-all/*",
@@ -129,7 +131,7 @@ fn content_of_a_hub_is_looked_up_in_its_hub() {
         "small",
         &format!("channel \"weights\" s3=\"s3://example-in/weights/\" hub=\"{content}\" accept-eula=#true"),
     );
-    hold(&plan);
+    check_policy(&plan);
     let statement = find(&plan, "ReadHubContent");
     assert_eq!(statement.actions, ["sagemaker:DescribeHubContent"]);
     assert_eq!(
@@ -165,8 +167,8 @@ fn partitions_differ_in_arns_and_hosts_but_not_in_the_principal() {
             format!("image uri=\"727897471807.dkr.ecr.{region}.{suffix}/pytorch-training:2.7.1-gpu\"");
         let key = "output s3=\"s3://example-runs/output/\" kms=\"1234abcd-12ab-34cd-56ef-1234567890ab\"";
         let plan = sample::small("far", &format!("region \"{region}\"\n{image}\n{key}"));
-        hold(&plan);
-        let text = canonical::compact(&serde_json::to_value(policy(&plan)).unwrap());
+        check_policy(&plan);
+        let text = canonical_json::compact(&serde_json::to_value(policy(&plan)).unwrap());
         assert!(!text.contains("arn:aws:"), "{text}");
         assert_eq!(
             find(&plan, "EncryptOutput").resources,
@@ -194,7 +196,7 @@ fn rules_run_as_processing_jobs_under_the_same_role() {
             RuleEvaluatorImage "895741380848.dkr.ecr.us-west-2.amazonaws.com/sagemaker-debugger-rules:latest"
         }; }; }"#,
     );
-    hold(&plan);
+    check_policy(&plan);
     let trust = serde_json::to_value(trust_policy(&plan)).unwrap();
     let sources = trust["Statement"][0]["Condition"]["ArnLike"]["aws:SourceArn"].as_array().unwrap();
     assert_eq!(sources.len(), 2);
@@ -210,13 +212,13 @@ fn rules_run_as_processing_jobs_under_the_same_role() {
 }
 
 #[test]
-fn the_role_reads_what_it_is_granted() {
+fn a_role_reads_its_granted_prefixes() {
     let plan = sample::small(
         "small",
         r#"channel "list" manifest="s3://example-in/lists/a.manifest"
         role create=#true { read "s3://example-in/images/"; read "s3://example-more/{{ job.name }}/"; }"#,
     );
-    hold(&plan);
+    check_policy(&plan);
     let granted = find(&plan, "ReadGranted");
     assert_eq!(granted.actions, ["s3:GetObject"]);
     assert_eq!(granted.resources, ["arn:aws:s3:::example-in/images/*", "arn:aws:s3:::example-more/small/*"]);
@@ -228,12 +230,12 @@ fn the_role_reads_what_it_is_granted() {
 fn web_addresses_are_the_bucket_and_key_that_they_name() {
     let plan =
         sample::small("small", r#"channel "train" s3="https://example-in.s3.us-west-2.amazonaws.com/dir/""#);
-    hold(&plan);
+    check_policy(&plan);
     assert_eq!(find(&plan, "ReadChannels").resources, ["arn:aws:s3:::example-in/dir/*"]);
 }
 
 #[test]
-fn the_role_is_made_with_its_trust_policy() {
+fn the_role_is_created_with_its_trust_policy() {
     let plan = sample::full("full", "");
     let role = create_role(&plan, "d1ge57").unwrap();
     let trust: serde_json::Value = serde_json::from_str(&role.assume_role_policy_document).unwrap();
@@ -248,20 +250,20 @@ fn the_role_is_made_with_its_trust_policy() {
     let tags: Vec<(&str, &str)> =
         role.tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect();
     let resource = format!("role/{}", role.role_name);
-    let made_of = role.tags.iter().find(|tag| tag.key == "trainc:digest").unwrap().value.clone();
-    assert_eq!(made_of.len(), 16);
-    // It says what the role was made from, not which run it was made for.
+    let digest = role.tags.iter().find(|tag| tag.key == "trainc:digest").unwrap().value.clone();
+    assert_eq!(digest.len(), 16);
+    // The digest is that of the role, not of the run.
     let later = create_role(&plan, "d1ge58").unwrap().tags;
-    assert!(later.iter().any(|tag| tag.value == "d1ge58") && later.iter().any(|tag| tag.value == made_of));
+    assert!(later.iter().any(|tag| tag.value == "d1ge58") && later.iter().any(|tag| tag.value == digest));
     let other = create_role(&sample::full("other", ""), "d1ge57").unwrap().tags;
-    assert!(other.iter().all(|tag| tag.value != made_of));
+    assert!(other.iter().all(|tag| tag.value != digest));
     assert_eq!(
         tags,
         [
             ("team", "nlp"),
             ("run", "d1ge57"),
             ("trainc:job", "full"),
-            ("trainc:digest", &made_of),
+            ("trainc:digest", &digest),
             ("trainc:resource", &resource),
             ("trainc:version", env!("CARGO_PKG_VERSION"))
         ]
@@ -270,10 +272,10 @@ fn the_role_is_made_with_its_trust_policy() {
 }
 
 #[test]
-fn a_role_of_ones_own_and_a_cluster_of_ones_own_get_no_files() {
+fn an_existing_role_gets_no_files() {
     let plan = sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
     assert_eq!(files(&plan, ""), []);
-    assert!(!statements(&plan).is_empty(), "what it needs can still be shown");
+    assert!(!statements(&plan).is_empty(), "its permissions can still be shown");
 }
 
 #[test]
@@ -287,22 +289,18 @@ fn long_keys_are_widened_until_the_policy_fits() {
         )
     };
     let plan = sample::small("wide", &(0..20).map(channel).collect::<Vec<_>>().join("\n"));
-    hold(&plan);
-    assert!(fitted(&plan).1 && policy(&plan).characters() <= INLINE_POLICY_LIMIT);
+    check_policy(&plan);
+    assert!(fitting_policy(&plan).1 && policy(&plan).characters() <= INLINE_POLICY_LIMIT);
     let reads = find(&plan, "ReadChannels");
     assert!(
         reads.resources.iter().all(|arn| arn.starts_with("arn:aws:s3:::example-in/aaaa")),
         "never the whole bucket: {reads:?}"
     );
-    assert_eq!(
-        find(&plan, "WriteOutput").resources,
-        ["arn:aws:s3:::example-runs/output/*"],
-        "readings first"
-    );
+    assert_eq!(find(&plan, "WriteOutput").resources, ["arn:aws:s3:::example-runs/output/*"], "reads first");
 }
 
 #[test]
-fn wildcards_of_a_key_are_text() {
+fn wildcards_of_a_key_are_escaped() {
     let plan = sample::small("odd", "channel \"c\" s3=\"s3://example-in/a*b?c$/\"");
     assert_eq!(find(&plan, "ReadChannels").resources, ["arn:aws:s3:::example-in/a${*}b${?}c${$}/*"]);
 }
@@ -310,7 +308,7 @@ fn wildcards_of_a_key_are_text() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn every_policy_holds(
+    fn every_policy_is_valid(
         job in "[a-z][a-z0-9-]{0,61}[a-z0-9]",
         keys in prop::collection::vec("[a-c*?$/]{0,12}", 0..12),
         checkpoint in "[a-z/]{0,9}",
@@ -321,14 +319,14 @@ proptest! {
         let more = format!("{channels}\ncheckpoint s3=\"s3://bucket-9/{checkpoint}\"\n");
         let make = if everything { sample::full } else { sample::small };
         let plan = make(&job, &more);
-        hold(&plan);
-        let text = canonical::file(&policy(&plan));
-        prop_assert_eq!(&text, &canonical::file(&policy(&plan)));
+        check_policy(&plan);
+        let text = canonical_json::file(&policy(&plan));
+        prop_assert_eq!(&text, &canonical_json::file(&policy(&plan)));
         prop_assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT);
-        // Apply fills in the account; that must be the policy that a written account gives.
+        // Apply fills in the account, with the same result as an account in the manifest.
         let known = make(&job, &format!("{more}\naccount \"444455556666\""));
         let filled = String::from_utf8(text).unwrap().replace("${account}", "444455556666");
-        prop_assert_eq!(filled.into_bytes(), canonical::file(&policy(&known)));
+        prop_assert_eq!(filled.into_bytes(), canonical_json::file(&policy(&known)));
         let role = create_role(&plan, "").unwrap();
         prop_assert!(role.role_name.len() <= 64 && role.assume_role_policy_document.len() <= 2048);
     }

@@ -1,5 +1,5 @@
-//! `worker/worker.json`: what the worker reads. Its form is `schemas/worker.v1.json`: every field is written, null where
-//! nothing holds. Sizes are bytes, times seconds, counts integers.
+//! `worker/worker.json`, the config of the worker, by `schemas/worker.v1.json`: every field is present, null if not set. Sizes
+//! are bytes, times seconds, counts integers.
 
 use super::GRACE_SECONDS;
 use serde::Serialize;
@@ -10,20 +10,20 @@ use trainc_ir::worker::{
 };
 use trainc_ir::{Every, Plan};
 
-/// The form that is written.
+/// The version of the schema.
 const SCHEMA: &str = "trainc.worker/v1";
-/// Seconds between checkpoints where the job does not say: an interruption then costs a quarter of an hour on average.
+/// Default seconds between checkpoints: an interruption then costs a quarter of an hour on average.
 const CHECKPOINT_SECONDS: u64 = 1800;
-/// TCP port of the first host; any that the container does not use.
+/// TCP port of the first host; any free one.
 const RENDEZVOUS_PORT: u16 = 7777;
-/// Hosts of a large job may wait a quarter of an hour for each other's names.
+/// Seconds to wait for other hosts: in a large job their names may take a quarter of an hour to resolve.
 const JOIN_SECONDS: u64 = 1200;
-/// Seconds without a sign of life after which a rank counts as dead: with the ten that the last words of the others may
-/// take, all have ended within thirty.
+/// Seconds without a heartbeat after which a rank is considered dead: with up to ten for the others to shut down, all ranks
+/// end within thirty.
 const PEER_DEAD_SECONDS: u64 = 20;
-/// Seconds that one collective may take.
+/// Timeout of a collective, seconds.
 const COLLECTIVE_SECONDS: u64 = 600;
-/// Steps between the log lines of a job that is billed; on one's own machine every step is shown.
+/// Steps between log lines on SageMaker; a local run logs every step.
 const LOG_STEPS: u64 = 10;
 
 #[derive(Serialize)]
@@ -176,11 +176,11 @@ struct Limits {
     max_loss: Option<f64>,
 }
 
-/// The config of a plan whose engine is the worker.
+/// Returns the config of a plan with engine `worker`.
 pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
     let worker = plan.worker.as_ref()?;
     let (mesh, batch) = (plan.mesh.as_ref()?, plan.batch.as_ref()?);
-    let (every_seconds, every_steps) = interval(plan);
+    let (every_seconds, every_steps) = checkpoint_interval(plan);
     let validation = directory(plan, VALIDATION_CHANNEL);
     let steps = plan.run.steps.as_ref()?.value;
     let optimizer = &worker.optimizer;
@@ -231,7 +231,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             train: directory(plan, TRAIN_CHANNEL)?,
             validation,
             seed: worker.seed.value,
-            // The plan turned epochs into steps.
+            // The plan converts epochs to steps.
             epochs: None,
             shuffle: true,
             document_mask: worker.document_mask.value,
@@ -257,7 +257,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             collective_seconds: COLLECTIVE_SECONDS,
             environment: super::environment(plan).into_iter().collect(),
         },
-        limits: Limits { max_seconds: longest(plan), max_loss: None },
+        limits: Limits { max_seconds: max_seconds(plan), max_loss: None },
     })
 }
 
@@ -293,7 +293,7 @@ fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
                 rank: adapter.rank.get()?,
                 alpha: adapter.alpha.get().unwrap_or(adapter.rank.get()? as f64),
                 dropout: adapter.dropout.get().unwrap_or(0.0),
-                // As the count of what is trained takes it.
+                // The same default as in the count of trainable parameters.
                 targets: adapter.targets.value().cloned().unwrap_or_else(|| vec!["all-linear".to_owned()]),
             })
         }),
@@ -308,7 +308,7 @@ fn has_gpus(plan: &Plan) -> bool {
     plan.machine.as_ref().is_some_and(|machine| machine.gpu.is_some())
 }
 
-/// Where a channel lies: in the container, or the directory that the manifest names.
+/// Returns the directory of a channel: in the container, or as the manifest names it.
 fn directory(plan: &Plan, name: &str) -> Option<String> {
     let channel =
         plan.job.channels.iter().find(|channel| channel.name.value().is_some_and(|other| other == name))?;
@@ -323,9 +323,9 @@ fn checkpoints(plan: &Plan) -> String {
     written.unwrap_or_else(|| if plan.deployable { "/opt/ml/checkpoints" } else { "checkpoints" }.to_owned())
 }
 
-/// Seconds or steps between checkpoints. The best interval is a prediction, and predictions may not shape a job's
-/// digest: `every="optimal"` therefore gets the fixed interval.
-fn interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
+/// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the optimal one is a
+/// prediction, and predictions must not affect a job's digest.
+fn checkpoint_interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
     match plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get()) {
         Some(Every::Steps(steps)) => (None, Some(steps)),
         Some(Every::Seconds(seconds)) => (Some(seconds), None),
@@ -333,8 +333,8 @@ fn interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
     }
 }
 
-/// The service ends the job at max-run: the worker saves and stops before.
-fn longest(plan: &Plan) -> Option<u64> {
+/// Returns the time after which the worker saves and stops, before SageMaker stops the job at max-run.
+fn max_seconds(plan: &Plan) -> Option<u64> {
     let cluster = plan.job.cluster.as_ref().filter(|_| plan.deployable)?;
     cluster.max_run_seconds.get()?.checked_sub(GRACE_SECONDS).filter(|left| *left > 0)
 }

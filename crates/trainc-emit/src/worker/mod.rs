@@ -1,9 +1,9 @@
-//! Engine `worker` on SageMaker: the binary and its config travel in a channel, the entry point starts them.
+//! Engine `worker` on SageMaker: a channel contains the binary and its config, and the entry point starts it.
 
 mod config;
 
 use super::request::MetricDefinition;
-use super::{canonical, names};
+use super::{canonical_json, names};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use trainc_catalog::efa;
 use trainc_ir::Plan;
 use trainc_ir::plan::DIGEST_MARK;
 
-/// The binary's file name in its channel.
+/// The file name of the binary in its channel.
 pub const BINARY: &str = "trainc-worker";
-/// The config's file name in the same channel.
+/// The file name of the config in the same channel.
 pub const CONFIG: &str = "worker.json";
 
-/// Seconds between SIGTERM and the end of the container, less some for the last bytes: SageMaker gives 120.
+/// Seconds between SIGTERM and the end of the container: SageMaker grants 120, less some for the last bytes.
 const GRACE_SECONDS: u64 = 100;
 
-/// How the binary is started, `worker/launch.json`.
+/// The command that starts the binary, `worker/launch.json`.
 #[derive(Serialize)]
 struct Launch {
     /// The program and its leading arguments.
@@ -31,7 +31,7 @@ struct Launch {
     environment: BTreeMap<String, String>,
 }
 
-/// `worker/worker.json` and `worker/launch.json`, where engine `worker` runs.
+/// Returns `worker/worker.json` and `worker/launch.json` for engine `worker`.
 pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     let Some(config) = config(plan, digest) else { return Vec::new() };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -49,36 +49,36 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
         }
     };
     vec![
-        ("worker/launch.json".to_owned(), canonical::file(&launch)),
-        ("worker/worker.json".to_owned(), canonical::file(&config)),
+        ("worker/launch.json".to_owned(), canonical_json::file(&launch)),
+        ("worker/worker.json".to_owned(), canonical_json::file(&config)),
     ]
 }
 
-/// What the channel of the worker must hold: address and content of the config and, where the caller found one, of
-/// the binary. Nothing for other engines, and for clusters that are not SageMaker's.
+/// Returns the files of the worker's channel: S3 URI and content of the config and, if available, of the binary. None for
+/// other engines and for clusters that are not SageMaker clusters.
 pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
     let Some(config) = config(plan, digest).filter(|_| plan.deployable) else { return Vec::new() };
     let prefix = prefix(plan).replace(DIGEST_MARK, digest);
     let binary = plan.worker.as_ref().and_then(|worker| worker.binary.as_ref());
     let binary = binary.map(|file| (format!("{prefix}{BINARY}"), Arc::clone(&file.bytes)));
-    let config = (format!("{prefix}{CONFIG}"), Arc::from(canonical::file(&config)));
+    let config = (format!("{prefix}{CONFIG}"), Arc::from(canonical_json::file(&config)));
     std::iter::once(config).chain(binary).collect()
 }
 
-/// Where the files of the worker lie, below the digest of each job.
+/// Returns the S3 prefix of the worker's files; below it each job has a prefix with its digest.
 pub fn home(plan: &Plan) -> String {
     let job = plan.job.name.value().map_or("", String::as_str);
     format!("s3://{}/trainc/{job}/worker", names::default_bucket(plan))
 }
 
-/// The config of a plan whose engine is the worker, for a run on this machine.
+/// Returns the config of a plan with engine `worker`, for a local run.
 pub fn config(plan: &Plan, digest: &str) -> Option<Value> {
     let mut config = serde_json::to_value(config::config(plan, digest)?).ok()?;
     super::replace_mark(&mut config, digest);
     Some(config)
 }
 
-/// What of the config shapes the run, with the binary that will read it; empty for other engines.
+/// Returns the config and the digest of the binary, for the job's digest; empty for other engines.
 pub(super) fn shape(plan: &Plan) -> Value {
     let Some(config) = config::config(plan, "") else { return Value::Object(serde_json::Map::new()) };
     let binary =
@@ -86,8 +86,8 @@ pub(super) fn shape(plan: &Plan) -> Value {
     serde_json::json!({ "config": config, "binary": binary })
 }
 
-/// The line that the container's shell runs. `exec` makes the launcher the first process, so that it gets
-/// SIGTERM; S3 loses the execute bit, so `install` sets it again.
+/// Returns the command that the container's shell runs. `exec` makes the launcher the first process, so that it receives
+/// SIGTERM; `install` restores the execute bit, which S3 does not store.
 pub(super) fn start_line(plan: &Plan) -> String {
     let channel = channel_name(plan);
     format!(
@@ -95,7 +95,7 @@ pub(super) fn start_line(plan: &Plan) -> String {
     )
 }
 
-/// `worker`, or the next free name.
+/// Returns the name of the channel: `worker`, or the next free name.
 pub(super) fn channel_name(plan: &Plan) -> String {
     let taken = |name: &str| {
         plan.job.channels.iter().any(|channel| channel.name.value().is_some_and(|other| other == name))
@@ -106,13 +106,13 @@ pub(super) fn channel_name(plan: &Plan) -> String {
     (2..100).map(|n| format!("worker-{n}")).find(|name| !taken(name)).unwrap_or_else(|| "worker".to_owned())
 }
 
-/// Where binary and config lie.
+/// Returns the S3 prefix of binary and config.
 pub(super) fn prefix(plan: &Plan) -> String {
     format!("{}/{DIGEST_MARK}/", home(plan))
 }
 
-/// The figures of the worker's log lines: `step=12 loss=2.31 … mfu=0.41 memory_mib=812`. Where there is no peak to
-/// compare with, `mfu=-` matches nothing.
+/// Returns the metrics of the worker's log lines: `step=12 loss=2.31 … mfu=0.41 memory_mib=812`. Without a known peak,
+/// `mfu=-` does not match.
 fn metrics_of(names: &[&str]) -> Vec<MetricDefinition> {
     names
         .iter()
@@ -123,12 +123,12 @@ fn metrics_of(names: &[&str]) -> Vec<MetricDefinition> {
         .collect()
 }
 
-/// The metrics of every job of the worker.
+/// Returns the metrics of every worker job.
 pub(super) fn metrics() -> Vec<MetricDefinition> {
     metrics_of(&["step", "loss", "grad_norm", "lr", "tokens_per_s", "mfu", "memory_mib", "validation_loss"])
 }
 
-/// What NCCL over EFA wants of the container: the worker is the first process, so that no toolkit sets it up.
+/// Returns the environment that NCCL over EFA requires, which no toolkit sets, since the worker is the first process.
 pub(super) fn environment(plan: &Plan) -> Vec<(String, String)> {
     plan.instance.as_ref().map(efa::environment).unwrap_or_default()
 }

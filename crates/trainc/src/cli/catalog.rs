@@ -93,7 +93,7 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::USAGE;
     }
     if args.manifests.is_empty() {
-        io.print(&trainc_emit::canonical::pretty(&policy(&commands, &[Place::default()])));
+        io.print(&trainc_emit::canonical_json::pretty(&policy(&commands, &[Place::default()])));
         return exit::DONE;
     }
     let set = compile_all(
@@ -112,7 +112,7 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note("error: none of these jobs is for SageMaker: they ask nothing of an account\n");
         return exit::USAGE;
     }
-    io.print(&trainc_emit::canonical::pretty(&policy(&commands, &deployable)));
+    io.print(&trainc_emit::canonical_json::pretty(&policy(&commands, &deployable)));
     exit::DONE
 }
 

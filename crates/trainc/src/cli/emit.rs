@@ -18,7 +18,7 @@ use trainc_apply::look::Look;
 use trainc_apply::marks::Marks;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::Format;
-use trainc_emit::canonical;
+use trainc_emit::canonical_json;
 use trainc_ir::Plan;
 use trainc_plan::Options;
 
@@ -227,7 +227,7 @@ fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
                 let files = files.iter().map(|path| path.to_string_lossy()).collect();
                 members.insert("files".to_owned(), files);
             }
-            tree.insert(name, canonical::pretty(&value).into_bytes());
+            tree.insert(name, canonical_json::pretty(&value).into_bytes());
         }
         targets.push(Target { dir, tree });
     }

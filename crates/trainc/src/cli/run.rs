@@ -9,7 +9,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Format};
-use trainc_emit::{self as emit, canonical};
+use trainc_emit::{self as emit, canonical_json};
 use trainc_ir::{Engine, Plan};
 
 mod child;
@@ -174,7 +174,7 @@ fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, Strin
     };
     fs::create_dir_all(&out).map_err(fault)?;
     let place = Place { _lock: lock(&out)?, config: out.join("worker.json"), checkpoints, out: out.clone() };
-    fs::write(&place.config, canonical::pretty(&config)).map_err(fault)?;
+    fs::write(&place.config, canonical_json::pretty(&config)).map_err(fault)?;
     let _ = fs::remove_file(place.out.join("failure"));
     Ok(place)
 }

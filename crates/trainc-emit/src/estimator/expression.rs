@@ -1,32 +1,32 @@
-//! Python expressions, laid out for reading: on one line where they fit, else one item per line.
+//! Python expressions, formatted on one line if they fit, else with one item per line.
 
 use crate::python::text_literal;
 use serde_json::Value;
 use trainc_ir::digest::python_float;
 
-/// Columns of the script's lines.
+/// The maximum line length of the script.
 const WIDTH: usize = 110;
 
 /// A Python expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Code {
-    /// Text that is Python as it stands.
+pub(super) enum Expression {
+    /// Python source.
     Plain(String),
     /// `[…]`.
-    List(Vec<Code>),
-    /// `{"key": …}`, in the order given.
-    Dict(Vec<(String, Code)>),
-    /// `name(…)`: arguments without a name have an empty one.
-    Call(String, Vec<(String, Code)>),
+    List(Vec<Expression>),
+    /// `{"key": …}`, in the given order.
+    Dict(Vec<(String, Expression)>),
+    /// `name(…)`: positional arguments have an empty name.
+    Call(String, Vec<(String, Expression)>),
 }
 
-impl Code {
-    /// A string literal.
+impl Expression {
+    /// Returns a string literal.
     pub(super) fn text(value: &str) -> Self {
         Self::Plain(text_literal(value))
     }
 
-    /// A JSON value as Python.
+    /// Converts a JSON value.
     pub(super) fn json(value: &Value) -> Self {
         match value {
             Value::Null => Self::Plain("None".to_owned()),
@@ -44,10 +44,10 @@ impl Code {
         }
     }
 
-    /// The expression as text, starting at a column of a line with that indentation.
+    /// Formats the expression from a column on, in a line with an indentation.
     pub(super) fn lay_out(&self, indent: usize, column: usize) -> String {
         let flat = self.flat();
-        // What holds calls or many members is read line by line, even where it would fit.
+        // Calls and many members are easier to read line by line, even if they would fit.
         if column + flat.chars().count() < WIDTH && !self.is_tall() {
             return flat;
         }
@@ -128,16 +128,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_things_stay_on_one_line() {
-        let code = Code::json(&serde_json::json!({"a": [1, 2.5, true, null], "b": "x\"y"}));
+    fn short_expressions_stay_on_one_line() {
+        let code = Expression::json(&serde_json::json!({"a": [1, 2.5, true, null], "b": "x\"y"}));
         assert_eq!(code.lay_out(0, 0), r#"{"a": [1, 2.5, True, None], "b": "x\"y"}"#);
     }
 
     #[test]
-    fn long_things_take_a_line_per_item() {
-        let code = Code::Call(
+    fn long_expressions_take_a_line_per_item() {
+        let code = Expression::Call(
             "f".to_owned(),
-            (0..6).map(|n| (format!("a{n}"), Code::Plain(n.to_string()))).collect(),
+            (0..6).map(|n| (format!("a{n}"), Expression::Plain(n.to_string()))).collect(),
         );
         assert_eq!(
             code.lay_out(0, 4),

@@ -1,20 +1,20 @@
-//! Debugger, profiler, TensorBoard: what watches the job, in the classes of `sagemaker.debugger`.
+//! Debugger, profiler and TensorBoard, in the classes of `sagemaker.debugger`.
 
-use super::class::{Class, Modules};
-use super::code::Code;
+use super::class::{EstimatorClass, Modules};
+use super::expression::Expression;
 use crate::unmapped::UnmappedMembers;
 use serde_json::{Map, Value};
 
 const MODULE: &str = "sagemaker.debugger";
 
-type Arguments = Vec<(String, Code)>;
+type Arguments = Vec<(String, Expression)>;
 
-/// Members of an object as arguments of a class, in the order of the table; the rest of it stays.
-fn arguments(members: &mut Map<String, Value>, table: &[(&str, &str)]) -> Arguments {
+/// Takes members of an object as arguments of a class, in the order of the table.
+fn class_arguments(members: &mut Map<String, Value>, table: &[(&str, &str)]) -> Arguments {
     table
         .iter()
         .filter_map(|(argument, member)| {
-            Some(((*argument).to_owned(), Code::json(&members.remove(*member)?)))
+            Some(((*argument).to_owned(), Expression::json(&members.remove(*member)?)))
         })
         .collect()
 }
@@ -23,46 +23,51 @@ fn object(value: Option<Value>) -> Option<Map<String, Value>> {
     if let Some(Value::Object(members)) = value { Some(members) } else { None }
 }
 
-/// `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.
-pub(super) fn watch(
+/// Returns `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.
+pub(super) fn arguments(
     unmapped: &mut UnmappedMembers,
     output: &str,
-    class: Class,
+    class: EstimatorClass,
     modules: &mut Modules,
-    unsayable: &mut Vec<String>,
+    unsupported: &mut Vec<String>,
 ) -> Arguments {
-    // Class PyTorch takes the hook away where checkpoints have both paths (SDK 2.257.7).
-    let dropped = class == Class::PyTorch && unmapped.has_in("CheckpointConfig", "LocalPath");
+    // Class PyTorch removes the hook if checkpoints have both paths (SDK 2.257.7).
+    let dropped = class == EstimatorClass::PyTorch && unmapped.has_in("CheckpointConfig", "LocalPath");
     let mut out = Vec::new();
     match object(unmapped.take("DebugHookConfig")) {
-        None => out.push(("debugger_hook_config".to_owned(), Code::Plain("False".to_owned()))),
-        Some(_) if dropped => unsayable.push("DebugHookConfig".to_owned()),
+        None => out.push(("debugger_hook_config".to_owned(), Expression::Plain("False".to_owned()))),
+        Some(_) if dropped => unsupported.push("DebugHookConfig".to_owned()),
         Some(hook) => out.extend(hook_config(hook, output, modules)),
     }
     let rules = rules(unmapped, modules);
     if !rules.is_empty() {
-        out.push(("rules".to_owned(), Code::List(rules)));
+        out.push(("rules".to_owned(), Expression::List(rules)));
     }
     match object(unmapped.take("ProfilerConfig")) {
-        None => unsayable.push("ProfilerConfig".to_owned()),
+        None => unsupported.push("ProfilerConfig".to_owned()),
         Some(members) if members.get("DisableProfiler") == Some(&Value::Bool(true)) => {
-            out.push(("disable_profiler".to_owned(), Code::Plain("True".to_owned())));
+            out.push(("disable_profiler".to_owned(), Expression::Plain("True".to_owned())));
         }
         Some(members) => out.extend(profiler(members, output, modules)),
     }
     if let Some(mut members) = object(unmapped.take("TensorBoardOutputConfig")) {
         modules.add(MODULE, "TensorBoardOutputConfig");
         let table = [("s3_output_path", "S3OutputPath"), ("container_local_output_path", "LocalPath")];
-        let call = Code::Call("TensorBoardOutputConfig".to_owned(), arguments(&mut members, &table));
+        let call =
+            Expression::Call("TensorBoardOutputConfig".to_owned(), class_arguments(&mut members, &table));
         out.push(("tensorboard_output_config".to_owned(), call));
     }
     out
 }
 
-/// The hook, unless it is the one that the SDK makes by itself.
-fn hook_config(mut hook: Map<String, Value>, output: &str, modules: &mut Modules) -> Option<(String, Code)> {
+/// Returns the hook, unless it is the default of the SDK.
+fn hook_config(
+    mut hook: Map<String, Value>,
+    output: &str,
+    modules: &mut Modules,
+) -> Option<(String, Expression)> {
     let collections = hook.remove("CollectionConfigurations");
-    let collections: Vec<Code> =
+    let collections: Vec<Expression> =
         collections.as_ref().and_then(Value::as_array).into_iter().flatten().map(collection).collect();
     if collections.is_empty()
         && hook.len() == 1
@@ -76,22 +81,22 @@ fn hook_config(mut hook: Map<String, Value>, output: &str, modules: &mut Modules
         ("container_local_output_path", "LocalPath"),
         ("hook_parameters", "HookParameters"),
     ];
-    let mut arguments = arguments(&mut hook, &table);
+    let mut arguments = class_arguments(&mut hook, &table);
     if !collections.is_empty() {
         modules.add(MODULE, "CollectionConfig");
-        arguments.push(("collection_configs".to_owned(), Code::List(collections)));
+        arguments.push(("collection_configs".to_owned(), Expression::List(collections)));
     }
-    Some(("debugger_hook_config".to_owned(), Code::Call("DebuggerHookConfig".to_owned(), arguments)))
+    Some(("debugger_hook_config".to_owned(), Expression::Call("DebuggerHookConfig".to_owned(), arguments)))
 }
 
-fn collection(value: &Value) -> Code {
+fn collection(value: &Value) -> Expression {
     let mut members = value.as_object().cloned().unwrap_or_default();
     let table = [("name", "CollectionName"), ("parameters", "CollectionParameters")];
-    Code::Call("CollectionConfig".to_owned(), arguments(&mut members, &table))
+    Expression::Call("CollectionConfig".to_owned(), class_arguments(&mut members, &table))
 }
 
-/// Rules of the debugger and of the profiler: one list in the SDK.
-fn rules(unmapped: &mut UnmappedMembers, modules: &mut Modules) -> Vec<Code> {
+/// Returns the rules of debugger and profiler, which are one list in the SDK.
+fn rules(unmapped: &mut UnmappedMembers, modules: &mut Modules) -> Vec<Expression> {
     let mut out = Vec::new();
     for (member, class) in
         [("DebugRuleConfigurations", "Rule"), ("ProfilerRuleConfigurations", "ProfilerRule")]
@@ -109,21 +114,25 @@ fn rules(unmapped: &mut UnmappedMembers, modules: &mut Modules) -> Vec<Code> {
                 ("s3_output_path", "S3OutputPath"),
                 ("rule_parameters", "RuleParameters"),
             ];
-            let mut arguments = arguments(&mut members, &table);
-            // Both have no default in the SDK, and none in the request.
+            let mut arguments = class_arguments(&mut members, &table);
+            // The SDK requires both, although the request does not.
             for needed in ["instance_type", "volume_size_in_gb"] {
                 if !arguments.iter().any(|(name, _)| name == needed) {
-                    arguments.push((needed.to_owned(), Code::Plain("None".to_owned())));
+                    arguments.push((needed.to_owned(), Expression::Plain("None".to_owned())));
                 }
             }
-            out.push(Code::Call(format!("{class}.custom"), arguments));
+            out.push(Expression::Call(format!("{class}.custom"), arguments));
         }
     }
     out
 }
 
-/// The profiler, unless it is the one that the SDK makes by itself.
-fn profiler(mut members: Map<String, Value>, output: &str, modules: &mut Modules) -> Option<(String, Code)> {
+/// Returns the profiler, unless it is the default of the SDK.
+fn profiler(
+    mut members: Map<String, Value>,
+    output: &str,
+    modules: &mut Modules,
+) -> Option<(String, Expression)> {
     members.remove("DisableProfiler");
     if members.len() == 1 && members.get("S3OutputPath").and_then(Value::as_str) == Some(output) {
         return None;
@@ -133,16 +142,16 @@ fn profiler(mut members: Map<String, Value>, output: &str, modules: &mut Modules
         ("s3_output_path", "S3OutputPath"),
         ("system_monitor_interval_millis", "ProfilingIntervalInMilliseconds"),
     ];
-    let mut arguments = arguments(&mut members, &table);
+    let mut arguments = class_arguments(&mut members, &table);
     if members.contains_key("ProfilingParameters") {
-        arguments.push(("framework_profile_params".to_owned(), Code::Plain("profile".to_owned())));
+        arguments.push(("framework_profile_params".to_owned(), Expression::Plain("profile".to_owned())));
     }
-    Some(("profiler_config".to_owned(), Code::Call("ProfilerConfig".to_owned(), arguments)))
+    Some(("profiler_config".to_owned(), Expression::Call("ProfilerConfig".to_owned(), arguments)))
 }
 
-/// The parameters of the profiler, as they are sent.
-pub(super) fn profiling_parameters(request: &Value) -> Option<Code> {
+/// Returns the parameters of the profiler, as sent.
+pub(super) fn profiling_parameters(request: &Value) -> Option<Expression> {
     let config = request.get("ProfilerConfig")?;
     (config.get("DisableProfiler") != Some(&Value::Bool(true))).then_some(())?;
-    config.get("ProfilingParameters").map(Code::json)
+    config.get("ProfilingParameters").map(Expression::json)
 }

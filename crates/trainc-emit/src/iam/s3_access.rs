@@ -1,4 +1,4 @@
-//! What of S3 the job reaches, and the statements that let it.
+//! The S3 locations that the job accesses, and their policy statements.
 //!
 //! A prefix of S3 is a prefix of keys, not a directory: `s3://b/train` also lists `train2/x`. The policy grants the
 //! directory that is meant, `train/*`, and a rule warns about the missing slash.
@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Engine, Plan, Raw, s3};
 
-/// Why the job reaches it. Each is one statement.
+/// The purpose of an access; each has one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
     Channels,
@@ -20,21 +20,22 @@ pub(super) enum Purpose {
     Checkpoints,
 }
 
-/// Everything below a prefix, or one object; both as [`pattern`]s.
+/// The keys of an access, as [`pattern`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    /// The prefix as written, or nothing for the whole bucket.
+enum KeyPattern {
+    /// All keys below a prefix; empty for the whole bucket.
     Prefix(String),
+    /// One object.
     Object(String),
 }
 
-/// One place that the job reaches.
+/// An S3 location that the job accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct S3Access {
     pub(super) purpose: Purpose,
     bucket: String,
-    place: Place,
-    /// The node that asks for it.
+    keys: KeyPattern,
+    /// The node that requires it.
     because: String,
 }
 
@@ -53,7 +54,7 @@ impl Purpose {
         }
     }
 
-    /// Only the checkpoint sync deletes: what goes locally goes in S3 too.
+    /// Returns the actions; only the checkpoint sync deletes, since it mirrors local deletions.
     fn actions(self) -> Vec<&'static str> {
         match self {
             Self::Channels | Self::Code | Self::Worker | Self::Granted => vec!["s3:GetObject"],
@@ -69,27 +70,29 @@ impl Purpose {
     }
 }
 
-impl Reach {
-    /// The keys as patterns, for ARNs and for `s3:prefix` alike.
+impl S3Access {
+    /// Returns the keys as patterns, for ARNs and for `s3:prefix`.
     fn patterns(&self) -> Vec<String> {
-        match &self.place {
-            Place::Object(key) => vec![key.clone()],
-            Place::Prefix(key) if key.trim_matches('/').is_empty() => vec!["*".to_owned()],
-            // What is written below a prefix comes after a slash, whether one was written or not.
-            Place::Prefix(key) if self.purpose.writes() => vec![format!("{}/*", key.trim_end_matches('/'))],
-            Place::Prefix(key) if key.ends_with('/') => vec![format!("{key}*")],
-            // Without a slash it may be one object.
-            Place::Prefix(key) => vec![key.clone(), format!("{key}/*")],
+        match &self.keys {
+            KeyPattern::Object(key) => vec![key.clone()],
+            KeyPattern::Prefix(key) if key.trim_matches('/').is_empty() => vec!["*".to_owned()],
+            // Keys written below a prefix follow a slash, even if the prefix has none.
+            KeyPattern::Prefix(key) if self.purpose.writes() => {
+                vec![format!("{}/*", key.trim_end_matches('/'))]
+            }
+            KeyPattern::Prefix(key) if key.ends_with('/') => vec![format!("{key}*")],
+            // Without a slash it may also be one object.
+            KeyPattern::Prefix(key) => vec![key.clone(), format!("{key}/*")],
         }
     }
 
-    /// Whether the service lists it: an archive is fetched by its key, a channel's manifest is looked up first.
+    /// Returns whether SageMaker lists the keys: it downloads an archive by its key, but looks up a channel's manifest first.
     fn is_listed(&self) -> bool {
-        matches!(self.place, Place::Prefix(_)) || self.purpose == Purpose::Channels
+        matches!(self.keys, KeyPattern::Prefix(_)) || self.purpose == Purpose::Channels
     }
 
     fn key(&self) -> &str {
-        let (Place::Prefix(key) | Place::Object(key)) = &self.place;
+        let (KeyPattern::Prefix(key) | KeyPattern::Object(key)) = &self.keys;
         key
     }
 
@@ -97,7 +100,7 @@ impl Reach {
         self.key().len()
     }
 
-    /// The directory above, unless that is the bucket itself.
+    /// Returns the parent directory, unless that is the bucket.
     fn parent(&self) -> Option<&str> {
         let (parent, _) = self.key().trim_end_matches('/').rsplit_once('/')?;
         (!parent.trim_matches('/').is_empty()).then_some(parent)
@@ -107,16 +110,16 @@ impl Reach {
         self.parent().is_some()
     }
 
-    /// Widens it to the directory above, if there is one.
+    /// Widens it to the parent directory, if there is one.
     pub(super) fn widen(&mut self) {
         if let Some(parent) = self.parent() {
-            self.place = Place::Prefix(format!("{parent}/"));
+            self.keys = KeyPattern::Prefix(format!("{parent}/"));
         }
     }
 }
 
-/// A key as a pattern of IAM: its own wildcards are text, and the job's digest is any digest, so that the role of a
-/// job that runs, or comes back on spot, still fits it when the next run is applied.
+/// Converts a key to an IAM pattern: wildcards in the key are escaped, and the job's digest matches any digest, so that the
+/// role still covers a job that is running, or restarts on spot, when the next run is applied.
 fn pattern(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     for c in key.chars() {
@@ -132,16 +135,16 @@ fn pattern(key: &str) -> String {
     out.replace(DIGEST_MARK, &"?".repeat(DIGEST_MARK.len()))
 }
 
-/// Everything of S3 that the job reaches.
-pub(super) fn reaches(plan: &Plan) -> Vec<Reach> {
+/// Returns the S3 locations that the job accesses.
+pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     let job = &plan.job;
     let mut out = Vec::new();
     let mut add = |purpose: Purpose, uri: Option<&String>, object: bool, because: String| {
         let Some((bucket, key)) = uri.and_then(|uri| split(uri)) else { return };
         let because = if key.contains(DIGEST_MARK) { format!("{because} of any run") } else { because };
         let key = pattern(&key);
-        let place = if object { Place::Object(key) } else { Place::Prefix(key) };
-        out.push(Reach { purpose, bucket, place, because });
+        let keys = if object { KeyPattern::Object(key) } else { KeyPattern::Prefix(key) };
+        out.push(S3Access { purpose, bucket, keys, because });
     };
     for channel in &job.channels {
         let because = format!("channel `{}`", channel.name.value().map_or("", String::as_str));
@@ -171,7 +174,7 @@ pub(super) fn reaches(plan: &Plan) -> Vec<Reach> {
         add(Purpose::Output, tensorboard.s3.value(), false, "`tensorboard`".to_owned());
     }
     for member in &job.request {
-        for (name, uri) in uris(&member.name, &member.value) {
+        for (name, uri) in s3_uris(&member.name, &member.value) {
             let purpose = if name.ends_with("OutputPath") { Purpose::Output } else { Purpose::Channels };
             add(purpose, Some(&uri), false, format!("`request {}`", member.name));
         }
@@ -182,44 +185,44 @@ pub(super) fn reaches(plan: &Plan) -> Vec<Reach> {
     out
 }
 
-/// The archive that trainc uploads. Its digest too is any digest of that length.
-fn archive(plan: &Plan) -> Option<Reach> {
+/// Returns the archive that trainc uploads, with a pattern that matches any digest.
+fn archive(plan: &Plan) -> Option<S3Access> {
     let (bucket, home) = split(&names::source_home(plan))?;
     let any = format!("{}/{}", pattern(&home), "?".repeat(names::SOURCE_DIGITS));
     if names::code_in_channel(plan) {
-        return Some(Reach {
+        return Some(S3Access {
             purpose: Purpose::Code,
             bucket,
-            place: Place::Prefix(any),
+            keys: KeyPattern::Prefix(any),
             because: "channel `code`, in any version".to_owned(),
         });
     }
-    let place = Place::Object(format!("{any}/sourcedir.tar.gz"));
-    names::has_archive(plan).then(|| Reach {
+    let keys = KeyPattern::Object(format!("{any}/sourcedir.tar.gz"));
+    names::has_archive(plan).then(|| S3Access {
         purpose: Purpose::Code,
         bucket,
-        place,
+        keys,
         because: "`program`, in any version".to_owned(),
     })
 }
 
-/// The statements of what is reached: one for the listing of each bucket, one for each purpose.
-pub(super) fn statements(partition: &str, reaches: &[Reach]) -> Vec<Statement> {
+/// Returns the statements of accesses: one to list each bucket, one for each purpose.
+pub(super) fn statements(partition: &str, accesses: &[S3Access]) -> Vec<Statement> {
     let mut out = Vec::new();
     let mut buckets: Vec<&str> = Vec::new();
-    for reach in reaches.iter().filter(|reach| reach.is_listed()) {
-        if !buckets.contains(&reach.bucket.as_str()) {
-            buckets.push(&reach.bucket);
+    for access in accesses.iter().filter(|access| access.is_listed()) {
+        if !buckets.contains(&access.bucket.as_str()) {
+            buckets.push(&access.bucket);
         }
     }
     for (at, bucket) in buckets.into_iter().enumerate() {
-        let here: Vec<&Reach> =
-            reaches.iter().filter(|reach| reach.is_listed() && reach.bucket == bucket).collect();
-        let patterns: Vec<String> = here.iter().flat_map(|reach| reach.patterns()).collect();
-        let prefixes = narrowest(&patterns);
+        let here: Vec<&S3Access> =
+            accesses.iter().filter(|access| access.is_listed() && access.bucket == bucket).collect();
+        let patterns: Vec<String> = here.iter().flat_map(|access| access.patterns()).collect();
+        let prefixes = without_covered(&patterns);
         let whole = prefixes.iter().any(|prefix| prefix == "*");
         out.push(Statement {
-            // Numbered: names of buckets may differ in nothing but what a Sid cannot hold.
+            // Numbered, since bucket names may only differ in characters that are invalid in a Sid.
             sid: format!("ListBucket{}", at + 1),
             because: because(&here),
             actions: vec!["s3:ListBucket"],
@@ -232,40 +235,40 @@ pub(super) fn statements(partition: &str, reaches: &[Reach]) -> Vec<Statement> {
         });
     }
     for purpose in Purpose::ALL {
-        let here: Vec<&Reach> = reaches.iter().filter(|reach| reach.purpose == purpose).collect();
+        let here: Vec<&S3Access> = accesses.iter().filter(|access| access.purpose == purpose).collect();
         if here.is_empty() {
             continue;
         }
-        let arn = |reach: &&Reach| -> Vec<String> {
-            reach
+        let arn = |access: &&S3Access| -> Vec<String> {
+            access
                 .patterns()
                 .iter()
-                .map(|pattern| format!("arn:{partition}:s3:::{}/{pattern}", reach.bucket))
+                .map(|pattern| format!("arn:{partition}:s3:::{}/{pattern}", access.bucket))
                 .collect()
         };
         out.push(Statement {
             sid: purpose.sid().to_owned(),
             because: because(&here),
             actions: purpose.actions(),
-            resources: narrowest(&here.iter().flat_map(arn).collect::<Vec<_>>()),
+            resources: without_covered(&here.iter().flat_map(arn).collect::<Vec<_>>()),
             conditions: Vec::new(),
         });
     }
     out
 }
 
-fn because(reaches: &[&Reach]) -> String {
+fn because(accesses: &[&S3Access]) -> String {
     let mut nodes: Vec<&str> = Vec::new();
-    for reach in reaches {
-        if !nodes.contains(&reach.because.as_str()) {
-            nodes.push(&reach.because);
+    for access in accesses {
+        if !nodes.contains(&access.because.as_str()) {
+            nodes.push(&access.because);
         }
     }
     text::list(&nodes, "and")
 }
 
-/// The patterns without those that another one covers, in the order given.
-fn narrowest(patterns: &[String]) -> Vec<String> {
+/// Removes patterns that another one covers.
+fn without_covered(patterns: &[String]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (at, pattern) in patterns.iter().enumerate() {
         let covered = patterns.iter().enumerate().any(|(other_at, other)| {
@@ -279,14 +282,14 @@ fn narrowest(patterns: &[String]) -> Vec<String> {
     out
 }
 
-/// Bucket and key of an S3 URI.
+/// Splits an S3 URI into bucket and key.
 fn split(uri: &str) -> Option<(String, String)> {
     let parts = s3::parse(uri)?;
     (!parts.bucket.is_empty()).then(|| (parts.bucket.to_owned(), parts.key.to_owned()))
 }
 
-/// The S3 URIs of a raw member, each with the name of the member that holds it.
-fn uris(name: &str, value: &Raw) -> Vec<(String, String)> {
+/// Returns the S3 URIs of a raw member, each with the name of its member.
+fn s3_uris(name: &str, value: &Raw) -> Vec<(String, String)> {
     match value {
         Raw::Scalar(_) => value
             .text()
@@ -294,7 +297,9 @@ fn uris(name: &str, value: &Raw) -> Vec<(String, String)> {
             .map(|text| (name.to_owned(), text.to_owned()))
             .into_iter()
             .collect(),
-        Raw::List(items) => items.iter().flat_map(|item| uris(name, item)).collect(),
-        Raw::Object(members) => members.iter().flat_map(|member| uris(&member.name, &member.value)).collect(),
+        Raw::List(items) => items.iter().flat_map(|item| s3_uris(name, item)).collect(),
+        Raw::Object(members) => {
+            members.iter().flat_map(|member| s3_uris(&member.name, &member.value)).collect()
+        }
     }
 }
