@@ -1,6 +1,6 @@
 //! `allow "code" reason="…" until="…"`: silences a warning in the node where it stands.
 
-use super::{Context, rules};
+use super::{Context, rules, superseded};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -75,7 +75,7 @@ pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems:
         }
         // What is unknown because of an error may hide the warning that is meant.
         let mut others = problems.iter().filter(|problem| problem.severity == Severity::Error);
-        if errors == 0 && others.any(|error| !rules::lets_stand(error.code, code)) {
+        if errors == 0 && others.any(|error| may_hide(error.code, code)) {
             continue;
         }
         verdicts.push(idle(allow, code, span, errors > 0));
@@ -83,6 +83,12 @@ pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems:
     for verdict in verdicts {
         problems.push(verdict);
     }
+}
+
+/// Returns whether an error may keep a warning from being reported. Rules are independent of each other, but a rule may report
+/// one of its codes in place of another, and an error from before the rules may remove what a rule reads.
+fn may_hide(error: &Code, warning: &Code) -> bool {
+    !rules::is_of_rule(error) || rules::is_same_rule(error, warning) || superseded::may_hide(error, warning)
 }
 
 fn unknown(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {

@@ -5,11 +5,12 @@
 
 mod allow;
 mod compile;
-mod file_system;
 mod freedom;
+mod queries;
 mod remedy;
 pub mod rules;
-mod s3;
+mod shared_codes;
+mod superseded;
 
 pub use allow::is_date;
 pub use compile::compile;
@@ -84,5 +85,6 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
     for rule in rules::RULES {
         rule(&context, problems);
     }
+    superseded::remove(problems);
     allow::filter(&context, options.later_codes, problems);
 }

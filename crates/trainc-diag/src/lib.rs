@@ -91,6 +91,8 @@ pub struct Diagnostic {
     pub fix: Option<Fix>,
     /// What stands at the place of blame is a secret, and is shown to nobody.
     pub secret: bool,
+    /// The place of the value that the problem is about, if that is not `span`.
+    pub subject: Option<Span>,
 }
 
 /// A replacement of one place of a source, applied by `check --fix`.
@@ -117,7 +119,16 @@ impl Diagnostic {
             facts: BTreeMap::new(),
             fix: None,
             secret: false,
+            subject: None,
         }
+    }
+
+    /// Names the place of the value that the problem is about, where `span` is another: a problem of that value may
+    /// supersede this one.
+    #[must_use]
+    pub fn about(mut self, value: Span) -> Self {
+        self.subject = Some(value);
+        self
     }
 
     /// Says that what stands at the place of blame must not be shown.

@@ -1,7 +1,7 @@
 //! Hyperparameters compared with the options that the script declares, found by scanning for `add_argument`.
 
-use super::program_source::is_python;
 use crate::Context;
+use crate::queries::program::is_python;
 use regex_lite::Regex;
 use std::sync::{Arc, LazyLock};
 use trainc_catalog::memo::Memo;
@@ -116,12 +116,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if scan.options.iter().filter(|option| option.name.starts_with(&h.name)).count() == 1 {
             continue;
         }
-        let is_secret = |problem: &Diagnostic| {
-            problem.code == &super::credentials::T0252 && Some(problem.span) == h.value.span()
-        };
-        if problems.iter().any(is_secret) {
-            continue;
-        }
         let alike = scan.options.iter().find(|option| same(&option.name, &h.name));
         if alike.is_none() && !scan.is_complete {
             continue;
@@ -131,7 +125,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
-            .note("found by searching the script for `add_argument`; argparse exits with an error on an unknown option");
+            .note("found by searching the script for `add_argument`; argparse exits with an error on an unknown option")
+            .about(h.value.span().unwrap_or(h.name_span));
         let near = alike
             .map(|option| option.name.as_str())
             .or_else(|| text::nearest(&h.name, scan.options.iter().map(|option| option.name.as_str())));

@@ -1,12 +1,12 @@
 //! ARNs: format, account, region and partition.
 
 use crate::Context;
+use crate::shared_codes::T0437;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Plan, Val};
 
-declare_code!(T0437, "malformed-arn", Error, "a malformed ARN, key ID or alias");
 declare_code!(
     T0438,
     "arn-scope-mismatch",

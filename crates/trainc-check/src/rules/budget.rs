@@ -1,7 +1,8 @@
 //! The budget against what the job may cost at most: the price of its instances, volumes and file systems × `max-run`.
 
-use super::durations;
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
+use crate::queries::run_limits;
 use trainc_catalog::instances;
 use trainc_catalog::prices::{self, HOURS_PER_MONTH};
 use trainc_diag::declare_code;
@@ -55,9 +56,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         return;
     };
-    let Some(run) = durations::longest_run(cluster) else { return };
+    let Some(run) = run_limits::max_run(cluster) else { return };
     // Until another job takes it, the warm pool is paid for as the run is.
-    let taken = |seconds: u64| seconds > 0 && durations::takes(durations::WARM_POOL, seconds);
+    let taken = |seconds: u64| seconds > 0 && run_limits::is_accepted(run_limits::WARM_POOL, seconds);
     let pool = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value));
     let pool_hours = pool.map_or(0.0, |pool| pool.value as f64 / 3600.0);
     let run_hours = run.value as f64 / 3600.0;

@@ -1,6 +1,7 @@
 //! Channels with overlapping data, and input buckets in another region.
 
-use crate::{Context, file_system, s3};
+use crate::Context;
+use crate::queries::{file_system, s3};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};

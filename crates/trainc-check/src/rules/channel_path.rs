@@ -1,6 +1,7 @@
 //! The path of a channel in a file system: its validity, its contents, and write access.
 
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -34,7 +35,7 @@ pub(super) static CODES: &[&Code] = &[&T0481, &T0486, &T0491, &T0492];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     for channel in &plan.job.channels {
-        let Some(storage) = channel.from.value().and_then(|from| file_system::of(plan, from)) else {
+        let Some(storage) = channel.from.value().and_then(|from| file_system::find_storage(plan, from)) else {
             continue;
         };
         let is_valid = match channel.path.val() {

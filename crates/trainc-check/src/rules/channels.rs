@@ -1,6 +1,7 @@
 //! Channels: reserved names, S3 prefixes and input modes.
 
-use crate::{Context, s3};
+use crate::Context;
+use crate::queries::s3;
 use trainc_catalog::reserved::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};

@@ -1,7 +1,7 @@
 //! Checkpoints and outputs: prefixes, intervals, use by the program, and overlap with the input.
 
-use super::{durations, s3_uris};
-use crate::{Context, s3};
+use crate::Context;
+use crate::queries::{run_limits, s3};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -100,7 +100,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
     }
     if let (Some(Every::Seconds(every)), Some(run)) =
-        (checkpoint.every.get(), plan.job.cluster.as_ref().and_then(durations::longest_run))
+        (checkpoint.every.get(), plan.job.cluster.as_ref().and_then(run_limits::max_run))
         && every > run.value
     {
         problems.push(
@@ -167,8 +167,8 @@ fn check_is_read(context: &Context, problems: &mut Problems) {
 
 /// Reports outputs under an input prefix, which the next run would read as data.
 fn check_overlaps(context: &Context, problems: &mut Problems) {
-    let all = s3_uris::all(context.plan);
-    let reads = ["import", "program s3=", s3_uris::READ];
+    let all = s3::uris(context.plan);
+    let reads = ["import", "program s3=", s3::ROLE_READ];
     let writes = |what: &str| !what.starts_with("channel") && !reads.contains(&what);
     for (written, fallback, what) in all.iter().filter(|(_, _, what)| writes(what) && what != "export") {
         let Some(uri) = written.val() else { continue };

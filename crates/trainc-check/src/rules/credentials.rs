@@ -1,6 +1,7 @@
 //! Credentials in the manifest, recognised by format, by name, or by randomness.
 
 use crate::Context;
+use crate::queries::s3;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_catalog::credentials::{self, Named};
 use trainc_diag::declare_code;
@@ -94,7 +95,7 @@ fn sources(plan: &Plan) -> BTreeSet<SourceId> {
     spans.extend(job.image.as_ref().map(|node| node.span));
     spans.extend(job.role.as_ref().map(|node| node.span));
     spans.extend(job.overrides.iter().flat_map(|change| [change.from, change.by]));
-    spans.extend(super::s3_uris::all(plan).into_iter().map(|(_, span, _)| span));
+    spans.extend(s3::uris(plan).into_iter().map(|(_, span, _)| span));
     spans.into_iter().map(|span| span.source).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Degrees by themselves: powers of two, models too small to split, tensor groups across nodes.
 
-use super::{instead, torchrun};
+use super::instead;
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -30,7 +30,7 @@ const STATE_BYTES: u64 = 16;
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
-    if !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) || torchrun::refuses_engine(plan) {
+    if !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) {
         return;
     }
     powers(plan, parallel, mesh, problems);

@@ -1,12 +1,13 @@
 //! Durations of a job: run, wait, pending and warm pool.
 
 use crate::Context;
+use crate::queries::run_limits::{self, MAX_INTEGER, MAX_RUN, WARM_POOL, max_run};
 use trainc_catalog::quotas::Usage;
 use trainc_catalog::{instances, limits, quotas, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Cluster, Val};
+use trainc_ir::Cluster;
 
 declare_code!(T0421, "duration-limit", Error, "a duration outside the service's limits");
 declare_code!(T0422, "max-run-quota", Note, "a `max-run` above the default quota");
@@ -26,36 +27,6 @@ declare_code!(T0308, "warm-pool-reuse", Note, "a warm pool that only a matching 
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0421, &T0422, &T0423, &T0307, &T0308];
-
-/// The member of CreateTrainingJob for `max-run`.
-const MAX_RUN: &str = "StoppingCondition.MaxRuntimeInSeconds";
-/// The member of CreateTrainingJob for `warm-pool`.
-pub(super) const WARM_POOL: &str = "ResourceConfig.KeepAlivePeriodInSeconds";
-
-/// Upper bound of an unconstrained `integer`, which has 32 bits (Smithy 2.0, "Simple types").
-const MAX_INTEGER: f64 = i32::MAX as f64;
-
-/// Returns whether the service accepts a number in a member of CreateTrainingJob. A rejected number is reported, and
-/// other checks skip it.
-pub(super) fn takes(member: &str, value: u64) -> bool {
-    let value = value as f64;
-    let shape = shapes::member("CreateTrainingJob", member);
-    let within = shape.is_none_or(|shape| {
-        shape.min.is_none_or(|min| value >= min) && shape.max.is_none_or(|max| value <= max)
-    });
-    within && value <= MAX_INTEGER
-}
-
-/// Returns whether the service accepts the value as `max-run`.
-fn is_valid_max_run(seconds: u64) -> bool {
-    let longest = limits::get("job.max-runtime").map(|limit| limit.value as f64);
-    takes(MAX_RUN, seconds) && longest.is_none_or(|longest| seconds as f64 <= longest)
-}
-
-/// Returns `max-run` if the service accepts it. An invalid one is reported, and other checks skip it.
-pub(super) fn longest_run(cluster: &Cluster) -> Option<&Val<u64>> {
-    cluster.max_run_seconds.val().filter(|run| is_valid_max_run(run.value))
-}
 
 /// Checks the durations of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -86,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         // A `max-wait` below `max-run` is reported more precisely by another rule.
-        if name == "max-wait" && longest_run(cluster).is_some_and(|run| val.value < run.value) {
+        if name == "max-wait" && max_run(cluster).is_some_and(|run| val.value < run.value) {
             continue;
         }
         let nearest = if seconds < min { min } else { max.unwrap_or(MAX_INTEGER) };
@@ -118,7 +89,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 .fix(span, format!("\"{literal}\""))
         });
     }
-    if let (Some(run), Some(quota)) = (longest_run(cluster), quotas::general("longest-run-time"))
+    if let (Some(run), Some(quota)) = (max_run(cluster), quotas::general("longest-run-time"))
         && let Some(default) = quota.default.filter(|default| run.value > *default)
     {
         problems.push(
@@ -170,9 +141,9 @@ fn lifetime_note() -> String {
 
 /// Reports that `max-run` includes retries.
 fn check_retries(context: &Context, cluster: &Cluster, problems: &mut Problems) {
-    let is_set = |retries: u64| retries > 0 && takes("RetryStrategy.MaximumRetryAttempts", retries);
+    let is_set = |retries: u64| retries > 0 && run_limits::is_accepted("RetryStrategy.MaximumRetryAttempts", retries);
     let Some(retry) = cluster.retry.val().filter(|retry| is_set(retry.value)) else { return };
-    let Some(run) = longest_run(cluster) else { return };
+    let Some(run) = max_run(cluster) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0307,
         retry.span_or(cluster.span),
@@ -198,7 +169,7 @@ fn check_retries(context: &Context, cluster: &Cluster, problems: &mut Problems) 
 
 /// Reports the cost of a warm pool and the settings that a job must match to reuse it.
 fn check_warm_pool(context: &Context, cluster: &Cluster, problems: &mut Problems) {
-    let is_set = |seconds: u64| seconds > 0 && takes(WARM_POOL, seconds);
+    let is_set = |seconds: u64| seconds > 0 && run_limits::is_accepted(WARM_POOL, seconds);
     let Some(pool) = cluster.warm_pool_seconds.val().filter(|pool| is_set(pool.value)) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0308,

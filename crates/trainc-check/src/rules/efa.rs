@@ -1,7 +1,8 @@
 //! The network between nodes: whether it is EFA, and whether the container turns it on.
 
-use super::{durations, instead, smddp, smp_image};
+use super::instead;
 use crate::Context;
+use crate::queries::run_limits;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -27,9 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
-    // A type that the engine does not run on was refused: the network is no matter.
-    let refused = smddp::refuses_instance(plan) || smp_image::refuses_instance(plan);
-    if mesh.nodes <= 1 || mesh.engine == Engine::None || refused {
+    if mesh.nodes <= 1 || mesh.engine == Engine::None {
         return;
     }
     let kind = plan.job.rank_instance();
@@ -124,7 +123,7 @@ fn at_stake(context: &Context) -> Option<String> {
 /// Of so many ranks that the run may hang: what it costs until the service stops it.
 fn hanging(plan: &Plan) -> Option<String> {
     let ranks = plan.mesh.as_ref()?.ranks();
-    let limit = durations::longest_run(plan.job.cluster.as_ref()?)?.value;
+    let limit = run_limits::max_run(plan.job.cluster.as_ref()?)?.value;
     let usd = at_most(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
     Some(format!(
         "a run of {} that hangs is paid for until `max-run` stops it: {} for {}",

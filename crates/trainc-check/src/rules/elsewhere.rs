@@ -1,7 +1,8 @@
 //! Instance types on which a job that does not fit its GPUs would fit, and pass every rule that it passes now.
 
-use super::{RULES, instances::is_offered};
+use super::RULES;
 use crate::Context;
+use crate::queries::instances::is_offered;
 use std::collections::BTreeSet;
 use trainc_catalog::images::version_key;
 use trainc_catalog::instances;

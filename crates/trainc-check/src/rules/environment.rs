@@ -1,7 +1,8 @@
 //! Environment variables of the container: names, duplicates and reserved variables.
 
-use super::limits::{T0410, spelling};
 use crate::Context;
+use crate::queries::spelling::nearest_spelling;
+use crate::shared_codes::T0410;
 use std::collections::BTreeMap;
 use trainc_catalog::reserved::{self, Kind, Lost, Reserved};
 use trainc_diag::declare_code;
@@ -38,7 +39,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
     for secret in &program.secrets {
         if !is_name(&secret.name) {
-            let near = spelling(&secret.name, '_');
+            let near = nearest_spelling(&secret.name, '_');
             let diagnostic = Diagnostic::new(
                 &T0410,
                 secret.name_span,

@@ -3,7 +3,6 @@
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Program;
 
 declare_code!(
     T0516,
@@ -53,13 +52,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .help("write the path without `..`"),
         );
     }
-}
-
-/// Returns whether branch, commit or directory is invalid, so that git cannot fetch the program.
-pub(super) fn is_refused(program: &Program) -> bool {
-    program.branch.value().is_some_and(|branch| branch_error(branch).is_some())
-        || program.commit.value().is_some_and(|commit| !is_commit(commit))
-        || program.dir.value().is_some_and(|dir| has_parent_component(dir))
 }
 
 fn is_commit(text: &str) -> bool {

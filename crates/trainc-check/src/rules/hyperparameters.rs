@@ -1,7 +1,7 @@
 //! Names and values of hyperparameters, which the toolkit passes to the script as `--name value` through a shell.
 
-use super::limits::spelling;
 use crate::Context;
+use crate::queries::spelling::nearest_spelling;
 use std::collections::BTreeMap;
 use trainc_catalog::reserved::{self, Kind};
 use trainc_diag::declare_code;
@@ -139,7 +139,7 @@ fn check_name(h: &Hyperparameter, problems: &mut Problems) {
         let diagnostic =
             Diagnostic::new(&T0405, h.name_span, format!("`{}` is not a valid option name: {why}", h.name))
                 .note("the toolkit passes `--name value` through a shell without quoting the name");
-        let near = spelling(&h.name, '_');
+        let near = nearest_spelling(&h.name, '_');
         problems.push(if near.is_empty() {
             diagnostic
         } else {

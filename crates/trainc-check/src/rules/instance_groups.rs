@@ -1,11 +1,10 @@
 //! Instance groups of a heterogeneous cluster, and the channels that name them.
 
 use crate::Context;
-use trainc_diag::declare_code;
+use crate::shared_codes::T0431;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-declare_code!(T0431, "instance-groups", Error, "instance groups that the service does not accept");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0431];

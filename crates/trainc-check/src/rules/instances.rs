@@ -1,6 +1,7 @@
 //! The instance type: its availability in the region, and the default quotas.
 
 use crate::Context;
+use crate::queries::instances::is_offered;
 use trainc_catalog::quotas::{self, Quota, Usage};
 use trainc_catalog::{instances, regions};
 use trainc_diag::declare_code;
@@ -52,19 +53,6 @@ fn instance_types(plan: &Plan) -> Vec<(Instance, Span)> {
         out.extend(instances::get(&name.value).map(|row| (row, name.span_or(group.span))));
     }
     out
-}
-
-/// Returns whether the listings do not rule the type out in the job's region. Types and regions missing from the listings
-/// count as offered.
-pub(super) fn is_offered(plan: &Plan, instance: &Instance) -> bool {
-    let offered_in = &instance.ec2_offering_regions;
-    let is_listed_in = |name: &str| {
-        // A region missing from the listings altogether still offers some types.
-        offered_in.is_empty()
-            || offered_in.iter().any(|listed| listed == name)
-            || !instances::is_region_listed(name)
-    };
-    instance.retired.is_none() && plan.region.as_ref().is_none_or(|region| is_listed_in(&region.name))
 }
 
 /// Checks EC2's list of offerings, as SageMaker does not publish one.

@@ -1,7 +1,7 @@
 //! Network isolation: the container has no outbound network access, not even to S3.
 
-use super::program_source::is_python;
 use crate::Context;
+use crate::queries::program::is_python;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Engine;

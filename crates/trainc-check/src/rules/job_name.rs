@@ -1,7 +1,7 @@
 //! The job's name: valid for CreateTrainingJob, and short enough to append the digest.
 
-use super::limits::spelling;
 use crate::Context;
+use crate::queries::spelling::nearest_spelling;
 use trainc_catalog::{limits, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -28,7 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         && pieces.chunks(8).all(|piece| shape.takes_text(&format!("a{}a", piece.iter().collect::<String>())))
         && fits_ends(&pieces);
     if !is_valid {
-        let near = spelling(&name.value, '-');
+        let near = nearest_spelling(&name.value, '-');
         let bad: Vec<String> = invalid_characters(&name.value);
         let diagnostic = Diagnostic::new(
             &T0400,

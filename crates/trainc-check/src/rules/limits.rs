@@ -3,8 +3,12 @@
 //! The facts are botocore's (`catalog::shapes`); this file only finds the node to blame and says it in words.
 //! Job name, durations, S3 URIs and raw members have files of their own.
 
-use super::{places, request_members};
+mod member_places;
+mod request_members;
+
 use crate::Context;
+use crate::queries::spelling::nearest_spelling;
+use crate::shared_codes::T0410;
 use serde_json::Value;
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
@@ -17,12 +21,6 @@ use trainc_ir::{Plan, Scalar};
 
 declare_code!(T0402, "too-many-hyperparameters", Error, "more hyperparameters than a training job accepts");
 declare_code!(T0403, "hyperparameter-too-long", Error, "a hyperparameter that exceeds the length limit");
-declare_code!(
-    T0410,
-    "environment-limit",
-    Error,
-    "an environment variable that exceeds the limits of a training job"
-);
 declare_code!(
     T0412,
     "metric-limit",
@@ -45,7 +43,18 @@ declare_code!(
 declare_code!(T0444, "service-limit", Error, "a value outside the limits of its request member");
 
 /// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0402, &T0403, &T0410, &T0412, &T0415, &T0418, &T0420, &T0444];
+pub(super) static CODES: &[&Code] = &[
+    &T0402,
+    &T0403,
+    &T0410,
+    &T0412,
+    &T0415,
+    &T0418,
+    &T0420,
+    &T0444,
+    &request_members::T0445,
+    &request_members::T0446,
+];
 
 /// How values are written whose pattern says little to people.
 const FORMS: &[(&str, &str)] = &[
@@ -71,7 +80,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
     request_members::judge(context, &violations, problems);
     // Most manifests have none: their places are named for nobody.
-    let places = LazyCell::new(|| places::of(plan));
+    let places = LazyCell::new(|| member_places::member_places(plan));
     for violation in &violations {
         if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
             || emit::is_unresolved(&violation.path, &violation.found)
@@ -123,7 +132,7 @@ fn member(path: &str) -> String {
     format!("`{out}`")
 }
 
-fn message(place: &places::Place, violation: &Violation) -> String {
+fn message(place: &member_places::MemberPlace, violation: &Violation) -> String {
     let what = match &place.key {
         None => place.what.clone(),
         Some(key) if is_of_key(key, violation) => format!("the name of {}", place.what),
@@ -187,7 +196,7 @@ pub(super) fn short(found: &str) -> String {
 fn help(
     context: &Context,
     request: &Value,
-    place: &places::Place,
+    place: &member_places::MemberPlace,
     violation: &Violation,
     diagnostic: Diagnostic,
 ) -> Diagnostic {
@@ -233,7 +242,7 @@ fn help(
         return diagnostic.help(format!("write it as `{form}`"));
     }
     if let (Some(joint), ViolationKind::Pattern) = (place.joint, violation.kind) {
-        let legal = spelling(&violation.found, joint);
+        let legal = nearest_spelling(&violation.found, joint);
         if !legal.is_empty() {
             let text = if joint == '_' { legal.clone() } else { format!("\"{legal}\"") };
             return diagnostic.help(format!("write `{text}`")).fix(place.span, text);
@@ -272,31 +281,9 @@ fn generated(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diag
         .help("put several of them into a file of the program's directory, and pass the file's path")
 }
 
-/// The nearest spelling of letters, digits and one joint.
-pub(super) fn spelling(written: &str, joint: char) -> String {
-    let mut out = String::new();
-    for c in written.chars() {
-        if c.is_ascii_alphanumeric() {
-            out.push(c);
-        } else if !out.ends_with(joint) {
-            out.push(joint);
-        }
-    }
-    let out = out.trim_matches(joint).to_owned();
-    if joint == '_' && out.starts_with(|c: char| c.is_ascii_digit()) { format!("_{out}") } else { out }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spellings() {
-        assert_eq!(spelling("my_job v2", '-'), "my-job-v2");
-        assert_eq!(spelling("--a..b--", '-'), "a-b");
-        assert_eq!(spelling("8BIT-X", '_'), "_8BIT_X");
-        assert_eq!(spelling("___", '-'), "");
-    }
 
     #[test]
     fn members_lose_their_indices() {

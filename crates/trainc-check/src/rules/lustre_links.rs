@@ -1,7 +1,8 @@
 //! S3 links of a new Lustre file system: number, paths and prefixes.
 
-use crate::file_system::{self, Association};
-use crate::{Context, s3};
+use crate::queries::file_system::{self, Association};
+use crate::Context;
+use crate::queries::s3;
 use trainc_catalog::{limits, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};

@@ -1,7 +1,8 @@
 //! The throughput of a Lustre file system compared with the predicted read rate of the job.
 
 use super::predicted_cost::{predicted, whole};
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_catalog::fsx::{Legal, Presence};
 use trainc_catalog::prices;
 use trainc_diag::declare_code;

@@ -1,6 +1,7 @@
 //! Settings of a new Lustre file system: deployment type, storage type, capacity, throughput, version and metadata.
 
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_catalog::fsx::{self, Legal, Presence};
 use trainc_catalog::limits;
 use trainc_diag::declare_code;

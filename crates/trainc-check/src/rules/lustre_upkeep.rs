@@ -1,7 +1,8 @@
 //! The lifecycle of a new Lustre file system: maintenance, EFA, cost of keeping it and data loss on deletion.
 
-use super::durations;
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
+use crate::queries::run_limits;
 use trainc_catalog::prices::HOURS_PER_MONTH;
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
@@ -98,7 +99,7 @@ fn check_sweep(plan: &Plan, storage: &Storage, problems: &mut Problems) {
 fn check_maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
     let name = file_system::name(storage);
     let Some(window) = storage.maintenance.val() else {
-        let Some(max_run) = plan.job.cluster.as_ref().and_then(durations::longest_run) else { return };
+        let Some(max_run) = plan.job.cluster.as_ref().and_then(run_limits::max_run) else { return };
         let max_run = max_run.value;
         if storage.maintenance.is_absent() && max_run > DAY {
             problems.push(

@@ -6,8 +6,9 @@ use super::repriced::{
 };
 use super::standing::Standing;
 use super::too_large::{too_large, with_homes};
-use super::{durations, elsewhere, instead};
+use super::{elsewhere, instead};
 use crate::Context;
+use crate::queries::run_limits;
 use crate::freedom::freedom;
 use crate::remedy::{self, Written};
 use trainc_diag::declare_code;
@@ -258,7 +259,7 @@ impl Longest<'_> {
 /// The bound of the run, where the job as it stands keeps it.
 fn longest<'a>(context: &Context<'a>, layout: &Layout) -> Option<Longest<'a>> {
     let cluster = context.plan.job.cluster.as_ref()?;
-    let seconds = durations::longest_run(cluster)?.value as f64;
+    let seconds = run_limits::max_run(cluster)?.value as f64;
     let constants = context.constants;
     let longest = Longest { constants, terms: Terms::of(context.plan, constants).ok()?, seconds };
     longest.holds(layout).then_some(longest)

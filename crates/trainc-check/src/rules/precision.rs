@@ -1,7 +1,7 @@
 //! Precision, recomputation and attention compared with the capabilities of GPU, container and engine.
 
-use super::torchrun::is_trainium;
 use crate::Context;
+use crate::queries::torchrun::is_trainium;
 use trainc_catalog::images::version_key;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;

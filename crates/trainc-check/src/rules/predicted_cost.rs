@@ -1,9 +1,9 @@
 //! The budget against what the run is predicted to cost, and what would bring it under.
 
 use super::divisibility::is_beyond_positions;
-use super::durations;
 use super::too_large::too_large;
 use crate::Context;
+use crate::queries::run_limits;
 use crate::remedy;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -49,7 +49,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(usd) = budget.usd.val() else { return };
     let Some((layout, run)) = predicted(context) else { return };
     let (Some(cost), Some(interval)) = (run.least_usd, run.least_interval()) else { return };
-    let max_run = context.plan.job.cluster.as_ref().and_then(durations::longest_run);
+    let max_run = context.plan.job.cluster.as_ref().and_then(run_limits::max_run);
     let max_run = max_run.map(|run| run.value as f64);
     let most = max_run.and_then(|seconds| at_most(context.plan, seconds).least_usd());
     if most.is_some_and(|most| most <= usd.value) || interval.high <= usd.value {

@@ -1,8 +1,8 @@
 //! `max-run` against the time that the run is predicted to take.
 
-use super::durations;
 use super::predicted_cost::{predicted, shorter, whole, with_checkpoints};
 use crate::Context;
+use crate::queries::run_limits;
 use trainc_catalog::limits;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -27,7 +27,7 @@ pub(super) static CODES: &[&Code] = &[&T0338, &T0496];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
-    let Some(limit) = durations::longest_run(cluster) else { return };
+    let Some(limit) = run_limits::max_run(cluster) else { return };
     let Some((layout, run)) = predicted(context) else { return };
     let most = limit.value as f64;
     let best = || with_checkpoints(context, &layout, Every::Optimal);

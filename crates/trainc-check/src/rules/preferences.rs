@@ -1,7 +1,7 @@
 //! Preferred instance types: what they exclude, and where their counts stand.
 
-use super::unused::T0251;
 use crate::Context;
+use crate::shared_codes::T0251;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};

@@ -1,7 +1,7 @@
 //! Processes and GPUs: idle GPUs, too many processes, several hosts without a launcher, and MPI settings without MPI.
 
-use super::torchrun;
 use crate::Context;
+use crate::queries::torchrun::uses_torchrun;
 use trainc_catalog::instances;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -124,7 +124,7 @@ fn idle_group(group: &InstanceGroup, price: Option<&Price>) -> Option<Diagnostic
 /// Compares `processes` with `gpus`, the number of ranks per host (a NeuronCore each where an accelerator has several).
 fn check_processes(plan: &Plan, parallel: &Parallel, gpus: u64, problems: &mut Problems) {
     let Some(processes) = parallel.processes.val() else { return };
-    if torchrun::starts(plan) || gpus == 0 {
+    if uses_torchrun(plan) || gpus == 0 {
         return;
     }
     let span = processes.span_or(parallel.span);
@@ -197,7 +197,7 @@ fn with_idle_cost(
 fn check_mpi_settings(plan: &Plan, parallel: &Parallel, problems: &mut Problems) {
     let Some(engine) = parallel.engine.get() else { return };
     let launcher = parallel.launcher.value().map(String::as_str);
-    let launched_by = if torchrun::starts(plan) {
+    let launched_by = if uses_torchrun(plan) {
         "torchrun"
     } else if engine == Engine::Ddp && launcher == Some("pytorchddp") {
         "pytorchddp"

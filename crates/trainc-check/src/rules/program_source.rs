@@ -1,7 +1,7 @@
 //! The program's entry point and archive: forms that the container cannot start.
 
 use crate::Context;
-use std::path::Path;
+use crate::queries::program::{is_outside_source, is_python};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Engine;
@@ -15,11 +15,6 @@ declare_code!(
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0263];
-
-/// Returns whether the path of an entry point leads outside the program's directory.
-pub(super) fn is_elsewhere(path: &str) -> bool {
-    path.starts_with("s3://") || path.starts_with('/') || path.split('/').any(|part| part == "..")
-}
 
 /// Checks the entry point, the archive and the git URL.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -42,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 "write the script's name, and `s3=` with a `.tar.gz` that contains it",
                 "aws/sagemaker-python-sdk#471",
             );
-        } else if is_elsewhere(path) {
+        } else if is_outside_source(path) {
             reject(
                 span,
                 format!("the entry point `{path}` is outside the program's directory"),
@@ -89,9 +84,4 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
     }
-}
-
-/// Returns whether the toolkit starts the file with Python, which depends on the case-sensitive extension.
-pub(super) fn is_python(path: &str) -> bool {
-    Path::new(path).extension().is_some_and(|extension| extension == "py")
 }

@@ -1,6 +1,7 @@
 //! The IAM role that trainc creates: path, permissions boundary, name and policy.
 
-use crate::{Context, s3};
+use crate::Context;
+use crate::queries::s3;
 use trainc_catalog::{limits, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -53,7 +54,7 @@ fn check_access_points(plan: &Plan, role: &Role, problems: &mut Problems) {
     if !plan.deployable {
         return;
     }
-    for (field, fallback, what) in super::s3_uris::all(plan) {
+    for (field, fallback, what) in s3::uris(plan) {
         // FSx accesses links through its service-linked role.
         let Some(uri) = field.val().filter(|_| what != "import" && what != "export") else { continue };
         let Some(parts) = s3::parse(&uri.value) else { continue };

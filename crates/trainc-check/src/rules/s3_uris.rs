@@ -1,69 +1,27 @@
 //! S3 URIs: scheme, bucket name, length.
 
 use crate::Context;
+use crate::queries::s3::{ROLE_READ, uris};
 use std::borrow::Cow;
 use trainc_catalog::{limits, shapes};
 use trainc_diag::declare_code;
-use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::s3::{self, Uri};
-use trainc_ir::{ACCOUNT_MARK, Field, Plan};
+use trainc_ir::ACCOUNT_MARK;
 
 declare_code!(T0439, "invalid-s3-uri", Error, "an invalid S3 URI");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0439];
 
-/// Every S3 URI of the job with its name in the language.
-pub(super) fn all(plan: &Plan) -> Vec<(&Field<String>, Span, String)> {
-    let job = &plan.job;
-    let mut out: Vec<(&Field<String>, Span, String)> = Vec::new();
-    if let Some(program) = &job.program {
-        out.push((&program.s3, program.span, "program s3=".to_owned()));
-        out.push((&program.upload, program.span, "program upload=".to_owned()));
-    }
-    for storage in &job.storage {
-        out.extend(storage.imports.iter().map(|link| (&link.s3, link.span, "import".to_owned())));
-        out.extend(storage.exports.iter().map(|link| (&link.s3, link.span, "export".to_owned())));
-    }
-    for channel in &job.channels {
-        out.push((&channel.s3, channel.span, "channel s3=".to_owned()));
-        out.push((&channel.manifest, channel.span, "channel manifest=".to_owned()));
-        out.push((&channel.converse, channel.span, "channel converse=".to_owned()));
-        out.push((&channel.augmented_manifest, channel.span, "channel augmented-manifest=".to_owned()));
-    }
-    if let Some(node) = &job.checkpoint {
-        out.push((&node.s3, node.span, "checkpoint s3=".to_owned()));
-    }
-    if let Some(node) = &job.output {
-        out.push((&node.s3, node.span, "output s3=".to_owned()));
-    }
-    if let Some(node) = &job.debugger {
-        out.push((&node.s3, node.span, "debugger s3=".to_owned()));
-    }
-    if let Some(node) = &job.profiler {
-        out.push((&node.s3, node.span, "profiler s3=".to_owned()));
-    }
-    if let Some(node) = &job.tensorboard {
-        out.push((&node.s3, node.span, "tensorboard s3=".to_owned()));
-    }
-    for read in job.role.iter().flat_map(|role| &role.reads) {
-        out.push((&read.s3, read.span, READ.to_owned()));
-    }
-    out
-}
-
-/// The name of what a role may read, which is no place that the job writes.
-pub(super) const READ: &str = "role read";
-
 /// Judges each.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let longest = shapes::member("CreateTrainingJob", "OutputDataConfig.S3OutputPath")
         .and_then(|shape| shape.max)
         .unwrap_or(f64::MAX);
-    for (field, fallback, what) in all(context.plan) {
+    for (field, fallback, what) in uris(context.plan) {
         let Some(uri) = field.val() else { continue };
         let span = uri.span_or(fallback);
         let length = uri.value.chars().count();
@@ -78,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
         // A policy's own stars are added behind the prefix; one in it would be taken as a character of a key.
-        if what == READ && uri.value.contains(['*', '?']) {
+        if what == ROLE_READ && uri.value.contains(['*', '?']) {
             let prefix = uri.value.split(['*', '?']).next().unwrap_or_default();
             let prefix = prefix.rsplit_once('/').map_or(prefix, |(head, _)| head);
             problems.push(

@@ -2,7 +2,6 @@
 
 use super::instead::{self, InVain};
 use super::too_large::is_too_large;
-use super::torchrun;
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -44,7 +43,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
     let shards = matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker);
-    if mesh.gpus_per_node == 0 || !shards || torchrun::refuses_engine(plan) {
+    if mesh.gpus_per_node == 0 || !shards {
         return;
     }
     let group = Group {

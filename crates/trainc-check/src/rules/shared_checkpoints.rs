@@ -1,6 +1,7 @@
 //! Checkpoints of the Rust worker where a shard group lies on several hosts: their files belong into one directory.
 
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};

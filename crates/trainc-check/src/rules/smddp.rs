@@ -1,7 +1,8 @@
 //! SageMaker distributed data parallel: which PyTorch and which instance types, and when it pays.
 
-use super::torchrun::{Version, short, version};
 use crate::Context;
+use crate::queries::torchrun::{PytorchVersion, pytorch_version};
+use crate::shared_codes::short_version;
 use trainc_catalog::images::version_key;
 use trainc_catalog::support::{self, Support};
 use trainc_diag::declare_code;
@@ -89,17 +90,17 @@ fn image(plan: &Plan, problems: &mut Problems) {
             .note("the SageMaker SDK: \"SMDistributed is currently incompatible with DLC image\""),
         );
     }
-    let Some(version) = version(plan) else { return };
+    let Some(version) = pytorch_version(plan) else { return };
     if list.pytorch_versions.iter().any(|known| known == version.written) {
         trainer(plan, problems);
     } else if list.pytorch_versions.iter().any(|known| known == version.full) {
-        problems.push(short(plan, &version, "SageMaker data parallel"));
+        problems.push(short_version(plan, &version, "SageMaker data parallel"));
     } else {
         problems.push(unsupported(&version, &list));
     }
 }
 
-fn unsupported(version: &Version, list: &Support) -> Diagnostic {
+fn unsupported(version: &PytorchVersion, list: &Support) -> Diagnostic {
     let full: Vec<&String> =
         list.pytorch_versions.iter().filter(|known| known.split('.').count() == 3).collect();
     Diagnostic::new(
@@ -157,7 +158,7 @@ fn generation(plan: &Plan) -> Option<support::Engine> {
 }
 
 /// Whether the job starts the library on a type that it does not run on.
-pub(super) fn refuses_instance(plan: &Plan) -> bool {
+fn refuses_instance(plan: &Plan) -> bool {
     let (Some(parallel), Some(row)) = (&plan.job.parallel, &plan.instance) else { return false };
     if !(is_rewritten(plan, parallel) || parallel.engine.get() == Some(Engine::Smddp)) {
         return false;

@@ -1,7 +1,7 @@
 //! SageMaker model parallel: which container and which instance types have it.
 
-use super::torchrun;
 use crate::Context;
+use crate::queries::torchrun::pytorch_version;
 use trainc_catalog::images::version_key;
 use trainc_catalog::support;
 use trainc_diag::declare_code;
@@ -24,7 +24,7 @@ declare_code!(T0376, "smp-v2-huggingface", Error, "SageMaker model parallel v2 o
 pub(super) static CODES: &[&Code] = &[&T0364, &T0365, &T0366, &T0376];
 
 /// Whether the job would have SMP v2, but names a Hugging Face image, which has none.
-pub(super) fn is_v2_on_huggingface(plan: &Plan) -> bool {
+fn is_v2_on_huggingface(plan: &Plan) -> bool {
     let Some(first) = support::smp_v2().and_then(|row| row.pytorch_versions.first().cloned()) else {
         return false;
     };
@@ -48,7 +48,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(ask) = &plan.job.image else { return };
     let at = parallel.engine.span().unwrap_or(parallel.span);
     let span =
-        torchrun::version(plan).map_or_else(|| ask.uri.span().unwrap_or(ask.span), |version| version.span);
+        pytorch_version(plan).map_or_else(|| ask.uri.span().unwrap_or(ask.span), |version| version.span);
     if is_v2_on_huggingface(plan) {
         let newest =
             support::smp_v2().and_then(|row| row.pytorch_versions.last().cloned()).unwrap_or_default();
@@ -109,7 +109,7 @@ fn archived(library: &str, span: Span, problems: &mut Problems) {
 }
 
 /// Whether SMP v1 is to start on a type that it does not run on.
-pub(super) fn refuses_instance(plan: &Plan) -> bool {
+fn refuses_instance(plan: &Plan) -> bool {
     let smp = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Smp);
     smp && matches!(plan.smp, Some(Smp::V1(_))) && plan.instance.as_ref().is_some_and(|row| !row.smp_v1)
 }

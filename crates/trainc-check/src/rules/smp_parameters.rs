@@ -2,9 +2,8 @@
 //! which go together. Driven by the rows of the catalogue; the SDK looks at few of these, and the library at the rest
 //! only after the nodes have started.
 
-use super::smp_image;
-use super::smp_written::{Written, parameters};
 use crate::Context;
+use crate::queries::smp::{WrittenParameter, parameters};
 use trainc_catalog::images::version_key;
 use trainc_catalog::smp::{Parameter, SmpVersion, parameter};
 use trainc_diag::declare_code;
@@ -52,7 +51,7 @@ pub(super) static CODES: &[&Code] = &[&T0367, &T0368, &T0369, &T0370, &T0371, &T
 struct Smp1<'a> {
     plan: &'a Plan,
     parallel: &'a Parallel,
-    written: &'a [Written],
+    written: &'a [WrittenParameter],
     library: Option<&'a str>,
 }
 
@@ -64,9 +63,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
-    if smp_image::is_v2_on_huggingface(plan) {
-        return;
-    }
     let Some(smp) = &plan.smp else { return };
     let mut written = parameters(parallel);
     written.retain(|one| generation(plan, parallel, smp, one, problems));
@@ -85,7 +81,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Whether the parameter exists in the image's generation; reports it if not.
-fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &Written, problems: &mut Problems) -> bool {
+fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenParameter, problems: &mut Problems) -> bool {
     let (row, other, mine, theirs) = match smp {
         Smp::V1(_) => (parameter(SmpVersion::V1, one.v1), parameter(SmpVersion::V2, one.v2), "v1", "v2"),
         Smp::V2 => (parameter(SmpVersion::V2, one.v2), parameter(SmpVersion::V1, one.v1), "v2", "v1"),
@@ -133,7 +129,7 @@ fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &Written, proble
 }
 
 impl Smp1<'_> {
-    fn find(&self, v1: &str) -> Option<&Written> {
+    fn find(&self, v1: &str) -> Option<&WrittenParameter> {
         self.written.iter().find(|one| one.v1 == v1)
     }
 
@@ -163,7 +159,7 @@ impl Smp1<'_> {
         );
     }
 
-    fn range(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
+    fn range(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
         if let Scalar::Text(word) = &one.value {
             if !row.sdk_words.is_empty() && !row.sdk_words.contains(word) {
                 placement(one, word, row, problems);
@@ -227,8 +223,8 @@ impl Smp1<'_> {
         }
     }
 
-    fn excludes(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
-        if !one.in_use() {
+    fn excludes(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
+        if !one.is_in_use() {
             return;
         }
         let older =
@@ -240,7 +236,7 @@ impl Smp1<'_> {
             .map(|name| (name, None))
             .chain(before.map(|(name, version)| (name, Some(version))));
         for (name, until) in all {
-            let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
+            let Some(other) = self.find(name).filter(|other| other.is_in_use()) else { continue };
             // Where both rows name each other, the first that is written speaks.
             let mutual = parameter(SmpVersion::V1, name)
                 .is_some_and(|row| row.excludes.iter().any(|back| back == one.v1));
@@ -278,8 +274,8 @@ impl Smp1<'_> {
     /// Whether the request says `ddp`: as written, else where the mesh asks for it.
     fn ddp(&self) -> bool {
         match self.find("ddp") {
-            Some(one) => one.in_use(),
-            None => self.data_parallel() || self.find("shard_optimizer_state").is_some_and(Written::in_use),
+            Some(one) => one.is_in_use(),
+            None => self.data_parallel() || self.find("shard_optimizer_state").is_some_and(WrittenParameter::is_in_use),
         }
     }
 
@@ -287,7 +283,7 @@ impl Smp1<'_> {
         self.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > mesh.pipeline_degree.value)
     }
 
-    fn needs(&self, one: &Written, row: &Parameter, problems: &mut Problems) {
+    fn needs(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
         if row.needs.iter().any(|name| name == "ddp") && !self.ddp() {
             problems.push(
                 Diagnostic::new(&T0371, one.span, format!("`{}` needs `ddp #true`", one.name))
@@ -297,7 +293,7 @@ impl Smp1<'_> {
         }
         match (one.v1, &one.value) {
             ("ddp", Scalar::Bool(false)) if self.data_parallel() => {
-                let tensor = self.find("tensor_parallel_degree").filter(|other| other.in_use());
+                let tensor = self.find("tensor_parallel_degree").filter(|other| other.is_in_use());
                 let diagnostic = Diagnostic::new(
                     &T0371,
                     one.span,
@@ -337,7 +333,7 @@ impl Smp1<'_> {
         let span = precision.span_or(self.parallel.span);
         self.since(&precision.value, span, row, problems);
         for name in &row.excludes {
-            let Some(other) = self.find(name).filter(|other| other.in_use()) else { continue };
+            let Some(other) = self.find(name).filter(|other| other.is_in_use()) else { continue };
             problems.push(
                 Diagnostic::new(
                     &T0370,
@@ -351,7 +347,7 @@ impl Smp1<'_> {
         }
         let needs_sharding = row.needs.iter().any(|name| name == "sharded_data_parallel_degree");
         if needs_sharding
-            && !self.find("sharded_data_parallel_degree").is_some_and(Written::in_use)
+            && !self.find("sharded_data_parallel_degree").is_some_and(WrittenParameter::is_in_use)
             && !self.parallel.shard_degree.is_bad()
         {
             problems.push(
@@ -367,7 +363,7 @@ impl Smp1<'_> {
     }
 }
 
-fn placement(one: &Written, word: &str, row: &Parameter, problems: &mut Problems) {
+fn placement(one: &WrittenParameter, word: &str, row: &Parameter, problems: &mut Problems) {
     // cluster = DPT and spread = TPD (SDK documentation of placement_strategy).
     let same = match word {
         "DPT" => Some("cluster"),

@@ -1,8 +1,7 @@
 //! Parameters of SageMaker model parallel v1 that the library reads under another one only.
 
-use super::smp_image;
-use super::smp_written::{Written, parameters};
 use crate::Context;
+use crate::queries::smp::{WrittenParameter, parameters};
 use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -29,7 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     };
     let unknown = parallel.shard_degree.is_bad() || parallel.offload_activations.is_bad();
-    if unknown || !matches!(plan.smp, Some(Smp::V1(_))) || smp_image::is_v2_on_huggingface(plan) {
+    if unknown || !matches!(plan.smp, Some(Smp::V1(_))) {
         return;
     }
     let written = parameters(parallel);
@@ -39,7 +38,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let Some(row) = parameter(SmpVersion::V1, one.v1).filter(|row| !row.read_under.is_empty()) else {
             continue;
         };
-        if row.read_under.iter().any(|name| find(name).is_some_and(Written::in_use)) {
+        if row.read_under.iter().any(|name| find(name).is_some_and(WrittenParameter::is_in_use)) {
             continue;
         }
         let (under, add) = match row.read_under.first().map(String::as_str) {
@@ -62,13 +61,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-fn offload(written: &[Written], problems: &mut Problems) {
+fn offload(written: &[WrittenParameter], problems: &mut Problems) {
     let find = |v1: &str| written.iter().find(|one| one.v1 == v1);
     let int = |v1: &str| match find(v1).map(|one| &one.value) {
         Some(Scalar::Int(n)) => Some(*n),
         _ => None,
     };
-    let Some(offload) = find("offload_activations").filter(|one| one.in_use()) else { return };
+    let Some(offload) = find("offload_activations").filter(|one| one.is_in_use()) else { return };
     let (what, help) = if int("microbatches").unwrap_or(1) <= 1 {
         ("with one micro-batch", "remove it, or use it with `pipeline-degree N microbatches=4`")
     } else if int("active_microbatches") == Some(1) {

@@ -1,7 +1,7 @@
 //! The program's files: the directory is there, and the entry point is in it.
 
-use super::git_names;
 use crate::Context;
+use crate::queries::program::is_outside_source;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
@@ -51,10 +51,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
-        // That git has nothing of such a name has been said.
-        if git_names::is_refused(program) {
-            return;
-        }
         problems.push(
             Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` was not fetched: {}", git.value, why.why))
                 .note("`plan` with an account and `apply` read the program from its repository, with git's own credentials")
@@ -66,7 +62,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // A path that leads elsewhere is no entry point at all: T0263.
     if entry.value.is_empty()
         || tree.get(&entry.value).is_some()
-        || super::program_source::is_elsewhere(&entry.value)
+        || is_outside_source(&entry.value)
     {
         return;
     }

@@ -1,7 +1,7 @@
 //! Spot capacity: how long to wait, where to go on from, and what it excludes.
 
-use super::durations;
 use crate::Context;
+use crate::queries::run_limits;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -48,7 +48,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     let Some(spot) = &cluster.spot else { return };
-    if let (Some(wait), Some(run)) = (spot.max_wait_seconds.val(), durations::longest_run(cluster))
+    if let (Some(wait), Some(run)) = (spot.max_wait_seconds.val(), run_limits::max_run(cluster))
         && wait.value < run.value
     {
         let span = wait.span_or(spot.span);
@@ -103,7 +103,7 @@ fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
     diagnostic = diagnostic
         .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and let the program load from `/opt/ml/checkpoints`");
     let (Some(rate), Some(run), Some(nodes)) =
-        (spot.interruptions_per_hour.get(), durations::longest_run(cluster), cluster.nodes.get())
+        (spot.interruptions_per_hour.get(), run_limits::max_run(cluster), cluster.nodes.get())
     else {
         return diagnostic
             .note("with `interruptions-per-hour=` on `spot` this says how many hours would be billed");

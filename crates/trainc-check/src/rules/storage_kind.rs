@@ -1,6 +1,7 @@
 //! A storage is one that exists (`id`, and `mount` for Lustre), or a Lustre file system to make: never both.
 
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_catalog::{limits, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;

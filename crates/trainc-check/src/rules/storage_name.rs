@@ -1,7 +1,8 @@
 //! Names of storages: each becomes a file's name in the artefacts, a part of tags and of what stands for ids.
 
-use super::limits::spelling;
-use crate::{Context, file_system};
+use crate::queries::spelling::nearest_spelling;
+use crate::Context;
+use crate::queries::file_system;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -63,7 +64,7 @@ fn form(storage: &Storage, problems: &mut Problems) {
         None if length > LONGEST => format!("has {}", text::count(length as u64, "character")),
         None => return,
     };
-    let near: String = spelling(written, '-').chars().take(LONGEST).collect();
+    let near: String = nearest_spelling(written, '-').chars().take(LONGEST).collect();
     let near = near.trim_end_matches('-');
     let span = name.span_or(storage.span);
     let diagnostic = Diagnostic::new(&T0509, span, format!("`{written}` cannot name a storage"))

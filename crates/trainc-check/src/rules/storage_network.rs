@@ -1,6 +1,7 @@
 //! File systems are reached over the VPC: a job that mounts one needs subnets, and a new one lies in exactly one.
 
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -70,7 +71,7 @@ fn several(plan: &Plan, problems: &mut Problems) {
         );
         return;
     }
-    let used = plan.job.channels.iter().find_map(|channel| file_system::of(plan, channel.from.value()?));
+    let used = plan.job.channels.iter().find_map(|channel| file_system::find_storage(plan, channel.from.value()?));
     let nodes = plan.job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).unwrap_or(1);
     let efa = nodes > 1 && plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
     let message = match used {

@@ -1,6 +1,7 @@
 //! Storages and the channels that take from them: each names the other.
 
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -23,7 +24,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 fn unknown(plan: &Plan, channel: &Channel, problems: &mut Problems) {
     let Some(from) = channel.from.val() else { return };
-    if file_system::of(plan, &from.value).is_some()
+    if file_system::find_storage(plan, &from.value).is_some()
         // One whose name was reported may be the one that is meant.
         || plan.job.storage.iter().any(|storage| storage.name.value().is_none_or(String::is_empty))
     {

@@ -1,7 +1,8 @@
 //! A job whose weights, gradients and optimizer states alone are more than its nodes hold: which nodes would.
 
-use super::{RULES, elsewhere, instances::is_offered, predicted_cost};
+use super::{RULES, elsewhere, predicted_cost};
 use crate::Context;
+use crate::queries::instances::is_offered;
 use crate::remedy::{self, Written};
 use std::collections::BTreeSet;
 use trainc_catalog::instances;

@@ -1,12 +1,12 @@
 //! Engines that torchrun starts: the PyTorch version, its spelling, and the entry point; and what Trainium takes.
 
 use crate::Context;
+use crate::queries::torchrun::{is_trainium, pytorch_version, uses_torchrun};
+use crate::shared_codes::{T0351, short_version};
 use trainc_catalog::{images, support};
 use trainc_diag::declare_code;
-use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::hardware::AcceleratorKind;
 use trainc_ir::{Engine, Plan, Smp};
 
 declare_code!(
@@ -15,69 +15,17 @@ declare_code!(
     Error,
     "a PyTorch version that the SageMaker SDK does not start with torchrun"
 );
-declare_code!(T0351, "short-version", Error, "a short version where the SDK requires the full version");
 declare_code!(T0352, "torchrun-entry-point", Error, "an entry point that torchrun cannot start");
 declare_code!(T0354, "unsupported-trainium-engine", Error, "an engine that Trainium does not support");
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0350, &T0351, &T0352, &T0354];
 
-/// The PyTorch version of a container that the catalogue resolved.
-pub(super) struct Version<'a> {
-    /// As written: `2.0`.
-    pub(super) written: &'a str,
-    /// In full: `2.0.1`.
-    pub(super) full: &'a str,
-    /// Where it is written.
-    pub(super) span: Span,
-}
-
-/// The version as written and in full; `None` where the container is unknown or named by its path.
-pub(super) fn version(plan: &Plan) -> Option<Version<'_>> {
-    let ask = plan.job.image.as_ref()?;
-    let image = plan.image.as_ref()?;
-    if !ask.uri.is_absent() {
-        return None;
-    }
-    let field = if ask.version.is_absent() { &ask.pytorch } else { &ask.version };
-    let written = field.val()?;
-    Some(Version {
-        written: &written.value,
-        full: image.pytorch.as_deref()?,
-        span: written.span_or(ask.span),
-    })
-}
-
-/// Whether torchrun starts the ranks.
-pub(super) fn starts(plan: &Plan) -> bool {
-    let Some(parallel) = &plan.job.parallel else { return false };
-    match parallel.engine.get() {
-        Some(Engine::Fsdp) => true,
-        Some(Engine::Ddp) => {
-            !parallel.launcher.is_bad()
-                && matches!(parallel.launcher.value().map(String::as_str), None | Some("torchrun"))
-        }
-        Some(Engine::Smp) => plan.smp == Some(Smp::V2),
-        Some(Engine::Smddp | Engine::DeviceMap | Engine::Worker | Engine::None) | None => false,
-    }
-}
-
-/// Whether the nodes are Trainium instances.
-pub(super) fn is_trainium(plan: &Plan) -> bool {
-    plan.instance.as_ref().is_some_and(|row| row.accelerator.kind == AcceleratorKind::Trainium)
-}
-
-/// Whether the engine is one that Trainium does not run: of what is reported so, the layout is no matter.
-pub(super) fn refuses_engine(plan: &Plan) -> bool {
-    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-    is_trainium(plan) && !matches!(engine, None | Some(Engine::None | Engine::Ddp))
-}
-
 /// The SDK looks at version and entry point before it sends anything; the container at the entry point again.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     trainium(plan, problems);
-    if !starts(plan) {
+    if !uses_torchrun(plan) {
         return;
     }
     versions(plan, problems);
@@ -85,7 +33,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 fn versions(plan: &Plan, problems: &mut Problems) {
-    let Some(version) = version(plan) else { return };
+    let Some(version) = pytorch_version(plan) else { return };
     let list = if is_trainium(plan) {
         support::torch_distributed_trainium()
     } else {
@@ -96,7 +44,7 @@ fn versions(plan: &Plan, problems: &mut Problems) {
         return;
     }
     if list.pytorch_versions.iter().any(|known| known == version.full) {
-        problems.push(short(plan, &version, "torchrun"));
+        problems.push(short_version(plan, &version, "torchrun"));
         return;
     }
     let usable = if is_trainium(plan) {
@@ -163,26 +111,6 @@ fn nearest<'a>(full: &str, usable: &'a [String]) -> Option<&'a String> {
     usable.iter().find(|version| images::version_key(version) > key).or(usable.last())
 }
 
-/// A version that is right but spelled short.
-pub(super) fn short(plan: &Plan, version: &Version, what: &str) -> Diagnostic {
-    let diagnostic = Diagnostic::new(
-        &T0351,
-        version.span,
-        format!("{what} needs the full version {}, not the short {}", version.full, version.written),
-    )
-    .note("the SageMaker SDK compares the text as written with its list")
-    .fact("full", version.full);
-    let image = plan.image.as_ref();
-    if let Some(transformers) = image.and_then(|image| image.transformers.as_deref()) {
-        // Both at once: one short beside one full is refused as well.
-        return diagnostic
-            .help(format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", version.full));
-    }
-    diagnostic
-        .help(format!("write `version=\"{}\"`", version.full))
-        .fix(version.span, format!("\"{}\"", version.full))
-}
-
 fn entry(plan: &Plan, problems: &mut Problems) {
     let Some(program) = &plan.job.program else { return };
     // With an entry point of the container's own the toolkit is not asked.
@@ -220,7 +148,7 @@ fn trainium(plan: &Plan, problems: &mut Problems) {
     if !is_trainium(plan)
         || engine.value == Engine::None
         || parallel.launcher.is_bad()
-        || (engine.value == Engine::Ddp && starts(plan))
+        || (engine.value == Engine::Ddp && uses_torchrun(plan))
     {
         return;
     }

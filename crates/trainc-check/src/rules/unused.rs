@@ -5,6 +5,7 @@ mod cluster;
 mod experiment;
 
 use crate::Context;
+use crate::shared_codes::T0251;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -13,7 +14,6 @@ use trainc_ir::{Dataset, Engine, Field, Program};
 use trainc_predict::input;
 
 declare_code!(T0250, "unused-value", Warning, "a value that nothing uses");
-declare_code!(T0251, "conflicting-values", Error, "two values that are mutually exclusive");
 declare_code!(T0253, "incomplete-node", Error, "a node is missing its defining value");
 
 /// The codes of this file.

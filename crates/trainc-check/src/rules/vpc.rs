@@ -1,6 +1,7 @@
 //! VpcConfig: ids that are ids, and what the account's VPC has to let through.
 
-use crate::{Context, file_system};
+use crate::Context;
+use crate::queries::file_system;
 use trainc_catalog::{limits, shapes};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;

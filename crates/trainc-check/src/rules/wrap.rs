@@ -1,6 +1,6 @@
 //! FSDP's unit: the layer class by which parameters are gathered.
 
-use super::{instead, torchrun};
+use super::instead;
 use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -21,9 +21,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     else {
         return;
     };
-    if torchrun::refuses_engine(plan) {
-        return;
-    }
     if parallel.strategy.is_bad() || parallel.strategy.value().is_some_and(|strategy| strategy == "no-shard")
     {
         return;

@@ -1,13 +1,13 @@
 //! `request { … }`: members by their AWS names, held against the service's shapes, and refused where a node says them.
 
-use super::limits::figure;
+use super::figure;
 use crate::Context;
 use serde_json::Value;
 use trainc_catalog::shapes::{self, Violation, ViolationKind};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{Diagnostic, Problems};
 use trainc_emit::raw_member as json;
 use trainc_ir::preferences::OF_MACHINES;
 use trainc_ir::{Plan, Raw, RequestMember};
@@ -19,9 +19,6 @@ declare_code!(
     Error,
     "a member under `request` that a manifest node already sets"
 );
-
-/// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0445, &T0446];
 
 /// Which node says a member. Everything below a member is the node's as well.
 const NODES: &[(&str, &str)] = &[

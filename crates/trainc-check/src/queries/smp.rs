@@ -1,26 +1,26 @@
-//! What a manifest says of SageMaker model parallel, parameter by parameter, under the names of both generations.
+//! The parameters of SageMaker model parallel in a manifest, under their names in both generations.
 
 use trainc_diag::source::Span;
 use trainc_emit::smp_name;
 use trainc_ir::{Field, Parallel, Scalar, Val};
 
-/// One parameter as written.
-pub(super) struct Written {
+/// A parameter as written.
+pub(crate) struct WrittenParameter {
     /// Its name in the language.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Its name in `mp_parameters` of SMP v1; the catalogue says whether v1 has it.
-    pub(super) v1: &'static str,
+    pub(crate) v1: &'static str,
     /// Its name in `mp_parameters` of SMP v2.
-    pub(super) v2: &'static str,
+    pub(crate) v2: &'static str,
     /// Where it stands.
-    pub(super) span: Span,
-    /// What it says.
-    pub(super) value: Scalar,
+    pub(crate) span: Span,
+    /// Its value.
+    pub(crate) value: Scalar,
 }
 
-impl Written {
-    /// A switch that is on, a degree above one, any other value: what another parameter may exclude.
-    pub(super) fn in_use(&self) -> bool {
+impl WrittenParameter {
+    /// Returns whether it is a switch that is on, a degree above one, or any other value.
+    pub(crate) fn is_in_use(&self) -> bool {
         match &self.value {
             Scalar::Bool(on) => *on,
             Scalar::Int(n) => *n > 1,
@@ -29,13 +29,13 @@ impl Written {
     }
 }
 
-/// Every parameter that is written and usable, in the order of the language.
-pub(super) fn parameters(parallel: &Parallel) -> Vec<Written> {
+/// Returns every valid parameter that is written, in the order of the language.
+pub(crate) fn parameters(parallel: &Parallel) -> Vec<WrittenParameter> {
     let mut out = Vec::new();
     let at = parallel.span;
     let mut put = |name: &'static str, v1: &'static str, v2: &'static str, val: Option<(Span, Scalar)>| {
         if let Some((span, value)) = val {
-            out.push(Written { name, v1, v2, span, value });
+            out.push(WrittenParameter { name, v1, v2, span, value });
         }
     };
     let whole =

@@ -8,35 +8,35 @@ use trainc_ir::{Plan, Storage, StoragePrice};
 use trainc_plan::plan::storage_key;
 
 /// The storage's name in the manifest.
-pub(super) fn name(storage: &Storage) -> &str {
+pub(crate) fn name(storage: &Storage) -> &str {
     storage.name.value().map_or("", String::as_str)
 }
 
 /// Whether it is Amazon EFS.
-pub(super) fn is_efs(storage: &Storage) -> bool {
+pub(crate) fn is_efs(storage: &Storage) -> bool {
     storage.kind.value().is_some_and(|kind| kind == "efs")
 }
 
 /// Whether it is a Lustre file system that trainc makes.
-pub(super) fn is_made(storage: &Storage) -> bool {
+pub(crate) fn is_made(storage: &Storage) -> bool {
     storage.is_made_lustre()
 }
 
 /// The storage that a channel takes from.
-pub(super) fn of<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
+pub(crate) fn find_storage<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
     let named =
         |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
     plan.job.storage.iter().find(named)
 }
 
 /// What is legal for the deployment and storage type; `None` where they do not go together or are not known.
-pub(super) fn legal(storage: &Storage) -> Option<Legal> {
+pub(crate) fn legal(storage: &Storage) -> Option<Legal> {
     let (deployment, storage_type) = (storage.deployment_word()?, storage.storage_type_word()?);
     fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
 }
 
 /// What a capacity costs for a month, US dollars, with the price; `None` where none is known.
-pub(super) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
+pub(crate) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
     let (_, price) = plan.made_file_systems().find(|(one, _)| one.span == storage.span)?;
     let price = price?;
     let bytes = storage.capacity_bytes.get().filter(|bytes| bytes.is_multiple_of(GIB))?;
@@ -45,13 +45,13 @@ pub(super) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64,
 
 /// How the price of a storage is given on the command line; none where its kind is not known, or is none that the
 /// service has.
-pub(super) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
+pub(crate) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
     let key = storage_key(region, storage).filter(|key| prices::is_storage_key(key))?;
     Some(format!("--price {key}=USD_PER_GB_MONTH"))
 }
 
 /// A path whose parts all have names, where one of this has none: `/a//b` and `/a/./b` are `/a/b` to every file system.
-pub(super) fn without_empty_parts(path: &str) -> Option<String> {
+pub(crate) fn without_empty_parts(path: &str) -> Option<String> {
     let inside = path.strip_prefix('/').unwrap_or(path);
     let inside = inside.strip_suffix('/').unwrap_or(inside);
     let nameless = |part: &str| part.is_empty() || part == ".";
@@ -63,7 +63,7 @@ pub(super) fn without_empty_parts(path: &str) -> Option<String> {
 }
 
 /// One data repository association: a path of the file system and an S3 prefix, for import, export or both.
-pub(super) struct Association {
+pub(crate) struct Association {
     /// The word `import` or `export` that says it first.
     pub span: Span,
     /// The path, with `/` at both ends.
@@ -79,7 +79,7 @@ pub(super) struct Association {
 }
 
 /// The associations: an import and an export of one path and one prefix are one.
-pub(super) fn associations(storage: &Storage) -> Vec<Association> {
+pub(crate) fn associations(storage: &Storage) -> Vec<Association> {
     let mut out: Vec<Association> = Vec::new();
     let links = storage
         .imports
@@ -108,19 +108,19 @@ pub(super) fn associations(storage: &Storage) -> Vec<Association> {
 }
 
 /// A path with `/` at both ends and no empty parts: `/`, `/a/b/`.
-pub(super) fn with_slashes(path: &str) -> String {
+pub(crate) fn with_slashes(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { "/".to_owned() } else { format!("/{}/", parts.join("/")) }
 }
 
 /// The same without the `/` at its end, but for the root.
-pub(super) fn without_slash(path: &str) -> &str {
+pub(crate) fn without_slash(path: &str) -> &str {
     let bare = path.trim_end_matches('/');
     if bare.is_empty() { "/" } else { bare }
 }
 
 /// `4800GiB`, or with a fraction where the size is none of whole GiB.
-pub(super) fn gib(bytes: u64) -> String {
+pub(crate) fn gib(bytes: u64) -> String {
     if bytes.is_multiple_of(GIB) {
         format!("{}GiB", bytes / GIB)
     } else {

@@ -1,13 +1,14 @@
 //! Where the members of the request come from: for each path that nodes write, its place and its name in the
 //! language. A rule that looks at the request finds the node to blame here.
 
-use super::{arns, instance_groups, limits};
+use super::{T0402, T0403, T0412, T0415, T0418, T0420, T0444, short};
+use crate::shared_codes::{T0410, T0431, T0437};
 use trainc_diag::Code;
 use trainc_diag::source::Span;
 use trainc_ir::{Field, Pair, Plan, Val};
 
 /// What a path of the request is in the manifest.
-pub(super) struct Place {
+pub(super) struct MemberPlace {
     /// Path, as a violation names it.
     pub(super) path: String,
     /// The code under which its limits are reported.
@@ -24,7 +25,7 @@ pub(super) struct Place {
 
 /// The list under construction.
 #[derive(Default)]
-struct Places(Vec<Place>);
+struct Places(Vec<MemberPlace>);
 
 impl Places {
     fn put(
@@ -35,7 +36,7 @@ impl Places {
         what: impl Into<String>,
     ) {
         if let Some(span) = span {
-            self.0.push(Place { path: path.into(), code, span, what: what.into(), key: None, joint: None });
+            self.0.push(MemberPlace { path: path.into(), code, span, what: what.into(), key: None, joint: None });
         }
     }
 
@@ -60,8 +61,8 @@ impl Places {
     /// An entry of a map; `what` names the kind of key.
     fn entry(&mut self, map: &str, code: &'static Code, key: &str, span: Span, what: &str) {
         let joint = (map == "Environment").then_some('_');
-        let what = format!("{what} `{}`", limits::short(key));
-        self.0.push(Place {
+        let what = format!("{what} `{}`", short(key));
+        self.0.push(MemberPlace {
             path: format!("{map}[{key:?}]"),
             code,
             span,
@@ -94,7 +95,7 @@ impl Places {
 }
 
 /// Every path that the nodes of the plan write, but for S3 URIs and durations, which have rules of their own.
-pub(super) fn of(plan: &Plan) -> Vec<Place> {
+pub(super) fn member_places(plan: &Plan) -> Vec<MemberPlace> {
     let mut places = Places::default();
     program(plan, &mut places);
     cluster(plan, &mut places);
@@ -106,12 +107,12 @@ pub(super) fn of(plan: &Plan) -> Vec<Place> {
 fn program(plan: &Plan, places: &mut Places) {
     let Some(program) = &plan.job.program else { return };
     for h in &program.hyperparameters {
-        places.entry("HyperParameters", &limits::T0403, &h.name, h.name_span, "hyperparameter");
+        places.entry("HyperParameters", &T0403, &h.name, h.name_span, "hyperparameter");
     }
     if let Some(parallel) = &plan.job.parallel {
         places.entry(
             "HyperParameters",
-            &limits::T0403,
+            &T0403,
             "mp_parameters",
             parallel.span,
             "the hyperparameter made from `parallel`,",
@@ -126,20 +127,20 @@ fn program(plan: &Plan, places: &mut Places) {
         {
             places.entry(
                 "HyperParameters",
-                &limits::T0403,
+                &T0403,
                 key,
                 span,
                 "the hyperparameter made from `parallel`,",
             );
         }
     }
-    places.put("HyperParameters", &limits::T0402, Some(program.span), "hyperparameters");
+    places.put("HyperParameters", &T0402, Some(program.span), "hyperparameters");
     for pair in &program.environment {
-        places.entry("Environment", &limits::T0410, &pair.key, pair.key_span, "environment variable");
+        places.entry("Environment", &T0410, &pair.key, pair.key_span, "environment variable");
     }
     places.put(
         "Environment",
-        &limits::T0410,
+        &T0410,
         program.environment.first().map(|pair| pair.key_span),
         "`environment`",
     );
@@ -148,33 +149,33 @@ fn program(plan: &Plan, places: &mut Places) {
     for (at, metric) in sent.enumerate() {
         places.put(
             format!("{metrics}[{at}].Name"),
-            &limits::T0412,
+            &T0412,
             Some(metric.name_span),
             "a metric's name",
         );
         places.field(
             &format!("{metrics}[{at}].Regex"),
-            &limits::T0412,
+            &T0412,
             &metric.regex,
             "a metric's expression",
         );
     }
     places.put(
         metrics,
-        &limits::T0412,
+        &T0412,
         program.metrics.first().map(|metric| metric.name_span),
         "the list of metrics",
     );
     places.words(
         "AlgorithmSpecification.ContainerEntrypoint",
-        &limits::T0444,
+        &T0444,
         &program.entrypoint,
         None,
         "a word of `entrypoint`",
     );
     places.words(
         "AlgorithmSpecification.ContainerArguments",
-        &limits::T0444,
+        &T0444,
         &program.arguments,
         None,
         "a word of `arguments`",
@@ -183,27 +184,27 @@ fn program(plan: &Plan, places: &mut Places) {
 
 fn cluster(plan: &Plan, places: &mut Places) {
     if let Some(cluster) = &plan.job.cluster {
-        places.field("ResourceConfig.VolumeKmsKeyId", &arns::T0437, &cluster.volume_kms, "the volume's key");
+        places.field("ResourceConfig.VolumeKmsKeyId", &T0437, &cluster.volume_kms, "the volume's key");
         places.field(
             "ResourceConfig.TrainingPlanArn",
-            &arns::T0437,
+            &T0437,
             &cluster.training_plan,
             "`training-plan`",
         );
         places.field(
             "ResourceConfig.VolumeSizeInGB",
-            &limits::T0444,
+            &T0444,
             &cluster.volume_bytes,
             "`volume` in GiB",
         );
-        places.field("RetryStrategy.MaximumRetryAttempts", &limits::T0444, &cluster.retry, "`retry`");
+        places.field("RetryStrategy.MaximumRetryAttempts", &T0444, &cluster.retry, "`retry`");
         for (at, group) in cluster.groups.iter().enumerate() {
             let path = format!("ResourceConfig.InstanceGroups[{at}].InstanceGroupName");
-            places.named(path, &instance_groups::T0431, group.name.span(), "a group's name", '-');
+            places.named(path, &T0431, group.name.span(), "a group's name", '-');
         }
         places.put(
             "ResourceConfig.InstanceGroups",
-            &instance_groups::T0431,
+            &T0431,
             cluster.groups.first().map(|group| group.span),
             "the list of groups",
         );
@@ -212,14 +213,14 @@ fn cluster(plan: &Plan, places: &mut Places) {
         let fallback = Some(network.span);
         places.words(
             "VpcConfig.Subnets",
-            &limits::T0420,
+            &T0420,
             &network.subnets,
             network.subnets_span.or(fallback),
             "`subnets`",
         );
         places.words(
             "VpcConfig.SecurityGroupIds",
-            &limits::T0420,
+            &T0420,
             &network.security_groups,
             network.security_groups_span.or(fallback),
             "`security-groups`",
@@ -233,25 +234,25 @@ fn data(plan: &Plan, places: &mut Places) {
         let path = format!("InputDataConfig[{at}]");
         places.named(
             format!("{path}.ChannelName"),
-            &limits::T0418,
+            &T0418,
             channel.name.span(),
             "a channel's name",
             '-',
         );
-        places.field(&format!("{path}.ContentType"), &limits::T0444, &channel.content_type, "`content-type`");
+        places.field(&format!("{path}.ContentType"), &T0444, &channel.content_type, "`content-type`");
         let source = format!("{path}.DataSource.S3DataSource");
         for (member, field, what) in [
             (format!("{path}.DataSource.DatasetSource.DatasetArn"), &channel.dataset, "`dataset`"),
             (format!("{source}.HubAccessConfig.HubContentArn"), &channel.hub, "`hub`"),
         ] {
-            places.field(&member, &arns::T0437, field, what);
+            places.field(&member, &T0437, field, what);
         }
         let attributes = channel.attributes.value().map_or(0, Vec::len);
         let groups = channel.groups.value().map_or(0, Vec::len);
         for at in 0..attributes {
             places.field(
                 &format!("{source}.AttributeNames[{at}]"),
-                &limits::T0444,
+                &T0444,
                 &channel.attributes,
                 "a name in `attributes`",
             );
@@ -259,54 +260,54 @@ fn data(plan: &Plan, places: &mut Places) {
         for at in 0..groups {
             places.field(
                 &format!("{source}.InstanceGroupNames[{at}]"),
-                &limits::T0444,
+                &T0444,
                 &channel.groups,
                 "a name in `groups`",
             );
         }
         places.field(
             &format!("{source}.AttributeNames"),
-            &limits::T0444,
+            &T0444,
             &channel.attributes,
             "`attributes`",
         );
-        places.field(&format!("{source}.InstanceGroupNames"), &limits::T0444, &channel.groups, "`groups`");
+        places.field(&format!("{source}.InstanceGroupNames"), &T0444, &channel.groups, "`groups`");
     }
     places.put(
         "InputDataConfig",
-        &limits::T0418,
+        &T0418,
         job.channels.first().map(|channel| channel.span),
         "the list of channels",
     );
     if let Some(output) = &job.output {
-        places.field("OutputDataConfig.KmsKeyId", &arns::T0437, &output.kms, "the output's key");
+        places.field("OutputDataConfig.KmsKeyId", &T0437, &output.kms, "the output's key");
     }
     if let Some(checkpoint) = &job.checkpoint {
-        places.field("CheckpointConfig.LocalPath", &limits::T0444, &checkpoint.local, "`local`");
+        places.field("CheckpointConfig.LocalPath", &T0444, &checkpoint.local, "`local`");
     }
 }
 
 fn identity(plan: &Plan, places: &mut Places) {
     let job = &plan.job;
     if let Some(role) = &job.role {
-        places.field("RoleArn", &arns::T0437, &role.arn, "`role arn`");
+        places.field("RoleArn", &T0437, &role.arn, "`role arn`");
     }
     let sent = job.tags.iter().filter(|tag| tag.value.value().is_some());
     for (at, tag) in sent.enumerate() {
-        places.put(format!("Tags[{at}].Key"), &limits::T0415, Some(tag.key_span), "a tag's key");
-        places.field(&format!("Tags[{at}].Value"), &limits::T0415, &tag.value, "a tag's value");
+        places.put(format!("Tags[{at}].Key"), &T0415, Some(tag.key_span), "a tag's key");
+        places.field(&format!("Tags[{at}].Value"), &T0415, &tag.value, "a tag's value");
     }
     places.put(
         "Tags",
-        &limits::T0415,
+        &T0415,
         job.tags.first().map(|tag| tag.key_span),
         "the list of tags, with those that trainc adds,",
     );
     if let Some(debugger) = &job.debugger {
-        places.field("DebugHookConfig.LocalPath", &limits::T0444, &debugger.local, "`local`");
+        places.field("DebugHookConfig.LocalPath", &T0444, &debugger.local, "`local`");
         places.pairs(
             "DebugHookConfig.HookParameters",
-            &limits::T0444,
+            &T0444,
             &debugger.parameters,
             "debugger parameter",
         );
@@ -314,29 +315,29 @@ fn identity(plan: &Plan, places: &mut Places) {
         for (at, collection) in debugger.collections.iter().enumerate() {
             places.put(
                 format!("{path}[{at}].CollectionName"),
-                &limits::T0444,
+                &T0444,
                 collection.name.origin.span(),
                 "a collection's name",
             );
             places.pairs(
                 &format!("{path}[{at}].CollectionParameters"),
-                &limits::T0444,
+                &T0444,
                 &collection.parameters,
                 "collection parameter",
             );
         }
-        places.put(path, &limits::T0444, Some(debugger.span), "the list of collections");
+        places.put(path, &T0444, Some(debugger.span), "the list of collections");
     }
     if let Some(profiler) = &job.profiler {
         places.pairs(
             "ProfilerConfig.ProfilingParameters",
-            &limits::T0444,
+            &T0444,
             &profiler.parameters,
             "profiler parameter",
         );
     }
     if let Some(tensorboard) = &job.tensorboard {
-        places.field("TensorBoardOutputConfig.LocalPath", &limits::T0444, &tensorboard.local, "`local`");
+        places.field("TensorBoardOutputConfig.LocalPath", &T0444, &tensorboard.local, "`local`");
     }
     if let Some(experiment) = &job.experiment {
         for (path, field, what) in [
@@ -345,7 +346,7 @@ fn identity(plan: &Plan, places: &mut Places) {
             ("TrialComponentDisplayName", &experiment.component, "the component's name"),
             ("RunName", &experiment.run, "the run's name"),
         ] {
-            places.named(format!("ExperimentConfig.{path}"), &limits::T0444, field.span(), what, '-');
+            places.named(format!("ExperimentConfig.{path}"), &T0444, field.span(), what, '-');
         }
     }
 }

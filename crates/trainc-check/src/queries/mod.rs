@@ -1,0 +1,12 @@
+//! Facts about a plan that several rules use.
+//!
+//! A query reads a plan or a [`Context`](crate::Context) and reports nothing. No query depends on a rule.
+
+pub(crate) mod file_system;
+pub(crate) mod instances;
+pub(crate) mod program;
+pub(crate) mod run_limits;
+pub(crate) mod s3;
+pub(crate) mod smp;
+pub(crate) mod spelling;
+pub(crate) mod torchrun;

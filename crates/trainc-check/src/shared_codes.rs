@@ -1,0 +1,37 @@
+//! Codes that several rules report. Each is listed in the `CODES` of one of them.
+
+use crate::queries::torchrun::PytorchVersion;
+use trainc_diag::Diagnostic;
+use trainc_diag::declare_code;
+use trainc_ir::Plan;
+
+declare_code!(T0251, "conflicting-values", Error, "two values that are mutually exclusive");
+declare_code!(T0351, "short-version", Error, "a short version where the SDK requires the full version");
+declare_code!(
+    T0410,
+    "environment-limit",
+    Error,
+    "an environment variable that exceeds the limits of a training job"
+);
+declare_code!(T0431, "instance-groups", Error, "instance groups that the service does not accept");
+declare_code!(T0437, "malformed-arn", Error, "a malformed ARN, key ID or alias");
+
+/// Returns the problem of a version that is right but short, where the SDK requires it in full.
+pub(crate) fn short_version(plan: &Plan, version: &PytorchVersion, what: &str) -> Diagnostic {
+    let diagnostic = Diagnostic::new(
+        &T0351,
+        version.span,
+        format!("{what} needs the full version {}, not the short {}", version.full, version.written),
+    )
+    .note("the SageMaker SDK compares the text as written with its list")
+    .fact("full", version.full);
+    let image = plan.image.as_ref();
+    if let Some(transformers) = image.and_then(|image| image.transformers.as_deref()) {
+        // Both at once: one short beside one full is refused as well.
+        return diagnostic
+            .help(format!("write `transformers=\"{transformers}\" pytorch=\"{}\"`", version.full));
+    }
+    diagnostic
+        .help(format!("write `version=\"{}\"`", version.full))
+        .fix(version.span, format!("\"{}\"", version.full))
+}

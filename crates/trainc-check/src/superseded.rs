@@ -1,0 +1,81 @@
+//! Problems that are left out because another problem covers them.
+
+use trainc_diag::source::Span;
+use trainc_diag::{Code, Diagnostic, Problems};
+
+/// The places at which a code supersedes others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// The whole job.
+    Job,
+    /// The same value.
+    Value,
+}
+
+/// Codes that each supersede others: `(superseding, scope, superseded)`.
+const TABLE: &[(&str, Scope, &[&str])] = &[
+    // A value that must leave the manifest need not be an option of the script.
+    ("T0252", Scope::Value, &["T0260"]),
+    // The layout of an engine that Trainium does not run.
+    ("T0354", Scope::Job, &["T0357", "T0385", "T0386", "T0387", "T0388", "T0389", "T0390", "T0396"]),
+    // The network of an instance type that the engine does not run on.
+    ("T0356", Scope::Job, &["T0397", "T0398"]),
+    ("T0366", Scope::Job, &["T0397", "T0398"]),
+    // The parameters of a library that the image lacks.
+    ("T0376", Scope::Job, &["T0347", "T0367", "T0368", "T0369", "T0370", "T0371", "T0372", "T0374"]),
+    // A group that shares a node with another is worse than one that is not a power of two.
+    ("T0388", Scope::Value, &["T0386"]),
+    // Git cannot fetch an invalid reference.
+    ("T0516", Scope::Job, &["T0503"]),
+];
+
+/// Errors after which neither time nor cost is predicted, so that any warning may be missing.
+const ENDS_PREDICTION: [&str; 3] = ["T0326", "T0327", "T0394"];
+
+/// Removes the problems that others supersede.
+pub(super) fn remove(problems: &mut Problems) {
+    let superseding: Vec<(&str, Span)> = problems
+        .iter()
+        .filter(|problem| TABLE.iter().any(|(code, ..)| *code == problem.code.id))
+        .map(|problem| (problem.code.id, value(problem)))
+        .collect();
+    if superseding.is_empty() {
+        return;
+    }
+    let is_superseded = |problem: &Diagnostic| {
+        superseding.iter().any(|(code, span)| {
+            TABLE.iter().any(|(by, scope, codes)| {
+                by == code
+                    && codes.contains(&problem.code.id)
+                    && (*scope == Scope::Job || *span == value(problem))
+            })
+        })
+    };
+    problems.retain(|problem| !is_superseded(problem));
+}
+
+/// Returns the place of the value that a problem is about.
+fn value(problem: &Diagnostic) -> Span {
+    problem.subject.unwrap_or(problem.span)
+}
+
+/// Returns whether an error may keep a warning from being reported.
+pub(super) fn may_hide(error: &Code, warning: &Code) -> bool {
+    ENDS_PREDICTION.contains(&error.id)
+        || TABLE.iter().any(|(by, _, codes)| *by == error.id && codes.contains(&warning.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_exists() {
+        let known: Vec<&str> = crate::codes().iter().map(|code| code.id).collect();
+        for (by, _, codes) in TABLE {
+            for code in codes.iter().chain([by]).chain(&ENDS_PREDICTION) {
+                assert!(known.contains(code), "{code}");
+            }
+        }
+    }
+}
