@@ -5,12 +5,11 @@
 
 mod allow;
 mod compile;
-mod freedom;
 mod queries;
-mod remedy;
 pub mod rules;
 mod shared_codes;
 mod superseded;
+mod what_if;
 
 pub use allow::is_date;
 pub use compile::compile;
@@ -38,14 +37,14 @@ pub struct Context<'a> {
     pub prices: &'a [(String, f64)],
     /// A discount from the command line, a fraction.
     pub discount: Option<f64>,
-    /// Whether the plan is one that a rule tries out: the rule on memory, which does, is silent about it.
-    pub is_trial: bool,
+    /// The rules that an edited plan has to pass.
+    pub what_if_rules: &'a [Rule],
 }
 
 impl Context<'_> {
-    /// Whether a text stands at its place as it is, so that an edit made from it keeps what the user wrote: a
-    /// placeholder in it was replaced since.
-    pub(crate) fn stands(&self, span: Span, text: &str) -> bool {
+    /// Returns whether the source has exactly this text at a place. If not, a placeholder was replaced, and a fix made from the
+    /// text would lose it.
+    pub(crate) fn is_literal(&self, span: Span, text: &str) -> bool {
         self.sources.slice(span) == format!("\"{text}\"")
     }
 }
@@ -80,7 +79,7 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         constants,
         prices: &options.prices,
         discount: options.discount,
-        is_trial: false,
+        what_if_rules: rules::WHAT_IF_RULES,
     };
     for rule in rules::RULES {
         rule(&context, problems);

@@ -1,8 +1,9 @@
 //! The budget against what the job may cost at most: the price of its instances, volumes and file systems × `max-run`.
 
 use crate::Context;
-use crate::queries::file_system;
-use crate::queries::run_limits;
+use crate::queries::prediction::predicted_run;
+use crate::queries::prices::describe_later_price;
+use crate::queries::{file_system, run_limits};
 use trainc_catalog::instances;
 use trainc_catalog::prices::{self, HOURS_PER_MONTH};
 use trainc_diag::declare_code;
@@ -95,12 +96,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     let diagnostic = storage(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
     let diagnostic = sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
-    let diagnostic = match newer_elsewhere(plan) {
+    let diagnostic = match describe_later_price(plan) {
         Some(words) => diagnostic.note(words),
         None => diagnostic,
     };
     // A limit below what the run needs would only stop it before its end.
-    let needed = super::predicted_cost::predicted(context).map(|(_, run)| {
+    let needed = predicted_run(context).map(|(_, run)| {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
         (run.expected_seconds() / 3600.0, high / 3600.0)
     });
@@ -143,7 +144,7 @@ fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     let mut systems = unpriced_file_systems(plan);
     systems.retain(|name| !refused(name));
     let volumes = hard
-        && super::predicted_cost::predicted(context)
+        && predicted_run(context)
             .is_some_and(|(_, run)| run.cost_parts.instances.is_some() && run.cost_parts.volumes.is_none());
     let mut parts: Vec<String> = systems.iter().map(|name| format!("the file system `{name}`")).collect();
     parts.extend(volumes.then(|| "the storage volumes".to_owned()));
@@ -247,21 +248,4 @@ fn sources(plan: &Plan) -> Vec<String> {
         .collect();
     out.dedup();
     out
-}
-
-/// A later price of the type that the catalogue has for another region only: prices fall everywhere at about the same
-/// time, so the one that was used may be out of date.
-pub(super) fn newer_elsewhere(plan: &Plan) -> Option<String> {
-    let used = plan.price.as_ref()?;
-    let region = used.region.as_deref()?;
-    let instance = plan.job.cluster.as_ref()?.instance.value()?;
-    let since = prices::newest(instance, region)?.provenance.date;
-    let newest = prices::newest_anywhere(instance).filter(|price| price.provenance.date > since)?;
-    Some(format!(
-        "a later price is known of {} alone: {} since {}; `--price {instance}={}` takes it",
-        newest.region.as_deref()?,
-        text::dollars(newest.usd_per_hour),
-        newest.date_words.as_deref().unwrap_or(&newest.provenance.date),
-        newest.usd_per_hour
-    ))
 }

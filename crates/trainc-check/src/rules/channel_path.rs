@@ -64,7 +64,7 @@ fn check_path(
     let mount = storage.mount.value().map_or("", |mount| mount.trim_matches('/'));
     let with_fix = |diagnostic: Diagnostic, fixed: String| {
         let diagnostic = diagnostic.help(format!("write `path={fixed}`"));
-        if context.stands(span, &path.value) { diagnostic.fix(span, fixed) } else { diagnostic }
+        if context.is_literal(span, &path.value) { diagnostic.fix(span, fixed) } else { diagnostic }
     };
     let mut reject = |diagnostic: Diagnostic| {
         problems.push(diagnostic.note("trainc builds DirectoryPath from `/`, the mount name and this path"));

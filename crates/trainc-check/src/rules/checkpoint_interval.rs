@@ -1,7 +1,8 @@
 //! How often checkpoints are written: on spot, and against what writing them costs.
 
-use super::{instead, predicted_cost};
 use crate::Context;
+use crate::queries::prediction::{predicted_run, rounded, run_with_checkpoints};
+use crate::what_if::describe_runs;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -33,12 +34,12 @@ fn too_often(context: &Context, problems: &mut Problems) {
     if matches!(written, Every::Optimal) {
         return;
     }
-    let Some((layout, run)) = predicted_cost::predicted(context) else { return };
+    let Some((layout, run)) = predicted_run(context) else { return };
     let (Some(one), saving) = (run.checkpoint, run.parts.checkpoints) else { return };
     if saving < LEAST_SECONDS || saving < MUCH * run.seconds {
         return;
     }
-    let with = |every| predicted_cost::with_checkpoints(context, &layout, every);
+    let with = |every| run_with_checkpoints(context, &layout, every);
     let Some(best) = with(Every::Optimal) else { return };
     if best.parts.checkpoints > saving / 2.0 {
         return;
@@ -56,12 +57,12 @@ fn too_often(context: &Context, problems: &mut Problems) {
     .help(format!("write `every=\"{every} steps\"`"))
     .note(format!(
         "predicted: {} each, {} s of waiting; a script that saves in the background waits less",
-        text::bytes(predicted_cost::whole(one.bytes)),
+        text::bytes(rounded(one.bytes)),
         text::short(one.seconds)
     ))
     .fact("seconds", one.seconds)
     .fact("share", saving / run.seconds);
-    if let Some(bill) = instead::told(&run, &better) {
+    if let Some(bill) = describe_runs(&run, &better) {
         diagnostic = diagnostic.note(bill);
     }
     problems.push(diagnostic);
@@ -70,7 +71,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
 /// The first two digits of a count, at least one.
 fn two_digits(count: f64) -> u64 {
     let grain = 10_f64.powf((count.max(1.0).log10().floor() - 1.0).max(0.0));
-    predicted_cost::whole(((count / grain).floor() * grain).max(1.0))
+    rounded(((count / grain).floor() * grain).max(1.0))
 }
 
 /// Without an interval nothing can be said of what an interruption loses.

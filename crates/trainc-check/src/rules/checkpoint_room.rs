@@ -1,7 +1,7 @@
 //! Checkpoints against the disk that they are written to.
 
-use super::predicted_cost::whole;
 use crate::Context;
+use crate::queries::prediction::rounded;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -37,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let copies = if kept > 1 { format!("{kept} checkpoints take") } else { "a checkpoint takes".to_owned() };
-    let sized = |bytes: f64| text::bytes(whole(bytes));
+    let sized = |bytes: f64| text::bytes(rounded(bytes));
     let span = blamed(cluster, checkpoint, &room, kept > 1 && each <= room.bytes);
     let diagnostic = Diagnostic::new(
         &T0339,
@@ -101,7 +101,7 @@ fn help(
             Some(span) => diagnostic.help(format!("write `volume {volume}`")).fix(span, volume),
             None => diagnostic
                 .help(format!("add `volume {volume}` to `cluster`"))
-                .note(format!("without `volume` the job gets {}", text::bytes(whole(room.bytes)))),
+                .note(format!("without `volume` the job gets {}", text::bytes(rounded(room.bytes)))),
         };
     }
     let fitting = (room.bytes / each).floor();

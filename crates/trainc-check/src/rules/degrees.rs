@@ -1,7 +1,10 @@
 //! Degrees by themselves: powers of two, models too small to split, tensor groups across nodes.
 
-use super::instead;
 use crate::Context;
+use crate::queries::dimensions::{NO_TENSOR_DEGREE, invalid_tensor_degree};
+use crate::queries::prediction::describe_share;
+use crate::queries::shard_group::{STATE_BYTES, group_span, minimum_nodes};
+use crate::what_if::{assess, describe_gain};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -23,8 +26,6 @@ pub(super) static CODES: &[&Code] = &[&T0386, &T0389, &T0390];
 /// Below this a model's states fit one GPU, and copies are faster than shards (AWS blog on sharded data parallelism,
 /// 2022, best practices).
 const SMALL_PARAMETERS: u64 = 1_000_000_000;
-/// Bytes of weight, gradient and AdamW state per parameter in the usual mixed precision (ZeRO paper, 2+2+12).
-const STATE_BYTES: u64 = 16;
 
 /// Looks at engines with degrees of their own.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
@@ -53,12 +54,8 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
         if degree.value.is_power_of_two() || degree.value == 0 {
             continue;
         }
-        // A group that ends inside a node is the worse mistake: T0388.
-        if name == "shard-degree" && super::shard_group::is_misaligned(mesh) {
-            continue;
-        }
         let sharded = name == "shard-degree";
-        let least = if sharded { super::shard_group::least_nodes(plan, mesh) } else { 0 };
+        let least = if sharded { minimum_nodes(plan, mesh) } else { 0 };
         let others = if sharded { mesh.tensor_degree.value * mesh.pipeline_degree.value } else { 1 };
         // So is a group that is too small: T0385, whose help is a power of two.
         if degree.value * others < least * mesh.gpus_per_node {
@@ -101,7 +98,7 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
                 trainc_plan::plan::origin_words(&degree.origin)
             )),
         };
-        problems.push(diagnostic);
+        problems.push(if sharded { diagnostic.about(group_span(parallel, mesh)) } else { diagnostic });
     }
 }
 
@@ -137,8 +134,8 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
     }
     // Of tensor and pipeline ranks a copy would read other data: that is another batch.
     let sharded_alone = mesh.tensor_degree.value == 1 && mesh.pipeline_degree.value == 1;
-    let judged = sharded_alone.then(|| instead::judged(context, copies));
-    let in_vain = judged.as_ref().and_then(|judged| judged.in_vain);
+    let judged = sharded_alone.then(|| assess(context, copies));
+    let in_vain = judged.as_ref().and_then(|judged| judged.no_gain);
     let gain = if in_vain.is_some() { "" } else { ": copies would be faster" };
     let diagnostic =
         Diagnostic::new(
@@ -164,8 +161,8 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
         ))
         .fact("parameters", parameters);
     let said = match in_vain {
-        Some(why) => Some(why.words().to_owned()),
-        None => judged.and_then(|judged| judged.bill),
+        Some(why) => Some(why.describe().to_owned()),
+        None => judged.and_then(|judged| judged.comparison),
     };
     problems.push(said.into_iter().fold(diagnostic, Diagnostic::note));
 }
@@ -227,7 +224,7 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
     .note("every layer exchanges its activations four times per pass: NVLink carries that, the network does not (Megatron-LM, SC21)")
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
-    let must_change = super::divisibility::tensor_must_change(context.plan, mesh);
+    let must_change = invalid_tensor_degree(context.plan, mesh);
     diagnostic = if let Some(common) = must_change {
         // The model wants another degree (T0391): the two say the same.
         let best =
@@ -236,7 +233,7 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
             Some(best) => diagnostic.help(format!(
                 "write `tensor-degree {best}`, and a `pipeline-degree` or `shard-degree` for the rest"
             )),
-            None => diagnostic.help(super::divisibility::NO_TENSOR_DEGREE),
+            None => diagnostic.help(NO_TENSOR_DEGREE),
         }
     } else if per_node < mesh.gpus_per_node
         && mesh.gpus_per_node.is_multiple_of(degree.value)
@@ -246,7 +243,7 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
             .help(format!("remove `processes`, or write `tensor-degree {inside}`"))
             .fact("ranks_per_node", per_node)
     } else if per_node.is_multiple_of(degree.value) {
-        let bill = instead::compared(context, |layout| layout.order = Order::CLUSTER);
+        let bill = describe_gain(context, |layout| layout.order = Order::CLUSTER);
         let diagnostic =
             diagnostic.help("write `placement \"cluster\"`, which keeps tensor groups inside a node");
         bill.into_iter().fold(diagnostic, Diagnostic::note)
@@ -258,7 +255,7 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
     if let Some(span) = parallel.placement.span() {
         diagnostic = diagnostic.label(span, "the placement");
     }
-    if let Some(waits) = instead::waits(context, |speed| speed.communication.tensor) {
+    if let Some(waits) = describe_share(context, |speed| speed.communication.tensor) {
         diagnostic = diagnostic.note(format!("predicted: the exchange takes {waits}"));
     }
     problems.push(diagnostic);

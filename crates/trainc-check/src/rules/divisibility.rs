@@ -1,6 +1,7 @@
 //! Parallelism degrees compared with the model's dimensions: heads, widths, layers and sequence length.
 
 use crate::Context;
+use crate::queries::dimensions::{NO_TENSOR_DEGREE, gcd, tensor_degree_multiple, tensor_dimensions};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -64,7 +65,7 @@ fn check_tensor_degree(
         return;
     }
     let span = degree.span_or(parallel.span);
-    let dims = split_by_tensor(architecture);
+    let dims = tensor_dimensions(architecture);
     let mut broken: Vec<(&str, u64)> =
         dims.into_iter().filter(|(_, n)| *n > 0 && !n.is_multiple_of(degree.value)).collect();
     if architecture.kv_heads == architecture.heads {
@@ -84,7 +85,7 @@ fn check_tensor_degree(
         }
         return;
     }
-    let common = tensor_common(mesh, architecture);
+    let common = tensor_degree_multiple(mesh, architecture);
     let (near, legal) = nearest(common, degree.value);
     let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group(*n))).collect();
     let mut diagnostic = Diagnostic::new(
@@ -100,41 +101,6 @@ fn check_tensor_degree(
         diagnostic.help(format!("write `tensor-degree` {near}"))
     };
     problems.push(diagnostic);
-}
-
-/// Returns the dimensions that tensor parallelism splits evenly.
-fn split_by_tensor(architecture: &Architecture) -> [(&'static str, u64); 4] {
-    [
-        ("heads", architecture.heads),
-        ("kv-heads", architecture.kv_heads),
-        ("hidden", architecture.hidden),
-        ("ffn", architecture.ffn),
-    ]
-}
-
-/// Returns the number whose divisors are the valid tensor degrees: they divide all split dimensions, the world size and,
-/// unless the written degree divides it already, the number of ranks per node.
-fn tensor_common(mesh: &Mesh, architecture: &Architecture) -> u64 {
-    let per_node = mesh.ranks_per_node();
-    let room = if per_node.is_multiple_of(mesh.tensor_degree.value) { mesh.world_size } else { per_node };
-    let dims = split_by_tensor(architecture).into_iter().filter(|(_, n)| *n > 0);
-    dims.fold(gcd(mesh.world_size, room), |common, (_, n)| gcd(common, n))
-}
-
-/// The help where no tensor degree is valid.
-pub(super) const NO_TENSOR_DEGREE: &str = "remove `tensor-degree` and shard instead: no degree divides both the model's dimensions and the world size";
-
-/// Returns the same number where the written degree does not divide the model's dimensions and must change anyway.
-pub(super) fn tensor_must_change(plan: &Plan, mesh: &Mesh) -> Option<u64> {
-    let architecture = plan.model.as_ref()?.architecture.as_ref()?;
-    let broken =
-        |n: u64| n > 0 && mesh.tensor_degree.value > 0 && !n.is_multiple_of(mesh.tensor_degree.value);
-    let mut dims = split_by_tensor(architecture).into_iter();
-    dims.any(|(_, n)| broken(n)).then(|| tensor_common(mesh, architecture))
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
@@ -238,14 +204,6 @@ fn near_heads(hidden: u64, heads: u64) -> Option<u64> {
         .into_iter()
         .filter(|n| (hidden / n).is_multiple_of(HEAD_ALIGNMENT) && hidden / n >= 32)
         .min_by_key(|n| n.abs_diff(heads))
-}
-
-/// Returns whether the sequence exceeds the model's position table, so that the first step fails.
-pub(super) fn is_beyond_positions(plan: &Plan) -> bool {
-    let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref());
-    let limit = architecture.and_then(Architecture::sequence_limit);
-    let length = plan.job.train.sequence_length.get();
-    length.zip(limit).is_some_and(|(length, limit)| limit > 0 && length > limit)
 }
 
 fn check_positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture, problems: &mut Problems) {

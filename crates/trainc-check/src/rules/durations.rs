@@ -1,6 +1,7 @@
 //! Durations of a job: run, wait, pending and warm pool.
 
 use crate::Context;
+use crate::queries::prediction::predicted_run;
 use crate::queries::run_limits::{self, MAX_INTEGER, MAX_RUN, WARM_POOL, max_run};
 use trainc_catalog::quotas::Usage;
 use trainc_catalog::{instances, limits, quotas, shapes};
@@ -160,7 +161,7 @@ fn check_retries(context: &Context, cluster: &Cluster, problems: &mut Problems) 
     if let Some(span) = run.origin.span() {
         diagnostic = diagnostic.label(span, "the limit for all attempts");
     }
-    if let Some((_, predicted)) = super::predicted_cost::predicted(context) {
+    if let Some((_, predicted)) = predicted_run(context) {
         diagnostic =
             diagnostic.note(format!("one run is predicted to take {}", text::about(predicted.seconds)));
     }

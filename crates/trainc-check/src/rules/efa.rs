@@ -1,7 +1,7 @@
 //! The network between nodes: whether it is EFA, and whether the container turns it on.
 
-use super::instead;
 use crate::Context;
+use crate::queries::prediction::{cost_per_step, describe_share};
 use crate::queries::run_limits;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -69,7 +69,7 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
                     "one reduction of {} gradients in 16 bits takes {} s at that rate at best{}",
                     text::group(trained.value),
                     text::short(seconds),
-                    instead::of_steps(context, seconds).map_or_else(String::new, |usd| {
+                    cost_per_step(context, seconds).map_or_else(String::new, |usd| {
                         format!(": {} of the run, where nothing hides it", text::dollars(usd))
                     })
                 ))
@@ -116,7 +116,7 @@ fn environment(
 
 /// What the network costs even at EFA's rate; how much slower TCP is was not measured.
 fn at_stake(context: &Context) -> Option<String> {
-    let waits = instead::waits(context, |speed| speed.parts.exposed_communication)?;
+    let waits = describe_share(context, |speed| speed.parts.exposed_communication)?;
     Some(format!("predicted at the rate of EFA: the GPUs wait {waits}; over TCP for longer"))
 }
 

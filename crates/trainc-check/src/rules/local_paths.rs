@@ -60,7 +60,7 @@ fn check_absolute(
         if has_parent_component
             || path.starts_with('~')
             || path.starts_with('$')
-            || !context.stands(span, path)
+            || !context.is_literal(span, path)
         {
             diagnostic.help("write an absolute path, e.g. `\"/opt/ml/checkpoints\"`")
         } else {

@@ -1,8 +1,8 @@
 //! The throughput of a Lustre file system compared with the predicted read rate of the job.
 
-use super::predicted_cost::{predicted, whole};
 use crate::Context;
 use crate::queries::file_system;
+use crate::queries::prediction::{predicted_run, rounded};
 use trainc_catalog::fsx::{Legal, Presence};
 use trainc_catalog::prices;
 use trainc_diag::declare_code;
@@ -25,7 +25,7 @@ const GIB_PER_TIB: f64 = 1024.0;
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(storage), Ok(input)) = (input::file_system(plan), Input::of_plan(plan)) else { return };
-    let Some((layout, _)) = predicted(context) else { return };
+    let Some((layout, _)) = predicted_run(context) else { return };
     let Ok(speed) = speed::speed(&layout, context.constants) else { return };
     let Some(legal) = file_system::legal(storage) else { return };
     let (Some(capacity), tier) = (storage.capacity_gib(), storage.tier()) else { return };
@@ -48,7 +48,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .note(format!(
         "{} sequences/s × {} per sequence; {} MB/s per TiB × {} GiB",
         text::short(pace),
-        text::bytes(whole(input.sequence_bytes)),
+        text::bytes(rounded(input.sequence_bytes)),
         text::short(rate),
         text::group(capacity)
     ))
@@ -83,7 +83,7 @@ fn sufficient_settings(
     let mut choices: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
     for tier in tiers {
         let Some(rate) = input::disk_mb_s_per_tib(legal, tier) else { continue };
-        let least = whole((needed * GIB_PER_TIB / rate).ceil()).max(capacity);
+        let least = rounded((needed * GIB_PER_TIB / rate).ceil()).max(capacity);
         let Some(gib) = legal.round_up_gib(least, tier) else { continue };
         let price =
             plan.job.region.value().and_then(|region| prices::lustre(region, &deployment, &kind, tier));
@@ -106,5 +106,5 @@ fn sufficient_settings(
 }
 
 fn format_rate(mb_per_second: f64) -> String {
-    if mb_per_second < 100.0 { text::short(mb_per_second) } else { text::group(whole(mb_per_second)) }
+    if mb_per_second < 100.0 { text::short(mb_per_second) } else { text::group(rounded(mb_per_second)) }
 }

@@ -5,105 +5,106 @@
 use super::Rule;
 use trainc_diag::Code;
 
-mod elsewhere;
-mod host_memory;
-mod instead;
 #[cfg(test)]
 mod refused;
-mod repriced;
-mod standing;
-mod too_large;
 
-/// Declares the rules, one file each.
+/// Declares the rules, one file each: those that judge a plan, then those that also try edits of it against the former.
 macro_rules! rules {
-    ($($name:ident,)*) => {
+    ({ $($name:ident,)* } then { $($trying:ident,)* }) => {
         $(mod $name;)*
+        $(mod $trying;)*
 
         /// The rules. Their order does not matter.
-        pub static RULES: &[Rule] = &[$($name::rule),*];
+        pub static RULES: &[Rule] = &[$($name::rule,)* $($trying::rule,)*];
+
+        /// The rules that an edited plan has to pass.
+        pub(super) static WHAT_IF_RULES: &[Rule] = &[$($name::rule,)*];
 
         /// The codes of each rule.
-        static CODES: &[&[&Code]] = &[$($name::CODES),*, host_memory::CODES];
+        static CODES: &[&[&Code]] = &[$($name::CODES,)* $($trying::CODES,)*];
     };
 }
 
 rules! {
-    account,
-    adapter,
-    archive_names,
-    arguments,
-    arns,
-    assumed,
-    batch_size,
-    budget,
-    channel_overlap,
-    channel_path,
-    channels,
-    checkpoint_interval,
-    checkpoint_room,
-    checkpoints,
-    container_network,
-    credential_files,
-    credentials,
-    debugger,
-    degrees,
-    divisibility,
-    durations,
-    efa,
-    environment,
-    experts,
-    git_names,
-    groups,
-    hyperparameters,
-    images,
-    instance_groups,
-    instances,
-    isolation,
-    job_name,
-    kms_alias,
-    lfs,
-    limits,
-    local_paths,
-    lustre_links,
-    lustre_rate,
-    lustre_settings,
-    lustre_upkeep,
-    memory,
-    metrics,
-    mpi_words,
-    optimizer,
-    pipeline,
-    placement,
-    precision,
-    predicted_cost,
-    predicted_time,
-    preferences,
-    processes,
-    program_source,
-    quantize,
-    repeats,
-    role,
-    s3_uris,
-    schedule,
-    serverless,
-    shard_group,
-    shared_checkpoints,
-    smddp,
-    smp_image,
-    smp_parameters,
-    smp_unread,
-    source,
-    spot,
-    storage_kind,
-    storage_name,
-    storage_network,
-    storage_use,
-    tags,
-    torchrun,
-    unused,
-    volume,
-    vpc,
-    wrap,
+    {
+        account,
+        adapter,
+        archive_names,
+        arguments,
+        arns,
+        assumed,
+        batch_size,
+        budget,
+        channel_overlap,
+        channel_path,
+        channels,
+        checkpoint_interval,
+        checkpoint_room,
+        checkpoints,
+        container_network,
+        credential_files,
+        credentials,
+        debugger,
+        degrees,
+        divisibility,
+        durations,
+        efa,
+        environment,
+        experts,
+        git_names,
+        groups,
+        hyperparameters,
+        images,
+        instance_groups,
+        instances,
+        isolation,
+        job_name,
+        kms_alias,
+        lfs,
+        limits,
+        local_paths,
+        lustre_links,
+        lustre_rate,
+        lustre_settings,
+        lustre_upkeep,
+        metrics,
+        mpi_words,
+        optimizer,
+        pipeline,
+        placement,
+        precision,
+        predicted_cost,
+        predicted_time,
+        preferences,
+        processes,
+        program_source,
+        quantize,
+        repeats,
+        role,
+        s3_uris,
+        schedule,
+        serverless,
+        shard_group,
+        shared_checkpoints,
+        smddp,
+        smp_image,
+        smp_parameters,
+        smp_unread,
+        source,
+        spot,
+        storage_kind,
+        storage_name,
+        storage_network,
+        storage_use,
+        tags,
+        torchrun,
+        unused,
+        volume,
+        vpc,
+        wrap,
+    } then {
+        memory,
+    }
 }
 
 /// Codes whose problems depend on today's date.

@@ -1,7 +1,7 @@
 //! Optimizers under FSDP: GPU-only optimizers with offloading, and 8-bit states.
 
 use crate::Context;
-use crate::freedom::steps_on_gpu;
+use crate::queries::optimizer::requires_cuda_tensors;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Engine, Scalar};
@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .options
         .iter()
         .find(|option| option.name == "offload" && option.value.value() == Some(&Scalar::Bool(true)));
-    if let Some(offload) = offload.filter(|_| steps_on_gpu(&name.value)) {
+    if let Some(offload) = offload.filter(|_| requires_cuda_tensors(&name.value)) {
         problems.push(
             Diagnostic::new(
                 &T0375,

@@ -1,7 +1,7 @@
 //! `max-run` against the time that the run is predicted to take.
 
-use super::predicted_cost::{predicted, shorter, whole, with_checkpoints};
 use crate::Context;
+use crate::queries::prediction::{predicted_run, rounded, run_with_checkpoints, shorter_run};
 use crate::queries::run_limits;
 use trainc_catalog::limits;
 use trainc_diag::declare_code;
@@ -28,9 +28,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
     let Some(limit) = run_limits::max_run(cluster) else { return };
-    let Some((layout, run)) = predicted(context) else { return };
+    let Some((layout, run)) = predicted_run(context) else { return };
     let most = limit.value as f64;
-    let best = || with_checkpoints(context, &layout, Every::Optimal);
+    let best = || run_with_checkpoints(context, &layout, Every::Optimal);
     let interrupted = interrupted((plan, cluster), &run, &best, limit.value);
     // An error outweighs the warning that the work alone may give.
     let is_surer = run.interval.low <= most
@@ -191,7 +191,7 @@ fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool)
 /// A limit that suffices, seconds and as it is written: whole hours, of a run below one whole minutes.
 fn enough(high: f64) -> (u64, String) {
     let (unit, letter) = if high > 3_600.0 { (3_600, 'h') } else { (60, 'm') };
-    let count = whole(high.ceil()).div_ceil(unit);
+    let count = rounded(high.ceil()).div_ceil(unit);
     (count.saturating_mul(unit), format!("{count}{letter}"))
 }
 
@@ -207,5 +207,5 @@ fn pays(plan: &Plan, seconds: u64) -> bool {
 fn steps_within(plan: &Plan, run: &Run, limit: f64) -> Option<String> {
     let start = 2.0 * run.parts.start();
     let each = (run.interval.high - start) / plan.run.steps.as_ref()?.value as f64;
-    shorter(plan, (limit - start) / each)
+    shorter_run(plan, (limit - start) / each)
 }

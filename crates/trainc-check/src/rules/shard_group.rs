@@ -1,8 +1,9 @@
 //! The shard group: how many nodes it has, against how many the model asks for.
 
-use super::instead::{self, InVain};
-use super::too_large::is_too_large;
 use crate::Context;
+use crate::queries::memory::{describe_fit, has_excess_states};
+use crate::queries::shard_group::{STATE_BYTES, group_gpus, group_span, minimum_nodes};
+use crate::what_if::{NoGain, assess, describe_difference};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -24,9 +25,6 @@ declare_code!(T0388, "shard-group-misaligned", Warning, "a shard group that is n
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0357, &T0385, &T0387, &T0388];
-
-/// Bytes of weight, gradient and AdamW state per parameter in the usual mixed precision (ZeRO paper, 2+2+12).
-const STATE_BYTES: u64 = 16;
 
 struct Group<'a> {
     plan: &'a Plan,
@@ -52,7 +50,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         mesh,
         model: plan.model.as_ref(),
         gpus: group_gpus(mesh),
-        span: mesh.shard_degree.span_or(parallel.strategy.span().unwrap_or(parallel.span)),
+        span: group_span(parallel, mesh),
     };
     group.hybrid(problems);
     group.aligned(problems);
@@ -60,19 +58,8 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     group.wide(context, problems);
 }
 
-/// GPUs that hold one copy of the model's states.
-fn group_gpus(mesh: &Mesh) -> u64 {
-    mesh.shard_degree.value * mesh.tensor_degree.value * mesh.pipeline_degree.value
-}
-
-/// Nodes that the shard group should have: one per 3 billion parameters, where the rule speaks of the job. It counts 16 B
-/// per parameter, and under an adapter the frozen weights have no gradients and no states.
-pub(super) fn least_nodes(plan: &Plan, mesh: &Mesh) -> u64 {
-    mesh.minimum_nodes.as_ref().filter(|_| plan.job.adapter.is_none()).map_or(0, |minimum| minimum.value)
-}
-
 /// Whether some shard groups share a node with another.
-pub(super) fn is_misaligned(mesh: &Mesh) -> bool {
+fn is_misaligned(mesh: &Mesh) -> bool {
     let (gpus, per_node) = (group_gpus(mesh), mesh.gpus_per_node);
     per_node > 0
         && mesh.shard_degree.value > 1
@@ -145,7 +132,7 @@ impl Group<'_> {
             return;
         }
         let per_node = self.mesh.gpus_per_node;
-        let help = if self.mesh.nodes > 1 && least_nodes(self.plan, self.mesh) <= 1 {
+        let help = if self.mesh.nodes > 1 && minimum_nodes(self.plan, self.mesh) <= 1 {
             format!(
                 "write `shard-degree {per_node}` for one replica on each node, or `strategy \"full-shard\"`"
             )
@@ -202,7 +189,7 @@ impl Group<'_> {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
         // Of states that these nodes cannot hold the rule on memory speaks, with the nodes that can.
-        if nodes >= least_nodes(self.plan, self.mesh) || is_too_large(self.plan) {
+        if nodes >= minimum_nodes(self.plan, self.mesh) || has_excess_states(self.plan) {
             return;
         }
         let parameters = model.parameters.value;
@@ -228,7 +215,7 @@ impl Group<'_> {
         if let Some(recommended) = &self.mesh.recommended_nodes {
             diagnostic = match self.wide_enough(recommended.value, minimum.value) {
                 Some((write, degree)) => {
-                    let bill = instead::beside(context, |layout| self.put(layout, degree));
+                    let bill = describe_difference(context, |layout| self.put(layout, degree));
                     bill.into_iter().fold(diagnostic.help(format!("write {write}")), Diagnostic::note)
                 }
                 // On other nodes the batch is another: the two runs would not be the same training.
@@ -239,7 +226,7 @@ impl Group<'_> {
                 )),
             };
         }
-        for note in [self.states(), super::memory::verdict(context)].into_iter().flatten() {
+        for note in [self.states(), describe_fit(context)].into_iter().flatten() {
             diagnostic = diagnostic.note(note);
         }
         problems.push(diagnostic);
@@ -291,7 +278,7 @@ impl Group<'_> {
         } else {
             format!("`shard-degree {degree}`")
         };
-        let judged = instead::judged(context, |layout| self.put(layout, degree));
+        let judged = assess(context, |layout| self.put(layout, degree));
         let condition = if judged.fits { "" } else { ", if it fits" };
         let diagnostic =
             Diagnostic::new(
@@ -308,18 +295,18 @@ impl Group<'_> {
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree);
-        problems.push(match judged.in_vain {
+        problems.push(match judged.no_gain {
             // The group has to cross nodes, whatever the rule of thumb says.
-            Some(why @ InVain::DoesNotFit) => {
-                diagnostic.severity(Severity::Note).note(format!("{write}: {}", why.words()))
+            Some(why @ NoGain::DoesNotFit) => {
+                diagnostic.severity(Severity::Note).note(format!("{write}: {}", why.describe()))
             }
             // Gathers may hide behind the compute.
-            Some(why @ InVain::NoQuicker) => diagnostic
+            Some(why @ NoGain::NotFaster) => diagnostic
                 .help(format!("write {write}, or keep it with `allow \"{}\" reason=\"…\"`", T0387.id))
-                .note(format!("{write}: {}", why.words())),
+                .note(format!("{write}: {}", why.describe())),
             None => {
                 let diagnostic = diagnostic.help(format!("write {write}{condition}"));
-                judged.bill.into_iter().fold(diagnostic, Diagnostic::note)
+                judged.comparison.into_iter().fold(diagnostic, Diagnostic::note)
             }
         });
     }

@@ -1,7 +1,7 @@
 //! FSDP's unit: the layer class by which parameters are gathered.
 
-use super::instead;
 use crate::Context;
+use crate::what_if;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -66,7 +66,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             ))
             .fact("gathered_bytes", gathered);
     }
-    if let Some(bill) = instead::compared(context, |layout| layout.one_unit = false) {
+    if let Some(bill) = what_if::describe_gain(context, |layout| layout.one_unit = false) {
         diagnostic = diagnostic.note(bill);
     }
     problems.push(match right {

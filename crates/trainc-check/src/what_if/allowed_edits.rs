@@ -1,18 +1,14 @@
-//! What a manifest lets be changed so that a job fits: values that pass every other rule.
+//! Values of a manifest that may change to make a job fit: those that pass every other rule.
 
+use crate::queries::optimizer::requires_cuda_tensors;
 use trainc_ir::hardware::AcceleratorKind;
 use trainc_ir::{Engine, Plan, Scalar, Smp};
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::sequences::splits_sequences;
 use trainc_predict::{self as predict, memory::remedies::Freedom};
 
-/// Whether an optimizer steps CUDA tensors alone: the kernels of apex and bitsandbytes exist for no others.
-pub(super) fn steps_on_gpu(optimizer: &str) -> bool {
-    matches!(optimizer, "adamw-apex-fused" | "adamw-8bit" | "paged-adamw-8bit" | "paged-adamw-32bit")
-}
-
-/// What the manifest lets be changed: values that pass every other rule.
-pub(super) fn freedom(plan: &Plan) -> Freedom {
+/// Returns the values that the edits may take.
+pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
     let (Some(mesh), Some(batch)) = (&plan.mesh, &plan.batch) else { return Freedom::default() };
     let micro = batch.micro_batch_size.value;
     let per_node = mesh.gpus_per_node.max(1);
@@ -40,7 +36,7 @@ pub(super) fn freedom(plan: &Plan) -> Freedom {
     } else {
         Vec::new()
     };
-    // Where the shard group is the world, more nodes make it larger.
+    // A shard group that is the whole world grows with the nodes.
     let grows = mesh.replicas.value == 1
         && matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker)
         && parallel.is_some_and(|parallel| parallel.shard_degree.is_absent());
@@ -51,7 +47,7 @@ pub(super) fn freedom(plan: &Plan) -> Freedom {
             .map(|power| mesh.nodes << power)
             .filter(|nodes| {
                 let ranks = mesh.data_ranks.value * nodes / mesh.nodes.max(1);
-                // At the smallest micro-batch: which of them divides beside so many ranks is looked at with it.
+                // With the smallest micro-batch; larger ones are checked together with the nodes.
                 let least = per_pass / micro.max(1) * ranks;
                 global.is_none_or(|global| global.is_multiple_of(least.max(1)))
             })
@@ -72,14 +68,14 @@ pub(super) fn freedom(plan: &Plan) -> Freedom {
         sharded_engine: sharded_engine(plan),
         wrap: architecture.is_some() && predict::one_unit(plan),
         nf4: nf4(plan),
-        offload_states: !steps_on_gpu(optimizer),
+        offload_states: !requires_cuda_tensors(optimizer),
         nodes,
         ..Freedom::default()
     }
 }
 
-/// Tensor degrees above the present one: divisors of heads and widths inside a node, where the data ranks and the shard
-/// groups divide by them. SMP v1 is asked only where tensor ranks read the same data and nothing is sharded.
+/// Returns the tensor degrees above the present one inside a node that divide heads and widths, the data ranks and the shard
+/// groups. Under SMP v1 only if tensor ranks read the same data and nothing is sharded.
 fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
     let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
     let parallel = plan.job.parallel.as_ref()?;
@@ -101,8 +97,8 @@ fn tensor_degrees(plan: &Plan) -> Option<Vec<u64>> {
     Some(inside.filter(|degree| divides(*degree) && takes(*degree)).collect())
 }
 
-/// Context degrees above the present one inside a node, for the families whose sequences SMP v2 splits: parts of the shard
-/// group, of whose two pieces each must be whole.
+/// Returns the context degrees above the present one inside a node, for the families whose sequences SMP v2 splits: divisors
+/// of the shard group that split the sequence into two whole pieces per rank.
 fn context_degrees(plan: &Plan) -> Option<Vec<u64>> {
     let mesh = plan.mesh.as_ref().filter(|_| splits_sequences(plan))?;
     let tokens = plan.job.train.sequence_length.get()?;
@@ -111,7 +107,7 @@ fn context_degrees(plan: &Plan) -> Option<Vec<u64>> {
     Some(inside.filter(|degree| shard.is_multiple_of(*degree) && tokens.is_multiple_of(2 * degree)).collect())
 }
 
-/// Numbers of stages above the present one, under SMP v1 where nothing is sharded and the library lays out the layers.
+/// Returns the pipeline degrees above the present one, under SMP v1 if nothing is sharded and the library assigns the layers.
 fn pipeline_degrees(plan: &Plan) -> Option<Vec<u64>> {
     let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Smp)?;
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
@@ -130,7 +126,7 @@ fn pipeline_degrees(plan: &Plan) -> Option<Vec<u64>> {
     Some(stages.filter(|stages| data.is_multiple_of(stages / own)).collect())
 }
 
-/// Whether torchrun starts DDP here: it starts FSDP as well. What is said to DDP's launcher alone would be left over.
+/// Returns whether torchrun starts DDP without settings that only DDP has: then it can start FSDP instead.
 fn sharded_engine(plan: &Plan) -> bool {
     let Some(parallel) = plan.job.parallel.as_ref().filter(|one| one.engine.get() == Some(Engine::Ddp))
     else {
@@ -150,7 +146,7 @@ fn sharded_engine(plan: &Plan) -> bool {
         && parallel.options.is_empty()
 }
 
-/// Whether the engine carries 4-bit weights under the job's adapter, and nothing is quantised yet.
+/// Returns whether the engine supports 4-bit weights under the job's adapter, and nothing is quantised yet.
 fn nf4(plan: &Plan) -> bool {
     let carries = plan.mesh.as_ref().is_some_and(|mesh| {
         matches!(mesh.engine, Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None)

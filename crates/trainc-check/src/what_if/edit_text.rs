@@ -1,41 +1,34 @@
-//! Edits that the cost model proposes, as text of the manifest: what to type, and the fix that `check --fix` writes.
+//! Edits that the cost model proposes, as text of the manifest: what to type, and what `check --fix` writes.
 
-use super::Context;
+use crate::Context;
 use trainc_diag::source::{Span, is_file};
 use trainc_ir::{Mesh, Plan};
 use trainc_predict::memory::remedies::Edit;
 use trainc_syntax::edit::{self, PathStep};
 
 /// A replacement of one place of a source.
-pub(super) struct Written {
-    /// What is replaced.
-    pub(super) span: Span,
-    /// What takes its place.
-    pub(super) text: String,
+pub(crate) struct Replacement {
+    /// The place.
+    pub(crate) span: Span,
+    /// The new text.
+    pub(crate) text: String,
 }
 
-/// A value of the manifest to write: a child of a node of the job, or a property of the node.
-struct Line {
+/// A value to write: a child of a node of the job, a property of the node, or its argument.
+struct EditLine {
     node: &'static str,
     child: Option<&'static str>,
     property: Option<&'static str>,
     value: String,
-    /// A property beside an argument, and its value.
-    beside: Option<(&'static str, String)>,
-    /// A property of the node that has no meaning beside the new value.
+    /// A property after the argument, and its value.
+    with: Option<(&'static str, String)>,
+    /// A property of the node that the new value makes invalid.
     without: Option<&'static str>,
 }
 
-impl Line {
+impl EditLine {
     fn child(node: &'static str, child: &'static str, value: impl ToString) -> Self {
-        Self {
-            node,
-            child: Some(child),
-            property: None,
-            value: value.to_string(),
-            beside: None,
-            without: None,
-        }
+        Self { node, child: Some(child), property: None, value: value.to_string(), with: None, without: None }
     }
 
     fn property(node: &'static str, property: &'static str, value: impl ToString) -> Self {
@@ -44,146 +37,147 @@ impl Line {
             child: None,
             property: Some(property),
             value: value.to_string(),
-            beside: None,
+            with: None,
             without: None,
         }
     }
 
     /// The node's own argument.
     fn argument(node: &'static str, value: impl ToString) -> Self {
-        Self { node, child: None, property: None, value: value.to_string(), beside: None, without: None }
+        Self { node, child: None, property: None, value: value.to_string(), with: None, without: None }
     }
 
-    /// With a property behind the argument.
+    /// Adds a property after the argument.
     fn and(self, property: &'static str, value: impl ToString) -> Self {
-        Self { beside: Some((property, value.to_string())), ..self }
+        Self { with: Some((property, value.to_string())), ..self }
+    }
+
+    /// Returns the line as KDL.
+    fn text(&self) -> String {
+        let with = self.with.as_ref().map(|(name, value)| format!(" {name}={value}")).unwrap_or_default();
+        match (self.child, self.property) {
+            (Some(child), _) => format!("{child} {}{with}", self.value),
+            (None, Some(property)) => format!("{property}={}", self.value),
+            (None, None) => format!("{} {}{with}", self.node, self.value),
+        }
     }
 }
 
-/// What of the batch must be written so that the micro-batch is that one and the step stays as large as it was.
-fn batch(plan: &Plan, micro: u64) -> Vec<Line> {
+/// Returns the lines that set the micro-batch and keep the global batch.
+fn micro_batch_lines(plan: &Plan, micro: u64) -> Vec<EditLine> {
     let train = &plan.job.train;
     let Some(batch) = &plan.batch else { return Vec::new() };
     let passes = batch.accumulation.value * batch.micro_batch_size.value / micro.max(1);
     let mut lines = Vec::new();
     if !train.micro_batch_size.is_absent() {
-        lines.push(Line::child("train", "micro-batch", micro));
+        lines.push(EditLine::child("train", "micro-batch", micro));
     }
     if train.global_batch.is_absent() || !train.accumulation.is_absent() {
-        lines.push(Line::child("train", "accumulation", passes));
+        lines.push(EditLine::child("train", "accumulation", passes));
     }
     lines
 }
 
-/// What of the batch must be written so that the step stays as large as it was when fewer ranks read data.
-fn passes(plan: &Plan, more: u64) -> Vec<Line> {
+/// Returns the lines that keep the global batch when `factor` times fewer ranks read data.
+fn accumulation_lines(plan: &Plan, factor: u64) -> Vec<EditLine> {
     let train = &plan.job.train;
     let Some(batch) = &plan.batch else { return Vec::new() };
-    // Where only the global batch is written, accumulation follows.
+    // If only the global batch is written, accumulation follows from it.
     if !train.global_batch.is_absent() && train.accumulation.is_absent() {
         return Vec::new();
     }
-    vec![Line::child("train", "accumulation", batch.accumulation.value * more)]
+    vec![EditLine::child("train", "accumulation", batch.accumulation.value * factor)]
 }
 
-fn of_edit(plan: &Plan, edit: Edit) -> Vec<Line> {
+fn lines_of_edit(plan: &Plan, edit: Edit) -> Vec<EditLine> {
     let more = |degree: u64, of: fn(&Mesh) -> u64| degree / plan.mesh.as_ref().map_or(1, of).max(1);
     match edit {
-        Edit::FlashAttention => vec![Line::child("train", "flash-attention", "#true")],
-        Edit::Checkpointing => vec![Line::child("train", "activation-checkpointing", "#true")],
-        Edit::MicroBatch(micro) => batch(plan, micro),
-        Edit::FullShard => vec![Line::child("parallel", "strategy", "\"full-shard\"")],
+        Edit::FlashAttention => vec![EditLine::child("train", "flash-attention", "#true")],
+        Edit::Checkpointing => vec![EditLine::child("train", "activation-checkpointing", "#true")],
+        Edit::MicroBatch(micro) => micro_batch_lines(plan, micro),
+        Edit::FullShard => vec![EditLine::child("parallel", "strategy", "\"full-shard\"")],
         Edit::Wrap => wrap(plan).into_iter().collect(),
         Edit::ShardedEngine => {
             let launcher = plan.job.parallel.as_ref().is_some_and(|one| !one.launcher.is_absent());
             let without = launcher.then_some("launcher");
-            let engine = Line { without, ..Line::property("parallel", "engine", "\"fsdp\"") };
+            let engine = EditLine { without, ..EditLine::property("parallel", "engine", "\"fsdp\"") };
             std::iter::once(engine).chain(wrap(plan)).collect()
         }
         Edit::TensorDegree(degree) => {
             let more = more(degree, |mesh| mesh.tensor_degree.value);
-            let line = Line::child("parallel", "tensor-degree", degree);
-            std::iter::once(line).chain(passes(plan, more)).collect()
+            let line = EditLine::child("parallel", "tensor-degree", degree);
+            std::iter::once(line).chain(accumulation_lines(plan, more)).collect()
         }
         Edit::ContextDegree(degree) => {
             let more = more(degree, |mesh| mesh.context_degree.value);
-            let line = Line::child("parallel", "context-degree", degree);
-            std::iter::once(line).chain(passes(plan, more)).collect()
+            let line = EditLine::child("parallel", "context-degree", degree);
+            std::iter::once(line).chain(accumulation_lines(plan, more)).collect()
         }
         Edit::PipelineDegree(degree) => {
             pipeline(plan, degree, more(degree, |mesh| mesh.pipeline_degree.value))
         }
         Edit::Nf4 => {
             let precision = plan.job.train.precision.value().map_or("bf16", String::as_str);
-            vec![Line::argument("quantize", "\"nf4\"").and("compute", format!("\"{precision}\""))]
+            vec![EditLine::argument("quantize", "\"nf4\"").and("compute", format!("\"{precision}\""))]
         }
-        Edit::ShardDegree(degree) => vec![Line::child("parallel", "shard-degree", degree)],
-        Edit::ShardOptimizerState => vec![Line::child("parallel", "shard-optimizer-state", "#true")],
-        Edit::OffloadActivations => vec![Line::child("parallel", "offload-activations", "#true")],
-        Edit::OffloadStates => vec![Line::child("parallel", "offload", "#true")],
+        Edit::ShardDegree(degree) => vec![EditLine::child("parallel", "shard-degree", degree)],
+        Edit::ShardOptimizerState => vec![EditLine::child("parallel", "shard-optimizer-state", "#true")],
+        Edit::OffloadActivations => vec![EditLine::child("parallel", "offload-activations", "#true")],
+        Edit::OffloadStates => vec![EditLine::child("parallel", "offload", "#true")],
         Edit::Nodes(nodes) => {
-            vec![Line::property("cluster", "nodes", nodes)]
+            vec![EditLine::property("cluster", "nodes", nodes)]
         }
-        Edit::Instance(name) => vec![Line::argument("cluster", format!("\"{name}\""))],
+        Edit::Instance(name) => vec![EditLine::argument("cluster", format!("\"{name}\""))],
     }
 }
 
-/// The layers' class, where it is known.
-fn wrap(plan: &Plan) -> Option<Line> {
+/// Returns the line with the class of the model's layers, if it is known.
+fn wrap(plan: &Plan) -> Option<EditLine> {
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref())?;
-    Some(Line::child("parallel", "wrap", format!("\"{}\"", architecture.family.wrap_class())))
+    Some(EditLine::child("parallel", "wrap", format!("\"{}\"", architecture.family.wrap_class())))
 }
 
-/// So many stages, filled with all the passes of a step: what is left to accumulate is one pipeline's.
-fn pipeline(plan: &Plan, stages: u64, more: u64) -> Vec<Line> {
+/// Returns the lines of a pipeline with `stages` stages that takes all passes of a step as micro-batches.
+fn pipeline(plan: &Plan, stages: u64, more: u64) -> Vec<EditLine> {
     let Some(batch) = &plan.batch else { return Vec::new() };
     let microbatches = batch.num_micro_batches * batch.accumulation.value * more;
     let mut lines =
-        vec![Line::child("parallel", "pipeline-degree", stages).and("microbatches", microbatches)];
+        vec![EditLine::child("parallel", "pipeline-degree", stages).and("microbatches", microbatches)];
     if batch.accumulation.value > 1 && !plan.job.train.accumulation.is_absent() {
-        lines.push(Line::child("train", "accumulation", 1));
+        lines.push(EditLine::child("train", "accumulation", 1));
     }
     lines
 }
 
-fn words(line: &Line) -> String {
-    let beside = line.beside.as_ref().map(|(name, value)| format!(" {name}={value}")).unwrap_or_default();
-    match (line.child, line.property) {
-        (Some(child), _) => format!("{child} {}{beside}", line.value),
-        (None, Some(property)) => format!("{property}={}", line.value),
-        (None, None) => format!("{} {}{beside}", line.node, line.value),
-    }
-}
-
-/// The values as `--set` takes them: `train.micro-batch=4`.
-pub(super) fn sets(plan: &Plan, edits: &[Edit]) -> Vec<String> {
-    let of_line = |line: Line| {
+/// Returns the values as `--set` takes them: `train.micro-batch=4`.
+pub(crate) fn set_arguments(plan: &Plan, edits: &[Edit]) -> Vec<String> {
+    let of_line = |line: EditLine| {
         let steps = [Some(line.node), line.child, line.property];
         let path = steps.into_iter().flatten().collect::<Vec<_>>().join(".");
-        let beside = line.beside.map(|(name, value)| format!("{path}.{name}={value}"));
-        std::iter::once(format!("{path}={}", line.value)).chain(beside).collect::<Vec<_>>()
+        let with = line.with.map(|(name, value)| format!("{path}.{name}={value}"));
+        std::iter::once(format!("{path}={}", line.value)).chain(with).collect::<Vec<_>>()
     };
-    edits.iter().flat_map(|edit| of_edit(plan, *edit)).flat_map(of_line).collect()
+    edits.iter().flat_map(|edit| lines_of_edit(plan, *edit)).flat_map(of_line).collect()
 }
 
-/// What to type, one text for each value.
-pub(super) fn lines(plan: &Plan, edits: &[Edit]) -> Vec<String> {
-    edits.iter().flat_map(|edit| of_edit(plan, *edit)).map(|line| words(&line)).collect()
+/// Returns what to type, one text for each value.
+pub(crate) fn lines(plan: &Plan, edits: &[Edit]) -> Vec<String> {
+    edits.iter().flat_map(|edit| lines_of_edit(plan, *edit)).map(|line| line.text()).collect()
 }
 
-/// What must go where the edits are written, as `--set` would name it: `parallel.launcher`.
-pub(super) fn removed(plan: &Plan, edits: &[Edit]) -> Vec<String> {
-    let of_line = |line: Line| line.without.map(|property| format!("{}.{property}", line.node));
-    edits.iter().flat_map(|edit| of_edit(plan, *edit)).filter_map(of_line).collect()
+/// Returns the properties to remove with the edits, as `--set` names them: `parallel.launcher`.
+pub(crate) fn removed_properties(plan: &Plan, edits: &[Edit]) -> Vec<String> {
+    let of_line = |line: EditLine| line.without.map(|property| format!("{}.{property}", line.node));
+    edits.iter().flat_map(|edit| lines_of_edit(plan, *edit)).filter_map(of_line).collect()
 }
 
-/// What to type for another micro-batch at the same global batch.
-pub(super) fn batch_lines(plan: &Plan, micro: u64) -> Vec<String> {
-    batch(plan, micro).iter().map(words).collect()
+/// Returns what to type for another micro-batch at the same global batch.
+pub(crate) fn batch_lines(plan: &Plan, micro: u64) -> Vec<String> {
+    micro_batch_lines(plan, micro).iter().map(EditLine::text).collect()
 }
 
-/// The edits written into the file that has the job, as one replacement; none where they would not count there.
-pub(super) fn fix(context: &Context, edits: &[Edit]) -> Option<Written> {
+/// Returns the edits as one replacement in the job's file; `None` if values from outside it would override them.
+pub(crate) fn fix(context: &Context, edits: &[Edit]) -> Option<Replacement> {
     let job = &context.plan.job;
     let id = job.span.source;
     let source = context.sources.get(id)?;
@@ -191,37 +185,37 @@ pub(super) fn fix(context: &Context, edits: &[Edit]) -> Option<Written> {
     let top = [PathStep::with("job", name)];
     let range = edit::locate(&source.text, &top).ok()?;
     let mut text = source.text.to_string();
-    for line in edits.iter().flat_map(|edit| of_edit(context.plan, *edit)) {
-        if overridden(context, &line, id, &range).is_some() {
+    for line in edits.iter().flat_map(|edit| lines_of_edit(context.plan, *edit)) {
+        if overriding_span(context, &line, id, &range).is_some() {
             return None;
         }
-        text = written(&text, &top, &line)?;
+        text = write_line(&text, &top, &line)?;
     }
     let (start, end, new) = difference(&source.text, &text);
-    Some(Written { span: Span::new(id, start, end), text: new.to_owned() })
+    Some(Replacement { span: Span::new(id, start, end), text: new.to_owned() })
 }
 
-/// Why an edit cannot be written into the job, where a value that it changes is held from outside: a fragment.
-pub(super) fn held(context: &Context, edits: &[Edit]) -> Option<String> {
+/// Describes the place outside the job that overrides an edited value, as a fragment.
+pub(crate) fn describe_override(context: &Context, edits: &[Edit]) -> Option<String> {
     let job = &context.plan.job;
     let id = job.span.source;
     let range =
         edit::locate(&context.sources.get(id)?.text, &[PathStep::with("job", job.name.value()?)]).ok()?;
-    let mut lines = edits.iter().flat_map(|edit| of_edit(context.plan, *edit));
-    let span = lines.find_map(|line| overridden(context, &line, id, &range))?;
+    let mut lines = edits.iter().flat_map(|edit| lines_of_edit(context.plan, *edit));
+    let span = lines.find_map(|line| overriding_span(context, &line, id, &range))?;
     let source = context.sources.get(span.source)?;
     if source.name.starts_with("<--set") {
-        return Some("`--set` holds its value".to_owned());
+        return Some("overridden by `--set`".to_owned());
     }
-    // Of a manifest that is no file nothing can be written, whatever stands in it.
+    // A manifest that is not a file cannot be edited at all.
     let (line, _) = source.line_column(span.start);
-    is_file(&source.name).then(|| format!("{}:{line} holds its value", source.name))
+    is_file(&source.name).then(|| format!("overridden at {}:{line}", source.name))
 }
 
-/// Where the value stands if a text in the job would not change it: in an environment or on the command line.
-fn overridden(
+/// Returns the place of a value that an edit of the job would not change: in an environment or on the command line.
+fn overriding_span(
     context: &Context,
-    line: &Line,
+    line: &EditLine,
     id: trainc_diag::source::SourceId,
     job: &std::ops::Range<usize>,
 ) -> Option<Span> {
@@ -254,15 +248,16 @@ fn overridden(
     })
 }
 
-fn written(text: &str, top: &[PathStep<'_>], line: &Line) -> Option<String> {
+/// Writes a line into the text of the manifest.
+fn write_line(text: &str, top: &[PathStep<'_>], line: &EditLine) -> Option<String> {
     let node: Vec<PathStep<'_>> = top.iter().copied().chain([PathStep::named(line.node)]).collect();
     let edited = match (line.child, line.property) {
         (Some(child), _) => {
             let path: Vec<PathStep<'_>> = node.iter().copied().chain([PathStep::named(child)]).collect();
-            let new = words(line);
+            let new = line.text();
             if edit::locate(text, &path).is_ok() {
                 let text = edit::set_argument(text, &path, 0, &line.value).ok()?.text;
-                return match &line.beside {
+                return match &line.with {
                     Some((name, value)) => Some(edit::set_property(&text, &path, name, value).ok()?.text),
                     None => Some(text),
                 };
@@ -271,7 +266,7 @@ fn written(text: &str, top: &[PathStep<'_>], line: &Line) -> Option<String> {
             } else if line.node == "train" {
                 edit::insert_child(text, top, &format!("train {{\n    {new}\n}}"))
             } else {
-                // `parallel` and `cluster` are not laid over a base without saying what they are.
+                // `parallel` and `cluster` cannot be overlaid on a base without their engine or type.
                 return None;
             }
         }
@@ -283,12 +278,12 @@ fn written(text: &str, top: &[PathStep<'_>], line: &Line) -> Option<String> {
             }
         }
         (None, None) if line.node == "cluster" => edit::set_argument(text, &node, 0, &line.value),
-        (None, None) => edit::insert_child(text, top, &words(line)),
+        (None, None) => edit::insert_child(text, top, &line.text()),
     };
     edited.ok().map(|edited| edited.text)
 }
 
-/// The place where two texts differ, in bytes of the old one, and what stands there in the new one.
+/// Returns the byte range of the old text that differs, and the new text of that range.
 fn difference<'a>(old: &str, new: &'a str) -> (usize, usize, &'a str) {
     let mut start = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     while !(old.is_char_boundary(start) && new.is_char_boundary(start)) {
@@ -307,7 +302,7 @@ mod tests {
     use super::difference;
 
     #[test]
-    fn the_difference_is_as_small_as_can_be() {
+    fn difference_is_minimal() {
         assert_eq!(difference("a 2\nb", "a 1\nb"), (2, 3, "1"));
         assert_eq!(difference("ab", "aab"), (1, 1, "a"));
         assert_eq!(difference("aä", "aö"), (1, 3, "ö"));

@@ -1,0 +1,242 @@
+//! Nodes that hold a job whose model states exceed its own nodes.
+
+use crate::Context;
+use crate::queries::instances::is_offered;
+use crate::queries::memory::{format_bytes, memory_constants};
+use crate::queries::prediction::{predicted_run, rounded};
+use crate::queries::prices::instance_price;
+use crate::what_if::alternatives::has_kernels;
+use crate::what_if::codes_of_plan;
+use crate::what_if::edit_text::{self, Replacement};
+use trainc_catalog::instances;
+use trainc_diag::text;
+use trainc_diag::{Diagnostic, Severity};
+use trainc_ir::hardware::{AcceleratorKind, Instance};
+use trainc_ir::{Engine, Plan};
+use trainc_plan::plan::on_nodes;
+use trainc_predict::layout::Hardware;
+use trainc_predict::memory::remedies::Edit;
+use trainc_predict::memory::{MEAN_ERROR, memory_with};
+use trainc_predict::{Fit, Layout, Memory, Run, Sharding};
+
+/// The most nodes that are tried: more than any account has of a type.
+const MOST_NODES: u64 = 1_024;
+
+/// Codes about time and cost, which do not exclude a cluster: its time and cost are shown with it.
+const TIME_AND_COST: [&str; 5] = ["T0257", "T0329", "T0338", "T0447", "T0496"];
+
+/// A cluster that holds the job.
+struct LargerCluster {
+    name: &'static str,
+    nodes: u64,
+    plan: Plan,
+    memory: Memory,
+    run: Option<Run>,
+    /// The shard degree that makes it one shard group, if another degree is written.
+    group_degree: Option<u64>,
+}
+
+impl LargerCluster {
+    fn usd(&self) -> f64 {
+        self.run.as_ref().and_then(|run| run.least_usd).unwrap_or(f64::MAX)
+    }
+
+    /// Returns the text to write: `cluster "ml.p4de.24xlarge" nodes=8`, or `nodes=64` of the job's own type.
+    fn cluster_text(&self, own: &str) -> String {
+        if self.name == own {
+            format!("nodes={}", self.nodes)
+        } else {
+            format!("cluster \"{}\" nodes={}", self.name, self.nodes)
+        }
+    }
+
+    /// Returns what else to write, and what to remove: a written shard degree would stay as it is.
+    fn sharding_text(&self) -> Option<(String, Option<&'static str>)> {
+        let degree = self.group_degree?;
+        let is_fsdp = self.plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Fsdp);
+        Some(if is_fsdp {
+            ("strategy \"full-shard\"".to_owned(), Some("shard-degree"))
+        } else {
+            (format!("shard-degree {degree}"), None)
+        })
+    }
+
+    /// Returns the cluster as edits for `--fix`: more nodes of the same type, without anything to remove. Another type is left
+    /// to the user.
+    fn edits(&self, own: &str) -> Option<Vec<Edit>> {
+        let removes_nothing = self.sharding_text().is_none_or(|(_, without)| without.is_none());
+        let degree = self.group_degree.map(Edit::ShardDegree);
+        (self.name == own && removes_nothing).then(|| [Edit::Nodes(self.nodes)].into_iter().chain(degree).collect())
+    }
+
+    /// Describes the cluster: `nodes=64` with the memory per GPU, time and cost of the run, and a changed global batch.
+    fn describe(&self, own: &str, before: &Plan) -> String {
+        let needs = format_bytes(self.memory.per_gpu_bytes);
+        let capacity = format_bytes(self.memory.capacity_bytes.unwrap_or(0.0));
+        let run = self.run.as_ref().map_or_else(String::new, |run| {
+            let usd = run.least_usd.map_or_else(
+                || ", price unknown: pass `--price`".to_owned(),
+                |usd| format!(", {}", text::dollars(usd)),
+            );
+            format!(", the run {}{usd}", text::about(run.expected_seconds()))
+        });
+        let batch = |plan: &Plan| plan.batch.as_ref().map(|batch| batch.global_sequences.value);
+        let new_batch = match (batch(&self.plan), batch(before)) {
+            (Some(new), Some(old)) if new != old => {
+                format!(
+                    ", changes the training: a global batch of {} instead of {}",
+                    text::group(new),
+                    text::group(old)
+                )
+            }
+            _ => String::new(),
+        };
+        let sharding = self.sharding_text().map_or_else(String::new, |(write, without)| {
+            let without = without.map_or_else(String::new, |what| format!(" without `{what}`"));
+            format!(" and `{write}`{without}")
+        });
+        let unsure = if self.memory.fit() == Some(Fit::Maybe) { ", may not fit" } else { "" };
+        format!("`{}`{sharding} ({needs} of {capacity} on each GPU{run}{new_batch}{unsure})", self.cluster_text(own))
+    }
+}
+
+/// Adds the clusters that hold the job: the fewest nodes of its own type, and the cheapest cluster of another type.
+pub(super) fn add_larger_clusters(context: &Context, layout: &Layout, diagnostic: Diagnostic) -> Diagnostic {
+    let plan = context.plan;
+    if layout.sharding == Sharding::None || !can_grow(plan) {
+        return match plan.mesh.as_ref().map(|mesh| mesh.engine) {
+            Some(Engine::Ddp | Engine::Smddp | Engine::None) => diagnostic.note(
+                "every GPU holds all of them, whatever the number of nodes: `engine=\"fsdp\"` shards them",
+            ),
+            _ => diagnostic,
+        };
+    }
+    let Some(own) = &plan.instance else { return diagnostic };
+    let found = larger_clusters(context, layout, own);
+    let facts: Vec<serde_json::Value> = found
+        .iter()
+        .map(|cluster| {
+            serde_json::json!({
+                "write": cluster.cluster_text(&own.name),
+                "beside": cluster.sharding_text().map(|(write, _)| write),
+                "remove": cluster.sharding_text().and_then(|(_, without)| without),
+                "nodes": cluster.nodes,
+                "instance": cluster.name,
+                "per_gpu_bytes": cluster.memory.per_gpu_bytes.round(),
+                "capacity_bytes": cluster.memory.capacity_bytes,
+                "seconds": cluster.run.as_ref().map(|run| run.expected_seconds().round()),
+                "cost_usd": cluster.run.as_ref().and_then(|run| run.least_usd),
+            })
+        })
+        .collect();
+    let diagnostic = diagnostic.fact("nodes_that_hold_it", facts);
+    let mut texts = found.iter().map(|cluster| cluster.describe(&own.name, plan));
+    let Some(first) = texts.next() else { return diagnostic.note(none_fits(plan, "any type")) };
+    let diagnostic = diagnostic.help(format!("write {first}"));
+    let edits = found.first().and_then(|cluster| cluster.edits(&own.name));
+    let diagnostic = match edits.and_then(|edits| edit_text::fix(context, &edits)) {
+        Some(Replacement { span, text }) => diagnostic.fix(span, text),
+        None => diagnostic,
+    };
+    let diagnostic = texts.fold(diagnostic, |diagnostic, text| diagnostic.note(format!("or {text}")));
+    if found.iter().any(|cluster| cluster.name == own.name) || !is_offered(plan, own) {
+        return diagnostic;
+    }
+    diagnostic.note(none_fits(plan, &format!("`{}`", own.name)))
+}
+
+/// Explains that no number of nodes of a type holds the job.
+fn none_fits(plan: &Plan, kind: &str) -> String {
+    let written = plan.job.train.global_batch.get().zip(plan.batch.as_ref()).zip(plan.mesh.as_ref());
+    let why = written.map_or_else(String::new, |((global, batch), mesh)| {
+        let ranks = mesh.tensor_degree.value * mesh.pipeline_degree.value;
+        let most = (global / batch.per_replica.max(1)).saturating_mul(ranks);
+        let (global, most) = (text::group(global), text::count(most, "GPU"));
+        format!(": a global batch of {global} can be divided over at most {most}")
+    });
+    format!("no number of nodes of {kind} holds the job as written{why}")
+}
+
+/// Returns whether more nodes make the shard group larger, with or without changing a written degree.
+fn can_grow(plan: &Plan) -> bool {
+    let Some(mesh) = &plan.mesh else { return false };
+    let grouped = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
+    plan.deployable && !grouped && (mesh.replicas.value == 1 || is_shard_degree_written(plan))
+}
+
+fn is_shard_degree_written(plan: &Plan) -> bool {
+    plan.job.parallel.as_ref().is_some_and(|parallel| !parallel.shard_degree.is_absent())
+}
+
+/// Returns the smallest cluster of the job's own type and the cheapest of another type, the cheaper one first.
+fn larger_clusters(context: &Context, layout: &Layout, own: &Instance) -> Vec<LargerCluster> {
+    let is_error = |one: &Diagnostic| one.severity == Severity::Error && !TIME_AND_COST.contains(&one.code.id);
+    let now = codes_of_plan(context, context.plan, is_error);
+    let is_valid =
+        |cluster: &LargerCluster| codes_of_plan(context, &cluster.plan, is_error).is_subset(&now);
+    let mut others = Vec::new();
+    let mut out = Vec::new();
+    for name in instances::names() {
+        let Some(row) = instances::get(name) else { continue };
+        let is_gpu = row.accelerator.kind == AcceleratorKind::Gpu;
+        if !is_gpu || !has_kernels(context.plan, &row, own) || !is_offered(context.plan, &row) {
+            continue;
+        }
+        let Some(cluster) = smallest_cluster(context, layout, (name, &row)) else { continue };
+        if name == own.name {
+            out.push(cluster);
+        } else {
+            others.push(cluster);
+        }
+    }
+    out.retain(|cluster| is_valid(cluster));
+    others.sort_by(|a, b| a.usd().total_cmp(&b.usd()).then(a.nodes.cmp(&b.nodes)));
+    out.extend(others.into_iter().find(|cluster| is_valid(cluster)));
+    out.sort_by(|a, b| a.usd().total_cmp(&b.usd()));
+    out
+}
+
+/// Returns the smallest cluster of a type that holds the job with room for the mean error of a prediction.
+fn smallest_cluster(context: &Context, layout: &Layout, (name, row): (&'static str, &Instance)) -> Option<LargerCluster> {
+    let constants = memory_constants(context);
+    let fits = |memory: &Memory| {
+        let room = |capacity: f64| memory.per_gpu_bytes * (1.0 + MEAN_ERROR) <= capacity;
+        memory.capacity_bytes.is_some_and(room)
+    };
+    let others = layout.degrees.tensor * layout.degrees.pipeline;
+    let hosts = |layout: &Layout, memory: &Memory| {
+        memory.host_bytes.zip(layout.hardware.host_memory_bytes).is_none_or(|(needs, has)| needs <= has)
+    };
+    let global = context.plan.job.train.global_batch.get();
+    let is_written = is_shard_degree_written(context.plan);
+    for nodes in 1..=MOST_NODES {
+        let hardware = Hardware::of_instance(row, nodes);
+        let mut new = Layout { hardware, ..layout.clone() };
+        new.degrees.shard = new.hardware.gpus() / others;
+        new.degrees.replicas = 1.0;
+        let in_a_pass = layout.work.micro_batch_size * layout.work.num_micro_batches * new.degrees.shard;
+        let divides = global.is_none_or(|global| (global as f64 / in_a_pass).fract() == 0.0);
+        if new.degrees.shard.fract() != 0.0 || !divides {
+            continue;
+        }
+        let memory = memory_with(&new, &constants);
+        if !fits(&memory) || !hosts(&new, &memory) {
+            continue;
+        }
+        let price = instance_price(context, name);
+        let group_degree = is_written.then(|| rounded(new.degrees.shard));
+        let plan = on_nodes(context.plan, name, price, (nodes, group_degree))?;
+        let layout = Layout::of_plan(&plan).ok()?;
+        let memory = memory_with(&layout, &constants);
+        let run = predicted_run(&Context { plan: &plan, ..*context });
+        return fits(&memory).then(|| LargerCluster {
+            name,
+            nodes,
+            memory,
+            run: run.map(|(_, run)| run),
+            group_degree,
+            plan,
+        });
+    }
+    None
+}

@@ -1,0 +1,104 @@
+//! Other instance types that fit the job and pass every rule that it passes now.
+
+use super::codes_of_plan;
+use crate::Context;
+use crate::queries::instances::is_offered;
+use crate::queries::memory::memory_constants;
+use crate::queries::prices::instance_price;
+use trainc_catalog::images::version_key;
+use trainc_catalog::instances;
+use trainc_diag::{Diagnostic, Severity, text};
+use trainc_ir::hardware::{AcceleratorKind, Instance};
+use trainc_ir::{Plan, Price};
+use trainc_plan::plan::on_instance;
+use trainc_predict::Layout;
+use trainc_predict::memory::{memory_with, remedies};
+use trainc_predict::speed::speed;
+
+/// The first PyTorch whose binaries have kernels for a compute capability: Ampere's with CUDA 11.1 since 1.8, Hopper's with
+/// CUDA 11.8 and later, which is all that 2.1 ships with, Blackwell's with CUDA 12.8 since 2.7 (release notes of each).
+const KERNELS: [((u8, u8), &str); 3] = [((10, 0), "2.7"), ((9, 0), "2.1"), ((8, 0), "1.8")];
+
+/// Returns the types with larger GPUs on which the job fits, those with the least GPU memory and then the cheapest first; and
+/// those of them whose run has a price.
+pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'static str>, Vec<&'static str>) {
+    let plan = context.plan;
+    let grouped = plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty());
+    let Some(own) = plan.instance.as_ref().filter(|_| plan.deployable && !grouped) else {
+        return Default::default();
+    };
+    let memory = memory_constants(context);
+    let fits = |name: &'static str| {
+        let new = remedies::on_instance(layout, name)?;
+        memory_with(&new, &memory).fits.filter(|fits| *fits)
+    };
+    let mut found: Vec<(Instance, &'static str, Option<Price>)> = instances::names()
+        .filter_map(|name| Some((instances::get(name)?, name)))
+        .filter(|(row, name)| {
+            has_larger_gpus(row, own)
+                && has_kernels(plan, row, own)
+                && is_offered(plan, row)
+                && fits(name).is_some()
+        })
+        .map(|(row, name)| (row, name, instance_price(context, name)))
+        .collect();
+    found.sort_by(|(a, _, x), (b, _, y)| {
+        let usd = |price: &Option<Price>| price.as_ref().map_or(f64::MAX, |price| price.usd_per_hour);
+        a.accelerator.memory_bytes.cmp(&b.accelerator.memory_bytes).then(usd(x).total_cmp(&usd(y)))
+    });
+    let matters = |one: &Diagnostic| matches!(one.severity, Severity::Error | Severity::Warning);
+    let now = codes_of_plan(context, plan, matters);
+    found.retain(|(_, name, price)| {
+        on_instance(plan, name, price.clone())
+            .is_some_and(|new| codes_of_plan(context, &new, matters).is_subset(&now))
+    });
+    let names = found.iter().map(|(_, name, _)| *name).collect();
+    // A GPU of unknown speed has no cost either.
+    let has_speed =
+        |name| remedies::on_instance(layout, name).is_some_and(|new| speed(&new, context.constants).is_ok());
+    let priced = found.iter().filter(|(_, name, price)| price.is_some() && has_speed(name));
+    (names, priced.map(|(_, name, _)| *name).collect())
+}
+
+/// Returns the type with the least host memory of at least `bytes` that has the same GPUs, with that memory in words.
+pub(crate) fn type_with_host_memory(context: &Context, bytes: f64) -> Option<(String, String)> {
+    let plan = context.plan;
+    let own = plan.instance.as_ref()?;
+    if plan.job.cluster.as_ref().is_none_or(|cluster| !cluster.groups.is_empty()) {
+        return None;
+    }
+    let has_same_gpus = |row: &Instance| {
+        (&row.accelerator.product, row.accelerators, row.efa == Some(true))
+            == (&own.accelerator.product, own.accelerators, own.efa == Some(true))
+            && is_offered(plan, row)
+    };
+    instances::names()
+        .filter_map(instances::get)
+        .filter_map(|row| Some((row.host_memory_bytes.filter(|_| has_same_gpus(&row))?, row.name)))
+        .filter(|(has, _)| *has as f64 >= bytes)
+        .min()
+        .map(|(has, name)| (name, text::bytes(has)))
+}
+
+/// Returns whether a type has as many GPUs, each with more memory.
+fn has_larger_gpus(row: &Instance, own: &Instance) -> bool {
+    row.accelerators == own.accelerators
+        && row.accelerator.kind == AcceleratorKind::Gpu
+        && own.accelerator.kind == AcceleratorKind::Gpu
+        && row.accelerator.memory_bytes > own.accelerator.memory_bytes
+}
+
+/// Returns whether the container has kernels for the GPUs of a type: always for the same generation, for a later one since a
+/// PyTorch version.
+pub(crate) fn has_kernels(plan: &Plan, row: &Instance, own: &Instance) -> bool {
+    let (Some(new), Some(old)) = (row.accelerator.compute_capability, own.accelerator.compute_capability)
+    else {
+        return false;
+    };
+    if new.0 == old.0 {
+        return true;
+    }
+    let pytorch = plan.image.as_ref().and_then(|image| image.pytorch.as_deref());
+    let since = KERNELS.iter().find(|(capability, _)| new >= *capability).map(|(_, since)| *since);
+    new > old && pytorch.zip(since).is_some_and(|(version, since)| version_key(version) >= version_key(since))
+}
