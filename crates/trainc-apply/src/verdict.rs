@@ -16,6 +16,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic};
+use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
 pub use obstacle::{in_the_way, obstacle};
@@ -79,9 +80,6 @@ pub(super) static CODES: &[&Code] = &[
     &T0601, &T0602, &T0603, &T0604, &T0605, &T0606, &T0607, &T0608, &T0609, &T0610, &T0611, &T0613, &T0614,
     &T0615, &T0616, &T0617, &T0618, &T0619, &T0620, &T0643, &T0645, &T0669, &T0670, &T0671, &T0672, &T0673,
 ];
-
-/// Stands in a help behind a command for the manifest and the flags that led to it: whoever shows it knows what was typed.
-pub const MANIFEST: &str = "MANIFEST";
 
 /// Exit codes of the command line, as far as an account decides them.
 pub mod exit {
@@ -252,8 +250,11 @@ fn of_plan(verdict: Verdict) -> Verdict {
     if verdict.diagnostic.code != &T0601 || !verdict.diagnostic.facts.contains_key("action") {
         return verdict;
     }
-    let help =
-        format!("`trainc catalog permissions --manifest {MANIFEST}` prints the policy that this job needs");
+    let help = help![
+        "`",
+        NextCommand::with_manifest_flag("catalog permissions"),
+        "` prints the policy that this job needs",
+    ];
     Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
 }
 

@@ -153,7 +153,7 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic) -> Problem {
             .iter()
             .map(|label| Label { place: place(sources, label.span), text: label.text.clone() })
             .collect(),
-        help: problem.help.clone(),
+        help: problem.help.as_ref().map(ToString::to_string),
         notes: problem.notes.clone(),
         facts: problem.facts.clone(),
         fix: problem.fix.as_ref().map(|fix| {

@@ -12,6 +12,7 @@ pub mod gitlab;
 pub mod human;
 pub mod json;
 pub mod markdown;
+mod next_command;
 pub mod page;
 mod place;
 mod run;
@@ -24,6 +25,7 @@ pub mod text;
 
 pub use code::{Code, Status, find};
 pub use excerpt::safe;
+pub use next_command::{Help, HelpPart, Invocation, NextCommand};
 pub use place::Paths;
 pub use run::{Counts, Format, ManifestReport, Options, Run, Shown, render};
 
@@ -82,7 +84,7 @@ pub struct Diagnostic {
     /// Further places.
     pub labels: Vec<Label>,
     /// What to type, only where we are confident.
-    pub help: Option<String>,
+    pub help: Option<Help>,
     /// Why, or where a number comes from.
     pub notes: Vec<String>,
     /// The same for tools: names to values, so that nobody parses prose.
@@ -161,8 +163,15 @@ impl Diagnostic {
 
     /// Says what to type.
     #[must_use]
-    pub fn help(mut self, text: impl Into<String>) -> Self {
-        self.help = Some(cut(text.into(), OF_HELP));
+    pub fn help(mut self, help: impl Into<Help>) -> Self {
+        self.help = Some(help.into().map_text(|text| cut(text, OF_HELP)));
+        self
+    }
+
+    /// Completes the commands in its help with the manifest and the flags of the command line.
+    #[must_use]
+    pub fn complete(mut self, invocation: &Invocation) -> Self {
+        self.help = self.help.map(|help| help.complete(invocation));
         self
     }
 
@@ -223,6 +232,12 @@ impl Problems {
     /// Keeps the problems for which the test holds.
     pub fn retain(&mut self, keep: impl FnMut(&Diagnostic) -> bool) {
         self.list.retain(keep);
+    }
+
+    /// Completes the commands in every help with the manifest and the flags of the command line.
+    #[must_use]
+    pub fn complete(self, invocation: &Invocation) -> Self {
+        Self { list: self.list.into_iter().map(|problem| problem.complete(invocation)).collect() }
     }
 
     /// Takes over another stage's problems.

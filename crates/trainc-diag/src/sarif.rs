@@ -227,7 +227,8 @@ impl Writer<'_> {
         let Physical { artifact_location, region } = self.physical(fix.span);
         let content = Content { text: fix.text.clone() };
         let replacements = [Replacement { deleted_region: region?, inserted_content: content }];
-        let description = problem.help.clone().unwrap_or_else(|| format!("mend {}", problem.code.name));
+        let description =
+            problem.help.as_ref().map_or_else(|| format!("mend {}", problem.code.name), ToString::to_string);
         Some(Mend {
             description: Message::new(description),
             artifact_changes: [Change { artifact_location, replacements }],

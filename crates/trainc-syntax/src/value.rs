@@ -410,7 +410,7 @@ mod tests {
             ("4 houres", Ty::Duration, "did you mean `\"4h\"`?"),
         ] {
             assert_eq!(
-                help(written, ty).iter().map(String::as_str).collect::<Vec<_>>(),
+                help(written, ty).iter().map(|help| &**help).collect::<Vec<_>>(),
                 [expected],
                 "{written}"
             );

@@ -173,7 +173,13 @@ fn the_page_of_placeholders_names_every_value() {
         let outcome = compile_in(Memory::default(), "x.kdl", &text, &options(""));
         let problem = outcome.sharp().find(|d| d.code.id == "T0230").unwrap();
         // One value alone is a help, several are a note.
-        let said = problem.notes.iter().chain(&problem.help).cloned().collect::<Vec<_>>().join(", ");
+        let said = problem
+            .notes
+            .iter()
+            .map(String::as_str)
+            .chain(problem.help.as_deref())
+            .collect::<Vec<_>>()
+            .join(", ");
         for path in said.split([' ', ',', ':']).filter_map(|word| word.strip_prefix(&format!("{group}."))) {
             assert!(row.contains(&format!("`{path}`")), "{group}.{path} is not on the page");
         }

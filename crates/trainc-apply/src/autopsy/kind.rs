@@ -4,6 +4,7 @@ use crate::account::TrainingJob;
 use serde_json::Value;
 use trainc_diag::Code;
 use trainc_diag::declare_code;
+use trainc_diag::{Help, NextCommand, help};
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{EngineOption, Parallel, Plan, Scalar};
 
@@ -167,47 +168,51 @@ impl Kind {
         }
     }
 
-    /// What to do next: `manifest` is what follows a command, its path and the flags that led here.
-    pub fn next(self, manifest: &str, plan: &Plan, job: &TrainingJob) -> String {
+    /// Returns the help for a job that failed with this cause.
+    pub fn help(self, plan: &Plan, job: &TrainingJob) -> Help {
         match self {
-            Self::Memory => {
-                format!("lower micro-batch and raise accumulation, or shard wider: trainc plan {manifest} -v")
-            }
+            Self::Memory => help![
+                "lower micro-batch and raise accumulation, or shard wider: ",
+                NextCommand::new("plan").flag("-v"),
+            ],
             // What is on the GPUs has no part in it, but for what is offloaded from them.
             Self::HostMemory => {
                 let offloads = plan.job.parallel.as_ref().is_some_and(offloads);
                 let less = if offloads { "offload less" } else { "hold less in the program's processes" };
-                format!(
-                    "{less}, or take an instance type with more memory (trainc catalog instances), then trainc apply {manifest} --new-run"
-                )
+                help![
+                    format!(
+                        "{less}, or take an instance type with more memory (trainc catalog instances), then "
+                    ),
+                    new_run(),
+                ]
             }
-            Self::Disk => {
-                format!("raise `volume`, or keep fewer checkpoints, then trainc apply {manifest} --new-run")
-            }
+            Self::Disk => help!["raise `volume`, or keep fewer checkpoints, then ", new_run()],
             // What a role of one's own may do IAM is asked about; one that trainc makes may do what the manifest names.
             Self::Permission if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) => {
-                format!("trainc plan {manifest} asks IAM what the role may not do")
+                help![NextCommand::new("plan"), " asks IAM what the role may not do"]
             }
-            Self::Permission => format!(
-                "where the program reads S3 that the manifest does not name, write `read \"s3://…\"` in `role`, then trainc apply {manifest} --new-run; else allow what the reason names in the bucket's or the key's policy"
-            ),
-            Self::Image => format!("trainc plan {manifest} asks the registry for the image, where it may"),
-            Self::Capacity => format!("trainc apply {manifest} --wait-for-capacity 2h"),
-            Self::Program => format!("mend the program, then trainc apply {manifest} --new-run"),
-            Self::Collective => format!("trainc logs {manifest} shows what the hosts said before"),
-            Self::Stopped => format!("trainc apply {manifest} --new-run starts another run"),
-            Self::Time => longer("max-run", "", manifest, plan, job),
-            Self::Wait => longer("max-wait", " of `spot`", manifest, plan, job),
-            Self::Quota => {
-                format!("trainc plan {manifest} shows the quota, and asks for more of it")
-            }
-            Self::Service => {
-                format!("trainc apply {manifest} --new-run: it is nothing that the manifest says")
-            }
-            Self::Input => format!("trainc plan {manifest} asks for the buckets and what lies in them"),
-            Self::Unknown => format!("trainc logs {manifest}"),
+            Self::Permission => help![
+                "where the program reads S3 that the manifest does not name, write `read \"s3://…\"` in `role`, then ",
+                new_run(),
+                "; else allow what the reason names in the bucket's or the key's policy",
+            ],
+            Self::Image => help![NextCommand::new("plan"), " asks the registry for the image, where it may"],
+            Self::Capacity => help![NextCommand::new("apply").flag("--wait-for-capacity 2h")],
+            Self::Program => help!["mend the program, then ", new_run()],
+            Self::Collective => help![NextCommand::new("logs"), " shows what the hosts said before"],
+            Self::Stopped => help![new_run(), " starts another run"],
+            Self::Time => longer("max-run", "", plan, job),
+            Self::Wait => longer("max-wait", " of `spot`", plan, job),
+            Self::Quota => help![NextCommand::new("plan"), " shows the quota, and asks for more of it"],
+            Self::Service => help![new_run(), ": it is nothing that the manifest says"],
+            Self::Input => help![NextCommand::new("plan"), " asks for the buckets and what lies in them"],
+            Self::Unknown => help![NextCommand::new("logs")],
         }
     }
+}
+
+fn new_run() -> NextCommand {
+    NextCommand::new("apply").flag("--new-run")
 }
 
 /// Whether something of the GPUs waits in the memory of the hosts.
@@ -218,23 +223,22 @@ fn offloads(parallel: &Parallel) -> bool {
 
 /// How a run that had too little time is gone on with. A longer one is another digest: whether it finds the checkpoints of
 /// this one hangs on whether their path names the digest.
-fn longer(what: &str, of: &str, manifest: &str, plan: &Plan, job: &TrainingJob) -> String {
-    let then = format!("then trainc apply {manifest} --new-run");
+fn longer(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
+    let help = |edit: &str, then: &str| help![format!("raise `{what}`{of}, {edit}then "), new_run(), then];
     let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
-        return format!(
-            "raise `{what}`{of}, {then}: it begins at step 0, for the manifest keeps no checkpoints"
-        );
+        return help("", ": it begins at step 0, for the manifest keeps no checkpoints");
     };
     let why = if path.contains(DIGEST_MARK) { ", for their path names the digest" } else { "" };
     match job.request.pointer("/CheckpointConfig/S3Uri").and_then(Value::as_str) {
         // An address with a placeholder left in it is the same in one account.
         Some(kept) if why.is_empty() && (kept == path || path.contains("${")) => {
-            format!("raise `{what}`{of}, {then}: it finds the checkpoints of this one in {kept}")
+            help("", &format!(": it finds the checkpoints of this one in {kept}"))
         }
-        Some(kept) => format!(
-            "raise `{what}`{of}, and write `s3={kept:?}` in `checkpoint`, where this run kept its own, {then}; else it begins at step 0{why}"
+        Some(kept) => help(
+            &format!("and write `s3={kept:?}` in `checkpoint`, where this run kept its own, "),
+            &format!("; else it begins at step 0{why}"),
         ),
-        None => format!("raise `{what}`{of}, {then}: it begins at step 0, for this one kept no checkpoints"),
+        None => help("", ": it begins at step 0, for this one kept no checkpoints"),
     }
 }
 

@@ -4,6 +4,7 @@ use crate::desired::Desired;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{NextCommand, help};
 use trainc_emit::iam::INLINE_POLICY_LIMIT;
 use trainc_ir::Plan;
 
@@ -35,9 +36,11 @@ pub fn combined_policy(plan: &Plan, desired: &Desired, problems: &mut Problems) 
     let span = plan.job.role.as_ref().map_or(plan.job.span, |role| role.span);
     problems.push(
         Diagnostic::new(&T0648, span, words)
-            .help(format!(
-                "apply again once that run is over, or end it with `trainc stop MANIFEST --run {first}`"
-            ))
+            .help(help![
+                "apply again once that run is over, or end it with `",
+                NextCommand::new("stop").flag(format!("--run {first}")),
+                "`",
+            ])
             .note("a run that goes on keeps what it may do: nothing is taken from under it")
             .fact("characters", has as u64)
             .fact("limit_characters", INLINE_POLICY_LIMIT as u64),

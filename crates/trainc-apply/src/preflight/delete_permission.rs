@@ -7,6 +7,7 @@ use crate::desired::Desired;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
 declare_code!(
@@ -77,7 +78,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             span,
             format!("you may not do {}, so the file system stays after the job", text::ticked(&lacking, "or")),
         )
-        .help("trainc catalog permissions apply --manifest MANIFEST")
+        .help(help![NextCommand::with_manifest_flag("catalog permissions apply")])
         .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until somebody does, it is billed by the hour")
         .fact("actions", lacking.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>()),
     );

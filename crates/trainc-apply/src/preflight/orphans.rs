@@ -7,6 +7,7 @@ use crate::strays::Stray;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
+use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
 declare_code!(T0649, "mounted-file-system-deleted", Warning, "a running job whose file system was deleted");
@@ -44,7 +45,7 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[Stray], problems: &mut Problem
         let stays = if all.len() == 1 { "stays" } else { "stay" };
         let words = format!("the sweep no longer makes `{job}`: its {} {stays}", text::list(&all, "and"));
         let mut one = Diagnostic::new(&T0668, plan.job.name.span().unwrap_or(plan.job.span), words)
-            .help(format!("trainc destroy MANIFEST --job {job}"))
+            .help(help![NextCommand::new("destroy").flag(format!("--job {job}"))])
             .note("an edit of a manifest takes nothing away; if another manifest describes that job, it is that one's")
             .fact("job", job.as_str());
         if !stray.file_systems.is_empty() {
@@ -60,9 +61,13 @@ pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &
     for id in systems {
         problems.push(
             Diagnostic::new(&T0649, span, format!("`{run}` goes on without `{id}`, which is gone"))
-                .help(format!(
-                    "end it with `trainc stop MANIFEST --run {run}`, then `trainc apply MANIFEST --new-run` makes the file system again"
-                ))
+                .help(help![
+                    "end it with `",
+                    NextCommand::new("stop").flag(format!("--run {run}")),
+                    "`, then `",
+                    NextCommand::new("apply").flag("--new-run"),
+                    "` makes the file system again",
+                ])
                 .note("a job mounts its file systems when it starts: one that is made now it cannot use")
                 .fact("file_system", id.as_str())
                 .fact("training_job", run),
@@ -100,7 +105,10 @@ pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut
         } else {
             let uses = if others.len() == 1 { "uses" } else { "use" };
             diagnostic
-                .help("trainc destroy MANIFEST: this job leaves it to them, with all else that it has")
+                .help(help![
+                    NextCommand::new("destroy"),
+                    ": this job leaves it to them, with all else that it has"
+                ])
                 .note(format!("{} {uses} it, too", text::ticked(&others, "and")))
         };
         let mut diagnostic =

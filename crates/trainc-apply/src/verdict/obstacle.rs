@@ -9,6 +9,7 @@ use crate::ledger::Item;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 use trainc_diag::text;
+use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
 /// The most characters of a value that differs.
@@ -63,16 +64,24 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .help("give the job another name")
             .note("a training job is never changed: taken over with `--adopt` it would be called this digest, which it is not"),
         Obstacle::OtherDigest => diagnostic
-            .help("add `--new-run`: it is started beside the other, which `trainc stop MANIFEST --run NAME` ends if it still runs and is not wanted")
+            .help(help![
+                "add `--new-run`: it is started beside the other, which `",
+                NextCommand::new("stop").flag("--run NAME"),
+                "` ends if it still runs and is not wanted",
+            ])
             .note("a running job is never stopped or replaced by an edit of its manifest"),
         Obstacle::Beside => diagnostic
-            .help("end the one that is not wanted with `trainc stop MANIFEST --run NAME`, or let both run with `--new-run`")
+            .help(help![
+                "end the one that is not wanted with `",
+                NextCommand::new("stop").flag("--run NAME"),
+                "`, or let both run with `--new-run`",
+            ])
             .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
         Obstacle::Alone => diagnostic
-            .help("run `trainc destroy MANIFEST --delete-data` again: it shows the file system first")
+            .help(help!["run `", delete_data(), "` again: it shows the file system first"])
             .note("nothing is deleted that was not shown"),
         Obstacle::Started => diagnostic
-            .help("run `trainc destroy MANIFEST` again: it shows that job as well")
+            .help(help!["run `", NextCommand::new("destroy"), "` again: it shows that job as well"])
             .note("nothing is deleted under a running job"),
         // Storage only grows: with what is there already the rest stays as it is.
         Obstacle::Replace if only_shrinks(change) => {
@@ -85,15 +94,20 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .help("give the storage another `name=`: then the job makes one with this link, and the old one stays until it is destroyed")
             .note("FSx refuses a link whose path lies in another's; `aws fsx delete-data-repository-association` takes the old link away, and its files stay in S3"),
         Obstacle::Replace if change.because.contains(SHARED_WITH) => diagnostic
-            .help("give it another `name=`: then this job makes one of its own, and `trainc destroy MANIFEST` leaves this one to the others")
+            .help(help![
+                "give it another `name=`: then this job makes one of its own, and `",
+                NextCommand::new("destroy"),
+                "` leaves this one to the others",
+            ])
             .note("FSx cannot change this in place"),
         Obstacle::Replace => diagnostic
-            .help(
-                "delete the old one with `trainc destroy MANIFEST --delete-data`, or give the new one another `name=`",
-            )
+            .help(help!["delete the old one with `", delete_data(), "`, or give the new one another `name=`"])
             .note("FSx cannot change this in place, and a new file system begins empty"),
         Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
-            .help(format!("aws s3 rm {} && trainc apply MANIFEST", trainc_emit::quoted(name)))
+            .help(help![
+                format!("aws s3 rm {} && ", trainc_emit::quoted(name)),
+                NextCommand::new("apply"),
+            ])
             .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
         // What is in it is there: nobody is told to delete it.
         Obstacle::Misconfigured if change.kind == "association" => diagnostic
@@ -109,18 +123,21 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .help("give the storage another `name=`: then this job makes one of its own")
             .note("an object of FSx has at most 50 tags, and each job that uses it has one (FSx API reference, TagResource)"),
         Obstacle::Broken if change.kind == "association" => diagnostic
-            .help(format!(
-                "aws fsx delete-data-repository-association --association-id {} && trainc apply MANIFEST",
-                change.because.split_whitespace().next().unwrap_or("ID")
-            ))
+            .help(help![
+                format!(
+                    "aws fsx delete-data-repository-association --association-id {} && ",
+                    change.because.split_whitespace().next().unwrap_or("ID")
+                ),
+                NextCommand::new("apply"),
+            ])
             .note("FSx cannot recover a failed link; without it the file system and what is in it stay (FSx for Lustre, data repository association lifecycle state)"),
         // It is not this job's alone to delete: it leaves it, and what it makes then the others come to.
         Obstacle::Broken if change.because.contains(SHARED_WITH) => diagnostic
-            .help("trainc destroy MANIFEST && trainc apply MANIFEST --new-run")
+            .help(help![NextCommand::new("destroy"), " && ", new_run()])
             .note("`destroy` leaves the failed one to the jobs that it is shared with; `apply` makes another, which they find when they are applied")
             .note("FSx cannot recover a failed file system (FSx for Lustre, file system status); the last of its jobs deletes it with `trainc destroy --delete-data`"),
         Obstacle::Broken => diagnostic
-            .help("trainc destroy MANIFEST --delete-data && trainc apply MANIFEST --new-run")
+            .help(help![delete_data(), " && ", new_run()])
             .note("FSx cannot recover a failed file system: what was in it is lost (FSx for Lustre, file system status)"),
     };
     let flag = match kind {
@@ -136,6 +153,14 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         | Obstacle::Crowded => None,
     };
     Verdict { diagnostic, exit, flag }
+}
+
+fn delete_data() -> NextCommand {
+    NextCommand::new("destroy").flag("--delete-data")
+}
+
+fn new_run() -> NextCommand {
+    NextCommand::new("apply").flag("--new-run")
 }
 
 /// Whether less storage is all that is asked for.

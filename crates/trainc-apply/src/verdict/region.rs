@@ -26,8 +26,8 @@ pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
 pub(super) fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
     const COMMAND: &str = "aws fsx ";
     let Some(region) = plan.job.region.value() else { return verdict };
-    if let Some(help) = verdict.diagnostic.help.as_mut().filter(|help| !help.contains("--region")) {
-        let mut parts = help.split(COMMAND);
+    let with_region = |text: String| {
+        let mut parts = text.split(COMMAND);
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let verb =
@@ -35,7 +35,10 @@ pub(super) fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
             let (verb, rest) = part.split_at(verb);
             out.push_str(&format!("{COMMAND}{verb} --region {region}{rest}"));
         }
-        *help = out;
-    }
+        out
+    };
+    let help = verdict.diagnostic.help.take();
+    verdict.diagnostic.help =
+        help.map(|help| if help.contains("--region") { help } else { help.map_text(with_region) });
     verdict
 }

@@ -8,6 +8,7 @@ use trainc_catalog::limits;
 use trainc_catalog::quotas::{self, Quota};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic};
+use trainc_diag::{NextCommand, help};
 use trainc_emit::iam::INLINE_POLICY_LIMIT;
 use trainc_ir::Plan;
 
@@ -115,9 +116,11 @@ pub(super) fn quota(
             .help("ask for more in Service Quotas")
             .note("the job alone needs more than the quota: no other job's end makes room for it");
     }
-    diagnostic
-        .help("ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`")
-        .note("`trainc plan MANIFEST` shows what is in use")
+    diagnostic.help(help![
+        "ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`; `",
+        NextCommand::new("plan"),
+        "` shows the current usage",
+    ])
 }
 
 /// The same verdict with what to do about links that a file system has no place for. The manifest's own fit (T0474), so

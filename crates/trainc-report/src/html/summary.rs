@@ -189,7 +189,7 @@ fn problem(sources: &SourceMap, one: &Diagnostic) -> Problem {
         message: one.message.clone(),
         place: origins::place(sources, one.span),
         line: line(sources, one),
-        help: one.help.clone(),
+        help: one.help.as_ref().map(ToString::to_string),
         notes,
     }
 }

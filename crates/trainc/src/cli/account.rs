@@ -30,18 +30,19 @@ impl AccountArgs {
         matches!(self.simulate, Some(None))
     }
 
-    /// The flag as it was given, for the command to type next.
-    pub(super) fn again(&self) -> String {
-        match &self.simulate {
-            None => String::new(),
-            Some(None) => " --simulate".to_owned(),
-            Some(Some(file)) => format!(" --simulate={}", trainc_emit::quoted(&file.to_string_lossy())),
-        }
+    /// The flag, quoted for a shell.
+    pub(super) fn flag(&self) -> Option<String> {
+        Some(match self.simulate.as_ref()? {
+            None => "--simulate".to_owned(),
+            Some(file) => format!("--simulate={}", trainc_emit::quoted(&file.to_string_lossy())),
+        })
+    }
+
+    /// Returns the same account, persisted in a file.
+    pub(super) fn persisted() -> Self {
+        Self { simulate: Some(Some("account.json".into())) }
     }
 }
-
-/// What to type where an account in memory is gone with the command.
-pub(super) const KEPT: &str = "--simulate=account.json";
 
 /// What a command does with an account, whichever it is.
 pub(super) trait Task {

@@ -19,8 +19,8 @@ use trainc_apply::look::Look;
 use trainc_apply::preflight;
 use trainc_apply::strays::named;
 use trainc_apply::verdict::{self, Verdict};
-use trainc_diag::Problems;
 use trainc_diag::text;
+use trainc_diag::{NextCommand, Problems};
 use trainc_emit as emit;
 use trainc_ir::Plan;
 
@@ -174,8 +174,9 @@ impl Destroy {
         let cost = monthly.map_or_else(String::new, |usd| format!(", at {} a month", text::dollars(usd)));
         let stay = if names.len() == 1 { "stays with its data" } else { "stay with their data" };
         let names = text::ticked(&names, "and");
-        let job = if self.only { format!(" --job {}", self.about.name()) } else { String::new() };
-        format!("  next  trainc destroy {}{job} --delete-data: {names} {stay}{cost}\n", self.about.again)
+        let job = self.only.then(|| format!("--job {}", self.about.name()));
+        let destroy = NextCommand::new("destroy").flags(job).flag("--delete-data");
+        format!("  next  {}: {names} {stay}{cost}\n", self.about.invocation.command(&destroy))
     }
 
     async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {

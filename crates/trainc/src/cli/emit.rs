@@ -4,11 +4,11 @@ use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, Input, problems};
 use super::directory::{self, Target, Tree};
 use super::exit;
+use super::invocation::invocation;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress};
 use super::prospects::{only, show};
-use super::typed::Again;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use trainc_apply::desired::Desired;
 use trainc_apply::look::Look;
 use trainc_apply::marks::Marks;
 use trainc_apply::verdict::{self, Verdict};
-use trainc_diag::Format;
+use trainc_diag::{Format, Invocation};
 use trainc_emit::canonical_json;
 use trainc_ir::Plan;
 use trainc_plan::Options;
@@ -139,8 +139,9 @@ fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Told>
     for manifest in &set.manifests {
         let found = RefCell::new(None);
         if let Some(plan) = manifest.compiled.checked().filter(|plan| plan.deployable) {
-            let again = Again::of(manifest.named(), &args.input.overlay, &args.account);
-            let code = accounts.run(io, plan, Resolve { set, manifest, plan, again, global, found: &found });
+            let invocation = invocation(manifest.named(), &args.input.overlay, &args.account);
+            let code =
+                accounts.run(io, plan, Resolve { set, manifest, plan, invocation, global, found: &found });
             if code != exit::DONE {
                 return Err(code);
             }
@@ -154,7 +155,7 @@ struct Resolve<'a> {
     set: &'a Set,
     manifest: &'a Manifest,
     plan: &'a Plan,
-    again: Again,
+    invocation: Invocation,
     global: &'a Global,
     found: &'a RefCell<Told>,
 }
@@ -168,7 +169,7 @@ impl Task for Resolve<'_> {
                 exit::DONE
             }
             Err(verdict) => {
-                let told = self.again.typed(verdict.diagnostic);
+                let told = verdict.diagnostic.complete(&self.invocation);
                 show(io, self.set, self.manifest, &only(told), self.global);
                 verdict.exit
             }

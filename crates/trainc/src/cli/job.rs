@@ -1,14 +1,14 @@
 //! What the commands about a job that is there share: which manifest, which training job.
 
-use super::account::{AccountArgs, Accounts, KEPT, Task};
+use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, Named, problems};
 use super::exit;
+use super::invocation::invocation;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::overlay::Overlay;
 use super::progress::{LOOKING, Mode, Progress, version_line};
 use super::prospects::{only, show};
-use super::typed::Again;
 use super::unsound;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -21,9 +21,9 @@ use trainc_apply::ledger::Item;
 use trainc_apply::look::Look;
 use trainc_apply::ownership::is_ours;
 use trainc_apply::status::Planned;
-use trainc_apply::verdict::{self, MANIFEST, Verdict};
+use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
-use trainc_diag::{Diagnostic, Format, Severity};
+use trainc_diag::{Diagnostic, Format, Help, Invocation, NextCommand, Severity, help};
 use trainc_ir::Plan;
 
 /// Which job: its manifest with the flags of its apply, so that a run is held against what was planned.
@@ -124,10 +124,10 @@ pub(super) struct About {
     pub manifest: Manifest,
     /// Its plan.
     pub plan: Plan,
-    /// The manifest with the flags that led here, for a command to type next.
-    pub again: Again,
-    /// Whether the account is in memory, and begins empty with every command.
-    pub is_forgotten: bool,
+    /// The command line, for the commands to type next.
+    pub invocation: Invocation,
+    /// The command line with a persisted account, where the account is in memory and begins empty with every command.
+    pub persisted: Option<Invocation>,
     /// How it is told.
     pub form: Form,
 }
@@ -168,7 +168,7 @@ impl About {
 
     /// Says what stands in no way of looking: a warning, and for who reads lines an object.
     fn warn(&self, io: &mut Io, diagnostic: Diagnostic) {
-        let diagnostic = self.again.typed(diagnostic.severity(Severity::Warning));
+        let diagnostic = diagnostic.severity(Severity::Warning).complete(&self.invocation);
         if let Form::Lines = self.form {
             let problem = problem(&self.set.sources, &diagnostic);
             self.tell(io, json!({"type": "problem", "problem": problem}));
@@ -178,7 +178,7 @@ impl About {
 
     /// Says what is wrong with the account; the exit code.
     pub(super) fn fail(&self, io: &mut Io, mut verdict: Verdict) -> u8 {
-        verdict.diagnostic = self.again.typed(verdict.diagnostic);
+        verdict.diagnostic = verdict.diagnostic.complete(&self.invocation);
         let problem = problem(&self.set.sources, &verdict.diagnostic);
         self.tell(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
         let all = verdict.diagnostic;
@@ -261,8 +261,11 @@ pub(super) fn abouts(
             set: set.clone(),
             manifest: manifest.clone(),
             plan: plan.clone(),
-            again: Again::of(manifest.named(), &args.overlay, &args.account),
-            is_forgotten: args.account.is_forgotten(),
+            invocation: invocation(manifest.named(), &args.overlay, &args.account),
+            persisted: args
+                .account
+                .is_forgotten()
+                .then(|| invocation(manifest.named(), &args.overlay, &AccountArgs::persisted())),
             form: form.clone(),
         };
         if sound.is_none() {
@@ -320,17 +323,20 @@ pub(super) fn not_ours(about: &About, desired: &Desired, job: &TrainingJob, tags
     let verdict = verdict::obstacle(&change, span);
     let can_be_taken = foreign(desired, job, tags).action == Action::Stop(Obstacle::Foreign);
     let help = if can_be_taken {
-        format!(
-            "if it is this job's, take it over: trainc apply {MANIFEST} --adopt; else give the job another name"
-        )
+        help![
+            "if it is this job's, take it over: ",
+            NextCommand::new("apply").flag("--adopt"),
+            "; else give the job another name",
+        ]
     } else if job.is_over() {
-        "give the job another name: it was started with something else, and is not this job's to take over"
-            .to_owned()
+        Help::from(
+            "give the job another name: it was started with something else, and is not this job's to take over",
+        )
     } else {
-        format!(
+        Help::from(format!(
             "give the job another name; whoever it belongs to ends it with aws sagemaker stop-training-job --training-job-name {} --region {}",
             job.name, desired.region
-        )
+        ))
     };
     Some(Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict })
 }
@@ -372,14 +378,17 @@ pub(super) async fn existing<C: Observe, K: Clock>(
 fn none(io: &mut Io, about: &About) -> u8 {
     about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
-    io.note(&if about.is_forgotten {
-        let again = about.again.to_string();
-        let path = again.strip_suffix(" --simulate").unwrap_or(&again);
-        format!(
-            "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  trainc apply {path} {KEPT}\nand give the same `{KEPT}` here\n"
-        )
-    } else {
-        format!("no training job of `{job}` is in the account; start one with `trainc apply {}`\n", about.again)
+    let apply = NextCommand::new("apply");
+    io.note(&match &about.persisted {
+        Some(persisted) => format!(
+            "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  {}\nand give the same `{}` here\n",
+            persisted.command(&apply),
+            AccountArgs::persisted().flag().unwrap_or_default()
+        ),
+        None => format!(
+            "no training job of `{job}` is in the account; start one with `{}`\n",
+            about.invocation.command(&apply)
+        ),
     });
     exit::DIFFERENT
 }

@@ -15,6 +15,7 @@ use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
 use trainc_apply::patience::{Next, Trouble};
 use trainc_apply::verdict;
+use trainc_diag::NextCommand;
 
 /// Show the job's logs: all hosts in the order of time, or one
 #[derive(clap::Args, Debug)]
@@ -167,9 +168,10 @@ impl Logs {
         let mut verdict = verdict::look_failed(&self.about.plan, fault);
         if let Some(last) = last {
             let since = since::text(last);
-            let host = self.host.as_ref().map(|host| format!(" --host {host}")).unwrap_or_default();
-            let follow = if self.follow { " --follow" } else { "" };
-            let command = format!("trainc logs {}{host}{follow} --since {since}", self.about.again);
+            let host = self.host.as_ref().map(|host| format!("--host {host}"));
+            let follow = self.follow.then(|| "--follow".to_owned());
+            let flags = host.into_iter().chain(follow).chain([format!("--since {since}")]);
+            let command = self.about.invocation.command(&NextCommand::new("logs").flags(flags));
             // What must be mended first has a help of its own.
             verdict.diagnostic = if fault.is_passing() {
                 verdict.diagnostic.help(format!("{command} begins with the last line shown"))

@@ -145,8 +145,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// What is laid over the manifests, as it is typed again.
-    pub(super) fn again(&self) -> Vec<String> {
+    /// The flags of this group, quoted for a shell.
+    pub(super) fn flags(&self) -> Vec<String> {
         let path = |path: &Path| quoted(&path.to_string_lossy());
         let mut out = Vec::new();
         let mut add = |flag: &str, value: String| out.extend([flag.to_owned(), value]);

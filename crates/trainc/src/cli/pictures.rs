@@ -1,7 +1,6 @@
 //! report.html: the plan, and what the job becomes on other numbers of nodes.
 
 use super::manifests::{Manifest, Set};
-use crate::codes;
 use trainc_check as check;
 use trainc_diag::Problems;
 use trainc_diag::text;

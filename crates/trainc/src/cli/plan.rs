@@ -5,11 +5,11 @@ mod next;
 use super::account::{AccountArgs, Accounts, Tasks};
 use super::args::{Global, Input, problems};
 use super::exit;
+use super::invocation::invocation;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress};
 use super::prospects::{Looked, look_at};
-use super::typed::Again;
 use next::{InTheWay, next};
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -146,11 +146,6 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
     Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
 }
 
-/// A manifest with its flags, for a command about its job.
-fn typed_again(args: &Args, manifest: &Manifest) -> Again {
-    Again::of(manifest.named(), &args.input.overlay, &args.account)
-}
-
 /// Whether a plan is compared with an account.
 fn is_online(args: &Args) -> bool {
     !args.offline && (cfg!(feature = "aws") || args.account.simulate.is_some())
@@ -190,10 +185,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let manifest_code = args.input.exit(&set);
     for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
         if let Some(looked) = looked {
-            let named = typed_again(args, manifest);
-            manifest.compiled.problems.extend(named.all_typed(&looked.findings));
+            let invocation = invocation(manifest.named(), &args.input.overlay, &args.account);
+            manifest.compiled.problems.extend(looked.findings.clone().complete(&invocation));
             for warning in looked.warnings() {
-                manifest.compiled.problems.push(named.typed(warning));
+                manifest.compiled.problems.push(warning.complete(&invocation));
             }
             manifest.compiled.problems.sort();
         }
@@ -215,8 +210,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             document
         })
         .collect();
-    let again = ready.iter().map(|one| typed_again(args, one.manifest)).collect::<Vec<_>>();
-    let blocked = InTheWay::of(&looked, &again);
+    let invocations: Vec<_> = ready
+        .iter()
+        .map(|one| invocation(one.manifest.named(), &args.input.overlay, &args.account))
+        .collect();
+    let blocked = InTheWay::new(&looked, &invocations);
     match args.output.as_str() {
         "json" => json(io, &set, &documents),
         "markdown" => {

@@ -2,13 +2,12 @@
 
 use super::destroy::remains;
 use super::progress::Progress;
-use super::typed::Again;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::destroy::{Consent, Remover};
 use trainc_apply::ledger::{Ledger, Telling};
 use trainc_apply::look::Look;
 use trainc_apply::verdict::{self, Verdict};
-use trainc_diag::text;
+use trainc_diag::{Invocation, NextCommand, text};
 use trainc_ir::Plan;
 
 /// Deletes the file systems that go with a job that has completed, unless another job runs on them; what failed.
@@ -33,12 +32,13 @@ pub(super) async fn release<C: Cloud, K: Clock>(
 
 /// That file systems which the manifest lets go with the job are still there, and the command that takes them away: nobody
 /// waited for the job to end. Empty where none is.
-pub(super) fn outlasting(names: &[&str], again: &Again) -> String {
+pub(super) fn outlasting(names: &[&str], invocation: &Invocation) -> String {
     let (stay, it) = match names {
         [] => return String::new(),
         [_] => ("is still there and billed", "it"),
         _ => ("are still there and billed", "them"),
     };
     let names = text::ticked(names, "and");
-    format!("  next  trainc destroy {again}: {names} {stay}, and `delete-after-job` lets {it} go\n")
+    let destroy = invocation.command(&NextCommand::new("destroy"));
+    format!("  next  {destroy}: {names} {stay}, and `delete-after-job` lets {it} go\n")
 }

@@ -19,7 +19,7 @@ use trainc_apply::status::{short, short_words};
 use trainc_apply::verdict;
 use trainc_calibrate::measure::{self, Addition, Job, Measured, Reader};
 use trainc_calibrate::{self as calibrate, Lost, MEMORY_CELLS};
-use trainc_diag::Format;
+use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quoted;
 use trainc_ir::Plan;
 use trainc_predict::{Constants, Layout, Precision, Speed};
@@ -144,10 +144,10 @@ fn no_log_here(args: &Args, manifest: &Manifest) -> Option<String> {
     let job = plan.job.name.value()?;
     let is_local = plan.job.cluster.as_ref()?.instance.value().is_some_and(|name| name == "local");
     Some(if is_local {
-        let words = [quoted(manifest.named())].into_iter().chain(args.job.overlay.again());
-        let again = words.collect::<Vec<_>>().join(" ");
+        let invocation = Invocation::new(quoted(manifest.named()), args.job.overlay.flags());
+        let run = invocation.command(&NextCommand::new("run"));
         format!(
-            "there is no log of `{job}` here: `trainc run {again}` writes `runs/{job}/output/metrics.jsonl`, `--log FILE` names another"
+            "there is no log of `{job}` here: `{run}` writes `runs/{job}/output/metrics.jsonl`, `--log FILE` names another"
         )
     } else {
         format!("`{job}` is of a cluster that no account has: `--log FILE` names the log of a run")

@@ -15,7 +15,7 @@ use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
 use trainc_apply::status::{Status, status};
-use trainc_diag::text;
+use trainc_diag::{NextCommand, text};
 
 /// Show where the job stands: its states so far, its figures, what it has cost
 ///
@@ -94,19 +94,24 @@ impl Task for Show {
                 (true, false) => "",
             };
             io.print(&page(&now, other));
+            let invocation = &self.about.invocation;
+            let stop = |run: &str| invocation.command(&NextCommand::new("stop").flag(format!("--run {run}")));
             if !lost.is_empty() {
                 io.print(&format!(
-                    "{} goes on without {}, which is gone\n  end it with trainc stop {again} --run {}, then trainc apply {again} --new-run\n",
+                    "{} goes on without {}, which is gone\n  end it with {}, then {}\n",
                     job.name,
                     text::ticked(&lost, "and"),
-                    job.name,
-                    again = self.about.again,
+                    stop(&job.name),
+                    invocation.command(&NextCommand::new("apply").flag("--new-run")),
                 ));
             }
             for one in &beside {
                 io.print(&format!(
-                    "{} runs too: {}, {}\n  end it with trainc stop {} --run {}\n",
-                    one.name, one.status, one.secondary, self.about.again, one.name
+                    "{} runs too: {}, {}\n  end it with {}\n",
+                    one.name,
+                    one.status,
+                    one.secondary,
+                    stop(&one.name)
                 ));
             }
         }

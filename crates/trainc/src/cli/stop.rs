@@ -15,6 +15,7 @@ use trainc_apply::destroy::Remover;
 use trainc_apply::ledger::{Item, Ledger, Telling};
 use trainc_apply::look::Look;
 use trainc_apply::verdict;
+use trainc_diag::NextCommand;
 
 /// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
 #[derive(clap::Args, Debug)]
@@ -134,7 +135,6 @@ impl Stop {
 
     /// Several run side by side: which is meant only the user knows.
     fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
-        let path = &self.about.again;
         let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
         self.about.tell(io, json!({"type": "running", "training_jobs": names}));
         io.note(&format!(
@@ -142,7 +142,8 @@ impl Stop {
             several.len()
         ));
         for job in several {
-            io.note(&format!("  trainc stop {path} --run {}\n", job.name));
+            let stop = NextCommand::new("stop").flag(format!("--run {}", job.name));
+            io.note(&format!("  {}\n", self.about.invocation.command(&stop)));
         }
         exit::USAGE
     }

@@ -9,7 +9,6 @@ use super::manifests::{Manifest, Set};
 use super::progress::{Mode, Progress, json_line};
 use super::prospects::{only, show};
 use super::transcript::Desk;
-use super::typed::Again;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
@@ -22,10 +21,10 @@ use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
 use trainc_apply::patience::{Next, Trouble};
 use trainc_apply::status::{Planned, Status, short_words, status};
-use trainc_apply::verdict::{self, MANIFEST, Verdict};
-use trainc_diag::Diagnostic;
+use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
 use trainc_diag::text;
+use trainc_diag::{Diagnostic, Invocation, NextCommand};
 use trainc_ir::Plan;
 
 /// Follow the job until it ends: its states, loss and rate, and what it costs
@@ -115,16 +114,16 @@ async fn watch<C: Observe, K: Clock>(
     if found.is_other {
         io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
     }
-    let About { global, set, manifest, again, .. } = about;
+    let About { global, set, manifest, invocation, .. } = about;
     let planned = about.planned(found.is_other || !found.is_ours);
     let stay = Stay::WhileRead;
-    let code = follow(io, look, set, manifest, &planned, again, &job.name, global, progress, stay).await;
+    let code = follow(io, look, set, manifest, &planned, invocation, &job.name, global, progress, stay).await;
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
     if code == exit::DONE && goes && output != "json" {
         // Watching only looks.
         io.print(&format!(
-            "  next   trainc destroy {}: `delete-after-job` lets its file system go\n",
-            about.again
+            "  next   {}: `delete-after-job` lets its file system go\n",
+            about.invocation.command(&NextCommand::new("destroy"))
         ));
     }
     code
@@ -203,7 +202,7 @@ pub(super) enum Stay {
     WhileRead,
 }
 
-/// Follows a job to its end; `again` is what follows a command about it.
+/// Follows a job to its end.
 #[expect(clippy::too_many_arguments, reason = "where it is shown, what is followed, for which manifest")]
 pub(super) async fn follow<C: Observe, K: Clock>(
     io: &mut Io<'_>,
@@ -211,7 +210,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     set: &Set,
     manifest: &Manifest,
     planned: &Planned,
-    again: &Again,
+    invocation: &Invocation,
     name: &str,
     global: &Global,
     progress: &Progress,
@@ -247,7 +246,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     continue;
                 }
                 progress.clear();
-                let verdict = Verdict { diagnostic: again.typed(verdict.diagnostic), ..verdict };
+                let verdict = Verdict { diagnostic: verdict.diagnostic.complete(invocation), ..verdict };
                 if mode == Mode::Json {
                     let problem = problem(&set.sources, &verdict.diagnostic);
                     let job = plan.job.name.value();
@@ -256,7 +255,8 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     );
                 }
                 show(io, set, manifest, &only(verdict.diagnostic), global);
-                io.note(&format!("the job runs on; attach again with `trainc watch {again}`\n"));
+                let watch = invocation.command(&NextCommand::new("watch"));
+                io.note(&format!("the job runs on; attach again with `{watch}`\n"));
                 return verdict.exit;
             }
         };
@@ -283,7 +283,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             progress.clear();
             let finding = following.autopsy.finding(&job);
             let output = if mode == Mode::Json { "json" } else { "human" };
-            return end(io, set, manifest, again, plan, &job, &now, &finding, output, global);
+            return end(io, set, manifest, invocation, plan, &job, &now, &finding, output, global);
         }
         look.clock.sleep(look.patience.poll).await;
     }
@@ -302,7 +302,7 @@ pub(super) fn end(
     io: &mut Io,
     set: &Set,
     manifest: &Manifest,
-    again: &Again,
+    invocation: &Invocation,
     plan: &Plan,
     job: &TrainingJob,
     now: &Status,
@@ -322,7 +322,8 @@ pub(super) fn end(
             members.insert("class".to_owned(), json!(finding.kind.code().name));
             members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
             members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
-            members.insert("next".to_owned(), json!(again.write(&finding.kind.next(MANIFEST, plan, job))));
+            let help = finding.kind.help(plan, job).complete(invocation);
+            members.insert("next".to_owned(), json!(help.to_string()));
         }
         if let (Some((last, steps)), Some(members)) = (now.ends_short(plan), value.as_object_mut()) {
             members.insert("last_step".to_owned(), json!(last));
@@ -350,7 +351,7 @@ pub(super) fn end(
     let kind = finding.kind;
     let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
     let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
-        .help(again.write(&kind.next(MANIFEST, plan, job)));
+        .help(kind.help(plan, job).complete(invocation));
     if let Some(cause) = &finding.cause {
         let what = if cause.is_said { "fail" } else { "fall silent" };
         diagnostic = diagnostic.note(format!("first to {what}: {} at {} UTC", cause.host, clock(cause.time)));

@@ -11,7 +11,7 @@ fn speaks(kind: Kind) -> (&'static [&'static str], &'static str) {
         Kind::Disk => (&["volume"], "`volume`"),
         Kind::Permission => (&["role"], "role"),
         Kind::Image => (&["image"], "image"),
-        Kind::Capacity => (&["machines"], "--wait-for-capacity"),
+        Kind::Capacity => (&["capacity"], "--wait-for-capacity"),
         Kind::Service => (&[], "--new-run"),
         Kind::Input => (&["bucket", "input"], "buckets"),
         Kind::Program => (&["argument", "entry"], "program"),
@@ -35,7 +35,7 @@ fn every_class_names_rules_that_speak_of_it_and_a_command_that_bears_on_it() {
             let title = format!("{} {} {}", code.id, code.name, code.summary);
             assert!(subjects.iter().any(|subject| title.contains(subject)), "{kind:?}: {title}");
         }
-        let said = kind.next("job.kdl", &plan, &TrainingJob::default());
+        let said = kind.help(&plan, &TrainingJob::default());
         assert!(said.contains(next) && said.contains("trainc "), "{kind:?}: {said}");
     }
 }
@@ -46,7 +46,7 @@ fn every_class_names_commands_and_flags_that_there_are() {
     let app = trainc::cli::command();
     let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
     for kind in Kind::ALL {
-        let said = kind.next("job.kdl", &plan, &TrainingJob::default());
+        let said = kind.help(&plan, &TrainingJob::default());
         let mut commands = said.split("trainc ");
         commands.next();
         for typed in commands {
@@ -64,6 +64,6 @@ fn every_class_names_commands_and_flags_that_there_are() {
 #[test]
 fn a_process_killed_by_the_host_needs_host_memory() {
     let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
-    let next = Kind::HostMemory.next("job.kdl", &plan, &TrainingJob::default());
+    let next = Kind::HostMemory.help(&plan, &TrainingJob::default());
     assert!(!next.contains("micro-batch") && next.contains("catalog instances"), "{next}");
 }

@@ -15,6 +15,7 @@ use trainc_apply::metrics::Metrics;
 use trainc_apply::run::Driver;
 use trainc_apply::run::ResourceLocks;
 use trainc_apply::verdict;
+use trainc_diag::Invocation;
 
 /// Hosts that write so many lines each, in pages, while they are read.
 struct Writers {
@@ -111,7 +112,7 @@ fn failing(outcome: Outcome) -> (Kind, Option<String>) {
         };
         Tail::new(None).round(&look, &name, &mut sink).await.unwrap();
         let finding = autopsy.finding(&job);
-        assert!(!finding.kind.next("job.kdl", &plan, &job).is_empty());
+        assert!(!finding.kind.help(&plan, &job).is_empty());
         (finding.kind, finding.cause.map(|cause| cause.host))
     })
     .unwrap()
@@ -219,7 +220,8 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
     let next = |example: &str, sets: &[&str], kind: Kind, kept: Option<&str>| {
         let request = kept.map_or(Value::Null, |s3| json!({"CheckpointConfig": {"S3Uri": s3}}));
         let job = TrainingJob { request, ..TrainingJob::default() };
-        kind.next("job.kdl --set a=1", &plan(example, sets), &job)
+        let invocation = Invocation::new("job.kdl", vec!["--set a=1".to_owned()]);
+        kind.help(&plan(example, sets), &job).complete(&invocation).to_string()
     };
     let digest = "s3://example-runs/llama-7b/0123456789abcdef/checkpoints/";
     let named = next("llama-7b-fsdp", &[], Kind::Time, Some(digest));
@@ -246,8 +248,8 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
 #[test]
 fn what_a_role_may_not_do_is_mended_where_the_role_comes_from() {
     let job = TrainingJob::default();
-    let next = |sets: &[&str]| Kind::Permission.next("job.kdl", &plan("starter", sets), &job);
+    let next = |sets: &[&str]| Kind::Permission.help(&plan("starter", sets), &job);
     assert!(next(&[]).contains("write `read \"s3://…\"` in `role`"), "{}", next(&[]));
     let given = next(&["role.create=#false", "role.arn=arn:aws:iam::111122223333:role/given"]);
-    assert!(given.starts_with("trainc plan job.kdl asks IAM"), "{given}");
+    assert!(given.starts_with("trainc plan MANIFEST asks IAM"), "{given}");
 }

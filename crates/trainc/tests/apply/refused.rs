@@ -206,7 +206,13 @@ fn a_policy_that_is_too_long_is_no_quota_to_ask_for() {
     assert!(one.notes.iter().any(|note| note.contains("10,240 characters")), "{one:?}");
     let list = "aws iam list-role-policies --role-name trainc-llama-7b-fsdp-8c5d5efe";
     assert!(one.notes.iter().any(|note| note.contains(list)), "{one:?}");
-    assert!(one.help.iter().chain(&one.notes).all(|words| !words.contains("Service Quotas")));
+    assert!(
+        one.help
+            .as_deref()
+            .into_iter()
+            .chain(one.notes.iter().map(String::as_str))
+            .all(|words| !words.contains("Service Quotas"))
+    );
 }
 
 /// A request is long, and its answer names one thing in it: that is the place of blame.

@@ -351,7 +351,7 @@ fn one_that_failed_for_all_its_jobs_is_left_and_made_again() {
             let said = format!(", shared with {other}, has failed: ");
             assert!(verdict.diagnostic.message.contains(&said), "{verdict:?}");
             let help = verdict.diagnostic.help.unwrap();
-            assert_eq!(help, "trainc destroy MANIFEST && trainc apply MANIFEST --new-run");
+            assert_eq!(&*help, "trainc destroy MANIFEST && trainc apply MANIFEST --new-run");
         }
         assert_eq!(run(&fake, destroy(&fake, first, Consent::default())).unwrap().1, 0);
         let again = Choices { new_run: true, ..PLAIN };

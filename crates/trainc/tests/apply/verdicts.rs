@@ -16,7 +16,10 @@ const EXAMPLE: &str = "llama-7b-fsdp";
 fn sound(verdict: &Verdict, code: &str, exit: u8) {
     let one = &verdict.diagnostic;
     assert_eq!((one.code.id, verdict.exit), (code, exit), "{}", one.message);
-    for words in std::iter::once(&one.message).chain(&one.help).chain(&one.notes) {
+    for words in std::iter::once(one.message.as_str())
+        .chain(one.help.as_deref())
+        .chain(one.notes.iter().map(String::as_str))
+    {
         for sign in ["Some(", "None", "Err(", " { ", "Fault"] {
             assert!(!words.contains(sign), "`{words}` shows `{sign}`");
         }
@@ -184,6 +187,7 @@ fn a_quota_of_file_systems_is_asked_for_with_a_figure() {
         let helps: Vec<String> = failed
             .iter()
             .filter_map(|(item, cause)| verdict::verdict(&plan, item, cause).diagnostic.help)
+            .map(|help| help.to_string())
             .collect();
         let help = format!(
             "aws service-quotas request-service-quota-increase --service-code fsx --quota-code {code} --desired-value {value} --region us-west-2"

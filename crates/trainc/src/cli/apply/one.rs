@@ -4,13 +4,13 @@ use super::Args;
 use super::standing::standing;
 use crate::cli::args::{Global, Input, duration_text};
 use crate::cli::exit;
+use crate::cli::invocation::invocation;
 use crate::cli::io::Io;
 use crate::cli::job::planned;
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::prospects::{Looked, lines, only, show};
 use crate::cli::release::{outlasting, release};
-use crate::cli::typed::Again;
 use crate::cli::watch::{Stay, follow};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -24,8 +24,8 @@ use trainc_apply::run::Driver;
 use trainc_apply::run::ResourceLocks;
 use trainc_apply::saved_plan::{SavedPlan, stale};
 use trainc_apply::verdict::{self, Verdict};
-use trainc_diag::Severity;
 use trainc_diag::json::problem;
+use trainc_diag::{Invocation, NextCommand, Severity};
 use trainc_emit::quoted;
 use trainc_ir::Plan;
 
@@ -69,8 +69,10 @@ impl One<'_> {
             && let Some(why) = saved.stale(&self.manifest.sha256, &prospect, &self.set.jobs())
         {
             let file = self.args.input.named.manifests.first().map_or("", String::as_str);
-            let command = format!("trainc plan {} --save {}", self.again("plan"), quoted(file));
-            self.verdict(io, &stale(self.plan, &why, &command));
+            let save = NextCommand::new("plan")
+                .flags(chosen(self.choices()))
+                .flag(format!("--save {}", quoted(file)));
+            self.verdict(io, &stale(self.plan, &why, &self.invocation().command(&save)));
             return Err(exit::DIFFERENT);
         }
         for verdict in &looked.obstacles {
@@ -143,38 +145,22 @@ impl One<'_> {
         self.args.output == "json"
     }
 
-    /// The manifest with the flags that led here, for the command to type next.
-    fn path(&self) -> Again {
+    /// The command line, for the commands to type next.
+    fn invocation(&self) -> Invocation {
         let flags = chosen(self.choices()).chain(self.stays()).collect();
-        Again::of(self.manifest.named(), &self.input.overlay, &self.args.account).with(flags)
+        invocation(self.manifest.named(), &self.input.overlay, &self.args.account).with_apply_flags(flags)
     }
 
-    /// What follows `trainc plan` or `trainc apply`, so that the same is asked for again: the saved plan where there is one,
-    /// else the manifest, with all that was chosen.
-    fn again(&self, command: &str) -> String {
-        let file = self.args.input.named.manifests.first();
-        if let (Some(_), Some(file), "apply") = (self.saved, file, command) {
-            let stays = self.stays().into_iter().map(|word| format!(" {word}"));
-            return quoted(file) + &self.args.account.again() + &stays.collect::<String>();
+    /// Returns the command that applies the same again: the saved plan where there is one.
+    fn repeated(&self) -> String {
+        let apply = NextCommand::new("apply");
+        match (self.saved, self.args.input.named.manifests.first()) {
+            (Some(_), Some(file)) => {
+                let flags = self.args.account.flag().into_iter().collect();
+                Invocation::new(quoted(file), flags).with_apply_flags(self.stays()).command(&apply)
+            }
+            _ => self.invocation().command(&apply),
         }
-        self.manifest_with(command, self.choices())
-    }
-
-    /// What follows `trainc apply`, so that another run of the same is asked for.
-    fn another(&self) -> String {
-        self.manifest_with("apply", Choices { new_run: true, ..self.choices() })
-    }
-
-    fn manifest_with(&self, command: &str, choices: Choices) -> String {
-        let mut words = vec![quoted(self.manifest.named())];
-        words.extend(self.input.overlay.again());
-        let account = self.args.account.again();
-        words.extend(account.split_whitespace().map(str::to_owned));
-        words.extend(chosen(choices));
-        if command == "apply" {
-            words.extend(self.stays());
-        }
-        words.join(" ")
     }
 
     /// How long was waited, and whether anybody was asked: no part of what is done, and the same again.
@@ -197,8 +183,8 @@ impl One<'_> {
     fn following(&self) -> Option<String> {
         match (self.args.wait, self.args.account.is_forgotten()) {
             (true, _) => None,
-            (false, true) => Some(format!("trainc apply {} --wait", self.again("apply"))),
-            (false, false) => Some(format!("trainc watch {}", self.path())),
+            (false, true) => Some(format!("{} --wait", self.repeated())),
+            (false, false) => Some(self.invocation().command(&NextCommand::new("watch"))),
         }
     }
 
@@ -211,7 +197,7 @@ impl One<'_> {
     }
 
     fn problems(&self, io: &mut Io, looked: &Looked) {
-        let mut findings = self.path().all_typed(&looked.findings);
+        let mut findings = looked.findings.clone().complete(&self.invocation());
         if self.is_json() {
             for one in findings.iter() {
                 self.object(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
@@ -233,7 +219,7 @@ impl One<'_> {
     }
 
     fn verdict(&self, io: &mut Io, verdict: &Verdict) {
-        let diagnostic = self.path().typed(verdict.diagnostic.clone());
+        let diagnostic = verdict.diagnostic.clone().complete(&self.invocation());
         if self.is_json() {
             let problem = problem(&self.set.sources, &diagnostic);
             self.object(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
@@ -292,18 +278,21 @@ impl One<'_> {
         if !self.is_json() {
             io.print(&format!("nothing to do: {name} is {status}\n"));
             let lost = diff::lost(&prospect.desired, &prospect.observed, self.choices());
+            let command = |next: NextCommand| Some(self.invocation().command(&next));
             let next = match status {
                 // A run without its data is not worth following.
-                "InProgress" if !lost.is_empty() => format!("trainc stop {} --run {name}", self.path()),
-                "InProgress" => self.following().unwrap_or_default(),
-                _ => format!("trainc apply {}", self.another()),
+                "InProgress" if !lost.is_empty() => {
+                    command(NextCommand::new("stop").flag(format!("--run {name}")))
+                }
+                "InProgress" => self.following(),
+                _ => command(NextCommand::new("apply").flag("--new-run")),
             };
-            if !next.is_empty() {
+            if let Some(next) = next {
                 io.print(&format!("  next  {next}\n"));
             }
             // Who waits sees it go.
             if !self.args.wait {
-                io.print(&outlasting(&prospect.outlasting(), &self.path()));
+                io.print(&outlasting(&prospect.outlasting(), &self.invocation()));
             }
         }
         if self.args.wait {
@@ -331,7 +320,7 @@ impl One<'_> {
             self.set,
             self.manifest,
             &planned(self.manifest),
-            &self.path(),
+            &self.invocation(),
             job,
             self.global,
             progress,
@@ -353,7 +342,7 @@ impl One<'_> {
         if self.simulated {
             return String::new();
         }
-        standing(&ledger.file_systems(), &self.path().to_string())
+        standing(&ledger.file_systems(), &self.invocation())
     }
 
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
@@ -390,8 +379,12 @@ impl One<'_> {
                 verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
                 _ => ("incomplete, safe to run again", "apply"),
             };
-            let again = if next == "plan" { self.manifest_with(next, choices) } else { self.again(next) };
-            io.print(&format!("{words}\n{}  next  trainc {next} {again}\n", self.billed(ledger)));
+            let next = if next == "plan" {
+                self.invocation().command(&NextCommand::new("plan").flags(chosen(choices)))
+            } else {
+                self.repeated()
+            };
+            io.print(&format!("{words}\n{}  next  {next}\n", self.billed(ledger)));
         }
         code
     }

@@ -3,10 +3,9 @@
 use super::{Args, is_online};
 use crate::cli::exit;
 use crate::cli::prospects::Looked;
-use crate::cli::typed::Again;
 use std::collections::BTreeSet;
 use trainc_apply::verdict;
-use trainc_diag::{Diagnostic, Severity};
+use trainc_diag::{Diagnostic, Invocation, NextCommand, Severity};
 use trainc_emit::quoted;
 use trainc_report::json::Blocked;
 use trainc_report::markdown::describe_blocked;
@@ -33,11 +32,12 @@ pub(super) struct InTheWay {
 }
 
 impl InTheWay {
-    /// `again` is what follows a command about each of them.
-    pub(super) fn of(looked: &[Option<Looked>], again: &[Again]) -> Self {
+    /// Collects them from what was found for each job; `invocations` are those of the jobs.
+    pub(super) fn new(looked: &[Option<Looked>], invocations: &[Invocation]) -> Self {
         let mut out = Self::default();
         let mut exits = Vec::new();
-        for (one, again) in looked.iter().zip(again).filter_map(|(one, again)| Some((one.as_ref()?, again))) {
+        for (one, invocation) in looked.iter().zip(invocations) {
+            let Some(one) = one else { continue };
             out.jobs.1 += 1;
             let lost = one.findings.iter().find(|one| one.code.id == LOST);
             let run = lost.and_then(|one| one.facts.get("training_job")?.as_str());
@@ -48,13 +48,13 @@ impl InTheWay {
             out.codes.extend(refusal.codes);
             out.mend |= one.exit != exit::DONE;
             let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
-            errors.for_each(|error| out.must(error, again));
+            errors.for_each(|error| out.must(error, invocation));
             for obstacle in &one.obstacles {
                 if let Some(flag) = obstacle.flag {
                     out.flags.extend([flag]);
                 } else {
                     out.mend = true;
-                    out.must(&obstacle.diagnostic, again);
+                    out.must(&obstacle.diagnostic, invocation);
                 }
             }
         }
@@ -64,8 +64,10 @@ impl InTheWay {
     }
 
     /// Adds what a problem says is to be done about it.
-    fn must(&mut self, problem: &Diagnostic, again: &Again) {
-        let Some(help) = again.typed(problem.clone()).help else { return };
+    fn must(&mut self, problem: &Diagnostic, invocation: &Invocation) {
+        let Some(help) = problem.help.as_ref().map(|help| help.complete(invocation).to_string()) else {
+            return;
+        };
         if self.first.len() < MOST_FIRST && !self.first.contains(&help) {
             self.first.push(help);
         }
@@ -110,7 +112,8 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &InTheWay) 
     let online = is_online(args) && errors == 0;
     let stops = online && blocked.is_whole();
     if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
-        return format!("trainc apply {}{}", quoted(&file.to_string_lossy()), args.account.again());
+        let flags = args.account.flag().into_iter().collect();
+        return Invocation::new(quoted(&file.to_string_lossy()), flags).command(&NextCommand::new("apply"));
     }
     let idle = blocked.idle.filter(|_| online && !stops);
     // A run without its data is not worth following.
@@ -127,7 +130,7 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &InTheWay) 
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
     words.extend(input.named.manifests.iter().map(|path| quoted(path)));
     let follows = matches!(verb, "watch" | "stop");
-    words.extend(input.overlay.again());
+    words.extend(input.overlay.flags());
     words.extend(lost.into_iter().flat_map(|run| ["--run".to_owned(), run.clone()]));
     let flags = [("--new-run", args.new_run && !follows), ("--adopt", args.adopt && !follows)];
     let more = |flag: &str| {
@@ -144,7 +147,7 @@ pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &InTheWay) 
         words.extend(["--save".to_owned(), quoted(&file.to_string_lossy())]);
     }
     if online {
-        words.extend(args.account.again().split_whitespace().map(str::to_owned));
+        words.extend(args.account.flag());
     }
     if verb == "emit" {
         words.extend(["--out".to_owned(), "generated/".to_owned()]);

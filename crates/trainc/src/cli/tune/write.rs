@@ -137,7 +137,7 @@ fn plans_to(held: &mut Held, text: &str, options: &Options, shown: &Compiled) ->
 /// What to say where only the values of `--set` make the file come to what is shown.
 fn only_with_sets(path: &str, options: &Options) -> String {
     let sets: Vec<String> = options.choices.sets.iter().map(|set| format!("--set {}", quoted(set))).collect();
-    let env = Overlay { env: options.choices.env.clone(), ..Overlay::default() }.again().join(" ");
+    let env = Overlay { env: options.choices.env.clone(), ..Overlay::default() }.flags().join(" ");
     let words = [quoted(path), env, "--write".to_owned()];
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let again = words.join(" ");

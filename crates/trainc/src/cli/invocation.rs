@@ -1,0 +1,11 @@
+//! The current command line, as the next command about the same job repeats it.
+
+use super::account::AccountArgs;
+use super::overlay::Overlay;
+use trainc_diag::Invocation;
+use trainc_emit::quoted;
+
+/// Returns the invocation of a manifest with its overlay and the account.
+pub(super) fn invocation(path: &str, overlay: &Overlay, account: &AccountArgs) -> Invocation {
+    Invocation::new(quoted(path), overlay.flags().into_iter().chain(account.flag()).collect())
+}
