@@ -41,6 +41,7 @@ mod run;
 mod run_memory;
 mod schema;
 mod secrets;
+mod style;
 mod support;
 mod tune;
 mod ui;
