@@ -109,7 +109,7 @@ impl Desired {
         let default = emit::default_bucket(plan);
         let bucket = uploads.iter().any(|object| object.upload.bucket == default).then_some(default);
         let file_systems = file_systems(plan, &identity);
-        here.known.role_arn = Some(role_arn.clone());
+        here.account_facts.role_arn = Some(role_arn.clone());
         let plan = &*here;
         Some(Self {
             job: plan.job.name.value().cloned().unwrap_or_default(),
@@ -165,7 +165,7 @@ impl Desired {
         let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
         arn.clone_into(&mut role.arn);
         arn.clone_into(&mut self.role_arn);
-        self.plan.known.role_arn = Some(arn.to_owned());
+        self.plan.account_facts.role_arn = Some(arn.to_owned());
         self.request = emit::training_job(&self.plan, &Identity::new(&self.plan, &self.digest));
     }
 
@@ -179,7 +179,7 @@ impl Desired {
     /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
     pub fn request_as(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
         let mut plan = self.plan.clone();
-        plan.known.file_systems = file_systems
+        plan.account_facts.file_systems = file_systems
             .iter()
             .map(|(storage, id, mount)| (storage.clone(), (id.clone(), Some(mount.clone()))))
             .collect();

@@ -8,13 +8,13 @@ use super::patience::absent;
 use crate::file_systems;
 use crate::ownership;
 use trainc_emit::{ROLE_ARN_MARK, storage_marks};
-use trainc_ir::Known;
+use trainc_ir::AccountFacts;
 
 /// The marks of a plan, told apart by whether the account knows what they stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// What the account says of the plan.
-    pub known: Known,
+    pub account_facts: AccountFacts,
     /// Mark and why it stays.
     pub open: Vec<(String, String)>,
 }
@@ -33,11 +33,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                     format!("the role `{name}` belongs to {}", ownership::owner(&role.tags))
                 }
                 Some(role) => {
-                    out.known.role_arn = Some(role.arn);
+                    out.account_facts.role_arn = Some(role.arn);
                     String::new()
                 }
             };
-            if out.known.role_arn.is_none() {
+            if out.account_facts.role_arn.is_none() {
                 out.open.push((ROLE_ARN_MARK.to_owned(), why));
             }
         }
@@ -58,7 +58,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 let why = format!("{} is {}, and has no mount name yet", system.id, system.lifecycle);
                 out.open.push((mount_mark, why));
             }
-            out.known.file_systems.insert(wanted.name.clone(), (system.id.clone(), system.mount.clone()));
+            out.account_facts
+                .file_systems
+                .insert(wanted.name.clone(), (system.id.clone(), system.mount.clone()));
         }
         Ok(out)
     }

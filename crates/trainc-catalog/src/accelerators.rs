@@ -8,7 +8,7 @@ use trainc_ir::hardware::{Accelerator, AcceleratorKind};
 pub(crate) const TABLE: Table = Table::new("accelerators", include_str!("data/accelerators.toml"));
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct AcceleratorRow {
     product: String,
     vendor: String,
     kind: String,
@@ -32,7 +32,7 @@ struct Row {
 
 /// The accelerator of that short name: `H100-SXM5-80GB`.
 pub fn get(name: &str) -> Option<Accelerator> {
-    let row: Row = TABLE.row(name)?;
+    let row: AcceleratorRow = TABLE.row(name)?;
     Some(Accelerator {
         name: name.to_owned(),
         product: row.product,
@@ -84,7 +84,7 @@ mod tests {
             ("T4-16GB", 16.0),
         ] {
             let memory = get(name).unwrap_or_else(|| panic!("{name}")).memory_bytes.unwrap();
-            let found = memory as f64 / trainc_ir::size::GIB as f64;
+            let found = memory as f64 / trainc_ir::units::GIB as f64;
             assert!((found - gib).abs() < 0.1, "{name}: {found}");
         }
     }

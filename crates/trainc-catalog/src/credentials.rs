@@ -10,7 +10,7 @@ use super::table::{Sourced, Table};
 pub(crate) const TABLE: Table = Table::new("credentials", include_str!("data/credentials.toml"));
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct CredentialRow {
     /// Every text that the expression matches has one of these.
     contains: Vec<String>,
     regex: String,
@@ -24,12 +24,12 @@ struct Row {
 
 /// A form, whose expression is compiled at the first text that could have it: most manifests have none, and
 /// compiling all of them takes a fifth of a cold `check`.
-struct Form {
-    row: Row,
+struct CredentialPattern {
+    row: CredentialRow,
     compiled: OnceLock<Option<Regex>>,
 }
 
-impl Form {
+impl CredentialPattern {
     /// The expression, for a text that could match it.
     fn for_text(&self, text: &str) -> Option<&Regex> {
         let could =
@@ -38,14 +38,14 @@ impl Form {
     }
 }
 
-static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
-    let rows = TABLE.keys().filter_map(|key| TABLE.row::<Row>(key));
-    rows.map(|row| Form { row, compiled: OnceLock::new() }).collect()
+static PATTERNS: LazyLock<Vec<CredentialPattern>> = LazyLock::new(|| {
+    let rows = TABLE.keys().filter_map(|key| TABLE.row::<CredentialRow>(key));
+    rows.map(|row| CredentialPattern { row, compiled: OnceLock::new() }).collect()
 });
 
 /// What credential stands in the text, as a phrase: `an AWS access key id`.
 pub fn find(text: &str) -> Option<&'static str> {
-    FORMS
+    PATTERNS
         .iter()
         .find(|form| form.for_text(text).is_some_and(|regex| regex.is_match(text)))
         .map(|form| form.row.statement.as_str())
@@ -54,7 +54,7 @@ pub fn find(text: &str) -> Option<&'static str> {
 /// Every credential in a text: from which byte to which, and what it is.
 pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
     let mut out: Vec<(usize, usize, &'static str)> = Vec::new();
-    for form in FORMS.iter() {
+    for form in PATTERNS.iter() {
         let Some(regex) = form.for_text(text) else { continue };
         out.extend(
             regex.find_iter(text).map(|found| (found.start(), found.end(), form.row.statement.as_str())),
@@ -71,7 +71,7 @@ pub(crate) const NAMES: Table = Table::new("credential-names", include_str!("dat
 /// What the last word of a name says of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Named {
+pub enum NamedCredential {
     /// A password, whatever it looks like.
     Password,
     /// A credential, unless the value is plainly a setting.
@@ -83,24 +83,24 @@ pub enum Named {
 }
 
 #[derive(Clone, Deserialize)]
-struct Name {
-    kind: Named,
+struct CredentialNameRow {
+    kind: NamedCredential,
     #[serde(flatten)]
     #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
     sourced: Sourced,
 }
 
 /// What a name says of its value by its last word: `db-password`, `WANDB_API_KEY`.
-pub fn named(name: &str) -> Option<Named> {
+pub fn named(name: &str) -> Option<NamedCredential> {
     let name = name.to_lowercase().replace(['-', '.'], "_");
     let last = name.rsplit('_').next()?;
-    NAMES.row::<Name>(last).map(|row| row.kind)
+    NAMES.row::<CredentialNameRow>(last).map(|row| row.kind)
 }
 
 pub(crate) const FILES: Table = Table::new("credential-files", include_str!("data/credential-files.toml"));
 
 #[derive(Clone, Deserialize)]
-struct FileRow {
+struct CredentialFileRow {
     statement: String,
     #[serde(flatten)]
     #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
@@ -108,12 +108,12 @@ struct FileRow {
 }
 
 /// What credentials a file holds by its path, as a phrase: `a private key for ssh`.
-pub fn of_file(path: &str) -> Option<String> {
+pub fn in_file(path: &str) -> Option<String> {
     let is_of = |key: &str| match key.strip_prefix('*') {
         Some(ending) => path.ends_with(ending),
         None => path.strip_suffix(key).is_some_and(|dir| dir.is_empty() || dir.ends_with('/')),
     };
-    FILES.row::<FileRow>(FILES.keys().find(|key| is_of(key))?).map(|row| row.statement)
+    FILES.row::<CredentialFileRow>(FILES.keys().find(|key| is_of(key))?).map(|row| row.statement)
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_shortest_is_what_the_expression_needs() {
-        for form in FORMS.iter() {
+        for form in PATTERNS.iter() {
             let parsed = regex_syntax::parse(&form.row.regex).unwrap();
             assert_eq!(parsed.properties().minimum_len(), Some(form.row.shortest), "{}", form.row.regex);
         }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn what_the_expression_makes_is_found() {
         let mut runner = TestRunner::deterministic();
-        for form in FORMS.iter() {
+        for form in PATTERNS.iter() {
             let made = string_regex(&form.row.regex.replace(r"\b", "")).unwrap();
             for _ in 0..256 {
                 let text = made.new_tree(&mut runner).unwrap().current();
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_form_compiles_and_finds() {
-        assert_eq!(FORMS.len(), TABLE.keys().count());
+        assert_eq!(PATTERNS.len(), TABLE.keys().count());
         assert_eq!(find("id AKIAIOSFODNN7EXAMPLE"), Some("an AWS access key id"));
         assert_eq!(find("hf_abcdefghijklmnopqrstuvwx"), Some("a Hugging Face token"));
         assert_eq!(find("https://user:pass@github.com/a/b.git"), Some("a password in a URL"));
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn a_file_tells_by_the_end_of_its_path() {
-        assert!(FILES.keys().all(|key| FILES.row::<FileRow>(key).is_some()));
+        assert!(FILES.keys().all(|key| FILES.row::<CredentialFileRow>(key).is_some()));
         for path in
             [".env", "a/.env", "deploy.pem", "keys/id_rsa", ".aws/credentials", "home/.aws/credentials"]
         {
-            assert!(of_file(path).is_some(), "{path}");
+            assert!(in_file(path).is_some(), "{path}");
         }
         for path in [
             "train.env",
@@ -179,17 +179,17 @@ mod tests {
             "my_id_rsa",
             "pem",
         ] {
-            assert_eq!(of_file(path), None, "{path}");
+            assert_eq!(in_file(path), None, "{path}");
         }
     }
 
     #[test]
     fn a_name_tells_by_its_last_word() {
         for (name, kind) in [
-            ("db-password", Some(Named::Password)),
-            ("DB.PASSWD", Some(Named::Password)),
-            ("client_secret", Some(Named::Credential)),
-            ("WANDB_API_KEY", Some(Named::Perhaps)),
+            ("db-password", Some(NamedCredential::Password)),
+            ("DB.PASSWD", Some(NamedCredential::Password)),
+            ("client_secret", Some(NamedCredential::Credential)),
+            ("WANDB_API_KEY", Some(NamedCredential::Perhaps)),
             ("secret_name", None),
             ("max_tokens", None),
             ("", None),

@@ -16,7 +16,7 @@ enum Where {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct EfaVariableRow {
     value: Option<String>,
     r#where: Where,
     #[serde(flatten)]
@@ -33,7 +33,7 @@ pub fn environment(instance: &Instance) -> Vec<(String, String)> {
     TABLE
         .keys()
         .filter_map(|name| {
-            let row: Row = TABLE.row(name)?;
+            let row: EfaVariableRow = TABLE.row(name)?;
             let holds = row.r#where == Where::Efa || instance.toolkit_sets_efa_rdma_env;
             Some((name.to_owned(), row.value.filter(|_| holds)?))
         })
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn variables_follow_the_columns_of_the_instance_type() {
-        for row in TABLE.keys().map(|name| TABLE.row::<Row>(name).unwrap()) {
+        for row in TABLE.keys().map(|name| TABLE.row::<EfaVariableRow>(name).unwrap()) {
             let provenance: trainc_ir::hardware::Provenance = row.sourced.into();
             assert!(!provenance.source.is_empty());
         }

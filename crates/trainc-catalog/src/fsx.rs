@@ -19,7 +19,7 @@ pub enum Presence {
 
 /// One legal combination of deployment and storage type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Legal {
+pub struct LegalCombination {
     /// Capacities allowed beside the multiples, GiB.
     pub first_gib: Vec<u64>,
     /// (throughput in MB/s/TiB, step in GiB); throughput 0 stands for any. Empty: StorageCapacity must be absent.
@@ -73,7 +73,7 @@ pub struct Legal {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct FsxRow {
     first_gib: Vec<u64>,
     steps_gib: Vec<(u32, u64)>,
     throughput: Presence,
@@ -109,17 +109,17 @@ struct Row {
 }
 
 /// What is legal for `legal("PERSISTENT_2", "SSD")`; `None` for a pair that the service refuses.
-pub fn legal(deployment: &str, storage: &str) -> Option<Legal> {
+pub fn legal(deployment: &str, storage: &str) -> Option<LegalCombination> {
     read(&format!("{deployment}/{storage}"))
 }
 
 /// What is legal with `EfaEnabled`; only PERSISTENT_2 on SSD has it.
-pub fn legal_with_efa(deployment: &str, storage: &str) -> Option<Legal> {
+pub fn legal_with_efa(deployment: &str, storage: &str) -> Option<LegalCombination> {
     read(&format!("{deployment}/{storage}/EFA"))
 }
 
 /// What is legal with or without `EfaEnabled`.
-pub fn legal_with(deployment: &str, storage: &str, efa: bool) -> Option<Legal> {
+pub fn legal_with(deployment: &str, storage: &str, efa: bool) -> Option<LegalCombination> {
     if efa { legal_with_efa(deployment, storage) } else { legal(deployment, storage) }
 }
 
@@ -128,9 +128,9 @@ pub fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLE.keys().filter_map(|key| key.split_once('/')).filter(|(_, storage)| !storage.contains('/'))
 }
 
-fn read(key: &str) -> Option<Legal> {
-    let row: Row = TABLE.row(key)?;
-    Some(Legal {
+fn read(key: &str) -> Option<LegalCombination> {
+    let row: FsxRow = TABLE.row(key)?;
+    Some(LegalCombination {
         first_gib: row.first_gib,
         steps_gib: row.steps_gib,
         throughput: row.throughput,
@@ -159,7 +159,7 @@ fn read(key: &str) -> Option<Legal> {
     })
 }
 
-impl Legal {
+impl LegalCombination {
     /// Step of the capacity in GiB at a throughput; `None` where StorageCapacity must be absent or the throughput is not one of the values.
     pub fn step_gib(&self, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let tier = throughput_mb_s_per_tib.unwrap_or(0);

@@ -27,7 +27,7 @@ pub struct Action {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct ActionRow {
     access: String,
     #[serde(default)]
     resources: BTreeMap<String, String>,
@@ -40,7 +40,7 @@ struct Row {
 
 /// The action of that name, in exact case.
 pub fn get(name: &str) -> Option<Action> {
-    let row: Row = TABLE.row(name)?;
+    let row: ActionRow = TABLE.row(name)?;
     Some(Action {
         name: name.to_owned(),
         access: row.access,

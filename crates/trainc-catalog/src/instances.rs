@@ -13,7 +13,7 @@ use trainc_ir::hardware::Instance;
 pub(crate) const TABLE: Table = Table::new("instances", include_str!("data/instances.toml"));
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct InstanceRow {
     accelerators: u32,
     accelerator: String,
     vcpus: Option<u32>,
@@ -42,7 +42,7 @@ struct Row {
 
 /// The instance type with accelerators of that name: `ml.p4d.24xlarge`.
 pub fn get(name: &str) -> Option<Instance> {
-    let row: Row = TABLE.row(name)?;
+    let row: InstanceRow = TABLE.row(name)?;
     Some(Instance {
         name: name.to_owned(),
         accelerators: row.accelerators,
@@ -82,7 +82,7 @@ pub fn all() -> impl Iterator<Item = Instance> {
 /// Whether the offerings that were read hold the region at all: for one that they do not hold, nothing is known.
 pub fn is_region_listed(region: &str) -> bool {
     names()
-        .filter_map(|name| TABLE.row::<Row>(name))
+        .filter_map(|name| TABLE.row::<InstanceRow>(name))
         .any(|row| row.ec2_offering_regions.iter().any(|listed| listed == region))
 }
 

@@ -8,6 +8,7 @@ pub mod accelerators;
 pub mod credentials;
 pub mod efa;
 pub mod fsx;
+pub mod generic_listing;
 pub mod iam_actions;
 pub mod images;
 pub mod instances;
@@ -16,14 +17,13 @@ pub mod listing;
 pub mod models;
 pub mod prices;
 pub mod quotas;
-pub mod record;
 pub mod regions;
-pub mod reserved;
+pub mod reserved_names;
 pub mod rules;
 pub mod shapes;
 pub mod smp;
 pub mod support;
-pub mod usual;
+pub mod usual_ranges;
 
 pub mod memo;
 mod table;
@@ -50,11 +50,11 @@ const TABLES: &[table::Table] = &[
     quotas::GENERAL,
     regions::TABLE,
     images::REGISTRIES,
-    reserved::TABLE,
+    reserved_names::TABLE,
     smp::TABLE,
     prices::STORAGE,
     support::TABLE,
-    usual::TABLE,
+    usual_ranges::TABLE,
 ];
 
 /// Name and number of rows of every table, sorted by name.

@@ -9,7 +9,7 @@ pub(crate) const TABLE: Table = Table::new("limits", include_str!("data/limits.t
 
 /// One limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(from = "Row")]
+#[serde(from = "LimitRow")]
 pub struct Limit {
     /// The figure, in `unit`.
     pub value: u64,
@@ -24,7 +24,7 @@ pub struct Limit {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct LimitRow {
     value: u64,
     unit: String,
     statement: String,
@@ -33,8 +33,8 @@ struct Row {
     sourced: Sourced,
 }
 
-impl From<Row> for Limit {
-    fn from(row: Row) -> Self {
+impl From<LimitRow> for Limit {
+    fn from(row: LimitRow) -> Self {
         Self {
             value: row.value,
             unit: row.unit,

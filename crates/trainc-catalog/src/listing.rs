@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{accelerators, fsx, images, instances, limits, prices, quotas, record, regions, support};
+use super::{
+    accelerators, fsx, generic_listing, images, instances, limits, prices, quotas, regions, support,
+};
 use trainc_ir::hardware::{Accelerator, Instance, Provenance};
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 
 /// A table without colour or width.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +51,7 @@ impl Listing {
         }
     }
 
-    fn of<T>(
+    fn from_items<T>(
         headers: &[&'static str],
         items: impl Iterator<Item = T>,
         row: impl Fn(&T) -> (Vec<String>, Value),
@@ -63,7 +65,7 @@ impl Listing {
 pub const NAMES: [&str; 9] =
     ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
 
-/// A listing by name, all rows; a table that none is laid out for is shown [row by row](record::listing).
+/// A listing by name, all rows; a table that none is laid out for is shown [row by row](generic_listing::listing).
 pub fn named(name: &str) -> Option<Listing> {
     Some(match name {
         "accelerators" => accelerators_listing(),
@@ -75,7 +77,7 @@ pub fn named(name: &str) -> Option<Listing> {
         "quotas" => quotas_listing(),
         "regions" => regions_listing(),
         "support" => support_listing(),
-        _ => return record::listing(name),
+        _ => return generic_listing::listing(name),
     })
 }
 
@@ -112,7 +114,7 @@ fn accelerator_json(row: &Accelerator) -> Value {
 pub fn accelerators_listing() -> Listing {
     let headers =
         ["name", "architecture", "memory GiB", "bf16 TFLOP/s", "fp16 TFLOP/s", "memory GB/s", "NVLink GB/s"];
-    Listing::of(&headers, accelerators::all(), |row| {
+    Listing::from_items(&headers, accelerators::all(), |row| {
         let cells = vec![
             row.name.clone(),
             row.architecture.clone(),
@@ -149,7 +151,7 @@ pub fn instances_listing() -> Listing {
         "NVMe GB",
         "retired",
     ];
-    Listing::of(&headers, instances::all(), |row| {
+    Listing::from_items(&headers, instances::all(), |row| {
         let cells = vec![
             row.name.clone(),
             format!("{} x {}", row.accelerators, row.accelerator.name),
@@ -171,7 +173,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
         ["family", "PyTorch", "transformers", "Python", "repository", "processors", "end of patch", "SDK"];
     let wanted = images::all()
         .filter(|row| region.is_none_or(|region| row.regions.iter().any(|known| known == region)));
-    Listing::of(&headers, wanted, |row| {
+    Listing::from_items(&headers, wanted, |row| {
         let cells = vec![
             row.family.word().to_owned(),
             row.pytorch.clone(),
@@ -194,7 +196,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
 /// Instance prices, unclear ones included.
 pub fn prices_listing() -> Listing {
     let headers = ["instance", "USD per hour", "region", "date", "product"];
-    Listing::of(&headers, prices::all(), |row| {
+    Listing::from_items(&headers, prices::all(), |row| {
         let cells = vec![
             row.instance.clone(),
             row.usd_per_hour.to_string(),
@@ -213,7 +215,7 @@ pub fn prices_listing() -> Listing {
 /// Regions.
 pub fn regions_listing() -> Listing {
     let headers = ["region", "partition", "DNS suffix", "IAM region", "place"];
-    Listing::of(&headers, regions::all(), |row| {
+    Listing::from_items(&headers, regions::all(), |row| {
         let cells = vec![
             row.name.clone(),
             row.partition.clone(),
@@ -234,7 +236,7 @@ pub fn quotas_listing() -> Listing {
     let headers = ["key", "name", "code", "new account", "unit"];
     let general = quotas::general_keys().filter_map(|key| Some((key.to_owned(), quotas::general(key)?)));
     let rows = general.chain(quotas::of_instances());
-    Listing::of(&headers, rows, |(key, row)| {
+    Listing::from_items(&headers, rows, |(key, row)| {
         let cells =
             vec![key.clone(), row.name.clone(), cell(row.code.as_ref()), cell(row.default), row.unit.clone()];
         let json = json!({
@@ -248,7 +250,7 @@ pub fn quotas_listing() -> Listing {
 /// Which engine works with which PyTorch version, by which version of its library, on which instance types.
 pub fn support_listing() -> Listing {
     let headers = ["engine", "PyTorch", "library", "instances", "archived", "note", "source", "date"];
-    Listing::of(&headers, support::all(), |row| {
+    Listing::from_items(&headers, support::all(), |row| {
         let or_dash = |words: &[String]| if words.is_empty() { "-".to_owned() } else { words.join(" ") };
         let cells = vec![
             row.engine.clone(),
@@ -273,7 +275,7 @@ pub fn support_listing() -> Listing {
 /// Documented limits.
 pub fn limits_listing() -> Listing {
     let rows = limits::keys().filter_map(|key| Some((key, limits::get(key)?)));
-    Listing::of(&["key", "limit", "unit", "of", "recalled"], rows, |(key, row)| {
+    Listing::from_items(&["key", "limit", "unit", "of", "recalled"], rows, |(key, row)| {
         let cells = vec![
             (*key).to_owned(),
             row.value.to_string(),
@@ -297,7 +299,7 @@ pub fn fsx_listing() -> Listing {
         let efa = fsx::legal_with_efa(deployment, storage).map(|row| (true, row));
         plain.into_iter().chain(efa).map(move |(efa, row)| (deployment, storage, efa, row))
     });
-    Listing::of(&headers, rows, |(deployment, storage, efa, row)| {
+    Listing::from_items(&headers, rows, |(deployment, storage, efa, row)| {
         let mut capacities: Vec<String> = row.first_gib.iter().map(u64::to_string).collect();
         capacities.extend(row.steps_gib.iter().map(|(tier, step)| match tier {
             0 => format!("n x {step}"),
@@ -323,7 +325,7 @@ pub fn fsx_listing() -> Listing {
 
 /// The names of the tables, and how many rows the listing of each has.
 pub fn tables_listing() -> Listing {
-    Listing::of(&["table", "rows"], record::names(), |name| {
+    Listing::from_items(&["table", "rows"], generic_listing::names(), |name| {
         let rows = named(name).map_or(0, |listing| listing.rows.len());
         (vec![(*name).to_owned(), rows.to_string()], json!({"table": name, "rows": rows}))
     })

@@ -39,7 +39,7 @@ pub struct ModelRow {
 
 /// A row as written: the dimensions are what remains of the table when these are taken out.
 #[derive(serde::Deserialize)]
-struct Written {
+struct ModelTableRow {
     #[serde(default)]
     aliases: Vec<String>,
     family: String,
@@ -116,7 +116,7 @@ fn slice(name: &str) -> Option<(&'static str, &'static str)> {
 
 /// Nothing where the row is malformed, which the test of all rows rules out.
 fn row(id: &'static str, table: &str) -> Option<ModelRow> {
-    let written: Written = toml::from_str(table).ok()?;
+    let written: ModelTableRow = toml::from_str(table).ok()?;
     let dimensions = Dimensions::deserialize(written.dimensions).ok()?;
     let (architecture, defaulted) =
         Architecture::from_dimensions(Family::from_name(&written.family)?, &dimensions).ok()?;

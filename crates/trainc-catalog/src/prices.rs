@@ -33,7 +33,7 @@ pub struct Price {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct PriceRow {
     instance: String,
     usd_per_hour: f64,
     region: Option<String>,
@@ -45,7 +45,7 @@ struct Row {
 }
 
 fn read(key: &str) -> Option<Price> {
-    let row: Row = INSTANCES.row(key)?;
+    let row: PriceRow = INSTANCES.row(key)?;
     Some(Price {
         instance: row.instance,
         usd_per_hour: row.usd_per_hour,
@@ -72,7 +72,7 @@ fn look_up(instance: &str, region: &str) -> Option<Price> {
 
 /// The newest SageMaker price of the type in any stated region: an indication where the region has none.
 pub fn newest_anywhere(instance: &str) -> Option<Price> {
-    newest_of(of(instance).filter(|price| price.region.is_some()))
+    newest_of(of_instance(instance).filter(|price| price.region.is_some()))
 }
 
 fn newest_of(prices: impl Iterator<Item = Price>) -> Option<Price> {
@@ -83,7 +83,7 @@ fn newest_of(prices: impl Iterator<Item = Price>) -> Option<Price> {
 }
 
 /// Every row of the type, unclear ones and EC2 prices included, in the order of the file.
-pub fn of(instance: &str) -> impl Iterator<Item = Price> {
+pub fn of_instance(instance: &str) -> impl Iterator<Item = Price> {
     let under = format!("{instance}/");
     INSTANCES.keys().filter(move |key| key.starts_with(&under)).filter_map(read)
 }
@@ -105,7 +105,7 @@ pub struct StoragePrice {
 }
 
 #[derive(Clone, Deserialize)]
-struct StorageRow {
+struct StoragePriceRow {
     usd_per_gb_month: f64,
     region: Option<String>,
     #[serde(flatten)]
@@ -113,7 +113,7 @@ struct StorageRow {
 }
 
 fn read_storage(key: &str) -> Option<StoragePrice> {
-    let row: StorageRow = STORAGE.row(key)?;
+    let row: StoragePriceRow = STORAGE.row(key)?;
     Some(StoragePrice {
         usd_per_gb_month: row.usd_per_gb_month,
         region: row.region?,
@@ -190,10 +190,10 @@ mod tests {
         assert_eq!(newest("ml.p5en.48xlarge", "us-east-1"), None);
         assert_eq!(newest("ml.p3.16xlarge", "unstated"), None);
         assert_eq!(
-            of("ml.p3.16xlarge").next().unwrap().region_words.as_deref(),
+            of_instance("ml.p3.16xlarge").next().unwrap().region_words.as_deref(),
             Some("not stated; matches us-east-1")
         );
-        assert_eq!(of("ml.p5en.48xlarge").count(), 5);
+        assert_eq!(of_instance("ml.p5en.48xlarge").count(), 5);
         assert_eq!(newest_anywhere("ml.p4d.24xlarge").unwrap().region.as_deref(), Some("us-west-2"));
     }
 

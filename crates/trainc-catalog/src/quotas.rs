@@ -39,7 +39,7 @@ pub enum Usage {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct QuotaRow {
     on_demand: Option<String>,
     spot: Option<String>,
     warm_pool: Option<String>,
@@ -53,7 +53,7 @@ struct Row {
 
 /// The quota of an instance type; `None` where the listing had no such quota, which does not mean zero.
 pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
-    let row: Row = TABLE.row(name)?;
+    let row: QuotaRow = TABLE.row(name)?;
     let (code, default, words) = match usage {
         Usage::OnDemand => (row.on_demand, row.on_demand_default, "for training job usage"),
         Usage::Spot => (row.spot, row.spot_default, "for spot training job usage"),
@@ -100,7 +100,7 @@ pub fn of_instances() -> impl Iterator<Item = (String, Quota)> {
 }
 
 #[derive(Clone, Deserialize)]
-struct GeneralRow {
+struct GeneralQuotaRow {
     service: String,
     name: String,
     code: Option<String>,
@@ -113,7 +113,7 @@ struct GeneralRow {
 /// An account-wide quota by key: `instances-per-job`, `instances-across-jobs`, `longest-run-time`, `volume-size`,
 /// `lustre-persistent-2-capacity`, …
 pub fn general(key: &str) -> Option<Quota> {
-    let row: GeneralRow = GENERAL.row(key)?;
+    let row: GeneralQuotaRow = GENERAL.row(key)?;
     Some(Quota {
         service: row.service,
         name: row.name,

@@ -8,7 +8,7 @@ use trainc_ir::hardware::Provenance;
 pub(crate) const TABLE: Table = Table::new("regions", include_str!("data/regions.toml"));
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct RegionRow {
     partition: String,
     dns_suffix: String,
     service_principal: String,
@@ -43,7 +43,7 @@ pub struct Region {
 
 /// The region of that name.
 pub fn get(name: &str) -> Option<Region> {
-    let row: Row = TABLE.row(name)?;
+    let row: RegionRow = TABLE.row(name)?;
     Some(Region {
         name: name.to_owned(),
         partition: row.partition,

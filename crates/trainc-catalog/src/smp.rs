@@ -90,7 +90,7 @@ pub struct Parameter {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct SmpParameterRow {
     kind: ParameterKind,
     #[serde(default)]
     aliases: Vec<String>,
@@ -158,7 +158,7 @@ fn read(version: SmpVersion) -> Vec<Parameter> {
 }
 
 fn parse(version: SmpVersion, name: &str) -> Option<Parameter> {
-    let row: Row = TABLE.row(&format!("{}{name}", version.prefix()))?;
+    let row: SmpParameterRow = TABLE.row(&format!("{}{name}", version.prefix()))?;
     Some(Parameter {
         name: name.to_owned(),
         aliases: row.aliases,

@@ -8,7 +8,7 @@ use trainc_ir::hardware::Provenance;
 pub(crate) const TABLE: Table = Table::new("support", include_str!("data/support.toml"));
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct SupportRow {
     #[serde(default)]
     versions: Vec<String>,
     #[serde(default)]
@@ -88,7 +88,7 @@ pub struct Entry {
 pub fn all() -> impl Iterator<Item = Entry> {
     TABLE.keys().filter_map(|key| {
         let mut support = read(key)?;
-        let row: Row = TABLE.row(key)?;
+        let row: SupportRow = TABLE.row(key)?;
         let (Some(library), Some((engine, version))) = (row.library, key.split_once('/')) else {
             return Some(Entry { engine: key.to_owned(), library: None, support });
         };
@@ -101,7 +101,7 @@ pub fn all() -> impl Iterator<Item = Entry> {
 }
 
 fn read(key: &str) -> Option<Support> {
-    let row: Row = TABLE.row(key)?;
+    let row: SupportRow = TABLE.row(key)?;
     Some(Support {
         pytorch_versions: row.versions,
         instances: row.instances,
@@ -125,7 +125,7 @@ pub fn engine(engine: Engine) -> Option<Support> {
 
 /// The library of the engine in the image of a full PyTorch version: `library(Engine::SmpV1, "1.13.1")` is 1.15.
 pub fn library(engine: Engine, pytorch: &str) -> Option<Library> {
-    let row: Row = TABLE.row(&format!("{}/{pytorch}", engine.word()))?;
+    let row: SupportRow = TABLE.row(&format!("{}/{pytorch}", engine.word()))?;
     Some(Library { version: row.library?, note: row.note, provenance: row.sourced.into() })
 }
 

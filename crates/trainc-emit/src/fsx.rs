@@ -8,7 +8,7 @@ use super::{canonical_json, names, tags};
 use serde::Serialize;
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_ir::{Plan, Storage, StorageLink};
 
 /// Hexadecimal digits of a token; with prefix and suffix it stays below the limit of 63 characters.

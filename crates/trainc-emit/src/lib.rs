@@ -101,7 +101,7 @@ pub fn identity(plan: &Plan) -> Identity {
     shape.insert("mesh".to_owned(), worker::shape(plan));
     // The account is not part of the identity.
     let mut text = canonical_json::compact(&Value::Object(shape));
-    for (filled, written) in &plan.known.filled {
+    for (filled, written) in &plan.account_facts.filled {
         text = text.replace(filled, written);
     }
     if let Some(account) = plan.account() {

@@ -49,7 +49,7 @@ pub(super) fn account(plan: &Plan) -> &str {
 /// Returns the ARN of the job's role, or its placeholder.
 pub(super) fn role_arn(plan: &Plan) -> String {
     let given = plan.job.role.as_ref().and_then(|role| role.arn.value());
-    given.or(plan.known.role_arn.as_ref()).map_or(ROLE_ARN, String::as_str).to_owned()
+    given.or(plan.account_facts.role_arn.as_ref()).map_or(ROLE_ARN, String::as_str).to_owned()
 }
 
 /// Returns `trainc-<job>-<8 hex>`. The digest includes the region, since IAM is global and jobs are regional, but not the
@@ -148,13 +148,13 @@ pub(super) fn submit_directory(plan: &Plan) -> String {
 
 /// Returns the ID of a file system that trainc creates, or its placeholder.
 pub(super) fn storage_id(plan: &Plan, name: &str) -> String {
-    let known = plan.known.file_systems.get(name).map(|(id, _)| id.clone());
+    let known = plan.account_facts.file_systems.get(name).map(|(id, _)| id.clone());
     known.unwrap_or_else(|| format!("${{fsx.{name}.id}}"))
 }
 
 /// Returns the mount name of a file system that trainc creates, or its placeholder.
 pub(super) fn storage_mount(plan: &Plan, name: &str) -> String {
-    let known = plan.known.file_systems.get(name).and_then(|(_, mount)| mount.clone());
+    let known = plan.account_facts.file_systems.get(name).and_then(|(_, mount)| mount.clone());
     known.unwrap_or_else(|| format!("${{fsx.{name}.mount}}"))
 }
 

@@ -10,7 +10,7 @@ use super::request::{
 use super::{channels, launch, python, shell};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_ir::{Engine, Pair, Plan, Raw, Scalar, Val};
 
 /// Returns the request of a plan for a job name and digest.

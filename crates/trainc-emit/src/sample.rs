@@ -4,8 +4,9 @@ use trainc_diag::Problems;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{Plan, SourceFile, SourceTree};
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{self, LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{self, LayerLoader, LoadedLayer};
 
 /// A job with only required nodes.
 const SMALL: &str = r#"
@@ -68,7 +69,8 @@ fn plan(text: &str) -> Plan {
     let mut problems = Problems::default();
     let file = trainc_syntax::parse(id, text, &mut problems).unwrap();
     let options = Options::default();
-    let merged = resolve::lay(file, id, &options.choices, &mut Small, &mut sources, &mut problems).unwrap();
+    let merged =
+        resolve::merge_layers(file, id, &options.choices, &mut Small, &mut sources, &mut problems).unwrap();
     let compiled = trainc_plan::forecast(merged, problems, &options, &mut Small, &mut sources);
     let unread: Vec<_> = compiled
         .problems
@@ -81,9 +83,9 @@ fn plan(text: &str) -> Plan {
 
 struct Small;
 
-impl Loader for Small {
-    fn layer(&mut self, _: &str, path: &str) -> Result<Loaded, LayerFault> {
-        Ok(Loaded {
+impl LayerLoader for Small {
+    fn layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+        Ok(LoadedLayer {
             name: path.to_owned(),
             identity: path.to_owned(),
             text: if path == "full.kdl" { FULL } else { SMALL }.to_owned(),
@@ -95,11 +97,11 @@ impl Loader for Small {
 }
 
 impl World for Small {
-    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
         let file = SourceFile::new("train.py", *b"print()\n", false);
         Ok(SourceTree { dir: path.to_owned(), files: vec![file] })
     }
-    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
-        Err(LayerFault::NotFound)
+    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+        Err(ReadError::NotFound)
     }
 }

@@ -40,7 +40,7 @@ pub struct Job {
     /// What runs.
     pub program: Option<Program>,
     /// In which container.
-    pub image: Option<ImageAsk>,
+    pub image: Option<ImageRequest>,
     /// VPC settings.
     pub network: Option<Network>,
     /// File systems, by the order written.
@@ -503,7 +503,7 @@ pub struct Metric {
 
 /// `image`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ImageAsk {
+pub struct ImageRequest {
     /// The word `image`.
     pub span: Span,
     /// `pytorch` or `huggingface`.
@@ -650,7 +650,7 @@ pub struct Checkpoint {
     /// Path in the container.
     pub local: Field<String>,
     /// How often.
-    pub every: Field<Every>,
+    pub every: Field<CheckpointInterval>,
     /// How many are kept.
     pub keep: Field<u64>,
     /// Key that the bucket encrypts with.
@@ -659,7 +659,7 @@ pub struct Checkpoint {
 
 /// How often a checkpoint is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Every {
+pub enum CheckpointInterval {
     /// Optimizer steps.
     Steps(u64),
     /// Seconds.

@@ -1,29 +1,29 @@
 //! The language, resolved: plain data, no behaviour beyond invariants.
 
+pub mod account;
 pub mod architecture;
+pub mod checkpoint_parts;
 pub mod digest;
 pub mod hardware;
 pub mod image;
 pub mod job;
-pub mod known;
 mod losses;
 pub mod mesh;
 pub mod model;
 pub mod origin;
-pub mod parts;
 pub mod plan;
 pub mod preferences;
 pub mod s3;
 pub mod scalar;
-pub mod size;
 pub mod source_tree;
 mod storage;
 pub mod training_job;
+pub mod units;
 pub mod worker;
 
+pub use account::{ACCOUNT_MARK, AccountFacts};
 pub use image::Image;
 pub use job::*;
-pub use known::{ACCOUNT_MARK, Known};
 pub use mesh::{Axis, Mesh};
 pub use model::ModelFacts;
 pub use origin::{Field, Origin, Val};

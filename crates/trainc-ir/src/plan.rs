@@ -1,14 +1,14 @@
 //! The plan: a job with every choice made.
 
+use super::account::AccountFacts;
 use super::hardware::Instance;
 use super::image::Image;
 use super::job::{Job, Storage};
-use super::known::Known;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
-use super::size::GIB;
 use super::source_tree::SourceTree;
+use super::units::GIB;
 use super::worker::Worker;
 
 /// Stands for the job's digest in bound text until the digest is known: as long as the digest itself.
@@ -50,15 +50,15 @@ pub struct Plan {
     /// The program's files.
     pub source: Option<SourceTree>,
     /// Why the program's directory could not be read.
-    pub missing: Option<Unread>,
+    pub missing: Option<UnreadDirectory>,
     /// Further directories that could not be read: which of the program's, and why.
-    pub missing_dependencies: Vec<(usize, Unread)>,
+    pub missing_dependencies: Vec<(usize, UnreadDirectory)>,
     /// Further directories of the program.
     pub dependencies: Vec<SourceTree>,
     /// Whether the cluster is one that `apply` can use.
     pub deployable: bool,
     /// What an account has said of it.
-    pub known: Known,
+    pub account_facts: AccountFacts,
 }
 
 impl Plan {
@@ -243,22 +243,22 @@ impl StoragePrice {
     }
 }
 
-/// Why a directory of the program could not be read.
+/// A directory of the program that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
-    /// In words.
+pub struct UnreadDirectory {
+    /// The reason, for messages.
     pub why: String,
-    /// What would have to change.
-    pub fault: UnreadFault,
+    /// The kind of the error.
+    pub fault: UnreadCause,
 }
 
-/// What is wrong with a directory that could not be read.
+/// The reason why a directory could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnreadFault {
-    /// It is not there: it may still be made.
-    NotThere,
-    /// It lies outside the root, and is never sent.
-    Outside,
-    /// It is there, and something in it cannot be packed.
+pub enum UnreadCause {
+    /// It does not exist, but may be created later.
+    NotFound,
+    /// It is outside the root directory.
+    OutsideRoot,
+    /// It exists, but a file in it cannot be packed.
     Content,
 }

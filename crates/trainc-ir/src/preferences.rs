@@ -8,7 +8,7 @@ use trainc_diag::source::Spanned;
 
 /// Members that nodes say of machines, container and code: a serverless job has none of those nodes, and says by their
 /// AWS names what the service takes of them.
-pub const OF_MACHINES: [&str; 7] = [
+pub const MACHINE_MEMBERS: [&str; 7] = [
     "AlgorithmSpecification",
     "EnableManagedSpotTraining",
     "Environment",

@@ -2,7 +2,7 @@
 
 use super::Storage;
 use super::origin::Field;
-use super::size::GIB;
+use super::units::GIB;
 
 impl Storage {
     /// Whether it is a Lustre file system that trainc makes.

@@ -130,7 +130,7 @@ fn versions(step: Step, name: &str) -> Vec<String> {
         Some("huggingface") => images::ImageFamily::HuggingFace,
         _ => images::ImageFamily::PyTorch,
     };
-    let mut out: Vec<String> = images::of(family)
+    let mut out: Vec<String> = images::of_family(family)
         .iter()
         .filter_map(
             |row| if name == "transformers" { row.transformers.clone() } else { Some(row.pytorch.clone()) },

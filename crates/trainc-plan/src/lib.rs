@@ -1,7 +1,7 @@
-//! From a parsed manifest to a plan: layers merged, units converted, defaults filled in, the layout chosen,
-//! placeholders replaced.
+//! From a parsed manifest to a plan: merges layers, converts units, fills in defaults, chooses the layout and replaces
+//! placeholders.
 //!
-//! [`forecast`] runs all three stages and predicts the result. No rule is run here.
+//! [`forecast`] runs all three stages and predicts the result. It runs no rule.
 
 pub mod bind;
 pub mod plan;
@@ -9,13 +9,15 @@ pub mod resolve;
 
 mod options;
 mod pipeline;
+mod world;
 
-pub use options::{Options, Repository, World};
+pub use options::Options;
 pub use pipeline::{Compiled, forecast};
+pub use world::{ReadError, Repository, World};
 
 use trainc_diag::Code;
 
-/// The codes of these stages.
+/// Returns the codes of these stages.
 pub fn codes() -> Vec<&'static Code> {
     [resolve::codes(), plan::codes(), bind::codes()].concat()
 }

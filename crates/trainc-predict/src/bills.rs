@@ -3,7 +3,7 @@
 use super::prediction::CostParts;
 use trainc_catalog::instances;
 use trainc_catalog::prices::HOURS_PER_MONTH;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_ir::{Plan, Price};
 
 /// Seconds of an hour.

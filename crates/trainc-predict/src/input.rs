@@ -5,7 +5,7 @@
 //! no row of the catalogue says.
 
 use super::from_plan::Unknown;
-use trainc_catalog::fsx::{self, Legal, Presence};
+use trainc_catalog::fsx::{self, LegalCombination, Presence};
 use trainc_ir::{Plan, Storage};
 
 /// Bytes of a megabyte, in which the service counts throughput.
@@ -77,7 +77,7 @@ pub fn sequence_bytes(plan: &Plan) -> Option<f64> {
 }
 
 /// Throughput of the disks, MB/s per TiB.
-pub fn disk_mb_s_per_tib(legal: &Legal, tier: Option<u32>) -> Option<f64> {
+pub fn disk_mb_s_per_tib(legal: &LegalCombination, tier: Option<u32>) -> Option<f64> {
     match legal.throughput {
         Presence::Required => tier.filter(|tier| legal.throughputs.contains(tier)),
         Presence::Forbidden => legal.fixed_throughput_mb_s_per_tib,

@@ -8,7 +8,7 @@ use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, RunPartsBetween, Speed, Spot};
 use super::spot::spot;
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Cluster, Every, Plan, Price, Storage};
+use trainc_ir::{CheckpointInterval, Cluster, Plan, Price, Storage};
 
 const GIB: f64 = 1_073_741_824.0;
 const HOUR: f64 = 3_600.0;
@@ -44,7 +44,7 @@ pub struct Terms {
     startup: f64,
     download: Option<f64>,
     /// When checkpoints are written, and whether the job has any.
-    every: Option<Every>,
+    every: Option<CheckpointInterval>,
     checkpoints: bool,
     /// Bytes per second that a node writes, and that file systems take at most.
     node_rate: f64,
@@ -121,7 +121,7 @@ impl Terms {
 
     /// The same job with other checkpoints.
     #[must_use]
-    pub fn with_checkpoints(&self, every: Every) -> Self {
+    pub fn with_checkpoints(&self, every: CheckpointInterval) -> Self {
         Self { every: Some(every), ..self.clone() }
     }
 
@@ -139,13 +139,13 @@ impl Terms {
         let best = best_interval(save, failures);
         // Seconds of training between two saves, by the seconds of a step.
         let between = |step: f64| match self.every {
-            Some(Every::Steps(n)) => Some((n as f64).max(1.0) * step),
-            Some(Every::Seconds(seconds)) => Some((seconds as f64).max(1.0)),
-            Some(Every::Optimal) => Some(best),
+            Some(CheckpointInterval::Steps(n)) => Some((n as f64).max(1.0) * step),
+            Some(CheckpointInterval::Seconds(seconds)) => Some((seconds as f64).max(1.0)),
+            Some(CheckpointInterval::Optimal) => Some(best),
             None => None,
         };
         let saves = match self.every {
-            Some(Every::Steps(n)) => (self.steps / (n as f64).max(1.0)).floor(),
+            Some(CheckpointInterval::Steps(n)) => (self.steps / (n as f64).max(1.0)).floor(),
             _ => between(speed.step_seconds).map_or(0.0, |between| (training / between).floor()),
         };
         let parts =
@@ -288,7 +288,7 @@ mod tests {
             steps: 1_000.0,
             startup: 300.0,
             download: None,
-            every: Some(Every::Seconds(86_400)),
+            every: Some(CheckpointInterval::Seconds(86_400)),
             checkpoints: true,
             node_rate: 2e9,
             shared_rate: None,

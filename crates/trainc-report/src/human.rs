@@ -7,7 +7,7 @@ use super::terminal_page::{Options, TerminalPage};
 use super::{Subject, cost, links, mesh_picture, origins, problems, sections, speed};
 use std::fmt::Write as _;
 use trainc_diag::text;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_ir::{Override, Plan};
 use unicode_width::UnicodeWidthStr as _;
 

@@ -257,7 +257,7 @@ fn reason<'a>(
             say("the catalogue has no price of this instance type in this region; set it with `--price`")
         }
         "mesh.minimum_nodes" | "mesh.recommended_nodes" => {
-            say(&plan.map_or_else(|| "no plan".to_owned(), minimum_nodes::why_none))
+            say(&plan.map_or_else(|| "no plan".to_owned(), minimum_nodes::why_not_applicable))
         }
         "mesh" => say("`parallel` or `cluster` is not set"),
         "run.steps" | "run.tokens" | "batch" | "batch.global_tokens" => say("`train` does not determine it"),

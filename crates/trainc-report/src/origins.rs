@@ -94,7 +94,7 @@ impl OriginTable<'_> {
 
     /// Describes an origin: the place of a written value, with its placeholder if it has one.
     fn why(&self, origin: &Origin) -> String {
-        let Origin::Written(span) = origin else { return trainc_plan::plan::origin_words(origin) };
+        let Origin::Written(span) = origin else { return trainc_plan::plan::describe_origin(origin) };
         let place = place(self.sources, *span);
         match written(self.sources, *span) {
             Some(text) if text.contains("{{") => format!("{place}, as {text}"),

@@ -7,8 +7,9 @@ use trainc_emit::Identity;
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
 /// A manifest and its plan.
 pub(super) struct Sample {
@@ -20,9 +21,9 @@ pub(super) struct Sample {
 /// A world with only the program's files.
 pub(super) struct Nowhere;
 
-impl Loader for Nowhere {
-    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
-        Err(LayerFault::NotFound)
+impl LayerLoader for Nowhere {
+    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
+        Err(ReadError::NotFound)
     }
 
     fn identity(&self, name: &str) -> String {
@@ -31,7 +32,7 @@ impl Loader for Nowhere {
 }
 
 impl World for Nowhere {
-    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
         let names = [
             "pretrain.py",
             "run_clm.py",
@@ -43,8 +44,8 @@ impl World for Nowhere {
         Ok(SourceTree { dir: path.to_owned(), files: names.map(file).to_vec() })
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
-        Err(LayerFault::NotFound)
+    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+        Err(ReadError::NotFound)
     }
 }
 

@@ -5,7 +5,7 @@ use trainc_catalog::images::version_key;
 use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_ir::{Engine, Mesh, Plan, Scalar, Smp};
 use trainc_plan::plan::divisors::divisors;
-use trainc_plan::plan::sequences::splits_sequences;
+use trainc_plan::plan::smp::splits_sequences;
 use trainc_predict::{Layout, Precision, Recompute, Sharding};
 
 /// Degrees and what is sharded over the shard group; replicas are what is left of the world.

@@ -4,8 +4,8 @@ use super::Unsearchable;
 use trainc_diag::text;
 use trainc_diag::{Problems, Severity};
 use trainc_ir::{Engine, Plan};
-use trainc_plan::plan::again::{Change, again};
 use trainc_plan::plan::divisors::divisors;
+use trainc_plan::plan::replan::{LayoutChange, replan};
 use trainc_predict::{self as predict, Constants, Prediction};
 
 /// A job on a number of nodes.
@@ -88,9 +88,10 @@ fn nearest(plan: &Plan, nodes: u64, constants: &Constants, judge: &dyn Fn(&Plan)
         if unit == 0 || !global.is_multiple_of(unit) || global < unit {
             continue;
         }
-        let change = Change { micro_batch_size: Some(micro), accumulation: Some(global / unit), ..change };
+        let change =
+            LayoutChange { micro_batch_size: Some(micro), accumulation: Some(global / unit), ..change };
         let mut problems = Problems::default();
-        let new = again(plan, change, &mut problems);
+        let new = replan(plan, change, &mut problems);
         problems.extend(judge(&new));
         let prediction = predict::of_plan(&new, constants);
         if let Some(memory) = &prediction.memory
@@ -116,7 +117,7 @@ fn nearest(plan: &Plan, nodes: u64, constants: &Constants, judge: &dyn Fn(&Plan)
 }
 
 /// The plan's shard degree on so many nodes, or the largest of its divisors whose mesh is legal.
-fn sharded(plan: &Plan, nodes: u64) -> Result<(Change, Plan), String> {
+fn sharded(plan: &Plan, nodes: u64) -> Result<(LayoutChange, Plan), String> {
     let written = plan.job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
     let degrees: Vec<Option<u64>> = match written {
         Some(degree) => divisors(degree).into_iter().rev().map(Some).collect(),
@@ -124,9 +125,9 @@ fn sharded(plan: &Plan, nodes: u64) -> Result<(Change, Plan), String> {
     };
     let mut why = None;
     for shard_degree in degrees {
-        let change = Change { nodes, shard_degree, micro_batch_size: None, accumulation: None };
+        let change = LayoutChange { nodes, shard_degree, micro_batch_size: None, accumulation: None };
         let mut problems = Problems::default();
-        let new = again(plan, change, &mut problems);
+        let new = replan(plan, change, &mut problems);
         if new.mesh.is_some() {
             return Ok((change, new));
         }

@@ -5,7 +5,7 @@ use super::meshes::{Degrees, Rules};
 use trainc_catalog::instances;
 use trainc_ir::{Engine, Plan};
 use trainc_plan::plan::divisors::divisors;
-use trainc_plan::plan::price_of;
+use trainc_plan::plan::hourly_price;
 use trainc_predict::run::Terms;
 use trainc_predict::{Constants, Hardware, Layout, Recompute, Sharding};
 
@@ -285,7 +285,7 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
     let region = plan.job.region.value().map_or("", String::as_str);
     let others = limits.instances.iter().filter(|name| Some(*name) != own.as_ref()).filter_map(|name| {
         let row = instances::get(name)?;
-        let price = price_of(name, region, &limits.prices, limits.discount);
+        let price = hourly_price(name, region, &limits.prices, limits.discount);
         Some(Site {
             name: Some(name.clone()),
             hardware: Hardware::of_instance(&row, 1),

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use trainc_diag::source::SourceMap;
 use trainc_ir::{Plan, SourceTree};
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 use trainc_predict::{Constants, Layout, predict};
 use trainc_tune::{Limits, Space, front, search};
 
@@ -35,9 +36,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// No files beside the manifest.
 struct Alone;
 
-impl Loader for Alone {
-    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
-        Err(LayerFault::NotFound)
+impl LayerLoader for Alone {
+    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
+        Err(ReadError::NotFound)
     }
 
     fn identity(&self, name: &str) -> String {
@@ -46,12 +47,12 @@ impl Loader for Alone {
 }
 
 impl World for Alone {
-    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, LayerFault> {
-        Err(LayerFault::NotFound)
+    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
+        Err(ReadError::NotFound)
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
-        Err(LayerFault::NotFound)
+    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+        Err(ReadError::NotFound)
     }
 }
 

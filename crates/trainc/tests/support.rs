@@ -9,8 +9,9 @@ use trainc_diag::{self as diag, Diagnostic, Problems, Severity};
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
 /// The day on which fixtures and pages are compiled.
 pub const TODAY: &str = "2026-06-01";
@@ -98,7 +99,7 @@ impl Memory {
         self
     }
 
-    fn find(from: &str, path: &str) -> Result<String, LayerFault> {
+    fn find(from: &str, path: &str) -> Result<String, ReadError> {
         let mut steps: Vec<&str> = from.split('/').collect();
         steps.pop();
         for step in path.split('/') {
@@ -106,7 +107,7 @@ impl Memory {
                 "" | "." => {}
                 ".." => {
                     if steps.pop().is_none() {
-                        return Err(LayerFault::OutsideRoot);
+                        return Err(ReadError::OutsideRoot);
                     }
                 }
                 step => steps.push(step),
@@ -115,18 +116,18 @@ impl Memory {
         Ok(steps.join("/"))
     }
 
-    fn get(&self, name: &str) -> Result<String, LayerFault> {
+    fn get(&self, name: &str) -> Result<String, ReadError> {
         if let Some(text) = self.files.get(name) {
             return Ok(text.clone());
         }
-        fs::read_to_string(root().join("tests/fixtures").join(name)).map_err(|_| LayerFault::NotFound)
+        fs::read_to_string(root().join("tests/fixtures").join(name)).map_err(|_| ReadError::NotFound)
     }
 }
 
-impl Loader for Memory {
-    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+impl LayerLoader for Memory {
+    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let name = Self::find(from, path)?;
-        Ok(Loaded { text: self.get(&name)?, identity: name.clone(), name })
+        Ok(LoadedLayer { text: self.get(&name)?, identity: name.clone(), name })
     }
 
     fn identity(&self, name: &str) -> String {
@@ -135,10 +136,10 @@ impl Loader for Memory {
 }
 
 impl World for Memory {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let name = Self::find(from, path)?;
         if name.contains("missing") {
-            return Err(LayerFault::NotFound);
+            return Err(ReadError::NotFound);
         }
         let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
         let mut files = vec![file("train.py", SCRIPT)];
@@ -155,7 +156,7 @@ impl World for Memory {
         Ok(SourceTree { dir: path.to_owned(), files })
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let name = Self::find(from, path)?;
         self.get(&name)
     }

@@ -6,7 +6,7 @@ use crate::desired::Desired;
 use crate::observed::Runs;
 use crate::ownership::{is_same, missing_tags, owner, tag_differences};
 use serde_json::Value;
-use trainc_catalog::credentials::{self, Named};
+use trainc_catalog::credentials::{self, NamedCredential};
 use trainc_emit::{is_unresolved, sort_named};
 
 /// Which training job is meant.
@@ -253,9 +253,9 @@ fn is_secret(key: &str, text: &str) -> bool {
     let long = text.len() >= LEAST_SECRET && text != "none";
     let named = match credentials::named(key) {
         // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
-        Some(Named::Password | Named::Credential) => !text.is_empty(),
-        Some(Named::Perhaps) => long,
-        Some(Named::Digest) | None => false,
+        Some(NamedCredential::Password | NamedCredential::Credential) => !text.is_empty(),
+        Some(NamedCredential::Perhaps) => long,
+        Some(NamedCredential::Digest) | None => false,
     };
     let of_wandb = || key.to_lowercase().split(['_', '-', '.']).any(|word| word == "wandb");
     credentials::find(text).is_some() || named || (long && of_wandb())

@@ -5,7 +5,7 @@ use trainc_diag::Diagnostic;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_ir::Plan;
-use trainc_ir::parts::apart;
+use trainc_ir::checkpoint_parts::split_checkpoint;
 
 declare_code!(T0617, "worker-binary-missing", Error, "no binary of the Rust worker to upload");
 declare_code!(
@@ -40,7 +40,7 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
             .note("`plan`, `emit` and `run` take the manifest as it stands"),
         );
     }
-    if let Some(apart) = apart(plan) {
+    if let Some(apart) = split_checkpoint(plan) {
         let hosts = text::count(apart.hosts(), "host");
         return refused(
             Diagnostic::new(
@@ -50,7 +50,7 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
             )
             .help(format!(
                 "write `shard-degree {}`, or checkpoints on a file system: `trainc explain T0487`",
-                apart.here
+                apart.ranks_per_host
             ))
             .note("the job would start its instances, and end with code 11 before its first step")
             .note("`plan`, `emit` and `run` take the manifest as it stands"),

@@ -4,17 +4,17 @@
 //! facts that a message needs. The tag keeps the user's spelling; an alias is only used to find the row.
 
 mod processor;
+mod query;
 mod rows;
-mod types;
 mod uri;
 
-pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of, version_key};
-pub use types::{Framework, Image, ImageProblem, ImageQuery};
+pub use query::{Framework, Image, ImageProblem, ImageQuery};
+pub use rows::{ImageFamily, ListedImage, all, nearest_pair, newest_pytorch_gpu, of_family, version_key};
 pub use uri::{ImageUri, parse_uri};
 
 pub(crate) use rows::{ALIASES, REGISTRIES, TABLE};
 
-use self::rows::{Row, accounts, alias, sort_versions, versions};
+use self::rows::{ImageRow, accounts, alias, sort_versions, versions};
 use crate::memo::Memo;
 use crate::{regions, support};
 
@@ -45,7 +45,7 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
         return neuron(query);
     }
     let full = alias(ImageFamily::PyTorch, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
-    if let Some(row) = TABLE.row::<Row>(&format!("pytorch/{full}")) {
+    if let Some(row) = TABLE.row::<ImageRow>(&format!("pytorch/{full}")) {
         let found = find(query, &row)?;
         if processor::family(query.instance) == Some("p2") && version_key(query.pytorch) >= vec![1, 13] {
             return Err(ImageProblem::InstanceDeprecated {
@@ -65,7 +65,7 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
         return Ok(found.image(query, row, ImageFamily::PyTorch, tag, full));
     }
     let full = alias(ImageFamily::Amzn2023, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
-    let Some(row) = TABLE.row::<Row>(&format!("amzn2023/{full}")) else {
+    let Some(row) = TABLE.row::<ImageRow>(&format!("amzn2023/{full}")) else {
         let mut known = versions(ImageFamily::PyTorch);
         known.extend(versions(ImageFamily::Amzn2023));
         return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
@@ -85,7 +85,7 @@ fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
         (None, [only]) => (only.clone(), only.clone(), only != query.pytorch),
         (None, _) => (query.pytorch.to_owned(), query.pytorch.to_owned(), false),
     };
-    let Some(row) = TABLE.row::<Row>(&format!("neuron/{full}")) else {
+    let Some(row) = TABLE.row::<ImageRow>(&format!("neuron/{full}")) else {
         return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
     };
     let found = find(query, &row)?;
@@ -103,9 +103,9 @@ fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
             pytorch: query.pytorch.to_owned(),
         });
     }
-    processor::of(query.instance, &["cpu".to_owned(), "gpu".to_owned()])?;
+    processor::for_instance(query.instance, &["cpu".to_owned(), "gpu".to_owned()])?;
     let full = alias(ImageFamily::HuggingFace, transformers).unwrap_or_else(|| transformers.to_owned());
-    let rows: Vec<(&str, Row)> = TABLE
+    let rows: Vec<(&str, ImageRow)> = TABLE
         .keys_under(&format!("huggingface/{full}/"))
         .filter_map(|key| Some((key.split('/').nth(2)?, TABLE.row(key)?)))
         .collect();
@@ -142,12 +142,12 @@ fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let pytorch = query.pytorch;
     let known = support::smp_v2().map(|support| support.pytorch_versions).unwrap_or_default();
     if query.instance.contains("trn") {
-        processor::of(query.instance, &["gpu".to_owned()])?;
+        processor::for_instance(query.instance, &["gpu".to_owned()])?;
     }
     let aliased = alias(ImageFamily::SmpV2, pytorch);
     let library = aliased.is_none() && !known.iter().any(|version| version == pytorch);
     let key = aliased.unwrap_or_else(|| pytorch.to_owned());
-    let row: Option<Row> = TABLE.row(&format!("smp/{key}"));
+    let row: Option<ImageRow> = TABLE.row(&format!("smp/{key}"));
     let (Some(row), false) = (&row, library) else {
         return Err(ImageProblem::SmpUnknownVersion {
             found: pytorch.to_owned(),
@@ -180,7 +180,7 @@ struct Found {
     processor: String,
 }
 
-fn find(query: &ImageQuery, row: &Row) -> Result<Found, ImageProblem> {
+fn find(query: &ImageQuery, row: &ImageRow) -> Result<Found, ImageProblem> {
     let python = match (query.python, row.python.as_slice()) {
         (_, []) => None,
         (None, [only]) => Some(only.clone()),
@@ -199,12 +199,19 @@ fn find(query: &ImageQuery, row: &Row) -> Result<Found, ImageProblem> {
             known: accounts.into_keys().collect(),
         });
     };
-    let processor = processor::of(query.instance, &row.processors)?;
+    let processor = processor::for_instance(query.instance, &row.processors)?;
     Ok(Found { account, dns_suffix: region.dns_suffix, python, processor })
 }
 
 impl Found {
-    fn image(self, query: &ImageQuery, row: Row, family: ImageFamily, tag: String, pytorch: String) -> Image {
+    fn image(
+        self,
+        query: &ImageQuery,
+        row: ImageRow,
+        family: ImageFamily,
+        tag: String,
+        pytorch: String,
+    ) -> Image {
         let Self { account, dns_suffix, python, processor } = self;
         Image {
             uri: format!("{account}.dkr.ecr.{}.{dns_suffix}/{}:{tag}", query.region, row.repository),

@@ -12,7 +12,7 @@ pub(super) fn family(instance: &str) -> Option<&str> {
 }
 
 /// The processor word of the instance type, if it is among `available`.
-pub(super) fn of(instance: &str, available: &[String]) -> Result<String, ImageProblem> {
+pub(super) fn for_instance(instance: &str, available: &[String]) -> Result<String, ImageProblem> {
     let Some(family) = family(instance) else {
         return Err(ImageProblem::BadInstanceName { instance: instance.to_owned() });
     };

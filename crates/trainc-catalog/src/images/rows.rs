@@ -45,7 +45,7 @@ impl ImageFamily {
 
 /// One row as the file has it.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct ImageRow {
     pub(crate) python: Vec<String>,
     pub(crate) repository: String,
     pub(crate) processors: Vec<String>,
@@ -161,7 +161,7 @@ fn listed(key: &str) -> Option<ListedImage> {
             (first, None)
         }
     };
-    let row: Row = TABLE.row(key)?;
+    let row: ImageRow = TABLE.row(key)?;
     Some(ListedImage {
         family,
         pytorch,
@@ -183,7 +183,7 @@ pub fn all() -> impl Iterator<Item = ListedImage> {
 }
 
 /// The images of one family, in the order of the file.
-pub fn of(family: ImageFamily) -> Arc<[ListedImage]> {
+pub fn of_family(family: ImageFamily) -> Arc<[ListedImage]> {
     static MEMO: Memo<ImageFamily, Arc<[ListedImage]>> = Memo::new();
     MEMO.get(family, |family| TABLE.keys_under(&format!("{}/", family.word())).filter_map(listed).collect())
 }

@@ -161,11 +161,11 @@ pub fn member(operation_name: &str, path: &str) -> Option<&'static Shape> {
 /// The words of a named enumeration: `TrainingInstanceType`, `SecondaryStatus`, `fsx.StorageType`.
 pub fn enum_values(name: &str) -> &'static [String] {
     #[derive(Clone, Deserialize)]
-    struct Row {
+    struct EnumRow {
         values: Vec<String>,
     }
     static MEMO: Memo<String, &'static [String]> = Memo::new();
-    MEMO.get(name.to_owned(), |name| ENUMS.row::<Row>(name).map_or(&[], |row| row.values.leak()))
+    MEMO.get(name.to_owned(), |name| ENUMS.row::<EnumRow>(name).map_or(&[], |row| row.values.leak()))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What a `storage` is: one that exists or one to make, its service words, its links, its price.
 
-use trainc_catalog::fsx::{self, Legal};
+use trainc_catalog::fsx::{self, LegalCombination};
 use trainc_catalog::prices;
 use trainc_diag::source::Span;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_ir::{Plan, Storage, StoragePrice};
-use trainc_plan::plan::storage_key;
+use trainc_plan::plan::storage_price_key;
 
 /// The storage's name in the manifest.
 pub(crate) fn name(storage: &Storage) -> &str {
@@ -30,7 +30,7 @@ pub(crate) fn find_storage<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage
 }
 
 /// What is legal for the deployment and storage type; `None` where they do not go together or are not known.
-pub(crate) fn legal(storage: &Storage) -> Option<Legal> {
+pub(crate) fn legal(storage: &Storage) -> Option<LegalCombination> {
     let (deployment, storage_type) = (storage.deployment_word()?, storage.storage_type_word()?);
     fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
 }
@@ -46,7 +46,7 @@ pub(crate) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64,
 /// How the price of a storage is given on the command line; none where its kind is not known, or is none that the
 /// service has.
 pub(crate) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
-    let key = storage_key(region, storage).filter(|key| prices::is_storage_key(key))?;
+    let key = storage_price_key(region, storage).filter(|key| prices::is_storage_key(key))?;
     Some(format!("--price {key}=USD_PER_GB_MONTH"))
 }
 

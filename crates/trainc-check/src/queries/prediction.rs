@@ -4,7 +4,7 @@ use super::dimensions::exceeds_positions;
 use super::memory::excess_states;
 use crate::Context;
 use trainc_diag::text;
-use trainc_ir::{Every, Plan};
+use trainc_ir::{CheckpointInterval, Plan};
 use trainc_predict::run::Terms;
 use trainc_predict::{Layout, Run, Speed, speed};
 
@@ -29,7 +29,11 @@ pub(crate) fn run_of_layout(context: &Context, layout: &Layout) -> Option<Run> {
 }
 
 /// Predicts the run of a layout with another checkpoint interval.
-pub(crate) fn run_with_checkpoints(context: &Context, layout: &Layout, every: Every) -> Option<Run> {
+pub(crate) fn run_with_checkpoints(
+    context: &Context,
+    layout: &Layout,
+    every: CheckpointInterval,
+) -> Option<Run> {
     let speed = speed::speed(layout, context.constants).ok()?;
     let terms = Terms::of(context.plan, context.constants).ok()?;
     Some(terms.with_checkpoints(every).run(layout, &speed))

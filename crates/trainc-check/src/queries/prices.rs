@@ -4,11 +4,11 @@ use crate::Context;
 use trainc_catalog::prices;
 use trainc_diag::text;
 use trainc_ir::{Plan, Price};
-use trainc_plan::plan::price_of;
+use trainc_plan::plan::hourly_price;
 
 /// Returns the price of an instance type in the job's region.
 pub(crate) fn instance_price(context: &Context, name: &str) -> Option<Price> {
-    price_of(name, context.plan.job.region.value()?, context.prices, context.discount)
+    hourly_price(name, context.plan.job.region.value()?, context.prices, context.discount)
 }
 
 /// Describes a later price of the job's type that the catalogue has for another region only. Prices change in all regions at

@@ -27,7 +27,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(targets) = adapter.targets.value().or(adapter.targets.is_absent().then_some(&all)) else {
         return;
     };
-    let (weights, highest) = architecture.lora_beside(class, targets);
+    let (weights, highest) = architecture.lora_base_weights(class, targets);
     // The worker reports a rank above the number of columns: T0541.
     let worker =
         plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);

@@ -29,7 +29,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if sequences >= global {
         return;
     }
-    let shown = trainc_plan::plan::origin_words(&batch.global_sequences.origin);
+    let shown = trainc_plan::plan::describe_origin(&batch.global_sequences.origin);
     let mut diagnostic = Diagnostic::new(
         &T0373,
         span,

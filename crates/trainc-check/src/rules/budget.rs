@@ -86,7 +86,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ),
     )
     .severity(severity)
-    .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::origin_words(&run.origin)))
+    .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
     .note(format!("{} × {} h", terms(plan, cluster), text::short(run_hours + pool_hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);

@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::s3;
-use trainc_catalog::reserved::{self, Kind};
+use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Channel, Engine};
@@ -25,7 +25,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         check_input(channel, problems);
         check_slash(context, channel, problems);
         let Some(name) = channel.name.val() else { continue };
-        if let Some(row) = reserved::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
+        if let Some(row) = reserved_names::get(Kind::Channel, &name.value).filter(|_| isolated && toolkit) {
             problems.push(
                 Diagnostic::new(
                     &T0419,

@@ -6,7 +6,7 @@ use crate::what_if::describe_runs;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Every;
+use trainc_ir::CheckpointInterval;
 
 declare_code!(T0463, "checkpoint-interval-unset", Note, "spot with a checkpoint of unknown interval");
 declare_code!(T0273, "checkpoint-too-frequent", Warning, "checkpoints that take a large part of the run");
@@ -31,7 +31,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn too_often(context: &Context, problems: &mut Problems) {
     let Some(checkpoint) = &context.plan.job.checkpoint else { return };
     let (Some(written), Some(steps)) = (checkpoint.every.get(), &context.plan.run.steps) else { return };
-    if matches!(written, Every::Optimal) {
+    if matches!(written, CheckpointInterval::Optimal) {
         return;
     }
     let Some((layout, run)) = predicted_run(context) else { return };
@@ -40,7 +40,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
         return;
     }
     let with = |every| run_with_checkpoints(context, &layout, every);
-    let Some(best) = with(Every::Optimal) else { return };
+    let Some(best) = with(CheckpointInterval::Optimal) else { return };
     if best.parts.checkpoints > saving / 2.0 {
         return;
     }
@@ -48,7 +48,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
     let few = FEW.min(MUCH / 2.0 * best.seconds / one.seconds).max(1.0);
     let saves = (best.parts.checkpoints / one.seconds).max(few);
     let every = two_digits(steps.value as f64 / saves);
-    let Some(better) = with(Every::Steps(every)) else { return };
+    let Some(better) = with(CheckpointInterval::Steps(every)) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0273,
         checkpoint.every.span().unwrap_or(checkpoint.span),

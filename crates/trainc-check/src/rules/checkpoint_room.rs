@@ -5,8 +5,8 @@ use crate::queries::prediction::rounded;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::parts::file_system_of;
-use trainc_ir::size::GIB;
+use trainc_ir::checkpoint_parts::checkpoint_channel;
+use trainc_ir::units::GIB;
 use trainc_ir::{Checkpoint, Cluster, Plan};
 use trainc_predict::{Layout, run};
 
@@ -25,7 +25,7 @@ pub(super) static CODES: &[&Code] = &[&T0339];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(cluster), Some(checkpoint)) = (&plan.job.cluster, &plan.job.checkpoint) else { return };
-    if !plan.deployable || file_system_of(plan).is_some() {
+    if !plan.deployable || checkpoint_channel(plan).is_some() {
         return;
     }
     let Ok(layout) = Layout::of_plan(plan) else { return };

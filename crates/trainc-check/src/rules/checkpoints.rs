@@ -5,8 +5,8 @@ use crate::queries::{run_limits, s3};
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::parts::LOCAL;
-use trainc_ir::{Every, Scalar};
+use trainc_ir::checkpoint_parts::DEFAULT_CHECKPOINT_PATH;
+use trainc_ir::{CheckpointInterval, Scalar};
 
 declare_code!(
     T0448,
@@ -82,7 +82,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             });
         }
     }
-    if let (Some(Every::Steps(every)), Some(steps)) = (checkpoint.every.get(), &plan.run.steps)
+    if let (Some(CheckpointInterval::Steps(every)), Some(steps)) = (checkpoint.every.get(), &plan.run.steps)
         && every > steps.value
     {
         problems.push(
@@ -99,7 +99,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note("no checkpoint is written before the run ends; a run stopped by `max-run` leaves none"),
         );
     }
-    if let (Some(Every::Seconds(every)), Some(run)) =
+    if let (Some(CheckpointInterval::Seconds(every)), Some(run)) =
         (checkpoint.every.get(), plan.job.cluster.as_ref().and_then(run_limits::max_run))
         && every > run.value
     {
@@ -142,7 +142,7 @@ fn check_is_read(context: &Context, problems: &mut Problems) {
     if checkpoint.s3.is_absent() {
         return;
     }
-    let local = checkpoint.local.value().map_or(LOCAL, |local| local.trim_end_matches('/'));
+    let local = checkpoint.local.value().map_or(DEFAULT_CHECKPOINT_PATH, |local| local.trim_end_matches('/'));
     let in_files =
         tree.files.iter().chain(plan.dependencies.iter().flat_map(|tree| &tree.files)).any(|file| {
             let text = String::from_utf8_lossy(&file.bytes);

@@ -154,15 +154,16 @@ mod tests {
     use trainc_ir::{SourceFile, SourceTree};
     use trainc_plan::Options;
     use trainc_plan::World;
-    use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+    use trainc_plan::ReadError;
+    use trainc_plan::resolve::{LoadedLayer, LayerLoader};
 
     /// A program directory with this `requirements.txt` and the fixtures' base layer.
     struct Packages(&'static str);
 
-    impl Loader for Packages {
-        fn layer(&mut self, _: &str, path: &str) -> Result<Loaded, LayerFault> {
+    impl LayerLoader for Packages {
+        fn layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
             let text = include_str!("../../../../tests/fixtures/base.kdl").to_owned();
-            Ok(Loaded { name: path.to_owned(), identity: path.to_owned(), text })
+            Ok(LoadedLayer { name: path.to_owned(), identity: path.to_owned(), text })
         }
 
         fn identity(&self, name: &str) -> String {
@@ -171,7 +172,7 @@ mod tests {
     }
 
     impl World for Packages {
-        fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+        fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
             let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
             Ok(SourceTree {
                 dir: path.to_owned(),
@@ -179,8 +180,8 @@ mod tests {
             })
         }
 
-        fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
-            Err(LayerFault::NotFound)
+        fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+            Err(ReadError::NotFound)
         }
     }
 

@@ -44,7 +44,7 @@ fn check_tree(tree: &SourceTree, span: Span, problems: &mut Problems) {
     let found: Vec<(&str, String)> = tree
         .files
         .iter()
-        .filter_map(|file| Some((file, credentials::of_file(&file.path)?)))
+        .filter_map(|file| Some((file, credentials::in_file(&file.path)?)))
         .filter(|(file, _)| !is_public(file))
         .map(|(file, what)| (file.path.as_str(), what))
         .collect();

@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::queries::s3;
 use std::collections::{BTreeMap, BTreeSet};
-use trainc_catalog::credentials::{self, Named};
+use trainc_catalog::credentials::{self, NamedCredential};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -197,7 +197,7 @@ impl CredentialCheck<'_, '_> {
 
 /// Returns the kind of credential that the name of a value indicates.
 fn by_name(name: &str, text: &str) -> Option<&'static str> {
-    let kind = credentials::named(name).filter(|kind| *kind != Named::Digest)?;
+    let kind = credentials::named(name).filter(|kind| *kind != NamedCredential::Digest)?;
     let harmless = text.is_empty()
         || text.starts_with(['/', '.', '<', '$', '~'])
         || text.contains("://")
@@ -207,7 +207,7 @@ fn by_name(name: &str, text: &str) -> Option<&'static str> {
     if harmless {
         return None;
     }
-    if kind == Named::Password {
+    if kind == NamedCredential::Password {
         return Some("a password");
     }
     let long = text.len() >= 16 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=_-.~".contains(&b));
@@ -257,7 +257,7 @@ fn is_hexadecimal(name: &str, text: &str) -> bool {
         && text.bytes().any(|b| b.is_ascii_digit())
         && text.bytes().any(|b| b.is_ascii_alphabetic())
         && entropy(text) >= 3.0
-        && credentials::named(name) != Some(Named::Digest)
+        && credentials::named(name) != Some(NamedCredential::Digest)
 }
 
 /// Returns the Shannon entropy of the text, in bits per character.

@@ -95,7 +95,7 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
             Some(_) => diagnostic,
             None => diagnostic.note(format!(
                 "`{name}` was not written: it is {}",
-                trainc_plan::plan::origin_words(&degree.origin)
+                trainc_plan::plan::describe_origin(&degree.origin)
             )),
         };
         problems.push(if sharded { diagnostic.about(group_span(parallel, mesh)) } else { diagnostic });

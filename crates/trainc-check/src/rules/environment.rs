@@ -4,7 +4,7 @@ use crate::Context;
 use crate::queries::spelling::nearest_spelling;
 use crate::shared_codes::T0410;
 use std::collections::BTreeMap;
-use trainc_catalog::reserved::{self, Kind, Lost, Reserved};
+use trainc_catalog::reserved_names::{self, Kind, Lost, Reserved};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
@@ -119,7 +119,7 @@ fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
         (Kind::PytorchContainer, pytorch),
     ];
     let mut applicable = kinds.into_iter().filter(|(_, holds)| *holds);
-    let row = applicable.find_map(|(kind, _)| reserved::get(kind, variable.name))?;
+    let row = applicable.find_map(|(kind, _)| reserved_names::get(kind, variable.name))?;
     // Setting the same value is harmless.
     let is_same = row.value.is_some() && row.value.as_deref() == variable.value;
     (!is_same).then_some(row)

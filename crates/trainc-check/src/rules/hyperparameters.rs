@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::queries::spelling::nearest_spelling;
 use std::collections::BTreeMap;
-use trainc_catalog::reserved::{self, Kind};
+use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -116,7 +116,7 @@ fn invalid_characters(span: Span, whose: &str, what: &str) -> Diagnostic {
 }
 
 fn check_name(h: &Hyperparameter, problems: &mut Problems) {
-    if let Some(row) = reserved::get(Kind::Hyperparameter, &h.name) {
+    if let Some(row) = reserved_names::get(Kind::Hyperparameter, &h.name) {
         let diagnostic = Diagnostic::new(
             &T0406,
             h.name_span,

@@ -5,7 +5,7 @@ use trainc_catalog::images::{self, ImageFamily};
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{ImageAsk, RequestMember};
+use trainc_ir::{ImageRequest, RequestMember};
 
 declare_code!(T0440, "invalid-image-uri", Error, "an image URI that is not in a private ECR repository");
 declare_code!(T0441, "image-region-mismatch", Warning, "an image in another region than the job");
@@ -71,7 +71,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Reports an image without patches: a warning if a patched one exists, otherwise a note.
-fn check_patch_window(context: &Context, ask: &ImageAsk, problems: &mut Problems) {
+fn check_patch_window(context: &Context, ask: &ImageRequest, problems: &mut Problems) {
     let Some(image) = &context.plan.image else { return };
     let Some((from, until)) = image.patch_window.as_ref().filter(|window| window.1.as_str() < context.today)
     else {
@@ -83,7 +83,7 @@ fn check_patch_window(context: &Context, ask: &ImageAsk, problems: &mut Problems
         _ => ImageFamily::PyTorch,
     };
     // The request uses the toolkit's keys, like SDK v2: an image for v3 only may not read them.
-    let images = images::of(family);
+    let images = images::of_family(family);
     let patched = images
         .iter()
         .filter(|row| row.sdk.iter().any(|sdk| sdk == "v2"))

@@ -1,7 +1,7 @@
 //! Paths in the container: absolute, and not reserved by the service.
 
 use crate::Context;
-use trainc_catalog::reserved::{self, Kind};
+use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -77,7 +77,7 @@ fn check_reserved(context: &Context, local: &Val<String>, node: Span, problems: 
         return;
     }
     let path = format!("{}/", local.value.trim_end_matches('/'));
-    let Some(row) = reserved::get(Kind::Path, &path) else { return };
+    let Some(row) = reserved_names::get(Kind::Path, &path) else { return };
     problems.push(
         Diagnostic::new(
             &T0349,

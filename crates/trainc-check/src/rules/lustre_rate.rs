@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::queries::file_system;
 use crate::queries::prediction::{predicted_run, rounded};
-use trainc_catalog::fsx::{Legal, Presence};
+use trainc_catalog::fsx::{LegalCombination, Presence};
 use trainc_catalog::prices;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -71,7 +71,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 fn sufficient_settings(
     plan: &Plan,
     storage: &Storage,
-    legal: &Legal,
+    legal: &LegalCombination,
     capacity: u64,
     needed: f64,
 ) -> Option<String> {

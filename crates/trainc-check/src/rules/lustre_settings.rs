@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::file_system;
-use trainc_catalog::fsx::{self, Legal, Presence};
+use trainc_catalog::fsx::{self, LegalCombination, Presence};
 use trainc_catalog::limits;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -98,7 +98,7 @@ fn check_combination(storage: &Storage, deployment: &str, storage_type: &str, pr
 }
 
 /// Checks the throughput; returns whether the deployment type supports it, so that the capacity can be checked too.
-fn check_throughput(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) -> bool {
+fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombination, problems: &mut Problems) -> bool {
     let tiers: Vec<String> = legal.throughputs.iter().map(u32::to_string).collect();
     let Some(written) = storage.throughput_mb_s_tib.val() else {
         if legal.throughput == Presence::Required && storage.throughput_mb_s_tib.is_absent() {
@@ -180,7 +180,7 @@ fn other_settings(storage: &Storage, throughput: u64) -> Option<String> {
     Some(change.map(|(name, new, _)| format!("{name}=\"{}\"", written(new))).collect::<Vec<_>>().join(" "))
 }
 
-fn check_capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+fn check_capacity(storage: &Storage, deployment: &str, legal: &LegalCombination, problems: &mut Problems) {
     let Some(written) = storage.capacity_bytes.val() else { return };
     // An invalid throughput was reported; here the step does not depend on it.
     let tier = storage.tier().filter(|tier| legal.throughputs.contains(tier));
@@ -232,7 +232,7 @@ fn check_capacity(storage: &Storage, deployment: &str, legal: &Legal, problems: 
     });
 }
 
-fn check_settings(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+fn check_settings(storage: &Storage, deployment: &str, legal: &LegalCombination, problems: &mut Problems) {
     let mut reject = |span: Option<trainc_diag::source::Span>, what: &str, help: &str, why: &str| {
         problems.push(
             Diagnostic::new(
@@ -280,7 +280,7 @@ fn check_settings(storage: &Storage, deployment: &str, legal: &Legal, problems: 
     }
 }
 
-fn check_version(storage: &Storage, deployment: &str, legal: &Legal, problems: &mut Problems) {
+fn check_version(storage: &Storage, deployment: &str, legal: &LegalCombination, problems: &mut Problems) {
     let Some(version) = storage.version.val() else { return };
     let span = version.span_or(storage.span);
     let linked = legal.associations && !(storage.imports.is_empty() && storage.exports.is_empty());
@@ -326,7 +326,7 @@ fn check_version(storage: &Storage, deployment: &str, legal: &Legal, problems: &
     });
 }
 
-fn check_metadata_iops(storage: &Storage, legal: &Legal, problems: &mut Problems) {
+fn check_metadata_iops(storage: &Storage, legal: &LegalCombination, problems: &mut Problems) {
     let (Some(written), Some(limit)) = (storage.metadata_iops.val(), limits::get("fsx.metadata-iops")) else {
         return;
     };

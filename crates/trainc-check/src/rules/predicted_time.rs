@@ -7,7 +7,7 @@ use trainc_catalog::limits;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Cluster, Every, Plan};
+use trainc_ir::{Cluster, CheckpointInterval, Plan};
 use trainc_predict::Run;
 use trainc_predict::bills::at_most;
 
@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(limit) = run_limits::max_run(cluster) else { return };
     let Some((layout, run)) = predicted_run(context) else { return };
     let most = limit.value as f64;
-    let best = || run_with_checkpoints(context, &layout, Every::Optimal);
+    let best = || run_with_checkpoints(context, &layout, CheckpointInterval::Optimal);
     let interrupted = interrupted((plan, cluster), &run, &best, limit.value);
     // An error outweighs the warning that the work alone may give.
     let is_surer = run.interval.low <= most
@@ -175,7 +175,7 @@ const FEWER: &str = "write fewer `steps`, in several jobs that continue each oth
 fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool) -> Option<String> {
     let checkpoint = plan.job.checkpoint.as_ref();
     let every = checkpoint.and_then(|checkpoint| checkpoint.every.get());
-    let spot = best().filter(|_| every != Some(Every::Optimal))?.spot?;
+    let spot = best().filter(|_| every != Some(CheckpointInterval::Optimal))?.spot?;
     let expected = spot.expected_seconds;
     let high = if surely { spot.interval.map_or(f64::INFINITY, |interval| interval.high) } else { expected };
     (high <= most as f64).then(|| {

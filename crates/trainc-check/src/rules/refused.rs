@@ -5,19 +5,20 @@ use trainc_diag::Severity;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
 /// A world in which every directory contains these empty files.
 struct Files(&'static [&'static str]);
 
-impl Loader for Files {
-    fn layer(&mut self, _: &str, path: &str) -> Result<Loaded, LayerFault> {
+impl LayerLoader for Files {
+    fn layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let text = match path {
             "base.kdl" => include_str!("../../../../tests/fixtures/base.kdl"),
-            _ => return Err(LayerFault::NotFound),
+            _ => return Err(ReadError::NotFound),
         };
-        Ok(Loaded { name: path.to_owned(), identity: path.to_owned(), text: text.to_owned() })
+        Ok(LoadedLayer { name: path.to_owned(), identity: path.to_owned(), text: text.to_owned() })
     }
 
     fn identity(&self, name: &str) -> String {
@@ -26,13 +27,13 @@ impl Loader for Files {
 }
 
 impl World for Files {
-    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
         let file = |path: &&str| SourceFile::new(*path, Vec::new(), false);
         Ok(SourceTree { dir: path.to_owned(), files: self.0.iter().map(file).collect() })
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
-        Err(LayerFault::NotFound)
+    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+        Err(ReadError::NotFound)
     }
 }
 

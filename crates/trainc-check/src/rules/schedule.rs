@@ -1,7 +1,7 @@
 //! The optimizer's numbers: those that only a slip of the keys explains, and schedules that never come to their rate.
 
 use crate::Context;
-use trainc_catalog::usual;
+use trainc_catalog::usual_ranges;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -50,7 +50,7 @@ fn far(
     problems: &mut Problems,
 ) {
     let (Some(val), Some(name)) = (field.val(), optimizer.name.value()) else { return };
-    let Some(row) = usual::get(setting, name) else { return };
+    let Some(row) = usual_ranges::get(setting, name) else { return };
     let value = val.value;
     if (row.far.0..=row.far.1).contains(&value) {
         return;

@@ -5,7 +5,7 @@ use crate::queries::file_system;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::parts::{LOCAL, apart};
+use trainc_ir::checkpoint_parts::{DEFAULT_CHECKPOINT_PATH, split_checkpoint};
 
 declare_code!(
     T0487,
@@ -21,12 +21,12 @@ pub(super) static CODES: &[&Code] = &[&T0487];
 /// names it once all are there.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(parallel), Some(mesh), Some(apart)) = (&plan.job.parallel, &plan.mesh, apart(plan)) else {
+    let (Some(parallel), Some(mesh), Some(apart)) = (&plan.job.parallel, &plan.mesh, split_checkpoint(plan)) else {
         return;
     };
-    let (ranks, here) = (apart.ranks, apart.here);
+    let (ranks, here) = (apart.ranks, apart.ranks_per_host);
     let checkpoint = plan.job.checkpoint.as_ref();
-    let local = checkpoint.and_then(|checkpoint| checkpoint.local.value()).map_or(LOCAL, String::as_str);
+    let local = checkpoint.and_then(|checkpoint| checkpoint.local.value()).map_or(DEFAULT_CHECKPOINT_PATH, String::as_str);
     let span =
         checkpoint.map_or(parallel.span, |checkpoint| checkpoint.local.span().unwrap_or(checkpoint.span));
     let hosts = text::count(apart.hosts(), "host");

@@ -6,7 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_emit as emit;
-use trainc_ir::{Program, SourceTree, Unread, UnreadFault};
+use trainc_ir::{Program, SourceTree, UnreadDirectory, UnreadCause};
 
 declare_code!(T0501, "source-missing", Warning, "a program directory that cannot be read");
 declare_code!(T0503, "source-fetch-failed", Error, "a program in a git repository that cannot be fetched");
@@ -119,19 +119,19 @@ fn own_file(context: &Context, program: &Program, problems: &mut Problems) {
 }
 
 /// What to know of the path, by why it could not be read.
-fn place_note(why: &Unread) -> &'static str {
+fn place_note(why: &UnreadDirectory) -> &'static str {
     match why.fault {
-        UnreadFault::Outside => {
+        UnreadCause::OutsideRoot => {
             "the root is the nearest directory upward with `.git`, else the manifest's own: what lies outside is not sent"
         }
-        UnreadFault::NotThere => "the path is relative to the file that says it; `emit` and `apply` need it",
-        UnreadFault::Content => {
+        UnreadCause::NotFound => "the path is relative to the file that says it; `emit` and `apply` need it",
+        UnreadCause::Content => {
             "all files of the directory are sent, and what a link leads to: it must be there, inside the repository"
         }
     }
 }
 
 /// A directory that is not there may be made before `emit`; one that is there, or outside, stays as it is.
-fn severity(context: &Context, why: &Unread) -> Severity {
-    if context.complete || why.fault != UnreadFault::NotThere { Severity::Error } else { Severity::Warning }
+fn severity(context: &Context, why: &UnreadDirectory) -> Severity {
+    if context.complete || why.fault != UnreadCause::NotFound { Severity::Error } else { Severity::Warning }
 }

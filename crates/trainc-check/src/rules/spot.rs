@@ -5,7 +5,7 @@ use crate::queries::run_limits;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::parts::file_system_of;
+use trainc_ir::checkpoint_parts::checkpoint_channel;
 use trainc_ir::{Cluster, Plan, Spot};
 
 declare_code!(
@@ -54,7 +54,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let span = wait.span_or(spot.span);
         let literal = text::duration(run.value);
         let diagnostic = Diagnostic::new(&T0425, span, format!("`max-wait` is {}, less than `max-run`, {literal}", text::duration(wait.value)))
-            .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::origin_words(&run.origin)))
+            .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
             .note("`max-wait` counts the run and the waiting together: `MaxWaitTimeInSeconds`, botocore's model of CreateTrainingJob")
             .fact("max_wait_seconds", wait.value)
             .fact("max_run_seconds", run.value);
@@ -91,7 +91,7 @@ fn goes_on(plan: &Plan) -> bool {
     if !checkpoint.s3.is_absent() {
         return true;
     }
-    checkpoint.local.is_bad() || file_system_of(plan).is_some()
+    checkpoint.local.is_bad() || checkpoint_channel(plan).is_some()
 }
 
 fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {

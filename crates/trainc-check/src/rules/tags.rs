@@ -2,7 +2,7 @@
 
 use crate::Context;
 use std::collections::BTreeMap;
-use trainc_catalog::reserved::{self, Kind};
+use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 
@@ -16,7 +16,7 @@ pub(super) static CODES: &[&Code] = &[&T0416, &T0417];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let mut seen: BTreeMap<String, (&str, trainc_diag::source::Span)> = BTreeMap::new();
     for tag in &context.plan.job.tags {
-        if let Some(row) = reserved::get(Kind::Tag, &tag.key) {
+        if let Some(row) = reserved_names::get(Kind::Tag, &tag.key) {
             problems.push(
                 Diagnostic::new(
                     &T0416,

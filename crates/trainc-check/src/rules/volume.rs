@@ -6,7 +6,7 @@ use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::hardware::Instance;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_ir::{Cluster, Plan};
 
 declare_code!(

@@ -4,7 +4,7 @@ use crate::queries::optimizer::requires_cuda_tensors;
 use trainc_ir::hardware::AcceleratorKind;
 use trainc_ir::{Engine, Plan, Scalar, Smp};
 use trainc_plan::plan::divisors::divisors;
-use trainc_plan::plan::sequences::splits_sequences;
+use trainc_plan::plan::smp::splits_sequences;
 use trainc_predict::{self as predict, memory::remedies::Freedom};
 
 /// Returns the values that the edits may take.

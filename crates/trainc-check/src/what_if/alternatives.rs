@@ -10,7 +10,7 @@ use trainc_catalog::instances;
 use trainc_diag::{Diagnostic, Severity, text};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Plan, Price};
-use trainc_plan::plan::on_instance;
+use trainc_plan::plan::plan_on_instance;
 use trainc_predict::Layout;
 use trainc_predict::memory::{memory_with, remedies};
 use trainc_predict::speed::speed;
@@ -49,7 +49,7 @@ pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'sta
     let matters = |one: &Diagnostic| matches!(one.severity, Severity::Error | Severity::Warning);
     let now = codes_of_plan(context, plan, matters);
     found.retain(|(_, name, price)| {
-        on_instance(plan, name, price.clone())
+        plan_on_instance(plan, name, price.clone())
             .is_some_and(|new| codes_of_plan(context, &new, matters).is_subset(&now))
     });
     let names = found.iter().map(|(_, name, _)| *name).collect();

@@ -8,7 +8,7 @@ use trainc_ir::architecture::RopeScaling;
 use trainc_ir::worker::{
     TRAIN_CHANNEL, VALIDATION_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerActivation, WorkerFamily, WorkerNorm,
 };
-use trainc_ir::{Every, Plan};
+use trainc_ir::{CheckpointInterval, Plan};
 
 /// The version of the schema.
 const SCHEMA: &str = "trainc.worker/v1";
@@ -327,9 +327,9 @@ fn checkpoints(plan: &Plan) -> String {
 /// prediction, and predictions must not affect a job's digest.
 fn checkpoint_interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
     match plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get()) {
-        Some(Every::Steps(steps)) => (None, Some(steps)),
-        Some(Every::Seconds(seconds)) => (Some(seconds), None),
-        Some(Every::Optimal) | None => (Some(CHECKPOINT_SECONDS), None),
+        Some(CheckpointInterval::Steps(steps)) => (None, Some(steps)),
+        Some(CheckpointInterval::Seconds(seconds)) => (Some(seconds), None),
+        Some(CheckpointInterval::Optimal) | None => (Some(CHECKPOINT_SECONDS), None),
     }
 }
 

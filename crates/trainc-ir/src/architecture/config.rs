@@ -5,33 +5,37 @@
 //! width, depth or head count is a problem rather than the default model's.
 
 use super::Architecture;
-use super::dimensions::{Dimensions, Problem};
+use super::config_reader::{ConfigReader, keys, short, whole};
+use super::dimensions::{ArchitectureProblem, Dimensions};
 use super::family::Family;
 use super::kinds::Class;
-use super::reader::{Reader, keys, short, whole};
 use serde_json::Value;
 
 impl Architecture {
     /// Reads a Hugging Face `config.json`. All problems are reported together, each with its key.
     ///
     /// The class is not read: [`Family::class_from_name`] takes an entry of `architectures`.
-    pub fn from_hf_config(config: &Value) -> Result<Self, Vec<Problem>> {
+    pub fn from_hf_config(config: &Value) -> Result<Self, Vec<ArchitectureProblem>> {
         if !config.is_object() {
             let found = format!("`{}`", short(config));
             let expected = "an object, the content of config.json".to_owned();
-            return Err(vec![Problem::Unusable { key: "config.json".to_owned(), found, expected }]);
+            return Err(vec![ArchitectureProblem::Unusable {
+                key: "config.json".to_owned(),
+                found,
+                expected,
+            }]);
         }
         let family = family(config)?;
-        let mut r = Reader { config, problems: Vec::new(), keys: Vec::new() };
+        let mut r = ConfigReader { config, problems: Vec::new(), keys: Vec::new() };
         let dimensions = dimensions(&mut r, family);
-        let Reader { mut problems, keys, .. } = r;
+        let ConfigReader { mut problems, keys, .. } = r;
         match Self::from_dimensions(family, &dimensions) {
             Ok((architecture, _)) if problems.is_empty() => Ok(architecture),
             Ok(_) => Err(problems),
             Err(more) => {
                 // A key that could not be read must not be reported as missing too.
                 let renamed = more.into_iter().map(|problem| rename(problem, &keys));
-                let fresh: Vec<Problem> =
+                let fresh: Vec<ArchitectureProblem> =
                     renamed.filter(|p| !problems.iter().any(|q| q.key() == p.key())).collect();
                 problems.extend(fresh);
                 Err(problems)
@@ -55,11 +59,11 @@ impl Architecture {
     }
 }
 
-fn family(config: &Value) -> Result<Family, Vec<Problem>> {
+fn family(config: &Value) -> Result<Family, Vec<ArchitectureProblem>> {
     let expected = || format!("one of {}", Family::ALL.map(Family::model_type).join(", "));
     let key = "model_type".to_owned();
     match config.get("model_type") {
-        None | Some(Value::Null) => Err(vec![Problem::Missing { key, expected: expected() }]),
+        None | Some(Value::Null) => Err(vec![ArchitectureProblem::Missing { key, expected: expected() }]),
         Some(value) => {
             // Falcon's first files, before it was part of transformers.
             let name = match value.as_str() {
@@ -67,27 +71,35 @@ fn family(config: &Value) -> Result<Family, Vec<Problem>> {
                 name => name,
             };
             let unusable = || {
-                vec![Problem::Unusable { key, found: format!("`{}`", short(value)), expected: expected() }]
+                vec![ArchitectureProblem::Unusable {
+                    key,
+                    found: format!("`{}`", short(value)),
+                    expected: expected(),
+                }]
             };
             name.and_then(Family::from_name).ok_or_else(unusable)
         }
     }
 }
 
-fn rename(problem: Problem, keys: &[(&'static str, &'static str)]) -> Problem {
+fn rename(problem: ArchitectureProblem, keys: &[(&'static str, &'static str)]) -> ArchitectureProblem {
     let key_of = |field: String| {
         keys.iter().find(|(ours, _)| *ours == field).map_or(field, |(_, theirs)| (*theirs).to_owned())
     };
     match problem {
-        Problem::Missing { key, expected } => Problem::Missing { key: key_of(key), expected },
-        Problem::Unusable { key, found, expected } => Problem::Unusable { key: key_of(key), found, expected },
-        Problem::Indivisible { key, found, of, whole } => {
-            Problem::Indivisible { key: key_of(key), found, of, whole }
+        ArchitectureProblem::Missing { key, expected } => {
+            ArchitectureProblem::Missing { key: key_of(key), expected }
+        }
+        ArchitectureProblem::Unusable { key, found, expected } => {
+            ArchitectureProblem::Unusable { key: key_of(key), found, expected }
+        }
+        ArchitectureProblem::Indivisible { key, found, of, whole } => {
+            ArchitectureProblem::Indivisible { key: key_of(key), found, of, whole }
         }
     }
 }
 
-fn dimensions(r: &mut Reader<'_>, family: Family) -> Dimensions {
+fn dimensions(r: &mut ConfigReader<'_>, family: Family) -> Dimensions {
     let keys = keys(family);
     let mut d = Dimensions {
         hidden: r.number("hidden", keys.hidden),
@@ -188,7 +200,7 @@ fn dimensions(r: &mut Reader<'_>, family: Family) -> Dimensions {
     d
 }
 
-fn rope(r: &mut Reader<'_>, d: &mut Dimensions, family: Family) {
+fn rope(r: &mut ConfigReader<'_>, d: &mut Dimensions, family: Family) {
     if family.spec().positions != super::Positions::Rotary
         || family == Family::Falcon
         || family == Family::GptJ
@@ -203,7 +215,7 @@ fn rope(r: &mut Reader<'_>, d: &mut Dimensions, family: Family) {
     };
 }
 
-fn falcon(r: &mut Reader<'_>, d: &mut Dimensions) {
+fn falcon(r: &mut ConfigReader<'_>, d: &mut Dimensions) {
     let new = r.flag("layer-norms", "new_decoder_architecture") == Some(true);
     let multi_query = r.flag("kv-heads", "multi_query") != Some(false);
     // As FalconAttention: the written count holds only in the new decoder or without multi-query.

@@ -1,8 +1,8 @@
 //! From written dimensions to an architecture: defaults by family, each said, and refusals.
 
 use super::Architecture;
-use super::dimensions::{Defaulted, Dimensions, Problem};
-use super::family::{Family, Ffn};
+use super::dimensions::{ArchitectureProblem, Defaulted, Dimensions};
+use super::family::{DefaultFfn, Family};
 use super::kinds::{Activation, Positions};
 
 /// Largest figures taken: an order of magnitude above anything built, and small enough that no count overflows.
@@ -19,7 +19,7 @@ const PARAMETERS: u64 = 1_000_000_000_000_000_000;
 struct Fill {
     family: Family,
     defaulted: Vec<Defaulted>,
-    problems: Vec<Problem>,
+    problems: Vec<ArchitectureProblem>,
 }
 
 impl Fill {
@@ -32,18 +32,22 @@ impl Fill {
     }
 
     fn refuse(&mut self, field: &'static str, found: String, expected: impl Into<String>) {
-        self.problems.push(Problem::Unusable { key: field.to_owned(), found, expected: expected.into() });
+        self.problems.push(ArchitectureProblem::Unusable {
+            key: field.to_owned(),
+            found,
+            expected: expected.into(),
+        });
     }
 
     fn refuse_indivisible(&mut self, field: &str, found: u64, (of, whole): (&'static str, u64)) {
-        self.problems.push(Problem::Indivisible { key: field.to_owned(), found, of, whole });
+        self.problems.push(ArchitectureProblem::Indivisible { key: field.to_owned(), found, of, whole });
     }
 
     fn need(&mut self, field: &'static str, written: Option<u64>, max: u64, what: &str) -> u64 {
         if let Some(value) = written {
             return self.bounded(field, value, max);
         }
-        self.problems.push(Problem::Missing { key: field.to_owned(), expected: what.to_owned() });
+        self.problems.push(ArchitectureProblem::Missing { key: field.to_owned(), expected: what.to_owned() });
         // Any value will do: a problem stands, so no architecture comes out.
         1
     }
@@ -116,7 +120,7 @@ impl Architecture {
     pub fn from_dimensions(
         family: Family,
         written: &Dimensions,
-    ) -> Result<(Self, Vec<Defaulted>), Vec<Problem>> {
+    ) -> Result<(Self, Vec<Defaulted>), Vec<ArchitectureProblem>> {
         let spec = family.spec();
         let mut fill = Fill { family, defaulted: Vec::new(), problems: Vec::new() };
         let f = &mut fill;
@@ -247,14 +251,14 @@ fn kv_heads(f: &mut Fill, w: &Dimensions, heads: u64) -> u64 {
 
 fn ffn(f: &mut Fill, w: &Dimensions, hidden: u64) -> u64 {
     let (usual, rule) = match f.family.spec().ffn {
-        Ffn::Times(8) => (hidden.saturating_mul(8), "8 x hidden"),
-        Ffn::Times(times) => (hidden.saturating_mul(times), "4 x hidden"),
-        Ffn::ThreeAndHalf => (hidden.saturating_mul(7) / 2, "3.5 x hidden"),
-        Ffn::TwoThirds => (
+        DefaultFfn::Times(8) => (hidden.saturating_mul(8), "8 x hidden"),
+        DefaultFfn::Times(times) => (hidden.saturating_mul(times), "4 x hidden"),
+        DefaultFfn::ThreeAndHalf => (hidden.saturating_mul(7) / 2, "3.5 x hidden"),
+        DefaultFfn::TwoThirds => (
             (hidden.saturating_mul(8) / 3).div_ceil(256).saturating_mul(256),
             "two thirds of 4 x hidden, rounded up to a multiple of 256",
         ),
-        Ffn::Written => {
+        DefaultFfn::Written => {
             return f.need("ffn", w.ffn, FFN, "the feed-forward width, for which this family has no rule");
         }
     };

@@ -71,7 +71,7 @@ pub struct Defaulted {
 
 /// A dimension that is missing or cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum ArchitectureProblem {
     /// Needed, and no rule gives it.
     #[error("`{key}` is missing; expected {expected}")]
     Missing {
@@ -104,7 +104,7 @@ pub enum Problem {
     },
 }
 
-impl Problem {
+impl ArchitectureProblem {
     /// The dimension or config key.
     pub fn key(&self) -> &str {
         match self {

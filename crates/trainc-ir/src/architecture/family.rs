@@ -53,9 +53,9 @@ pub enum Family {
     T5,
 }
 
-/// Names of the modules of one layer, as paths below it, and of the parts around the stack.
+/// ModuleNames of the modules of one layer, as paths below it, and of the parts around the stack.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct ModuleNames {
     /// Token embedding.
     pub(super) tokens: &'static str,
     /// Position embedding; empty where there is none.
@@ -76,7 +76,7 @@ pub(super) struct Names {
 
 /// The feed-forward width where none is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Ffn {
+pub(super) enum DefaultFfn {
     /// A multiple of the hidden width.
     Times(u64),
     /// 3.5 times the hidden width (Mistral).
@@ -89,7 +89,7 @@ pub(super) enum Ffn {
 
 /// What a family fixes, and the defaults of its configuration class.
 #[derive(Debug)]
-pub(super) struct Spec {
+pub(super) struct FamilySpec {
     /// As manifests write it.
     pub(super) name: &'static str,
     /// As `model_type` of config.json writes it.
@@ -117,12 +117,12 @@ pub(super) struct Spec {
     pub(super) vocab: u64,
     pub(super) max_positions: u64,
     /// Where the feed-forward width comes from when it is not written.
-    pub(super) ffn: Ffn,
+    pub(super) ffn: DefaultFfn,
     /// Head width of the default configuration where it does not follow `hidden / heads`, else 0.
     pub(super) head_dim: u64,
     /// Dimensions that members of the family set for themselves; all others are as this row says.
     pub(super) free: &'static [&'static str],
-    pub(super) names: Names,
+    pub(super) names: ModuleNames,
 }
 
 impl Family {

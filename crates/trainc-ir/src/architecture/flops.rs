@@ -4,7 +4,7 @@
 //! eq. 7-8; the README of llm-foundry ("MFU and HFU"); Chowdhery et al. 2022 (PaLM) appendix B.
 
 use super::kinds::Class;
-use super::modules::{Place, Role};
+use super::modules::{ModulePlace, ModuleRole};
 use super::{Architecture, Family};
 
 /// Operations of one forward pass of one sequence, by part; in FLOP.
@@ -22,7 +22,7 @@ pub struct ForwardFlops {
 
 /// What the backward pass computes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recompute {
+pub enum FlopsRecompute {
     /// Nothing: all activations are kept.
     None,
     /// The attention core only (Korthikanti et al. 2022).
@@ -48,12 +48,12 @@ impl ForwardFlops {
     }
 
     /// What the hardware does: [`Self::model`] and what is computed again, in FLOP.
-    pub fn hardware(&self, recompute: Recompute) -> f64 {
+    pub fn hardware(&self, recompute: FlopsRecompute) -> f64 {
         self.model()
             + match recompute {
-                Recompute::None => 0.0,
-                Recompute::Selective => self.attention_core,
-                Recompute::Full => self.layers(),
+                FlopsRecompute::None => 0.0,
+                FlopsRecompute::Selective => self.attention_core,
+                FlopsRecompute::Full => self.layers(),
             }
     }
 }
@@ -126,24 +126,26 @@ impl Architecture {
         let mut out = ForwardFlops::default();
         for module in &modules {
             let seen = match (module.place, module.role) {
-                (_, Role::CrossMemory) => source,
-                (_, Role::Pooled) => 1.0,
-                (Place::DecoderLayer, _) => target,
-                (Place::Head, _) if self.family == Family::T5 => target,
-                (Place::Embedding | Place::Layer | Place::Final | Place::Head, _) => source,
+                (_, ModuleRole::CrossMemory) => source,
+                (_, ModuleRole::Pooled) => 1.0,
+                (ModulePlace::DecoderLayer, _) => target,
+                (ModulePlace::Head, _) if self.family == Family::T5 => target,
+                (ModulePlace::Embedding | ModulePlace::Layer | ModulePlace::Final | ModulePlace::Head, _) => {
+                    source
+                }
             };
             // Of the experts' copies only the chosen ones see a given token.
-            let copies = if module.role == Role::Expert {
+            let copies = if module.role == ModuleRole::Expert {
                 self.layers as f64 * self.active_experts as f64
             } else {
                 module.copies as f64
             };
             let flops = 2.0 * seen * module.inputs as f64 * module.outputs as f64 * copies;
             match module.role {
-                Role::Lookup | Role::Norm => {}
-                Role::Attention | Role::CrossMemory => out.projections += flops,
-                Role::Mlp | Role::Expert | Role::Router => out.feed_forward += flops,
-                Role::Output | Role::Pooled => out.head += flops,
+                ModuleRole::Lookup | ModuleRole::Norm => {}
+                ModuleRole::Attention | ModuleRole::CrossMemory => out.projections += flops,
+                ModuleRole::Mlp | ModuleRole::Expert | ModuleRole::Router => out.feed_forward += flops,
+                ModuleRole::Output | ModuleRole::Pooled => out.head += flops,
             }
         }
         let width = self.attention_width() as f64;

@@ -6,25 +6,25 @@
 //! catalogue, no file.
 
 mod config;
-mod count;
+mod config_reader;
 mod defaults;
 mod details;
 mod dimensions;
 mod family;
 mod flops;
-mod heads;
 mod kinds;
 mod modules;
-mod reader;
+mod output_heads;
+mod parameters;
 mod spec;
 
-pub use count::{LoraProblem, ParameterCount};
 pub use details::{Details, RopeScaling, ScalingKind};
-pub use dimensions::{Defaulted, Dimensions, Problem};
+pub use dimensions::{ArchitectureProblem, Defaulted, Dimensions};
 pub use family::Family;
-pub use flops::{Convention, ForwardFlops, Recompute};
+pub use flops::{Convention, FlopsRecompute, ForwardFlops};
 pub use kinds::{Activation, Class, Norm, Positions};
-pub use modules::{LinearModule, Module, Place, Role};
+pub use modules::{LinearModule, Module, ModulePlace, ModuleRole};
+pub use parameters::{LoraProblem, ParameterCount};
 
 /// A model's architecture, complete: nothing here is a guess of this module.
 ///

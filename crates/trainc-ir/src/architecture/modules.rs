@@ -4,12 +4,12 @@
 //! test and by `tests/python/verify_models.py`.
 
 use super::Architecture;
-use super::family::{Family, Names};
+use super::family::{Family, ModuleNames};
 use super::kinds::{Class, Positions};
 
 /// Where a module stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum ModulePlace {
     /// Below the stack. T5's relative bias, which its first layers hold, is counted here too, so that all
     /// layers are alike.
     Embedding,
@@ -25,7 +25,7 @@ pub enum Place {
 
 /// What a module does, as far as FLOPs and targets care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
+pub enum ModuleRole {
     /// A table of vectors: no multiplication.
     Lookup,
     /// A matrix of self-attention, or query and output of cross-attention.
@@ -46,7 +46,7 @@ pub enum Role {
     Pooled,
 }
 
-impl Role {
+impl ModuleRole {
     /// Whether it multiplies by a matrix, so that LoRA can be put on it and FLOPs counted.
     pub fn is_matrix(self) -> bool {
         !matches!(self, Self::Lookup | Self::Norm)
@@ -59,9 +59,9 @@ pub struct Module {
     /// Path below the layer (or below the model): `mlp.down_proj`. The last part is what LoRA targets name.
     pub path: &'static str,
     /// Where it stands.
-    pub place: Place,
+    pub place: ModulePlace,
     /// What it does.
-    pub role: Role,
+    pub role: ModuleRole,
     /// Channels in (rows of a table; width of a norm).
     pub inputs: u64,
     /// Channels out (1 for a norm).
@@ -110,30 +110,30 @@ pub struct LinearModule {
     /// Copies in the model.
     pub copies: u64,
     /// Where it stands.
-    pub place: Place,
+    pub place: ModulePlace,
 }
 
 /// Gathers modules for one architecture.
-pub(super) struct List<'a> {
+pub(super) struct ModuleList<'a> {
     pub(super) a: &'a Architecture,
-    pub(super) names: &'static Names,
+    pub(super) names: &'static ModuleNames,
     pub(super) modules: Vec<Module>,
 }
 
-impl List<'_> {
+impl ModuleList<'_> {
     fn add(
         &mut self,
         path: &'static str,
-        place: Place,
-        role: Role,
+        place: ModulePlace,
+        role: ModuleRole,
         (inputs, outputs, bias): (u64, u64, u64),
     ) {
         let layers = match place {
-            Place::Layer => self.a.layers,
-            Place::DecoderLayer => self.a.decoder_layers,
-            Place::Embedding | Place::Final | Place::Head => 1,
+            ModulePlace::Layer => self.a.layers,
+            ModulePlace::DecoderLayer => self.a.decoder_layers,
+            ModulePlace::Embedding | ModulePlace::Final | ModulePlace::Head => 1,
         };
-        let per_layer = if role == Role::Expert { self.a.experts } else { 1 };
+        let per_layer = if role == ModuleRole::Expert { self.a.experts } else { 1 };
         let copies = layers.saturating_mul(per_layer);
         self.modules.push(Module {
             path,
@@ -151,38 +151,43 @@ impl List<'_> {
     pub(super) fn matrix(
         &mut self,
         path: &'static str,
-        place: Place,
-        role: Role,
+        place: ModulePlace,
+        role: ModuleRole,
         (inputs, outputs): (u64, u64),
         bias: bool,
     ) {
         self.add(path, place, role, (inputs, outputs, if bias { outputs } else { 0 }));
     }
 
-    pub(super) fn norm(&mut self, path: &'static str, place: Place, width: u64) {
+    pub(super) fn norm(&mut self, path: &'static str, place: ModulePlace, width: u64) {
         let bias = if self.a.norm.has_bias() { width } else { 0 };
-        self.add(path, place, Role::Norm, (width, 1, bias));
+        self.add(path, place, ModuleRole::Norm, (width, 1, bias));
     }
 
     fn embeddings(&mut self) {
         let (a, names) = (self.a, self.names);
-        let place = Place::Embedding;
-        self.add(names.tokens, place, Role::Lookup, (a.vocab, a.word_embedding, 0));
+        let place = ModulePlace::Embedding;
+        self.add(names.tokens, place, ModuleRole::Lookup, (a.vocab, a.word_embedding, 0));
         if a.position_kind == Positions::Learned {
             // OPT numbers its positions from 2.
             let extra = if a.family == Family::Opt { 2 } else { 0 };
-            self.add(names.positions, place, Role::Lookup, (a.positions.saturating_add(extra), a.hidden, 0));
+            self.add(
+                names.positions,
+                place,
+                ModuleRole::Lookup,
+                (a.positions.saturating_add(extra), a.hidden, 0),
+            );
         }
         if a.types > 0 {
-            self.add("embeddings.token_type_embeddings", place, Role::Lookup, (a.types, a.hidden, 0));
+            self.add("embeddings.token_type_embeddings", place, ModuleRole::Lookup, (a.types, a.hidden, 0));
         }
         if a.buckets > 0 {
             let path = "SelfAttention.relative_attention_bias";
-            self.add(path, place, Role::Lookup, (a.buckets, a.heads, 0));
-            self.add(path, place, Role::Lookup, (a.buckets, a.heads, 0));
+            self.add(path, place, ModuleRole::Lookup, (a.buckets, a.heads, 0));
+            self.add(path, place, ModuleRole::Lookup, (a.buckets, a.heads, 0));
         }
         if a.word_embedding != a.hidden {
-            self.matrix("project_in", place, Role::Output, (a.word_embedding, a.hidden), false);
+            self.matrix("project_in", place, ModuleRole::Output, (a.word_embedding, a.hidden), false);
         }
         if a.family == Family::Bloom {
             self.norm("word_embeddings_layernorm", place, a.hidden);
@@ -192,23 +197,23 @@ impl List<'_> {
     }
 
     /// One stack: self-attention, feed-forward, norms.
-    fn stack(&mut self, place: Place) {
+    fn stack(&mut self, place: ModulePlace) {
         let (a, names) = (self.a, self.names);
         let (h, q, kv) = (a.hidden, a.attention_width(), a.kv_width());
         match names.qkv {
             [query, key, value] => {
-                self.matrix(query, place, Role::Attention, (h, q), a.qkv_bias);
-                self.matrix(key, place, Role::Attention, (h, kv), a.qkv_bias);
-                self.matrix(value, place, Role::Attention, (h, kv), a.qkv_bias);
+                self.matrix(query, place, ModuleRole::Attention, (h, q), a.qkv_bias);
+                self.matrix(key, place, ModuleRole::Attention, (h, kv), a.qkv_bias);
+                self.matrix(value, place, ModuleRole::Attention, (h, kv), a.qkv_bias);
             }
             fused => {
                 let width = q.saturating_add(kv.saturating_mul(2));
                 for path in fused {
-                    self.matrix(path, place, Role::Attention, (h, width), a.qkv_bias);
+                    self.matrix(path, place, ModuleRole::Attention, (h, width), a.qkv_bias);
                 }
             }
         }
-        self.matrix(names.out, place, Role::Attention, (q, h), a.out_bias);
+        self.matrix(names.out, place, ModuleRole::Attention, (q, h), a.out_bias);
         if a.family == Family::Qwen3 {
             self.norm("self_attn.q_norm", place, a.head_dim);
             self.norm("self_attn.k_norm", place, a.head_dim);
@@ -219,12 +224,12 @@ impl List<'_> {
         }
     }
 
-    fn feed_forward(&mut self, place: Place) {
+    fn feed_forward(&mut self, place: ModulePlace) {
         let (a, names) = (self.a, self.names);
         let (h, f) = (a.hidden, a.ffn);
-        let role = if a.experts > 0 { Role::Expert } else { Role::Mlp };
+        let role = if a.experts > 0 { ModuleRole::Expert } else { ModuleRole::Mlp };
         if a.experts > 0 {
-            self.matrix("block_sparse_moe.gate", place, Role::Router, (h, a.experts), false);
+            self.matrix("block_sparse_moe.gate", place, ModuleRole::Router, (h, a.experts), false);
         }
         // T5 1.1 splits `wi` into a gate and an up projection.
         let paths = if a.family == Family::T5 && a.gated {
@@ -252,24 +257,30 @@ impl List<'_> {
     /// T5's decoder reads the encoder's output: four matrices and a norm more in each layer.
     fn cross_attention(&mut self) {
         let (h, width) = (self.a.hidden, self.a.attention_width());
-        let place = Place::DecoderLayer;
-        self.matrix("EncDecAttention.q", place, Role::Attention, (h, width), false);
-        self.matrix("EncDecAttention.k", place, Role::CrossMemory, (h, width), false);
-        self.matrix("EncDecAttention.v", place, Role::CrossMemory, (h, width), false);
-        self.matrix("EncDecAttention.o", place, Role::Attention, (width, h), false);
+        let place = ModulePlace::DecoderLayer;
+        self.matrix("EncDecAttention.q", place, ModuleRole::Attention, (h, width), false);
+        self.matrix("EncDecAttention.k", place, ModuleRole::CrossMemory, (h, width), false);
+        self.matrix("EncDecAttention.v", place, ModuleRole::CrossMemory, (h, width), false);
+        self.matrix("EncDecAttention.o", place, ModuleRole::Attention, (width, h), false);
         self.norm("EncDecAttention.layer_norm", place, h);
     }
 
     fn above_the_stack(&mut self) {
         let a = self.a;
         if a.final_norm {
-            self.norm(self.names.final_norm, Place::Final, a.hidden);
+            self.norm(self.names.final_norm, ModulePlace::Final, a.hidden);
         }
         if a.family == Family::T5 {
-            self.norm(self.names.final_norm, Place::Final, a.hidden);
+            self.norm(self.names.final_norm, ModulePlace::Final, a.hidden);
         }
         if a.word_embedding != a.hidden {
-            self.matrix("project_out", Place::Final, Role::Output, (a.hidden, a.word_embedding), false);
+            self.matrix(
+                "project_out",
+                ModulePlace::Final,
+                ModuleRole::Output,
+                (a.hidden, a.word_embedding),
+                false,
+            );
         }
     }
 }
@@ -279,11 +290,11 @@ impl Architecture {
     /// transformers has no such class for the family.
     pub fn modules(&self, class: Class) -> Option<Vec<Module>> {
         self.family.class_name(class)?;
-        let mut list = List { a: self, names: &self.family.spec().names, modules: Vec::new() };
+        let mut list = ModuleList { a: self, names: &self.family.spec().names, modules: Vec::new() };
         list.embeddings();
-        list.stack(Place::Layer);
+        list.stack(ModulePlace::Layer);
         if self.decoder_layers > 0 {
-            list.stack(Place::DecoderLayer);
+            list.stack(ModulePlace::DecoderLayer);
             list.cross_attention();
         }
         list.above_the_stack();
@@ -294,7 +305,7 @@ impl Architecture {
     /// The matrices of one layer (of both stacks for T5), fused where the Hugging Face module is fused.
     pub fn linear_modules(&self) -> Vec<LinearModule> {
         let mut all = self.all_linear(self.family.default_class());
-        all.retain(|module| matches!(module.place, Place::Layer | Place::DecoderLayer));
+        all.retain(|module| matches!(module.place, ModulePlace::Layer | ModulePlace::DecoderLayer));
         all
     }
 

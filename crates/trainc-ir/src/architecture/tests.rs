@@ -164,12 +164,12 @@ fn counted_flops_agree_with_the_closed_form() {
     // SC21's formula is the counted work of a GPT-2: without, with full, with selective recomputation.
     let megatron = |convention| model.flops_per_token(convention, tokens);
     assert!(close(per_token(forward.model()), megatron(Convention::Megatron)));
-    let selective = per_token(forward.hardware(Recompute::Selective));
+    let selective = per_token(forward.hardware(FlopsRecompute::Selective));
     assert!(close(selective, megatron(Convention::Selective)));
     // With full recomputation it also counts the head's second forward pass as none: 96 Lh² (1 + s/6h + V/16Lh).
-    let full = per_token(forward.hardware(Recompute::Full));
+    let full = per_token(forward.hardware(FlopsRecompute::Full));
     assert!(close(full, megatron(Convention::MegatronRecompute)));
-    assert!(close(forward.hardware(Recompute::None), forward.model()));
+    assert!(close(forward.hardware(FlopsRecompute::None), forward.model()));
     let (palm, six) =
         (model.flops_per_token(Convention::Palm, tokens), model.flops_per_token(Convention::SixN, tokens));
     assert!(close(model.flops_per_token(Convention::Causal, tokens) - six, (palm - six) / 2.0));
@@ -208,7 +208,7 @@ fn names_of_families() {
 #[track_caller]
 fn refused(config: &Value, expected: &[&str]) {
     let problems = Architecture::from_hf_config(config).expect_err("accepted");
-    let keys: Vec<&str> = problems.iter().map(Problem::key).collect();
+    let keys: Vec<&str> = problems.iter().map(ArchitectureProblem::key).collect();
     assert_eq!(keys, expected, "{problems:?}");
 }
 
@@ -262,10 +262,13 @@ fn classes_of_configs() {
 fn dimensions_that_cannot_be() {
     let written = Dimensions { kv_heads: Some(8), experts: Some(4), ..dimensions(64, 2, 16) };
     let problems = Architecture::from_dimensions(Family::Gpt2, &written).unwrap_err();
-    assert_eq!(problems.iter().map(Problem::key).collect::<Vec<_>>(), ["kv-heads", "experts"]);
+    assert_eq!(problems.iter().map(ArchitectureProblem::key).collect::<Vec<_>>(), ["kv-heads", "experts"]);
     assert_eq!(problems[0].to_string(), "`kv-heads` is 8; expected 16, which is fixed for `gpt2`");
     let problems = Architecture::from_dimensions(Family::Qwen2, &Dimensions::default()).unwrap_err();
-    assert_eq!(problems.iter().map(Problem::key).collect::<Vec<_>>(), ["hidden", "layers", "heads", "ffn"]);
+    assert_eq!(
+        problems.iter().map(ArchitectureProblem::key).collect::<Vec<_>>(),
+        ["hidden", "layers", "heads", "ffn"]
+    );
 }
 
 #[test]

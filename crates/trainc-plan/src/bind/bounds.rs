@@ -1,24 +1,24 @@
-//! How much a placeholder may ask for. A manifest is read before anybody trusts it, and the template engine takes what
-//! it is given: it nests as deep as an expression is long, and repeats a text as often as a number says.
+//! Limits of placeholders. Manifests are untrusted input, and the template engine has no limits: it recurses as deep as
+//! an expression is long and repeats a text as often as a number says.
 
-use super::table::{Entry, Table};
+use super::values::{PlanValues, ValueEntry};
 use minijinja::value::ValueKind;
 
-/// Characters of one expression. The engine walks an expression by recursion, a call or more for each term, on the
-/// 2 MiB of a thread's stack; what people write stays below a hundred.
-pub(super) const LONGEST: usize = 500;
+/// Maximum length of an expression, in characters. The engine recurses at least once for each term, on a thread stack of
+/// 2 MiB; typical expressions have fewer than 100 characters.
+pub(super) const MAX_EXPRESSION_CHARS: usize = 500;
 
-/// Whether the expression is one name, which nests nothing however long it is.
-pub(super) fn is_one_word(expression: &str) -> bool {
+/// Returns whether the expression is a single name, which cannot nest.
+pub(super) fn is_identifier(expression: &str) -> bool {
     expression.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Bytes that all placeholders of one job together become; a request of SageMaker holds some 100 KiB of text.
-pub(super) const MOST: usize = 8 << 20;
+/// Maximum size of the expanded placeholders of one job, in bytes; a SageMaker request holds about 100 KiB of text.
+pub(super) const MAX_TOTAL_BYTES: usize = 8 << 20;
 
-/// Whether an expression multiplies where it also has what is no number: a text, a list, a path to a text. The engine
-/// computes constants as it reads, so `'a' * 100000000` is a hundred million letters before anything can look at them.
-pub(super) fn repeats(expression: &str, table: &Table) -> bool {
+/// Returns whether an expression multiplies and also contains a string, a list or a path to a text. The engine folds
+/// constants while parsing, so `'a' * 100000000` allocates 100 million characters before its size can be checked.
+pub(super) fn repeats_text(expression: &str, values: &PlanValues) -> bool {
     let mut bare = String::with_capacity(expression.len());
     let mut has_text = false;
     let mut chars = expression.chars();
@@ -37,10 +37,10 @@ pub(super) fn repeats(expression: &str, table: &Table) -> bool {
         }
         bare.push(' ');
     }
-    // The engine reads `job .name` as `job.name`.
+    // The engine accepts `job .name` for `job.name`.
     let bare = bare.split_whitespace().collect::<Vec<_>>().join(" ").replace(" .", ".").replace(". ", ".");
-    let is_text = |word: &str| match table.entries.get(word) {
-        Some(Entry::Value(value)) => !matches!(value.kind(), ValueKind::Number | ValueKind::Bool),
+    let is_text = |word: &str| match values.entries.get(word) {
+        Some(ValueEntry::Value(value)) => !matches!(value.kind(), ValueKind::Number | ValueKind::Bool),
         _ => false,
     };
     bare.contains('*')
@@ -55,18 +55,18 @@ mod tests {
     use minijinja::value::Value;
 
     #[test]
-    fn only_numbers_are_multiplied() {
+    fn only_numbers_can_be_multiplied() {
         let entries = [("batch.micro", Value::from(8)), ("job.name", Value::from("llama"))];
-        let table = Table {
+        let values = PlanValues {
             entries: entries
-                .map(|(path, value)| (path.to_owned(), Entry::Value(value)))
+                .map(|(path, value)| (path.to_owned(), ValueEntry::Value(value)))
                 .into_iter()
                 .collect(),
         };
         for fine in
             ["batch.micro * 2", "2 ** 3 * (batch.micro + 1)", "'a*b'", "job.name ~ '*'", "-batch.micro*-1"]
         {
-            assert!(!repeats(fine, &table), "{fine}");
+            assert!(!repeats_text(fine, &values), "{fine}");
         }
         for not in [
             "'a' * 9",
@@ -78,7 +78,7 @@ mod tests {
             "('a' ~ 'b') * 9",
             "(1,) * 9",
         ] {
-            assert!(repeats(not, &table), "{not}");
+            assert!(repeats_text(not, &values), "{not}");
         }
     }
 }

@@ -1,104 +1,101 @@
-//! Placeholders in strings: `"{{ batch.micro }}"` takes a value of the plan.
+//! Replaces placeholders in strings: `"{{ batch.micro }}"` becomes a value of the plan.
 //!
-//! In: a plan whose texts stand as written. Out: the same with every placeholder replaced, before the checks,
-//! which see the final text. Strict: an unknown path is a problem with a did-you-mean. The job's digest is
-//! computed from what is emitted, so here [`DIGEST_MARK`](trainc_ir::plan::DIGEST_MARK) stands for it.
+//! Input: a plan whose texts are as written. Output: the plan with every placeholder replaced, so that the checks see the
+//! final text. An unknown path is an error with a suggestion. The job's digest is computed from the emitted output, so
+//! [`DIGEST_MARK`](trainc_ir::plan::DIGEST_MARK) represents it here.
 
 mod bounds;
-mod marks;
 mod slots;
-mod table;
-mod unknown;
+mod substitutions;
+mod unknown_placeholder;
+mod values;
 
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
 use slots::{Slot, inside, visit};
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
-use table::{Entry, Table};
 use trainc_diag::declare_code;
-use trainc_diag::source::{SourceMap, Span, Spanned};
+use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Field, Plan, Raw, Scalar};
+use values::{PlanValues, ValueEntry};
 
 declare_code!(T0230, "unknown-placeholder", Error, "a placeholder does not match any value of the plan");
 declare_code!(T0231, "placeholder-syntax", Error, "a placeholder with invalid syntax");
 declare_code!(T0232, "placeholder-without-value", Error, "a placeholder whose value is not set in this job");
 
-/// The codes of this stage.
+/// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    vec![&slots::T0214, &T0230, &T0231, &T0232, &marks::T0272]
+    vec![&slots::T0214, &T0230, &T0231, &T0232, &substitutions::T0272]
 }
 
 /// Replaces every placeholder of the plan.
 pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
-    marks::judge(&mut plan, sources, problems);
+    substitutions::check(&mut plan, sources, problems);
     let mut texts = 0;
     visit(&mut plan, &mut |slot| {
         texts += usize::from(slot.has_placeholder());
-        if let Some(problem) = slot.statement(sources) {
+        if let Some(problem) = slot.check_statement(sources) {
             problems.push(problem);
         }
     });
     if texts == 0 {
         return plan;
     }
-    let table = Table::of(&plan);
+    let values = PlanValues::new(&plan);
     let mut env = Environment::empty();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
-    let binder =
-        Binder { table: &table, context: OnceCell::new(), env: &env, sources, left: Cell::new(bounds::MOST) };
+    let binder = Binder {
+        values: &values,
+        context: OnceCell::new(),
+        env: &env,
+        sources,
+        remaining_bytes: Cell::new(bounds::MAX_TOTAL_BYTES),
+    };
     visit(&mut plan, &mut |slot| binder.slot(slot, problems));
     plan
 }
 
 struct Binder<'a> {
-    table: &'a Table,
-    /// The table as the template engine wants it: made for the first expression that needs the engine.
+    values: &'a PlanValues,
+    /// The values as template context, built for the first expression that needs the template engine.
     context: OnceCell<Value>,
     env: &'a Environment<'a>,
     sources: &'a SourceMap,
-    /// Bytes that placeholders may still become.
-    left: Cell<usize>,
+    /// Bytes that placeholders may still produce.
+    remaining_bytes: Cell<usize>,
 }
 
 impl Binder<'_> {
     fn slot(&self, slot: Slot, problems: &mut Problems) {
-        if !slot.has_placeholder() || self.left.get() == 0 {
+        if !slot.has_placeholder() || self.remaining_bytes.get() == 0 {
             return;
         }
         match slot {
             Slot::Text(field) => {
                 let Some(val) = field.val() else { return };
-                match self.expand(
-                    &val.value,
-                    val.span_or(Span::whole(trainc_diag::source::SourceId(0))),
-                    problems,
-                ) {
+                match self.expand(&val.value, val.span_or(Span::whole(SourceId(0))), problems) {
                     Some(value) => {
                         if let Some(text) = field.value_mut() {
-                            *text = plain(&value);
+                            *text = scalar_text(&value);
                         }
                     }
                     None => *field = Field::Bad,
                 }
             }
-            // What cannot be said stays as it is written: the problem is reported, and nothing is emitted.
+            // A word that cannot be expanded stays as written: the error prevents output anyway.
             Slot::Word(val) => {
-                let span = val.span_or(Span::whole(trainc_diag::source::SourceId(0)));
+                let span = val.span_or(Span::whole(SourceId(0)));
                 if let Some(value) = self.expand(&val.value, span, problems) {
-                    val.value = plain(&value);
+                    val.value = scalar_text(&value);
                 }
             }
             Slot::Scalar(field) => {
                 let Some(val) = field.val() else { return };
                 let Scalar::Text(written) = &val.value else { return };
-                match self.expand(
-                    written,
-                    val.span_or(Span::whole(trainc_diag::source::SourceId(0))),
-                    problems,
-                ) {
+                match self.expand(written, val.span_or(Span::whole(SourceId(0))), problems) {
                     Some(value) => {
                         if let Some(slot) = field.value_mut() {
                             *slot = value;
@@ -118,37 +115,37 @@ impl Binder<'_> {
         }
     }
 
-    /// A text with its placeholders replaced; one placeholder alone keeps the value's type.
+    /// Replaces the placeholders of a text. A text that is a single placeholder keeps the type of its value.
     fn expand(&self, written: &str, span: Span, problems: &mut Problems) -> Option<Scalar> {
         let mut parts: Vec<Scalar> = Vec::new();
         let mut rest = written;
         let mut fine = true;
-        let mut refused: BTreeSet<&str> = BTreeSet::new();
+        let mut invalid: BTreeSet<&str> = BTreeSet::new();
         while let Some(open) = rest.find("{{") {
             if let Some(before) = rest.get(..open).filter(|before| !before.is_empty()) {
                 parts.push(Scalar::Text(before.to_owned()));
             }
             let inside = rest.get(open + 2..).unwrap_or("");
-            let Some(close) = closing(inside) else {
+            let Some(close) = find_closing_braces(inside) else {
                 problems.push(
-                    Diagnostic::new(&T0231, self.inside(span, "{{"), "`{{` without its `}}`")
-                        .help("close it, or write `{{ '{{' }}` for the two braces themselves"),
+                    Diagnostic::new(&T0231, self.inside(span, "{{"), "`{{` without a closing `}}`")
+                        .help("add `}}`, or write `{{ '{{' }}` for literal braces"),
                 );
                 return None;
             };
             let expression = inside.get(..close).unwrap_or("").trim();
-            // What was refused in this text is refused once.
+            // An invalid expression is reported once for each text.
             let value =
-                if refused.contains(expression) { None } else { self.evaluate(expression, span, problems) };
+                if invalid.contains(expression) { None } else { self.evaluate(expression, span, problems) };
             match value {
-                Some(value) if self.takes(&value, written, span, problems) => parts.push(value),
+                Some(value) if self.has_room(&value, written, span, problems) => parts.push(value),
                 Some(_) => fine = false,
                 None => {
-                    refused.insert(expression);
+                    invalid.insert(expression);
                     fine = false;
                 }
             }
-            if self.left.get() == 0 {
+            if self.remaining_bytes.get() == 0 {
                 return None;
             }
             rest = inside.get(close + 2..).unwrap_or("");
@@ -162,25 +159,25 @@ impl Binder<'_> {
         if parts.len() == 1 {
             return parts.pop();
         }
-        Some(Scalar::Text(parts.iter().map(plain).collect()))
+        Some(Scalar::Text(parts.iter().map(scalar_text).collect()))
     }
 
-    /// Whether there is room for what a placeholder became. Said once; nothing is replaced after that.
-    fn takes(&self, value: &Scalar, written: &str, span: Span, problems: &mut Problems) -> bool {
+    /// Returns whether a value still fits into the size limit. Reports the limit once; nothing is replaced after that.
+    fn has_room(&self, value: &Scalar, written: &str, span: Span, problems: &mut Problems) -> bool {
         let size = if let Scalar::Text(text) = value { text.len() } else { 0 };
-        let left = self.left.get().saturating_sub(size);
-        self.left.set(left);
+        let left = self.remaining_bytes.get().saturating_sub(size);
+        self.remaining_bytes.set(left);
         if left == 0 {
             problems.push(
                 Diagnostic::new(
                     &T0231,
                     self.inside(span, written),
                     format!(
-                        "the placeholders of this job become more than {} MiB of text",
-                        bounds::MOST >> 20
+                        "the placeholders of this job expand to more than {} MiB of text",
+                        bounds::MAX_TOTAL_BYTES >> 20
                     ),
                 )
-                .help("name shorter values, or name them less often"),
+                .help("use shorter values, or fewer placeholders"),
             );
         }
         left > 0
@@ -189,45 +186,45 @@ impl Binder<'_> {
     fn evaluate(&self, expression: &str, span: Span, problems: &mut Problems) -> Option<Scalar> {
         if expression.is_empty() {
             problems.push(
-                Diagnostic::new(&T0231, self.inside(span, "{{"), "`{{ }}` names no value")
-                    .help("write a path of the plan, as `{{ batch.micro }}`"),
+                Diagnostic::new(&T0231, self.inside(span, "{{"), "empty placeholder `{{ }}`")
+                    .help("write a path of the plan, such as `{{ batch.micro }}`"),
             );
             return None;
         }
-        // A path alone, by far the most common, needs no template engine.
-        if let Some(Entry::Value(value)) = self.table.entries.get(expression)
+        // A plain path, by far the most common expression, needs no template engine.
+        if let Some(ValueEntry::Value(value)) = self.values.entries.get(expression)
             && let Some(value) = scalar(value)
         {
             return Some(value);
         }
-        if let Some(problem) = self.beyond(expression, span) {
+        if let Some(problem) = self.check_bounds(expression, span) {
             problems.push(problem);
             return None;
         }
-        // `batch.micro-batch` is a path with the manifest's hyphens, and no difference of two.
+        // `batch.micro-batch` is a path with the hyphens of the manifest, not a subtraction.
         let path = expression.replace('-', "_");
         let is_path = |c: char| c.is_ascii_lowercase() || matches!(c, '.' | '_' | '-');
         let parts = || expression.split('-');
-        let is_known = |part: &str| self.table.entries.contains_key(part);
+        let is_known = |part: &str| self.values.entries.contains_key(part);
         if parts().count() > 1
             && expression.chars().all(is_path)
             && parts().skip(1).all(|part| !part.contains('.'))
             && !parts().all(is_known)
         {
-            problems.push(self.unknown_as(expression, &path, span));
+            problems.push(self.unknown_path(expression, &path, span));
             return None;
         }
         let compiled = match self.env.compile_expression(expression) {
             Ok(compiled) => compiled,
             Err(error) => {
-                let why = error.detail().unwrap_or("it is no expression").to_owned();
+                let why = error.detail().unwrap_or("not an expression").to_owned();
                 problems.push(
                     Diagnostic::new(
                         &T0231,
                         self.inside(span, expression),
-                        format!("`{{{{ {} }}}}` cannot be read: {}", brief(expression), brief(&why)),
+                        format!("invalid placeholder `{{{{ {} }}}}`: {}", shorten(expression), shorten(&why)),
                     )
-                    .help("write a path of the plan, as `{{ batch.micro }}`"),
+                    .help("write a path of the plan, such as `{{ batch.micro }}`"),
                 );
                 return None;
             }
@@ -236,22 +233,22 @@ impl Binder<'_> {
         let mut names: Vec<String> = compiled.undeclared_variables(true).into_iter().collect();
         names.sort_unstable();
         for name in names {
-            match self.table.entries.get(&name) {
-                Some(Entry::Value(_)) => {}
-                Some(Entry::Poison) => fine = false,
-                Some(Entry::Missing(why)) => {
+            match self.values.entries.get(&name) {
+                Some(ValueEntry::Value(_)) => {}
+                Some(ValueEntry::Reported) => fine = false,
+                Some(ValueEntry::Missing(why)) => {
                     problems.push(
                         Diagnostic::new(
                             &T0232,
                             self.inside(span, &name),
                             format!("`{name}` has no value in this job: {why}"),
                         )
-                        .help("write the value itself, or say what it is computed from"),
+                        .help("write the value itself, or set what it is computed from"),
                     );
                     fine = false;
                 }
                 None => {
-                    problems.push(self.unknown(&name, span));
+                    problems.push(self.unknown_path(&name, &name, span));
                     fine = false;
                 }
             }
@@ -259,55 +256,55 @@ impl Binder<'_> {
         if !fine {
             return None;
         }
-        match compiled.eval(self.context.get_or_init(|| self.table.context())) {
+        match compiled.eval(self.context.get_or_init(|| self.values.context())) {
             Ok(value) => scalar(&value).or_else(|| {
                 problems.push(
                     Diagnostic::new(
                         &T0231,
                         self.inside(span, expression),
-                        format!("`{}` gives no single value", brief(expression)),
+                        format!("`{}` does not evaluate to a single value", shorten(expression)),
                     )
-                    .help("name one value of the plan, as `{{ batch.micro }}`"),
+                    .help("write a path of one value of the plan, such as `{{ batch.micro }}`"),
                 );
                 None
             }),
             Err(error) => {
-                let why = error.detail().unwrap_or("it cannot be computed").to_owned();
+                let why = error.detail().unwrap_or("evaluation failed").to_owned();
                 problems.push(Diagnostic::new(
                     &T0231,
                     self.inside(span, expression),
-                    format!("`{}`: {}", brief(expression), brief(&why)),
+                    format!("`{}`: {}", shorten(expression), shorten(&why)),
                 ));
                 None
             }
         }
     }
 
-    /// That an expression asks for more than the engine may be given.
-    fn beyond(&self, expression: &str, span: Span) -> Option<Diagnostic> {
+    /// Reports an expression that is too long or repeats text.
+    fn check_bounds(&self, expression: &str, span: Span) -> Option<Diagnostic> {
         let at = self.inside(span, expression);
         let length = expression.chars().count();
-        if length > bounds::LONGEST && !bounds::is_one_word(expression) {
+        if length > bounds::MAX_EXPRESSION_CHARS && !bounds::is_identifier(expression) {
             return Some(
                 Diagnostic::new(
                     &T0231,
                     at,
                     format!(
-                        "a placeholder of {} characters: at most {} can be read",
+                        "placeholder of {} characters; at most {} are supported",
                         text::group(length as u64),
-                        bounds::LONGEST
+                        bounds::MAX_EXPRESSION_CHARS
                     ),
                 )
-                .help("write the text itself outside the braces, and a path of the plan inside"),
+                .help("write text outside the braces, and a path of the plan inside"),
             );
         }
-        bounds::repeats(expression, self.table).then(|| {
+        bounds::repeats_text(expression, self.values).then(|| {
             Diagnostic::new(
                 &T0231,
                 at,
-                format!("`{}`: in a placeholder that multiplies stand numbers alone", brief(expression)),
+                format!("`{}`: only numbers can be multiplied in a placeholder", shorten(expression)),
             )
-            .help("write texts outside the braces, as `lr-{{ batch.micro * 2 }}`")
+            .help("write text outside the braces, as in `lr-{{ batch.micro * 2 }}`")
         })
     }
 
@@ -316,8 +313,8 @@ impl Binder<'_> {
     }
 }
 
-/// Where the placeholder ends: the first `}}` outside quotes.
-fn closing(inside: &str) -> Option<usize> {
+/// Returns the byte offset of the first `}}` outside quotes.
+fn find_closing_braces(inside: &str) -> Option<usize> {
     let mut quote: Option<u8> = None;
     let bytes = inside.as_bytes();
     let mut at = 0;
@@ -352,7 +349,7 @@ fn scalar(value: &Value) -> Option<Scalar> {
     }
 }
 
-fn plain(scalar: &Scalar) -> String {
+fn scalar_text(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Text(text) => text.clone(),
         Scalar::Int(n) => n.to_string(),
@@ -361,11 +358,12 @@ fn plain(scalar: &Scalar) -> String {
         Scalar::Null => String::new(),
     }
 }
-/// The beginning of a text that somebody wrote, as long as a message bears.
-fn brief(text: &str) -> String {
-    const MOST: usize = 80;
-    if text.chars().count() <= MOST {
+
+/// Shortens the user's text to what fits in a message.
+fn shorten(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    if text.chars().count() <= MAX_CHARS {
         return text.to_owned();
     }
-    format!("{}…", text.chars().take(MOST).collect::<String>())
+    format!("{}…", text.chars().take(MAX_CHARS).collect::<String>())
 }

@@ -1,6 +1,6 @@
-//! The texts of a plan in which placeholders are replaced: every place that is `text` or `any` in the language's tables.
+//! Visits the texts of a plan in which placeholders are replaced: those of type `text` or `any` in the schema.
 
-use super::closing;
+use super::find_closing_braces;
 use trainc_diag::Diagnostic;
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
@@ -8,7 +8,7 @@ use trainc_ir::{Channel, Experiment, Field, Pair, Plan, Raw, Scalar, Val};
 
 declare_code!(T0214, "template-statement", Warning, "`{% %}` or `{# #}`, which trainc does not evaluate");
 
-/// A text of the plan that may have placeholders.
+/// A text of the plan that may contain placeholders.
 pub(super) enum Slot<'a> {
     Text(&'a mut Field<String>),
     Word(&'a mut Val<String>),
@@ -43,23 +43,23 @@ impl Slot<'_> {
         self.text().is_some_and(|text| text.contains("{{"))
     }
 
-    /// Says that a template's statement or comment is none here. A script may want it, as a chat template does.
-    pub(super) fn statement(&self, sources: &SourceMap) -> Option<Diagnostic> {
-        let (open, close) = statement(self.text()?)?;
+    /// Warns about a template statement or comment, which is not evaluated. A script may need it, such as a chat template.
+    pub(super) fn check_statement(&self, sources: &SourceMap) -> Option<Diagnostic> {
+        let (open, close) = find_statement(self.text()?)?;
         let at = inside(sources, self.span()?, open);
         Some(
             Diagnostic::new(
                 &T0214,
                 at,
-                format!("`{open} … {close}` stays as it is written: only `{{{{ … }}}}` is read"),
+                format!("`{open} … {close}` is not evaluated: only `{{{{ … }}}}` is supported"),
             )
-            .help(format!("write `{{{{ '{open}' }}}}` for its `{open}` if the script shall have it so"))
-            .note("a choice can stand in a placeholder: `{{ 1 if cluster.nodes > 1 else 0 }}`"),
+            .help(format!("if the script needs it, write `{{{{ '{open}' }}}}` in place of `{open}`"))
+            .note("a placeholder can contain a condition: `{{ 1 if cluster.nodes > 1 else 0 }}`"),
         )
     }
 }
 
-/// Shows every text that may have placeholders.
+/// Passes every text that may contain placeholders to a function.
 pub(super) fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
     let job = &mut plan.job;
     fn pairs(list: &mut [Pair], with: &mut dyn FnMut(Slot)) {
@@ -150,7 +150,7 @@ pub(super) fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
     }
 }
 
-/// The place of a piece of text inside a string's span; the whole string if it does not stand there as such.
+/// Returns the span of a piece of text inside a string, or of the whole string if it does not contain the piece.
 pub(super) fn inside(sources: &SourceMap, span: Span, piece: &str) -> Span {
     let slice = sources.slice(span);
     match slice.find(piece) {
@@ -162,9 +162,8 @@ pub(super) fn inside(sources: &SourceMap, span: Span, piece: &str) -> Span {
     }
 }
 
-/// What opens and closes a statement or a comment of a template that stands in a text, outside of its placeholders. In
-/// `${#list[@]}` none does.
-fn statement(text: &str) -> Option<(&'static str, &'static str)> {
+/// Returns the delimiters of a template statement or comment outside of placeholders. `${#list[@]}` contains none.
+fn find_statement(text: &str) -> Option<(&'static str, &'static str)> {
     if !text.contains('{') {
         return None;
     }
@@ -172,7 +171,7 @@ fn statement(text: &str) -> Option<(&'static str, &'static str)> {
     let mut rest = text;
     while let Some((before, inside)) = rest.split_once("{{") {
         outside.push_str(before);
-        rest = closing(inside).and_then(|close| inside.get(close + 2..)).unwrap_or("");
+        rest = find_closing_braces(inside).and_then(|close| inside.get(close + 2..)).unwrap_or("");
     }
     outside.push_str(rest);
     [("{%", "%}"), ("{#", "#}")]

@@ -27,8 +27,8 @@ declare_code!(T0315, "number-overflow", Error, "a number overflows 64 bits");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0310, &T0311, &T0312, &T0313, &T0314, &T0315];
 
-/// Works out the batch; `None` where a factor is not known. Without a mesh it is still held against the data ranks, where
-/// these do not depend on what is wrong with the mesh.
+/// Computes the batch; returns `None` where a factor is unknown. Without a mesh the batch is still checked against the data
+/// ranks, where these do not depend on the error in the mesh.
 pub(super) fn batch(
     job: &Job,
     mesh: Option<&Mesh>,
@@ -36,7 +36,7 @@ pub(super) fn batch(
     problems: &mut Problems,
 ) -> Option<Batch> {
     let train = &job.train;
-    // SageMaker trains a serverless job by itself, and that `train` is of no use there is said.
+    // `train` has no effect on a serverless job, which a rule reports.
     if job.serverless().is_some() {
         return None;
     }
@@ -49,8 +49,8 @@ pub(super) fn batch(
         (train.micro_batch_size.val(), train.accumulation.val(), train.global_batch.val());
     if micro.is_none() && (accumulation.is_none() || global.is_none()) {
         problems.push(
-            Diagnostic::new(&T0312, train_span, "the batch is not known: `train` has no `micro-batch`")
-                .help("add `micro-batch 1`; any two of `micro-batch`, `accumulation` and `global-batch` give the third"),
+            Diagnostic::new(&T0312, train_span, "unknown batch size: `train` has no `micro-batch`")
+                .help("add `micro-batch 1`; any two of `micro-batch`, `accumulation` and `global-batch` determine the third"),
         );
         return None;
     }
@@ -63,15 +63,15 @@ pub(super) fn batch(
         Some(Field::Bad) => return None,
         Some(Field::Absent) | None => 1,
     };
-    let at = Arithmetic { ranks, num_micro_batches, span: train_span };
+    let at = BatchArithmetic { ranks, num_micro_batches, span: train_span };
     let (micro, accumulation, global) = at.factors(micro, accumulation, global, problems)?;
-    // Of a world that cannot be divided as written no batch is planned.
+    // No batch is planned for a mesh with errors.
     mesh?;
     let length = train.sequence_length.get();
     let global_tokens = length.and_then(|length| global.value.checked_mul(length));
     if length.is_some() && global_tokens.is_none() {
         too_large(BATCH, train.sequence_length.span().unwrap_or(train_span), problems);
-        // Whatever is computed from such a length is as absurd.
+        // All other results of this length would overflow too.
         return None;
     }
     let Some(per_replica) = micro.value.checked_mul(num_micro_batches) else {
@@ -88,24 +88,24 @@ pub(super) fn batch(
     })
 }
 
-/// A figure past what a computer counts, and where to look.
-type Figure = (&'static str, &'static str);
-const BATCH: Figure = ("the batch is", "check its factors");
-const STEPS: Figure = ("the steps of the run are", "check `epochs` and the size of the data");
-const TOKENS: Figure = ("the tokens of the run are", "check `steps`, the batch and `sequence-length`");
+/// A quantity that may overflow, and the help to print.
+type Quantity = (&'static str, &'static str);
+const BATCH: Quantity = ("batch size", "reduce its factors");
+const STEPS: Quantity = ("number of steps", "check `epochs` and the size of the dataset");
+const TOKENS: Quantity = ("number of tokens", "check `steps`, the batch size and `sequence-length`");
 
-fn too_large((what, help): Figure, span: Span, problems: &mut Problems) {
-    problems.push(Diagnostic::new(&T0315, span, format!("{what} past what a computer counts")).help(help));
+fn too_large((what, help): Quantity, span: Span, problems: &mut Problems) {
+    problems.push(Diagnostic::new(&T0315, span, format!("{what} overflows 64 bits")).help(help));
 }
 
-struct Arithmetic {
+struct BatchArithmetic {
     ranks: u64,
     num_micro_batches: u64,
     span: Span,
 }
 
-impl Arithmetic {
-    /// Micro-batch, accumulation and global batch, of which any two give the third.
+impl BatchArithmetic {
+    /// Returns micro-batch, accumulation and global batch, of which any two determine the third.
     fn factors(
         &self,
         micro: Option<&Val<u64>>,
@@ -142,7 +142,7 @@ impl Arithmetic {
         }
     }
 
-    /// The global batch; too large a one is the fault of the factor `blame`.
+    /// Returns the global batch. An overflow is reported at the factor `blame`.
     fn product(
         &self,
         micro: &Val<u64>,
@@ -157,7 +157,7 @@ impl Arithmetic {
         global
     }
 
-    /// The factor that is left when the global batch is divided by the other.
+    /// Returns the factor that remains when the global batch is divided by the other one.
     fn quotient(
         &self,
         global: &Val<u64>,
@@ -171,7 +171,7 @@ impl Arithmetic {
             return None;
         };
         let found = self.divide(global, unit, &factor, other, problems)?;
-        Some(Val::derived(found, format!("{} / ({})", global.value, self.shown(&factor))))
+        Some(Val::derived(found, format!("{} / ({})", global.value, self.describe(&factor))))
     }
 
     fn contradiction(
@@ -185,10 +185,14 @@ impl Arithmetic {
         Diagnostic::new(
             &T0311,
             global.span_or(self.span),
-            format!("`global-batch` {} is not {} = {computed}", global.value, self.shown(&factors)),
+            format!(
+                "`global-batch` {} is not equal to {} = {computed}",
+                global.value,
+                self.describe(&factors)
+            ),
         )
-        .label(micro.span_or(self.span), "one factor")
-        .label(accumulation.span_or(self.span), "another")
+        .label(micro.span_or(self.span), "factor")
+        .label(accumulation.span_or(self.span), "factor")
         .help(format!("remove one of the three, or write `global-batch {computed}`"))
     }
 
@@ -196,7 +200,7 @@ impl Arithmetic {
         factor.checked_mul(self.num_micro_batches)?.checked_mul(self.ranks)
     }
 
-    fn shown(&self, factor: &str) -> String {
+    fn describe(&self, factor: &str) -> String {
         let mut out = factor.to_owned();
         if self.num_micro_batches > 1 {
             out.push_str(&format!(" × {} micro-batches", self.num_micro_batches));
@@ -212,7 +216,7 @@ impl Arithmetic {
         } else {
             format!("micro-batch {micro} × accumulation {accumulation}")
         };
-        Some(Val::derived(value, self.shown(&factor)))
+        Some(Val::derived(value, self.describe(&factor)))
     }
 
     fn divide(
@@ -240,9 +244,13 @@ impl Arithmetic {
             Diagnostic::new(
                 &T0310,
                 global.span_or(self.span),
-                format!("`global-batch` {} is no multiple of {} = {unit}", global.value, self.shown(factor)),
+                format!(
+                    "`global-batch` {} is not a multiple of {} = {unit}",
+                    global.value,
+                    self.describe(factor)
+                ),
             )
-            .label(other.span_or(self.span), "one factor")
+            .label(other.span_or(self.span), "factor")
             .help(format!("write {near}"))
             .fact("unit", unit),
         );
@@ -250,7 +258,7 @@ impl Arithmetic {
     }
 }
 
-/// Works out steps and tokens.
+/// Computes the steps and tokens of the run.
 pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> Run {
     let train = &job.train;
     let Some(span) = train.span.filter(|_| job.serverless().is_none()) else { return Run::default() };
@@ -269,7 +277,7 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
                 Diagnostic::new(
                     &T0313,
                     span,
-                    "`train` does not say how long: one of `steps`, `tokens`, `epochs`",
+                    "`train` has no run length: expected one of `steps`, `tokens`, `epochs`",
                 )
                 .help("add `steps 1000`, `tokens 20_000_000_000`, or `epochs 3` with `dataset sequences=…`"),
             );
@@ -279,7 +287,7 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
         [(first, at), rest @ ..] => {
             for (name, also) in rest {
                 problems.push(
-                    Diagnostic::new(&T0313, *also, format!("`{name}` beside `{first}`: exactly one of `steps`, `tokens`, `epochs` says how long"))
+                    Diagnostic::new(&T0313, *also, format!("`{name}` conflicts with `{first}`: expected exactly one of `steps`, `tokens`, `epochs`"))
                         .label(*at, format!("`{first}`"))
                         .help("keep one of them"),
                 );
@@ -296,8 +304,8 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
         too_large(TOKENS, at, problems);
         return Run::default();
     };
-    let said = format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step));
-    Run { steps: Some(steps.clone()), tokens: Some(Val::derived(tokens, said)) }
+    let derivation = format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step));
+    Run { steps: Some(steps.clone()), tokens: Some(Val::derived(tokens, derivation)) }
 }
 
 fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) -> Option<Val<u64>> {
@@ -315,8 +323,8 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
     let epochs = train.epochs.val()?;
     let Some(dataset) = &train.dataset else {
         problems.push(
-            Diagnostic::new(&T0314, epochs.span_or(span), "`epochs` needs the size of the data")
-                .help("add `dataset sequences=…` or `dataset tokens=…` beside it"),
+            Diagnostic::new(&T0314, epochs.span_or(span), "`epochs` requires the size of the dataset")
+                .help("add `dataset sequences=…` or `dataset tokens=…`"),
         );
         return None;
     };
@@ -328,12 +336,8 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
         }
         _ => {
             problems.push(
-                Diagnostic::new(
-                    &T0314,
-                    dataset.span,
-                    "`dataset` does not say how many sequences an epoch has",
-                )
-                .help("write `dataset sequences=…`, or `tokens=…` with a `sequence-length`"),
+                Diagnostic::new(&T0314, dataset.span, "the number of sequences in the dataset is unknown")
+                    .help("write `dataset sequences=…`, or `dataset tokens=…` and a `sequence-length`"),
             );
             return None;
         }

@@ -1,4 +1,4 @@
-//! Region, instance type, and what each node is.
+//! Plans region, instance type and machine.
 
 use trainc_catalog::{accelerators, instances, regions};
 use trainc_diag::declare_code;
@@ -21,33 +21,33 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0320, &T0321, &T0322, &T0323, &T0324];
 
-/// The region's partition and names.
+/// Returns the region with its partition and DNS suffix.
 pub(super) fn region(job: &Job, problems: &mut Problems) -> Option<Region> {
     let written = job.region.val()?;
     if let Some(row) = regions::get(&written.value) {
         return Some(Region { name: row.name, partition: row.partition, dns_suffix: row.dns_suffix });
     }
     let span = written.span_or(job.span);
-    let mut diagnostic = Diagnostic::new(&T0321, span, format!("there is no region `{}`", written.value));
+    let mut diagnostic = Diagnostic::new(&T0321, span, format!("unknown region `{}`", written.value));
     let names: Vec<&str> = regions::names().collect();
     if let Some(near) = text::nearest(&written.value, names.iter().copied()) {
         diagnostic = diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""));
     } else {
         diagnostic =
-            diagnostic.note(format!("the catalogue knows {}", text::count(names.len() as u64, "region")));
+            diagnostic.note(format!("the catalogue lists {}", text::count(names.len() as u64, "region")));
     }
     problems.push(diagnostic);
     None
 }
 
-/// The catalogue's row of the instance type.
+/// Returns the catalogue row of the instance type.
 pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
     let cluster = job.cluster.as_ref()?;
     for group in &cluster.groups {
         if let Some(written) = group.instance.val()
             && !instances::instance_exists(&written.value)
         {
-            problems.push(unknown(&written.value, written.span_or(group.span)));
+            problems.push(unknown_instance(&written.value, written.span_or(group.span)));
         }
     }
     let Some(written) = cluster.instance.val() else {
@@ -55,17 +55,17 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
             if !cluster.groups.is_empty() {
                 return instances::get(&job.rank_instance()?.value);
             }
-            // The service takes the first that it has: the plan is made for the first.
+            // SageMaker uses the first available type; the plan is for the first one.
             if let Some((_, preferences)) = job.preferences() {
                 let first = preferences.first()?.instance?;
                 return instances::get(first);
             }
-            // That `cluster` is of no use is said of a serverless job.
+            // A rule reports that `cluster` has no effect on a serverless job.
             if job.serverless().is_some() {
                 return None;
             }
             problems.push(
-                Diagnostic::new(&T0320, cluster.span, "`cluster` does not say which instance type")
+                Diagnostic::new(&T0320, cluster.span, "`cluster` has no instance type")
                     .help("write `cluster \"ml.p4d.24xlarge\" nodes=1`"),
             );
         }
@@ -78,28 +78,31 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
         return Some(row);
     }
     if !instances::instance_exists(&written.value) {
-        problems.push(unknown(&written.value, written.span_or(cluster.span)));
+        problems.push(unknown_instance(&written.value, written.span_or(cluster.span)));
     }
     None
 }
 
-fn unknown(written: &str, span: trainc_diag::source::Span) -> Diagnostic {
+fn unknown_instance(written: &str, span: trainc_diag::source::Span) -> Diagnostic {
     let names = instances::all_names();
-    let diagnostic =
-        Diagnostic::new(&T0320, span, format!("SageMaker training has no instance type `{written}`"));
+    let diagnostic = Diagnostic::new(
+        &T0320,
+        span,
+        format!("SageMaker training does not support instance type `{written}`"),
+    );
     let with_prefix = format!("ml.{written}");
     if names.contains(&with_prefix) {
         return diagnostic.help(format!("write `\"{with_prefix}\"`")).fix(span, format!("\"{with_prefix}\""));
     }
-    let meant = |near: &str, diagnostic: Diagnostic| {
+    let suggest = |near: &str, diagnostic: Diagnostic| {
         diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
     };
-    // A family that exists with a size that does not: its own sizes, not the same size of a neighbour.
+    // For a known family with an unknown size, suggest sizes of that family.
     let dotted = if written.starts_with("ml.") { written.to_owned() } else { with_prefix };
     if let Some((family, size)) = dotted.rsplit_once('.') {
-        let sizes = of_family(&dotted, &names);
+        let sizes = types_of_family(&dotted, &names);
         if !sizes.is_empty() {
-            return diagnostic.help(format!("take one of its family: {}", shortened(&sizes)));
+            return diagnostic.help(format!("use one of this family: {}", list_types(&sizes)));
         }
         let sizes: Vec<&str> = names
             .iter()
@@ -107,55 +110,55 @@ fn unknown(written: &str, span: trainc_diag::source::Span) -> Diagnostic {
             .filter_map(|name| name.strip_prefix(family)?.strip_prefix('.'))
             .collect();
         if !sizes.is_empty() {
-            let slip = sizes.iter().copied().filter(|near| digits(near) == digits(size));
-            if let Some(near) = text::nearest(size, slip) {
-                return meant(&format!("{family}.{near}"), diagnostic);
+            let same_number = sizes.iter().copied().filter(|near| size_number(near) == size_number(size));
+            if let Some(near) = text::nearest(size, same_number) {
+                return suggest(&format!("{family}.{near}"), diagnostic);
             }
             let mut all: Vec<String> = sizes.iter().map(|size| format!("{family}.{size}")).collect();
-            all.sort_by_key(|name| name.rsplit('.').next().map(digits));
-            return diagnostic.help(format!("take one of its family: {}", shortened(&all)));
+            all.sort_by_key(|name| name.rsplit('.').next().map(size_number));
+            return diagnostic.help(format!("use one of this family: {}", list_types(&all)));
         }
         let same_size = names.iter().filter(|name| name.ends_with(&format!(".{size}")));
         if let Some(near) = text::nearest(&dotted, same_size.map(String::as_str)) {
-            return meant(near, diagnostic);
+            return suggest(near, diagnostic);
         }
     }
     match text::nearest(written, names.iter().map(String::as_str)) {
-        Some(near) => meant(near, diagnostic),
-        None => diagnostic.help("`trainc catalog instances` lists them"),
+        Some(near) => suggest(near, diagnostic),
+        None => diagnostic.help("run `trainc catalog instances` for the supported types"),
     }
 }
 
-/// The types of a family written without a size, as `ml.g5`: those with accelerators first, small before large.
-fn of_family(family: &str, names: &[String]) -> Vec<String> {
+/// Returns the types of a family such as `ml.g5`: those with accelerators first, ascending by size.
+fn types_of_family(family: &str, names: &[String]) -> Vec<String> {
     let mut all: Vec<String> = names
         .iter()
         .filter(|name| name.strip_prefix(family).is_some_and(|rest| rest.starts_with('.')))
         .cloned()
         .collect();
-    all.sort_by_key(|name| (instances::get(name).is_none(), name.rsplit('.').next().map(digits)));
+    all.sort_by_key(|name| (instances::get(name).is_none(), name.rsplit('.').next().map(size_number)));
     all
 }
 
-/// The first of the types in words; the rest are counted.
-fn shortened(all: &[String]) -> String {
-    const MOST: usize = 8;
-    match all.get(..MOST).filter(|_| all.len() > MOST) {
+/// Lists the first types and counts the others.
+fn list_types(all: &[String]) -> String {
+    const MAX_LISTED: usize = 8;
+    match all.get(..MAX_LISTED).filter(|_| all.len() > MAX_LISTED) {
         Some(first) => {
             let ticked: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
-            format!("{}; {} more: `trainc catalog instances`", ticked.join(", "), all.len() - MOST)
+            format!("{}; {} more: `trainc catalog instances`", ticked.join(", "), all.len() - MAX_LISTED)
         }
         None => text::ticked(all, "or"),
     }
 }
 
-/// The number in a size: 24 of `24xlarge`, none of `large`.
-fn digits(size: &str) -> Option<u32> {
+/// Returns the number in a size: 24 for `24xlarge`, `None` for `large`.
+fn size_number(size: &str) -> Option<u32> {
     size.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }
 
-/// What a node of a catalogue's type is.
-pub(super) fn of_row(row: &Instance) -> Machine {
+/// Returns the machine of an instance type of the catalogue.
+pub(super) fn catalogue_machine(row: &Instance) -> Machine {
     Machine {
         gpus_per_node: u64::from(row.accelerators),
         gpu: Some(row.accelerator.product.clone()),
@@ -166,11 +169,11 @@ pub(super) fn of_row(row: &Instance) -> Machine {
     }
 }
 
-/// What each node is, for catalogue, custom and local clusters alike.
+/// Returns the machine of each node of a catalogue, custom or local cluster.
 pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Problems) -> Option<Machine> {
     let cluster = job.cluster.as_ref()?;
-    if several_kinds(job) {
-        // All that hosts of different kinds have in common is the one process that each starts.
+    if is_heterogeneous_script(job) {
+        // Hosts of different types have only their single process in common.
         return Some(Machine {
             gpus_per_node: 1,
             gpu: None,
@@ -181,7 +184,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
         });
     }
     if let Some(row) = instance {
-        return Some(of_row(row));
+        return Some(catalogue_machine(row));
     }
     let kind = job.rank_instance();
     match kind.map(|kind| kind.value.as_str()) {
@@ -190,7 +193,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             if let Some(gpu) = &cluster.gpu {
                 return accelerator(gpu, Some(false), problems);
             }
-            // Ranks are processes on this machine's cores. As many as one copy is sharded over, if nobody says.
+            // Ranks are processes on the cores of this machine, by default as many as the shard degree.
             let shards = job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
             let per_node = cluster.ranks.get().or(shards).unwrap_or(1);
             Some(Machine {
@@ -203,7 +206,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
             })
         }
         Some(name) if instances::instance_exists(name) => {
-            // A CPU type: one process on each host, but for the worker, whose ranks run on cores.
+            // CPU types run one process on each host, except for engine `worker`, whose ranks run on cores.
             let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
             if let Some(engine) = engine
                 && !matches!(engine, Engine::None | Engine::Worker)
@@ -212,11 +215,11 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
                     Diagnostic::new(
                         &T0324,
                         kind.and_then(|kind| kind.origin.span()).unwrap_or(cluster.span),
-                        format!("`{name}` has no GPU; engine `{}` needs them", engine.name()),
+                        format!("`{name}` has no GPU, which engine `{}` requires", engine.name()),
                     )
-                    .help(with_gpus(job).map_or_else(
-                        || "choose a GPU type, as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`".to_owned(),
-                        |group| format!("write `group=\"{group}\"`, which has them"),
+                    .help(first_gpu_group(job).map_or_else(
+                        || "use a GPU type such as `\"ml.g5.12xlarge\"`, or `engine=\"none\"`".to_owned(),
+                        |group| format!("write `group=\"{group}\"`, which has GPUs"),
                     )),
                 );
                 return None;
@@ -235,16 +238,16 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
     }
 }
 
-/// Whether a plain script runs on instance groups of different types.
-fn several_kinds(job: &Job) -> bool {
+/// Returns whether a plain script runs on instance groups of different types.
+fn is_heterogeneous_script(job: &Job) -> bool {
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let Some(cluster) = job.cluster.as_ref().filter(|_| engine == Some(Engine::None)) else { return false };
     let mut types = cluster.groups.iter().filter_map(|group| group.instance.value());
     types.next().is_some_and(|first| types.any(|other| other != first))
 }
 
-/// The first of the job's groups that has accelerators.
-fn with_gpus(job: &Job) -> Option<&str> {
+/// Returns the name of the first instance group with accelerators.
+fn first_gpu_group(job: &Job) -> Option<&str> {
     let groups = &job.cluster.as_ref()?.groups;
     let has = |name: &String| instances::get(name).is_some();
     let group = groups.iter().find(|group| group.instance.value().is_some_and(has))?;
@@ -262,7 +265,7 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
                 Diagnostic::new(
                     &T0323,
                     span,
-                    format!("a custom cluster says how fast its links are: `{node}` is missing"),
+                    format!("a custom cluster requires its link bandwidth: `{node}` is missing"),
                 )
                 .help(if node == "intra" {
                     "add `intra \"600GB/s\"`"
@@ -274,7 +277,7 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
     }
     let Some(gpu) = &cluster.gpu else {
         problems.push(
-            Diagnostic::new(&T0323, span, "a custom cluster says what a node is: `gpu` is missing")
+            Diagnostic::new(&T0323, span, "a custom cluster requires its GPUs: `gpu` is missing")
                 .help("add `gpu \"A100-SXM4-80GB\" per-node=8`, `intra \"600GB/s\"` and `inter \"50GB/s\"`"),
         );
         return None;
@@ -282,7 +285,7 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
     accelerator(gpu, None, problems)
 }
 
-/// A node of accelerators that the catalogue knows.
+/// Returns a machine with accelerators of the catalogue.
 fn accelerator(gpu: &trainc_ir::CustomGpu, efa: Option<bool>, problems: &mut Problems) -> Option<Machine> {
     let per_node = gpu.per_node.get()?;
     let name = gpu.name.val()?;
@@ -290,10 +293,10 @@ fn accelerator(gpu: &trainc_ir::CustomGpu, efa: Option<bool>, problems: &mut Pro
         let names: Vec<&str> = accelerators::names().collect();
         let span = name.span_or(gpu.span);
         let diagnostic =
-            Diagnostic::new(&T0322, span, format!("the catalogue knows no accelerator `{}`", name.value));
+            Diagnostic::new(&T0322, span, format!("accelerator `{}` is not in the catalogue", name.value));
         let parts = |name: &str| name.split('-').map(str::to_lowercase).collect::<Vec<_>>();
         let written = parts(&name.value);
-        // `A100-80` and `H100`: pieces of one name, in its order.
+        // `A100-80` and `H100` consist of parts of a name, in its order.
         let mut of_pieces = names.iter().copied().filter(|known| {
             let mut rest = parts(known).into_iter();
             written
@@ -305,7 +308,7 @@ fn accelerator(gpu: &trainc_ir::CustomGpu, efa: Option<bool>, problems: &mut Pro
             Some(near) => {
                 diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\""))
             }
-            None => diagnostic.note(format!("known: {}", names.join(", "))),
+            None => diagnostic.note(format!("supported accelerators: {}", names.join(", "))),
         });
         return None;
     };

@@ -1,11 +1,11 @@
-//! Divisors: the legal degrees near one that is not.
+//! Divisors, for degrees near one that does not divide.
 
-/// The largest divisor up to a limit.
+/// Returns the largest divisor up to a limit.
 pub(super) fn largest_divisor(of: u64, at_most: u64) -> u64 {
     divisors(of).into_iter().filter(|divisor| *divisor <= at_most).max().unwrap_or(1)
 }
 
-/// All divisors, ascending.
+/// Returns all divisors, ascending.
 pub fn divisors(n: u64) -> Vec<u64> {
     let mut out = Vec::new();
     let mut small = 1;
@@ -22,7 +22,7 @@ pub fn divisors(n: u64) -> Vec<u64> {
     out
 }
 
-/// The nearest divisors below and above, leaving 1 out where there is a better one.
+/// Returns the nearest divisors below and above; leaves out 1 where there is another.
 pub fn near_divisors(of: u64, wanted: u64) -> (Option<u64>, Option<u64>) {
     let all = divisors(of);
     let below = all.iter().copied().filter(|d| *d < wanted).max();
@@ -33,12 +33,12 @@ pub fn near_divisors(of: u64, wanted: u64) -> (Option<u64>, Option<u64>) {
     }
 }
 
-/// What divides a number near one that does not: `64 or 128 does`.
-pub(crate) fn do_divide(of: u64, wanted: u64) -> String {
+/// Describes the nearest divisors: `64 or 128`.
+pub(crate) fn describe_near_divisors(of: u64, wanted: u64) -> String {
     match near_divisors(of, wanted) {
-        (Some(below), Some(above)) => format!("{below} or {above} does"),
-        (Some(one), None) | (None, Some(one)) => format!("{one} does"),
-        (None, None) => "1 does".to_owned(),
+        (Some(below), Some(above)) => format!("{below} or {above}"),
+        (Some(one), None) | (None, Some(one)) => one.to_string(),
+        (None, None) => "1".to_owned(),
     }
 }
 

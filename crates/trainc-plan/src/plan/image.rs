@@ -1,10 +1,10 @@
-//! The container: from versions as written to the registry path of the region.
+//! Plans the container image: from the versions as written to the registry path of the region.
 
-use super::neuron_image::{self, neuron_gap, substituted, too_old};
-use super::newest;
-use super::other_version;
-use super::own_image::own;
+use super::custom_image::custom_image;
+use super::neuron_image::{self, neuron_gap, substituted_version, unsupported_chip};
+use super::newest_image;
 use super::smp::is_smp_v2;
+use super::version_suggestion::unknown_version;
 use crate::resolve::T0220;
 use trainc_catalog::images::{self, Framework, ImageProblem, ImageQuery};
 use trainc_catalog::{instances, support};
@@ -12,7 +12,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::{Engine, Image, ImageAsk, Job, Origin, Region};
+use trainc_ir::{Engine, Image, ImageRequest, Job, Origin, Region};
 
 declare_code!(T0330, "unknown-image-version", Error, "no Deep Learning Container has this version");
 declare_code!(
@@ -47,51 +47,54 @@ declare_code!(T0337, "smp-image-version", Error, "no SMP v2 container exists for
 pub(super) static CODES: &[&Code] =
     &[&T0330, &T0331, &T0332, &T0333, &T0334, &T0335, &T0336, &T0337, &neuron_image::T0399];
 
-/// The container of the job; `None` where it is not known.
+/// Returns the container image of the job; `None` where it is unknown.
 pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems) -> Option<Image> {
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let Some(ask) = &job.image else {
         if engine == Some(Engine::Worker) {
-            return newest::worker(job, region?);
+            return newest_image::worker_image(job, region?);
         }
         if job.needs_program {
             let name = job.name.value().map_or("", String::as_str);
-            let fit = newest::fitting(job, region);
+            let fit = newest_image::suggested_image(job, region);
             problems.push(
                 Diagnostic::new(&T0220, job.span, format!("job `{name}` has no `image`"))
                     .help(format!("add `{fit}`"))
-                    .note(if fit == newest::NONE {
-                        "no container of the catalogue fits engine, region and instance type; `trainc catalog images` lists all"
+                    .note(if fit == newest_image::NONE {
+                        "the catalogue has no container for this engine, region and instance type; `trainc catalog images` lists all containers"
                     } else {
-                        "the newest container that fits; `trainc catalog images` lists all"
+                        "the newest compatible container; `trainc catalog images` lists all containers"
                     }),
             );
         }
         return None;
     };
     if let Some(uri) = ask.uri.val() {
-        return Some(own(&uri.value, uri.origin.clone()));
+        return Some(custom_image(&uri.value, uri.origin.clone()));
     }
     if ask.uri.is_bad() || ask.family.is_bad() {
         return None;
     }
     let Some(family) = ask.family.value().map(String::as_str) else {
         problems.push(
-            Diagnostic::new(&T0336, ask.span, "`image` names neither a family nor a `uri`")
-                .help(format!("write `{}`, or `image uri=\"…\"`", newest::fitting(job, region))),
+            Diagnostic::new(&T0336, ask.span, "`image` has neither a family nor a `uri`").help(format!(
+                "write `{}`, or `image uri=\"…\"`",
+                newest_image::suggested_image(job, region)
+            )),
         );
         return None;
     };
-    // Without a region or an instance type the versions are judged all the same, in the place that has most.
+    // Without a region or instance type the versions are still checked, for the region and type with the most images.
     let written = job.container_instance();
     if matches!(written, Some("custom" | "local")) {
         return None;
     }
     let known = written.filter(|name| instances::instance_exists(name));
     let instance = known.unwrap_or(FULL_INSTANCE);
-    let unknown = Unknown { region: region.is_none(), instance: known.is_none(), engine: engine.is_none() };
+    let unknown =
+        UnknownInputs { region: region.is_none(), instance: known.is_none(), engine: engine.is_none() };
     let (pytorch, transformers) =
-        versions(ask, family, &|| newest::of_family(job, region, family), problems)?;
+        versions(ask, family, &|| newest_image::suggested_image_of_family(job, region, family), problems)?;
     let smp_v2 = engine == Some(Engine::Smp) && is_smp_v2(&pytorch);
     let query = ImageQuery {
         framework: match family {
@@ -107,28 +110,28 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
     };
     let mut answer = images::resolve(&query);
-    // Another Python is one fault, and of the container that is meant: what else is wrong with that one is said too.
-    let meant = match &answer {
+    // For an unknown Python version, continue with another Python so that other problems of the image are reported too.
+    let with_other_python = match &answer {
         Err(ImageProblem::UnknownPython { known, .. }) if !ask.python.is_bad() => {
             images::resolve(&ImageQuery { python: known.last().map(String::as_str), ..query }).ok()
         }
         _ => None,
     };
-    if let Some(meant) = meant {
+    if let Some(found) = with_other_python {
         if let Err(problem) = answer.as_ref()
-            && !meant.version_substituted
+            && !found.version_substituted
         {
-            problems.push(refused((job, ask), &query, problem));
+            problems.push(image_problem((job, ask), &query, problem));
         }
-        answer = Ok(meant);
+        answer = Ok(found);
     }
     if let Some(gap) = answer.as_ref().ok().and_then(|found| neuron_gap(found, instance)) {
-        problems.push(too_old(ask, instance, &gap));
+        problems.push(unsupported_chip(ask, instance, &gap));
         return None;
     }
     match answer {
         Ok(found) if found.version_substituted => {
-            problems.push(substituted(ask, &found, instance));
+            problems.push(substituted_version(ask, &found, instance));
             None
         }
         Ok(_) if unknown.region || unknown.instance => None,
@@ -149,8 +152,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             },
         }),
         Err(problem) => {
-            problems.push(refused((job, ask), &query, &problem));
-            // Which Pythons there are hangs on the version; how one is spelled does not.
+            problems.push(image_problem((job, ask), &query, &problem));
+            // The available Python versions depend on the image version, but their spelling does not.
             if !matches!(problem, ImageProblem::UnknownPython { .. })
                 && let Some(misspelled) = misspelled_python(ask)
             {
@@ -161,8 +164,8 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     }
 }
 
-/// A Python that no container has, whatever its version: theirs are `py` and digits.
-fn misspelled_python(ask: &ImageAsk) -> Option<Diagnostic> {
+/// Reports a Python version that is not spelled `py` and digits, as all containers spell it.
+fn misspelled_python(ask: &ImageRequest) -> Option<Diagnostic> {
     let written = ask.python.val()?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if written.value.strip_prefix("py").is_some_and(digits) {
@@ -172,33 +175,33 @@ fn misspelled_python(ask: &ImageAsk) -> Option<Diagnostic> {
     let diagnostic = Diagnostic::new(
         &T0331,
         written.span_or(ask.span),
-        format!("`{}` is no container's Python; expected `py` and digits, as `py312`", written.value),
+        format!("invalid Python version `{}`; expected `py` and digits, such as `py312`", written.value),
     );
     Some(if meant.is_empty() { diagnostic } else { diagnostic.help(format!("write `python=\"py{meant}\"`")) })
 }
 
-/// A region that has every container.
+/// A region with all containers.
 pub(super) const FULL_REGION: &str = "us-west-2";
-/// An instance type that every GPU container serves.
+/// An instance type that all GPU containers support.
 pub(super) const FULL_INSTANCE: &str = "ml.p4d.24xlarge";
 
-/// What of the job is not known, because it is missing or of a problem already reported.
-struct Unknown {
+/// Inputs that are missing or have a problem already reported.
+struct UnknownInputs {
     region: bool,
     instance: bool,
     engine: bool,
 }
 
-impl Unknown {
-    /// Whether the catalogue's answer comes of what is unknown.
-    fn explains(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageAsk) -> bool {
+impl UnknownInputs {
+    /// Returns whether an unknown input causes the problem.
+    fn explains(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageRequest) -> bool {
         match problem {
             ImageProblem::RegionWithoutImage { .. } => self.region,
             ImageProblem::UnsupportedProcessor { .. }
             | ImageProblem::BadInstanceName { .. }
             | ImageProblem::InstanceDeprecated { .. } => self.instance,
             ImageProblem::UnknownPython { .. } => ask.python.is_bad(),
-            // Engine `smp` has containers of its own.
+            // Engine `smp` has separate containers.
             ImageProblem::UnknownVersion { .. } => {
                 self.engine
                     && query.framework == Framework::PyTorch
@@ -212,35 +215,36 @@ impl Unknown {
     }
 }
 
-/// The versions that the family needs, or a problem for each that is missing or out of place.
+/// Returns the versions that the family requires; reports each version that is missing or not supported by the family.
 fn versions(
-    ask: &ImageAsk,
+    ask: &ImageRequest,
     family: &str,
     fitting: &dyn Fn() -> String,
     problems: &mut Problems,
 ) -> Option<(String, Option<String>)> {
     let mut fine = true;
-    let mut stray = |field: &trainc_ir::Field<String>, name: &str, instead: &dyn Fn() -> String| {
+    let mut unsupported = |field: &trainc_ir::Field<String>, name: &str, help: &dyn Fn() -> String| {
         if let Some(span) = field.span() {
             problems.push(
-                Diagnostic::new(&T0336, span, format!("image `{family}` has no `{name}`")).help(instead()),
+                Diagnostic::new(&T0336, span, format!("image `{family}` does not support `{name}`"))
+                    .help(help()),
             );
             fine = false;
         }
     };
     if family == "pytorch" {
-        stray(&ask.pytorch, "pytorch", &|| "write `version=` instead".to_owned());
-        stray(&ask.transformers, "transformers", &|| {
+        unsupported(&ask.pytorch, "pytorch", &|| "use `version=`".to_owned());
+        unsupported(&ask.transformers, "transformers", &|| {
             "write `image \"huggingface\" transformers=… pytorch=…`".to_owned()
         });
     } else {
-        stray(&ask.version, "version", &|| format!("write `{}`", fitting()));
+        unsupported(&ask.version, "version", &|| format!("write `{}`", fitting()));
     }
-    // A version under another name is the one that is missing.
-    let stray_version = !fine;
+    // A version under the wrong name is the missing one.
+    let misnamed_version = !fine;
     let mut missing = |name: &str| {
         problems.push(
-            Diagnostic::new(&T0336, asked(ask), format!("image `{family}` lacks `{name}=`"))
+            Diagnostic::new(&T0336, family_span(ask), format!("image `{family}` requires `{name}=`"))
                 .help(format!("write `{}`", fitting())),
         );
     };
@@ -248,24 +252,24 @@ fn versions(
         return match (&ask.version, ask.version.value()) {
             (_, Some(version)) => Some((version.clone(), None)),
             (field, None) => {
-                if field.is_absent() && !stray_version {
+                if field.is_absent() && !misnamed_version {
                     missing("version");
                 }
                 None
             }
         };
     }
-    if ask.transformers.is_absent() && !stray_version {
+    if ask.transformers.is_absent() && !misnamed_version {
         missing("transformers");
     }
-    if ask.pytorch.is_absent() && !stray_version {
+    if ask.pytorch.is_absent() && !misnamed_version {
         missing("pytorch");
     }
     Some((ask.pytorch.value()?.clone(), Some(ask.transformers.value()?.clone())))
 }
 
-/// Whether SDK v2 takes the versions as spelled: its tables list the image, and its check of the distribution
-/// knows the version (`fw_utils`, which knows fewer spellings than the tables).
+/// Returns whether SDK v2 accepts the versions as spelled: its tables list the image, and its check of the distribution
+/// accepts the version (`fw_utils`, which accepts fewer spellings than the tables).
 pub(super) fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
     if !sdk.iter().any(|major| major == "v2") {
         return false;
@@ -281,7 +285,7 @@ pub(super) fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> boo
             support::torch_distributed_accepted()
         }
         (Some(Engine::Smddp), _) => support::smddp_accepted_by_sdk(),
-        // The PyTorch class turns `pytorchddp` into SMDDP; the HuggingFace class does not check it.
+        // The PyTorch class maps `pytorchddp` to SMDDP; the HuggingFace class does not check it.
         (Some(Engine::Ddp), "pytorchddp") if query.framework == Framework::PyTorch => {
             support::smddp_accepted_by_sdk()
         }
@@ -290,8 +294,12 @@ pub(super) fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> boo
     list.is_some_and(|list| list.pytorch_versions.iter().any(|version| version == query.pytorch))
 }
 
-/// One problem of the catalogue in words.
-fn refused((job, ask): (&Job, &ImageAsk), query: &ImageQuery, problem: &ImageProblem) -> Diagnostic {
+/// Converts a problem of the catalogue to a diagnostic.
+fn image_problem(
+    (job, ask): (&Job, &ImageRequest),
+    query: &ImageQuery,
+    problem: &ImageProblem,
+) -> Diagnostic {
     let region = job.region.span().unwrap_or(ask.span);
     let span_of = |field: &trainc_ir::Field<String>| field.span().unwrap_or(ask.span);
     let pytorch_span =
@@ -300,15 +308,22 @@ fn refused((job, ask): (&Job, &ImageAsk), query: &ImageQuery, problem: &ImagePro
     match problem {
         ImageProblem::UnknownVersion { of, found, known } => {
             let span = if *of == "transformers" { span_of(&ask.transformers) } else { pytorch_span };
-            other_version::unknown((job, ask), query, span, (*of, found.as_str(), known.as_slice()))
+            unknown_version((job, ask), query, span, (*of, found.as_str(), known.as_slice()))
         }
         ImageProblem::MissingTransformers => {
-            Diagnostic::new(&T0336, asked(ask), "image `huggingface` lacks `transformers=`")
+            Diagnostic::new(&T0336, family_span(ask), "image `huggingface` requires `transformers=`")
         }
         ImageProblem::UnknownPython { found, known } => {
             let message = match found {
-                Some(found) => format!("the container has {}, not `{found}`", text::ticked(known, "or")),
-                None => format!("the container has several Pythons: {}", text::ticked(known, "or")),
+                Some(found) => {
+                    format!(
+                        "the container does not support `{found}`; expected {}",
+                        text::ticked(known, "or")
+                    )
+                }
+                None => {
+                    format!("the container supports several Python versions: {}", text::ticked(known, "or"))
+                }
             };
             let diagnostic = Diagnostic::new(&T0331, span_of(&ask.python), message);
             match known.first() {
@@ -319,12 +334,12 @@ fn refused((job, ask): (&Job, &ImageAsk), query: &ImageQuery, problem: &ImagePro
         ImageProblem::UnknownCombination { transformers, pytorch, bases } => Diagnostic::new(
             &T0332,
             pytorch_span,
-            format!("no container joins transformers {transformers} with PyTorch {pytorch}"),
+            format!("no container combines transformers {transformers} with PyTorch {pytorch}"),
         )
-        .label(span_of(&ask.transformers), format!("comes with PyTorch {}", text::list(bases, "or")))
+        .label(span_of(&ask.transformers), format!("available with PyTorch {}", text::list(bases, "or")))
         .help(match bases.last() {
             Some(base) => format!("write `pytorch=\"{base}\"`"),
-            None => "choose another transformers version".to_owned(),
+            None => "use another transformers version".to_owned(),
         }),
         ImageProblem::MixedVersionLengths { transformers, pytorch } => Diagnostic::new(
             &T0333,
@@ -333,45 +348,45 @@ fn refused((job, ask): (&Job, &ImageAsk), query: &ImageQuery, problem: &ImagePro
                 "transformers {transformers} and PyTorch {pytorch}: one version is short, the other full"
             ),
         )
-        .label(span_of(&ask.transformers), "the other version")
+        .label(span_of(&ask.transformers), "other version")
         .help(match images::nearest_pair(transformers, pytorch) {
             Some((transformers, pytorch)) => {
-                format!("write both in full, as `transformers=\"{transformers}\" pytorch=\"{pytorch}\"`")
+                format!("write both in full: `transformers=\"{transformers}\" pytorch=\"{pytorch}\"`")
             }
-            None => "write both in full".to_owned(),
+            None => "write both versions in full".to_owned(),
         })
-        .note("the SageMaker SDK: \"Please use either full version or shortened version\""),
+        .note("SageMaker Python SDK: \"Please use either full version or shortened version\""),
         ImageProblem::RegionWithoutImage { region: name, known } => {
-            Diagnostic::new(&T0334, region, format!("the container is not in region `{name}`"))
-                .label(ask.span, "the container")
-                .note(format!("it is in {}", known.join(", ")))
+            Diagnostic::new(&T0334, region, format!("the container is not available in region `{name}`"))
+                .label(ask.span, "container")
+                .note(format!("available in {}", known.join(", ")))
         }
         ImageProblem::UnsupportedProcessor { instance, processor, known } => Diagnostic::new(
             &T0335,
-            asked(ask),
+            family_span(ask),
             format!(
-                "this container runs on {}, and `{instance}` is a type with {}",
+                "this container requires {}, but `{instance}` has {}",
                 text::list(&known.iter().map(|name| images::chips(name)).collect::<Vec<_>>(), "or"),
                 images::chips(processor)
             ),
         )
-        .help("choose another instance type, or another image"),
+        .help("use another instance type or another image"),
         ImageProblem::BadInstanceName { instance } => Diagnostic::new(
             &T0335,
-            asked(ask),
-            format!("`{instance}` is not written as an instance type is: `ml.FAMILY.SIZE`"),
+            family_span(ask),
+            format!("invalid instance type `{instance}`; expected `ml.FAMILY.SIZE`"),
         ),
         ImageProblem::InstanceDeprecated { instance, pytorch } => Diagnostic::new(
             &T0335,
-            asked(ask),
-            format!("containers with PyTorch {pytorch} no longer run on `{instance}`"),
+            family_span(ask),
+            format!("containers with PyTorch {pytorch} no longer support `{instance}`"),
         )
-        .help("choose a newer instance type, or an older PyTorch"),
+        .help("use a newer instance type or an older PyTorch version"),
         ImageProblem::SmpUnknownVersion { found, known, is_library_version } => {
             let diagnostic = Diagnostic::new(
                 &T0337,
                 pytorch_span,
-                format!("SMP v2 has no container for PyTorch {found}; it has {}", text::list(known, "and")),
+                format!("no SMP v2 container for PyTorch {found}; expected {}", text::list(known, "or")),
             )
             .help(format!("write `version=\"{}\"`", newest(known)));
             if *is_library_version {
@@ -383,7 +398,7 @@ fn refused((job, ask): (&Job, &ImageAsk), query: &ImageQuery, problem: &ImagePro
     }
 }
 
-/// The place that chose the container: its family, which a layer may have put over another's.
-fn asked(ask: &ImageAsk) -> Span {
+/// Returns the span of the image family, which may come from another layer than `image`.
+fn family_span(ask: &ImageRequest) -> Span {
     ask.family.span().unwrap_or(ask.span)
 }

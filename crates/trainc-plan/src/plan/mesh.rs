@@ -1,8 +1,7 @@
-//! The mesh: world size, every degree given or derived, the 3-billion rule, and the order of the axes.
+//! Computes the mesh: world size, degrees, minimum nodes, and the order of the axes.
 
 use super::minimum_nodes::minimum_nodes;
-use crate::plan::divisors::{divisors, do_divide, largest_divisor};
-use crate::plan::shard_of_part::shard_of_part;
+use crate::plan::divisors::{describe_near_divisors, divisors, largest_divisor, near_divisors};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
@@ -29,10 +28,10 @@ declare_code!(T0306, "device-map-multi-node", Error, "a device map on more than 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0301, &T0302, &T0303, &T0304, &T0305, &T0306];
 
-/// Larger than any cluster; keeps every product inside 64 bits.
-const MOST_GPUS: u64 = 1 << 24;
+/// Maximum size of a cluster; keeps every product within 64 bits.
+const MAX_GPUS: u64 = 1 << 24;
 
-/// Lays out the mesh; `None` where the cluster or the engine is not known.
+/// Computes the mesh; returns `None` where the cluster or the engine is unknown.
 pub(super) fn mesh(
     job: &Job,
     machine: Option<&Machine>,
@@ -45,14 +44,14 @@ pub(super) fn mesh(
     at.build(minimum, smp, problems)
 }
 
-/// The ranks that read data of their own, under an engine where each rank does: they are known even where the degrees
-/// are wrong, and so is what the batch must divide by. `None` under other engines, or without a cluster.
+/// Returns the number of data ranks for engines whose ranks all read different data. It is known even where the degrees are
+/// invalid, so that the batch can be checked. Returns `None` for other engines or without a cluster.
 pub(super) fn data_ranks(job: &Job, machine: Option<&Machine>) -> Option<u64> {
     let at = layout(job, machine, None, &mut Problems::default())?;
     matches!(at.engine, Engine::Fsdp | Engine::Worker).then_some(at.world_size)
 }
 
-/// The world over which an engine lays its axes.
+/// Computes the world over which the axes are laid out.
 fn layout<'a>(
     job: &'a Job,
     machine: Option<&Machine>,
@@ -68,21 +67,21 @@ fn layout<'a>(
         (Field::Absent, groups) if !groups.is_empty() && job.rank_group().is_some() => {
             let group = job.rank_group()?;
             let name = group.name.value().map_or("", String::as_str);
-            Val::derived(group.nodes.get()?, format!("group `{name}`, on which the ranks run"))
+            Val::derived(group.nodes.get()?, format!("nodes of group `{name}`, which runs the ranks"))
         }
-        // Ranks over several groups, none of which is named, are refused: nothing follows of them.
+        // Ranks over several groups without `group=` are an error, so only plain scripts continue here.
         (Field::Absent, groups) if !groups.is_empty() && engine == Engine::None => {
             let sum = groups.iter().map(|group| group.nodes.get()).sum::<Option<u64>>()?;
-            Val::derived(sum, "the groups together")
+            Val::derived(sum, "sum of all groups")
         }
         _ => return None,
     };
     let nodes = nodes_val.value;
-    let ranks_per_node = started(parallel, engine, smp, gpus_per_node.saturating_mul(ranks_per_gpu))
+    let ranks_per_node = mpi_processes(parallel, engine, smp, gpus_per_node.saturating_mul(ranks_per_gpu))
         .unwrap_or_else(|| {
             gpus_per_node.saturating_mul(if engine == Engine::DeviceMap { 1 } else { ranks_per_gpu })
         });
-    let most = nodes.checked_mul(gpus_per_node.max(ranks_per_node)).filter(|most| *most <= MOST_GPUS);
+    let most = nodes.checked_mul(gpus_per_node.max(ranks_per_node)).filter(|most| *most <= MAX_GPUS);
     let world_size = most.map(|_| nodes * ranks_per_node);
     let Some(world_size) = world_size else {
         problems.push(
@@ -90,12 +89,12 @@ fn layout<'a>(
                 &T0305,
                 nodes_val.span_or(cluster.span),
                 format!(
-                    "{} of {} each are more GPUs than any cluster has",
+                    "{} × {} exceeds the maximum cluster size",
                     text::count(nodes, "node"),
                     text::count(gpus_per_node, "GPU")
                 ),
             )
-            .note(format!("trainc plans for up to {} GPUs", text::group(MOST_GPUS))),
+            .note(format!("trainc supports up to {} GPUs", text::group(MAX_GPUS))),
         );
         return None;
     };
@@ -123,8 +122,9 @@ struct Layout<'a> {
     cluster_span: Span,
 }
 
-/// Processes that MPI is told to start on each host, where they are fewer than the GPUs; more are refused by a rule.
-fn started(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, most: u64) -> Option<u64> {
+/// Returns the processes that MPI starts on each host, where `processes` sets no more than one for each GPU; a rule
+/// reports larger values.
+fn mpi_processes(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, most: u64) -> Option<u64> {
     let by_mpi = match engine {
         Engine::Smddp | Engine::Ddp => true,
         Engine::Smp => matches!(smp, Some(Smp::V1(_))),
@@ -133,19 +133,19 @@ fn started(parallel: &Parallel, engine: Engine, smp: Option<&Smp>, most: u64) ->
     parallel.processes.get().filter(|processes| by_mpi && (1..=most).contains(processes))
 }
 
-fn one(rule: &'static str) -> Val<u64> {
+fn degree_one(rule: &'static str) -> Val<u64> {
     Val::default(1, rule)
 }
 
 impl Layout<'_> {
-    /// What a rank is, for people: a GPU where each has one.
-    fn noun(&self) -> &'static str {
+    /// Returns the noun for a rank in messages: a GPU where each has one rank.
+    fn rank_noun(&self) -> &'static str {
         if self.ranks_per_node == self.gpus_per_node { "GPU" } else { "process" }
     }
 
-    /// What each node has, in words.
-    fn each_node(&self) -> String {
-        text::count(self.ranks_per_node, self.noun())
+    /// Describes the ranks of a node.
+    fn ranks_of_node(&self) -> String {
+        text::count(self.ranks_per_node, self.rank_noun())
     }
 
     fn build(
@@ -154,20 +154,20 @@ impl Layout<'_> {
         smp: Option<&Smp>,
         problems: &mut Problems,
     ) -> Option<Mesh> {
-        const NOT_SPLIT: &str = "this engine does not split this axis";
+        const NOT_SPLIT: &str = "not supported by this engine";
         let mut mesh = Mesh {
             engine: self.engine,
             nodes: self.nodes,
             gpus_per_node: self.gpus_per_node,
             processes_per_node: self.ranks_per_node,
             world_size: self.world_size,
-            replicas: one(NOT_SPLIT),
-            shard_degree: one(NOT_SPLIT),
-            tensor_degree: one(NOT_SPLIT),
-            pipeline_degree: one(NOT_SPLIT),
-            context_degree: one(NOT_SPLIT),
-            expert_degree: one(NOT_SPLIT),
-            data_ranks: one(NOT_SPLIT),
+            replicas: degree_one(NOT_SPLIT),
+            shard_degree: degree_one(NOT_SPLIT),
+            tensor_degree: degree_one(NOT_SPLIT),
+            pipeline_degree: degree_one(NOT_SPLIT),
+            context_degree: degree_one(NOT_SPLIT),
+            expert_degree: degree_one(NOT_SPLIT),
+            data_ranks: degree_one(NOT_SPLIT),
             minimum_nodes: None,
             recommended_nodes: None,
             order: Vec::new(),
@@ -188,16 +188,16 @@ impl Layout<'_> {
                             &T0306,
                             self.cluster_span,
                             format!(
-                                "engine `device-map` lays one model over the GPUs of one node, not {}",
+                                "engine `device-map` supports one node only; the cluster has {}",
                                 self.nodes
                             ),
                         )
-                        .help("write `nodes=1`, or an engine that spans nodes: `fsdp`"),
+                        .help("write `nodes=1`, or use an engine for several nodes such as `fsdp`"),
                     );
                     return None;
                 }
                 mesh.processes_per_node = 1;
-                mesh.pipeline_degree = Val::derived(self.gpus_per_node, "every GPU of the node holds layers");
+                mesh.pipeline_degree = Val::derived(self.gpus_per_node, "all GPUs of the node");
             }
             Engine::Smddp | Engine::Ddp => {
                 if self.parallel.processes.is_bad() {
@@ -214,7 +214,7 @@ impl Layout<'_> {
             mesh.order = vec![(Axis::Replica, self.nodes)];
             return Some(mesh);
         }
-        // A degree that is unusable was reported; the others are judged all the same.
+        // Invalid degrees were reported; the others are still checked.
         let p = self.parallel;
         let smp_only = [&p.tensor_degree, &p.pipeline_degree, &p.context_degree, &p.expert_degree];
         let is_smp = self.engine == Engine::Smp;
@@ -224,18 +224,21 @@ impl Layout<'_> {
                 || p.prescaled_batch.is_bad()
                 || smp_only.iter().any(|degree| degree.is_bad()));
         let replicas = self.replicas(&mut mesh, problems);
-        // A degree that the image's generation of SMP lacks is reported by its rule, and nothing follows from it.
-        let lacking = match (self.engine, smp) {
+        // A rule reports degrees that the image's SMP version does not support; they are not checked further.
+        let unsupported = match (self.engine, smp) {
             (Engine::Smp, Some(Smp::V1(_))) => mesh.context_degree.value > 1 || mesh.expert_degree.value > 1,
             (Engine::Smp, Some(Smp::V2)) => mesh.pipeline_degree.value > 1,
             _ => false,
         };
-        let parts =
-            if lacking || is_smp && p.shard_degree.is_bad() { None } else { self.parts(&mesh, problems) };
+        let parts = if unsupported || is_smp && p.shard_degree.is_bad() {
+            None
+        } else {
+            self.check_parts(&mesh, problems)
+        };
         if unknown || replicas.is_none() || parts.is_none() {
             return None;
         }
-        self.finish(&mut mesh, minimum, smp);
+        self.complete(&mut mesh, minimum, smp);
         Some(mesh)
     }
 
@@ -256,7 +259,7 @@ impl Layout<'_> {
                 Some(("hybrid-shard", _)) => {
                     Val::default(self.gpus_per_node, "hybrid-shard: the GPUs of one node")
                 }
-                Some(("no-shard", _)) => Val::default(1, "no-shard: every rank holds everything"),
+                Some(("no-shard", _)) => Val::default(1, "no-shard: nothing is sharded"),
                 _ => Val::default(world, "full-shard: the whole world"),
             });
         };
@@ -272,16 +275,16 @@ impl Layout<'_> {
                 Diagnostic::new(
                     &T0302,
                     written.span_or(self.parallel.span),
-                    format!("`{name}` shards over {}, not {}", text::count(wanted, "GPU"), written.value),
+                    format!("strategy `{name}` requires `shard-degree {wanted}`; found {}", written.value),
                 )
-                .label(span, "the strategy")
+                .label(span, "strategy")
                 .help(if !world.is_multiple_of(written.value) {
                     "remove `shard-degree`".to_owned()
                 } else if name == "no-shard" {
                     "remove `shard-degree`, or write `strategy \"hybrid-shard\"`".to_owned()
                 } else {
                     format!(
-                        "write `strategy \"hybrid-shard\"` for shards of {}, or remove `shard-degree`",
+                        "write `strategy \"hybrid-shard\"` to shard over {} GPUs, or remove `shard-degree`",
                         written.value
                     )
                 }),
@@ -291,7 +294,7 @@ impl Layout<'_> {
         Some(written.clone())
     }
 
-    /// By the 3-billion rule: the recommended nodes, all their GPUs, no more than the cluster has.
+    /// Returns the shard degree of engine `worker`: all GPUs of the recommended nodes, limited to the cluster.
     fn worker_shard(&self, minimum: Option<&(Val<u64>, Val<u64>)>) -> Val<u64> {
         if let Field::Is(val) = &self.parallel.shard_degree {
             return val.clone();
@@ -307,13 +310,13 @@ impl Layout<'_> {
                     format!("one node per 3 billion parameters: {}", text::count(nodes, "node")),
                 )
             }
-            None => Val::default(self.world_size, "the whole world, as the model's size is not known"),
+            None => Val::default(self.world_size, "the whole world, since the size of the model is unknown"),
         }
     }
 
     fn smp(&self, mesh: &mut Mesh) {
-        const SMP_DEFAULT: &str = "smp: not split unless written";
-        let pick = |field: &Field<u64>| field.val().cloned().unwrap_or_else(|| one(SMP_DEFAULT));
+        const SMP_DEFAULT: &str = "smp: 1 unless set";
+        let pick = |field: &Field<u64>| field.val().cloned().unwrap_or_else(|| degree_one(SMP_DEFAULT));
         mesh.shard_degree = pick(&self.parallel.shard_degree);
         mesh.tensor_degree = pick(&self.parallel.tensor_degree);
         mesh.pipeline_degree = pick(&self.parallel.pipeline_degree);
@@ -321,7 +324,7 @@ impl Layout<'_> {
         mesh.expert_degree = pick(&self.parallel.expert_degree);
     }
 
-    /// What is left of the world after the other axes; reports degrees that do not divide it.
+    /// Computes the replicas that the other axes leave; reports degrees that do not divide the world size.
     fn replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
         let world = self.world_size;
         let axes: Vec<(&str, &Val<u64>)> = [
@@ -343,26 +346,27 @@ impl Layout<'_> {
             let mut diagnostic = Diagnostic::new(
                 &T0303,
                 blamed.span_or(self.parallel.span),
-                format!("{shown} needs more than the {} of this cluster", text::count(world, self.noun())),
+                format!("{shown} exceeds the {} of this cluster", text::count(world, self.rank_noun())),
             )
-            .label(self.cluster_span, format!("{} × {}", text::count(self.nodes, "node"), self.each_node()));
+            .label(
+                self.cluster_span,
+                format!("{} × {}", text::count(self.nodes, "node"), self.ranks_of_node()),
+            );
             let others = product_of_others(&axes, name);
             let room = world.checked_div(others).unwrap_or(0);
             if room >= 1 {
-                diagnostic = diagnostic.help(format!(
-                    "`{name}` may be at most {}",
-                    largest_divisor(world / others.max(1), room)
-                ));
+                diagnostic = diagnostic
+                    .help(format!("write `{name} {}` or less", largest_divisor(world / others.max(1), room)));
             }
             problems.push(diagnostic.fact("world_size", world));
             return None;
         };
         if !world.is_multiple_of(product) {
-            self.does_not_divide(world, &axes, problems);
+            self.report_indivisible(world, &axes, problems);
             return None;
         }
         mesh.replicas = if product == 1 {
-            Val::derived(world, format!("world size {world}, nothing sharded"))
+            Val::derived(world, format!("world size {world}, not sharded"))
         } else {
             let shown: Vec<String> = axes
                 .iter()
@@ -373,9 +377,9 @@ impl Layout<'_> {
         Some(())
     }
 
-    fn does_not_divide(&self, world: u64, axes: &[(&str, &Val<u64>)], problems: &mut Problems) {
-        // Each axis that divides not even the world is a mistake of its own. Where all do, it is the first that
-        // does not divide what those before it leave.
+    fn report_indivisible(&self, world: u64, axes: &[(&str, &Val<u64>)], problems: &mut Problems) {
+        // Every axis that does not divide the world is an error. If all of them do, the first that does not divide the
+        // remainder is the error.
         let alone: Vec<_> = axes.iter().filter(|(_, val)| !world.is_multiple_of(val.value)).collect();
         let mut left = world;
         for (name, val) in axes {
@@ -392,20 +396,23 @@ impl Layout<'_> {
             } else {
                 format!("the {left} GPUs that the other degrees leave of {world}")
             };
-            let near = do_divide(left, val.value);
+            let near = describe_near_divisors(left, val.value);
             let mut diagnostic = Diagnostic::new(
                 &T0301,
                 val.span_or(self.parallel.span),
                 format!("`{name}` {} does not divide {of}", val.value),
             )
-            .label(self.cluster_span, format!("{} × {}", text::count(self.nodes, "node"), self.each_node()))
-            .help(format!("{} does not divide {left}; {near}", val.value))
+            .label(
+                self.cluster_span,
+                format!("{} × {}", text::count(self.nodes, "node"), self.ranks_of_node()),
+            )
+            .help(format!("use a divisor of {left}: {near}"))
             .fact("world_size", world)
             .fact("legal", divisors(left));
             if val.origin.span().is_none() {
                 diagnostic = diagnostic.note(format!(
-                    "`{name}` was not written: it is {}",
-                    crate::plan::origin_words(&val.origin)
+                    "`{name}` is not set in the manifest: it is {}",
+                    crate::plan::describe_origin(&val.origin)
                 ));
             }
             problems.push(diagnostic);
@@ -415,8 +422,8 @@ impl Layout<'_> {
         }
     }
 
-    /// Context and expert degrees are parts of the shard axis.
-    fn parts(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
+    /// Checks that context and expert degree divide the shard degree.
+    fn check_parts(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
         let mut fine = Some(());
         for (name, val) in [("context-degree", &mesh.context_degree), ("expert-degree", &mesh.expert_degree)]
         {
@@ -426,13 +433,10 @@ impl Layout<'_> {
                     Diagnostic::new(
                         &T0304,
                         val.span_or(self.parallel.span),
-                        format!(
-                            "`{name}` {} does not divide `shard-degree` {shard}, of which it is a part",
-                            val.value
-                        ),
+                        format!("`{name}` {} does not divide `shard-degree` {shard}", val.value),
                     )
-                    .label(mesh.shard_degree.span_or(self.parallel.span), "the shard degree")
-                    .help(shard_of_part(self.parallel, mesh, val.value)),
+                    .label(mesh.shard_degree.span_or(self.parallel.span), "shard degree")
+                    .help(shard_degree_help(self.parallel, mesh, val.value)),
                 );
                 fine = None;
             }
@@ -440,10 +444,10 @@ impl Layout<'_> {
         fine
     }
 
-    fn finish(&self, mesh: &mut Mesh, minimum: Option<(Val<u64>, Val<u64>)>, smp: Option<&Smp>) {
+    fn complete(&self, mesh: &mut Mesh, minimum: Option<(Val<u64>, Val<u64>)>, smp: Option<&Smp>) {
         let data = mesh.replicas.value * mesh.shard_degree.value;
         mesh.data_ranks = match (self.engine, smp) {
-            (Engine::DeviceMap, _) => one("one process"),
+            (Engine::DeviceMap, _) => degree_one("one process"),
             (Engine::Smp, Some(Smp::V2)) => Val::derived(
                 data / mesh.context_degree.value.max(1),
                 "replicas × shard degree / context degree",
@@ -453,7 +457,7 @@ impl Layout<'_> {
             {
                 Val::derived(
                     data * mesh.tensor_degree.value,
-                    "replicas × shard degree × tensor degree: without `prescaled-batch #true` each tensor rank reads its own",
+                    "replicas × shard degree × tensor degree: without `prescaled-batch #true` each tensor rank reads a batch",
                 )
             }
             _ => Val::derived(data, "replicas × shard degree"),
@@ -465,7 +469,7 @@ impl Layout<'_> {
         mesh.order = self.order(mesh, smp);
     }
 
-    /// Slowest axis first, in the engine's own convention.
+    /// Returns the axes, slowest first, in the engine's rank order.
     fn order(&self, mesh: &Mesh, smp: Option<&Smp>) -> Vec<(Axis, u64)> {
         let of = |axis: Axis| (axis, mesh.degree(axis));
         let data = [of(Axis::Replica), of(Axis::Shard)];
@@ -493,6 +497,31 @@ impl Layout<'_> {
             _ => data.to_vec(),
         }
     }
+}
+
+/// Returns what to write where a context or expert degree does not divide the shard degree.
+fn shard_degree_help(parallel: &Parallel, mesh: &Mesh, part: u64) -> String {
+    if let Some(degree) = suggested_shard_degree(parallel, mesh, part) {
+        return format!("add `shard-degree {degree}`");
+    }
+    let (below, above) = near_divisors(mesh.shard_degree.value, part);
+    let legal: Vec<String> = [below, above].into_iter().flatten().map(|n| n.to_string()).collect();
+    if legal.is_empty() {
+        format!("write `shard-degree {part}` or a multiple of it")
+    } else {
+        format!("use a divisor of {}: {}", mesh.shard_degree.value, text::list(&legal, "or"))
+    }
+}
+
+/// Returns the shard degree to write where none is set: the whole node if legal, otherwise the part.
+fn suggested_shard_degree(parallel: &Parallel, mesh: &Mesh, part: u64) -> Option<u64> {
+    if !parallel.shard_degree.is_absent() || mesh.shard_degree.value > 1 {
+        return None;
+    }
+    let others = mesh.tensor_degree.value.checked_mul(mesh.pipeline_degree.value)?;
+    let room = mesh.world_size.checked_div(others)?;
+    let legal = |degree: &u64| *degree > 0 && degree.is_multiple_of(part) && room.is_multiple_of(*degree);
+    [mesh.gpus_per_node, part].into_iter().find(legal)
 }
 
 fn product_of_others(axes: &[(&str, &Val<u64>)], name: &str) -> u64 {

@@ -1,12 +1,12 @@
-//! One node for each 3 billion parameters of the shard group.
+//! The minimum nodes of a shard group: one for each 3 billion parameters.
 
 use trainc_diag::text;
 use trainc_ir::{Engine, ModelFacts, Parallel, Plan, Val};
 
-/// Parameters for which one node joins the shard group (AWS blog on sharded data parallelism, 2022-10).
+/// Parameters for each node of the shard group (AWS blog on sharded data parallelism, 2022-10).
 pub const PARAMETERS_PER_NODE: u64 = 3_000_000_000;
 
-/// Whether the 3-billion rule speaks of this engine and strategy: something is sharded.
+/// Returns whether the engine and strategy shard the model, so that the rule applies.
 fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
     match engine {
         Engine::Fsdp => parallel.strategy.value().map(String::as_str) != Some("no-shard"),
@@ -16,31 +16,31 @@ fn is_sharded(parallel: &Parallel, engine: Engine) -> bool {
     }
 }
 
-/// Why the rule says nothing of a plan.
-pub fn why_none(plan: &Plan) -> String {
-    let Some(parallel) = &plan.job.parallel else { return "`parallel` is not written".to_owned() };
+/// Returns why the rule does not apply to a plan.
+pub fn why_not_applicable(plan: &Plan) -> String {
+    let Some(parallel) = &plan.job.parallel else { return "`parallel` is not set".to_owned() };
     match parallel.engine.get() {
         Some(engine) if is_sharded(parallel, engine) => {
-            "one node per 3 billion parameters: the model's size is not known".to_owned()
+            "one node per 3 billion parameters: the size of the model is unknown".to_owned()
         }
         Some(engine @ (Engine::Fsdp | Engine::Smp)) => {
             format!(
-                "one node per 3 billion parameters is a rule for shards, and here `{}` makes none",
+                "one node per 3 billion parameters applies to sharding, and `{}` does not shard here",
                 engine.name()
             )
         }
         Some(engine) => {
             format!(
-                "one node per 3 billion parameters is a rule for shards, which engine `{}` does not make",
+                "one node per 3 billion parameters applies to sharding, which engine `{}` does not do",
                 engine.name()
             )
         }
-        None => "the engine is not known".to_owned(),
+        None => "the engine is unknown".to_owned(),
     }
 }
 
-/// Nodes that the shard group should have at least, and the next power of two; `None` where nothing is sharded or the
-/// model is not known.
+/// Returns the minimum nodes of the shard group and the next power of two; `None` where nothing is sharded or the model is
+/// unknown.
 pub(super) fn minimum_nodes(
     parallel: &Parallel,
     engine: Engine,
@@ -54,6 +54,6 @@ pub(super) fn minimum_nodes(
     let shown = text::group(parameters);
     Some((
         Val::derived(minimum, format!("ceil({shown} parameters / 3 billion per node)")),
-        Val::derived(minimum.next_power_of_two(), format!("the next power of two from {minimum}")),
+        Val::derived(minimum.next_power_of_two(), format!("next power of two of {minimum}")),
     ))
 }

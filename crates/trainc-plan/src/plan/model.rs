@@ -1,14 +1,14 @@
-//! The model: a catalogue name, an architecture with dimensions, a config file, or a size alone.
+//! Plans the model from a catalogue name, an architecture with dimensions, a config file, or a number of parameters.
 
-use super::divisors::do_divide;
-use crate::resolve::LayerFault;
+use super::divisors::describe_near_divisors;
+use crate::ReadError;
 use trainc_catalog::models;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::architecture::{
-    Architecture, Class, Defaulted, Details, Dimensions, Family, LoraProblem, Problem,
+    Architecture, ArchitectureProblem, Class, Defaulted, Details, Dimensions, Family, LoraProblem,
 };
 use trainc_ir::{Job, Model, ModelFacts, Origin, Val};
 
@@ -21,23 +21,23 @@ declare_code!(T0344, "missing-adapter-rank", Error, "an adapter without a rank")
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0340, &T0341, &T0342, &T0343, &T0344];
 
-/// What is known of the model; `None` where nothing is written, or it was reported.
+/// Returns the facts of the model; `None` where there is no model or a problem was reported.
 pub(super) fn model(
     job: &Job,
-    config: Option<&Result<String, LayerFault>>,
+    config: Option<&Result<String, ReadError>>,
     problems: &mut Problems,
 ) -> Option<ModelFacts> {
     let model = job.model.as_ref()?;
     let config = match (config, model.config.val()) {
         (Some(Err(fault)), Some(path)) => {
             let why = match fault {
-                LayerFault::NotFound => "is not there".to_owned(),
-                LayerFault::OutsideRoot => "leaves the repository".to_owned(),
-                LayerFault::Unreadable(why) => format!("cannot be read: {why}"),
+                ReadError::NotFound => "not found".to_owned(),
+                ReadError::OutsideRoot => "is outside the root directory".to_owned(),
+                ReadError::Unreadable(why) => format!("cannot be read: {why}"),
             };
             problems.push(
                 Diagnostic::new(&T0342, path.span_or(model.span), format!("`{}` {why}", path.value))
-                    .note("the path is relative to the file that says it"),
+                    .note("the path is relative to the file that contains it"),
             );
             return None;
         }
@@ -72,13 +72,13 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
                         &T0341,
                         dimension.span_or(span),
                         format!(
-                            "`{what}` beside the catalogue's model `{}`, whose dimensions are known",
+                            "`{what}` conflicts with model `{}`, whose dimensions are in the catalogue",
                             row.name
                         ),
                     )
-                    .label(span, "the model")
+                    .label(span, "model")
                     .help(format!(
-                        "remove `{what}`, or name the architecture: `model \"{}\" {{ … }}`",
+                        "remove `{what}`, or specify the architecture: `model \"{}\" {{ … }}`",
                         row.architecture.family.name()
                     )),
                 );
@@ -117,42 +117,42 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
     }
     let Some(name) = name else {
         problems.push(
-            Diagnostic::new(&T0340, model.span, "`model` does not say which model")
-                .help("write a catalogue name, as `model \"gpt2-xl\"`, an architecture with its dimensions, or `parameters 30_000_000_000`"),
+            Diagnostic::new(&T0340, model.span, "`model` has no name")
+                .help("write a catalogue name such as `model \"gpt2-xl\"`, an architecture with dimensions, or `parameters 30_000_000_000`"),
         );
         return None;
     };
-    problems.push(unknown(&name.value, name.span_or(model.span)));
+    problems.push(unknown_model(&name.value, name.span_or(model.span)));
     None
 }
 
-/// The catalogue's name that looks the same, as `gpt2-xl` for `gpt2-x1`.
+/// Returns the catalogue name that looks alike: `gpt2-xl` for `gpt2-x1`.
 fn looks_like(name: &str) -> Option<&'static str> {
-    let seen = |name: &str| name.to_lowercase().replace(['1', 'i'], "l").replace('0', "o");
-    let wanted = seen(name);
-    models::names().find(|known| seen(known) == wanted)
+    let normalized = |name: &str| name.to_lowercase().replace(['1', 'i'], "l").replace('0', "o");
+    let wanted = normalized(name);
+    models::names().find(|known| normalized(known) == wanted)
 }
 
 fn digits(name: &str) -> String {
     name.chars().filter(char::is_ascii_digit).collect()
 }
 
-/// The catalogue's name of a model that was written with its size behind it, as `bigscience/bloom-175b`.
+/// Returns the catalogue name for a name with a size suffix, such as `bigscience/bloom-175b`.
 fn without_size(name: &str) -> Option<&'static str> {
     let (stem, size) = name.rsplit_once('-')?;
     let is_size = size.starts_with(|c: char| c.is_ascii_digit()) && size.ends_with(['b', 'B', 'm', 'M']);
     models::names().find(|known| is_size && *known == stem)
 }
 
-fn unknown(name: &str, span: Span) -> Diagnostic {
+fn unknown_model(name: &str, span: Span) -> Diagnostic {
     let known: Vec<&str> = models::names().chain(Family::names()).collect();
-    let diagnostic = Diagnostic::new(&T0340, span, format!("the catalogue knows no model `{name}`"));
+    let diagnostic = Diagnostic::new(&T0340, span, format!("model `{name}` is not in the catalogue"));
     let near = without_size(name).or_else(|| looks_like(name)).or_else(|| {
-        // Another size is another model, not a slip.
+        // Another size is another model, not a typo.
         text::nearest(name, known.iter().copied())
             .filter(|near| digits(near) == digits(name) || digits(name).is_empty())
     });
-    // `mistralai/Mistral-7B`, of which there are several: the one with the shortest name is the first of them.
+    // `mistralai/Mistral-7B` is the prefix of several names: suggest the shortest one.
     let lower = format!("{}-", name.to_lowercase());
     let longer =
         known.iter().filter(|known| known.to_lowercase().starts_with(&lower)).min_by_key(|known| known.len());
@@ -161,10 +161,10 @@ fn unknown(name: &str, span: Span) -> Diagnostic {
             diagnostic.help(format!("did you mean `\"{}\"`?", longer.copied().unwrap_or_default()))
         }
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
-        None => diagnostic.help("name its architecture with `hidden`, `layers`, `heads` …, or a `config=\"./config.json\"`, or add `parameters N`"),
+        None => diagnostic.help("specify its architecture with `hidden`, `layers`, `heads` …, add `config=\"./config.json\"`, or add `parameters N`"),
     };
     diagnostic.note(
-        "`trainc catalog models` lists them; architectures are ".to_owned()
+        "`trainc catalog models` lists the models; architectures are ".to_owned()
             + &Family::names().collect::<Vec<_>>().join(", "),
     )
 }
@@ -204,26 +204,28 @@ fn from_dimensions(
                     .iter()
                     .find(|(name, _)| *name == fault.key())
                     .map_or(span, |(_, val)| val.span_or(span));
-                problems.push(dimension(fault, at, family));
+                problems.push(invalid_dimension(fault, at, family));
             }
             None
         }
     }
 }
 
-fn dimension(fault: &Problem, span: Span, family: Family) -> Diagnostic {
+fn invalid_dimension(fault: &ArchitectureProblem, span: Span, family: Family) -> Diagnostic {
     match fault {
-        Problem::Missing { key, expected } => Diagnostic::new(
+        ArchitectureProblem::Missing { key, expected } => Diagnostic::new(
             &T0341,
             span,
-            format!("architecture `{}` needs `{key}`: {expected}", family.name()),
+            format!("architecture `{}` requires `{key}`: {expected}", family.name()),
         )
         .help(format!("add `{key} …` as a child of `model`")),
-        Problem::Unusable { key, found, expected } => {
+        ArchitectureProblem::Unusable { key, found, expected } => {
             Diagnostic::new(&T0341, span, format!("`{key}` is {found}; expected {expected}"))
         }
-        Problem::Indivisible { found, whole, .. } => Diagnostic::new(&T0341, span, fault.to_string())
-            .help(format!("{found} does not divide {whole}; {}", do_divide(*whole, *found))),
+        ArchitectureProblem::Indivisible { found, whole, .. } => {
+            Diagnostic::new(&T0341, span, fault.to_string())
+                .help(format!("use a divisor of {whole}: {}", describe_near_divisors(*whole, *found)))
+        }
     }
 }
 
@@ -241,9 +243,9 @@ fn from_config(
                 Diagnostic::new(
                     &T0342,
                     span,
-                    format!("`{path}` is no JSON: line {} column {}", error.line(), error.column()),
+                    format!("`{path}` is not valid JSON: line {} column {}", error.line(), error.column()),
                 )
-                .help("name the model's `config.json` as Hugging Face writes it"),
+                .help("specify the `config.json` of a Hugging Face model"),
             );
             return None;
         }
@@ -310,11 +312,10 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
         rank.value
     } else {
         if adapter.rank.is_absent() {
-            problems.push(
-                Diagnostic::new(&T0344, adapter.span, "an adapter needs its `rank`").help("write `rank=16`"),
-            );
+            problems
+                .push(Diagnostic::new(&T0344, adapter.span, "`adapter` has no `rank`").help("add `rank=16`"));
         }
-        // The targets are judged all the same.
+        // The targets are still checked.
         1
     };
     let architecture = facts.architecture.as_ref()?;
@@ -329,7 +330,7 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
         Ok(_) if adapter.rank.val().is_none() => None,
         Ok(count) => Some(Val::derived(count, format!("LoRA of rank {rank} on {}", targets.join(", ")))),
         Err(LoraProblem::UnknownTargets { unknown, known }) => {
-            // Names of one pattern are near each other and mean other things: `q_proj`, `c_proj`.
+            // Similar names can be different matrices: `q_proj`, `c_proj`.
             let near = unknown.first().and_then(|name| {
                 text::nearest(name, known.iter().copied())
                     .filter(|near| near.chars().next() == name.chars().next())
@@ -344,7 +345,7 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
                     text::ticked(&unknown, "and")
                 ),
             )
-            .note(format!("it has {}", known.join(", ")));
+            .note(format!("matrices of this model: {}", known.join(", ")));
             problems.push(match near {
                 Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
                 None => diagnostic

@@ -1,14 +1,15 @@
-//! Which generation of SageMaker model parallel a job runs.
+//! The generation of SageMaker model parallel (SMP) that a job runs.
 
+use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_catalog::{images, support};
-use trainc_ir::{Engine, Image, Job, Smp};
+use trainc_ir::{Engine, Image, Job, Plan, Smp};
 
-/// Whether SageMaker model parallel for that PyTorch is the second generation.
+/// Returns whether SMP for this PyTorch version is the second generation.
 pub(super) fn is_smp_v2(pytorch: &str) -> bool {
     images::version_key(pytorch) >= images::version_key("2.0.1") && pytorch != "2.0" || pytorch == "2.0.1"
 }
 
-/// Which generation of SageMaker model parallel the image has.
+/// Returns the SMP generation of the image.
 pub(super) fn generation(job: &Job, image: Option<&Image>) -> Option<Smp> {
     if job.parallel.as_ref()?.engine.get()? != Engine::Smp {
         return None;
@@ -22,4 +23,12 @@ pub(super) fn generation(job: &Job, image: Option<&Image>) -> Option<Smp> {
         return Some(Smp::V2);
     }
     Some(Smp::V1(support::library(support::Engine::SmpV1, version).map(|library| library.version)))
+}
+
+/// Returns whether SMP v2 splits the sequences of the plan's model family without changes to the script.
+pub fn splits_sequences(plan: &Plan) -> bool {
+    let family = plan.model.as_ref().and_then(|model| Some(model.architecture.as_ref()?.family.name()));
+    matches!(plan.smp, Some(Smp::V2))
+        && parameter(SmpVersion::V2, "context_parallel_degree")
+            .is_some_and(|row| row.families.iter().any(|name| Some(name.as_str()) == family))
 }

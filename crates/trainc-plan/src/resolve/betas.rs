@@ -1,6 +1,6 @@
-//! `betas` of an optimizer: two numbers in one text.
+//! Parses `betas` of an optimizer: two numbers in one string.
 
-use super::pick::text;
+use super::fields::text;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::{Field, Val};
@@ -11,7 +11,7 @@ declare_code!(T0221, "invalid-betas", Error, "`betas` is not two numbers from 0 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0221];
 
-/// The two decay rates of the moments.
+/// Returns the decay rates of the two moments.
 pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
     match text(node.prop("betas")) {
         Field::Absent => Field::Absent,
@@ -23,9 +23,12 @@ pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
                 let diagnostic = Diagnostic::new(
                     &T0221,
                     val.span_or(node.name.span),
-                    format!("`betas` is two numbers below 1, as `\"0.9,0.95\"`, not `{}`", val.value),
+                    format!(
+                        "invalid `betas`: expected two numbers from 0 to below 1, such as `\"0.9,0.95\"`; found `{}`",
+                        val.value
+                    ),
                 );
-                // `(0.9, 0.95)` and `0.9;0.95` have the numbers, beside other marks.
+                // `(0.9, 0.95)` and `0.9;0.95` contain the numbers among other characters.
                 let numbers = val.value.split(|c: char| !(c.is_ascii_digit() || c == '.'));
                 let numbers: Vec<&str> = numbers.filter(|number| !number.is_empty()).collect();
                 let meant = numbers.join(",");
@@ -34,7 +37,7 @@ pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
                         .help(format!("write `betas=\"{meant}\"`"))
                         .fix(val.span_or(node.name.span), format!("\"{meant}\"")),
                     ([first], _) if two_betas(&format!("{first},0")).is_some() => {
-                        diagnostic.help(format!("write the second too, as `betas=\"{first},0.999\"`"))
+                        diagnostic.help(format!("add the second number, as in `betas=\"{first},0.999\"`"))
                     }
                     _ => diagnostic.help("write `betas=\"0.9,0.999\"`"),
                 });

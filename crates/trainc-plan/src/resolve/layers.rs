@@ -1,6 +1,7 @@
-//! `extends`, `env` and `--set`: the layers of a manifest, in order, made into one job node.
+//! Merges the layers of a manifest (`extends`, `env` and `--set`) in order into one job node.
 
-use super::{Choices, merge, set};
+use super::{Choices, merge, set_flag};
+use crate::ReadError;
 use std::collections::BTreeMap;
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
@@ -20,49 +21,38 @@ declare_code!(T0207, "not-a-job", Error, "the file contains no job");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0201, &T0202, &T0203, &T0204, &T0205, &T0206, &T0207];
 
-/// More layers than anybody lays over each other; keeps the work in bounds where each extends two others.
-const MOST_LAYERS: usize = 256;
+/// Maximum number of layers; bounds the work where each layer extends two others.
+const MAX_LAYERS: usize = 256;
 
-/// A layer that was found.
+/// A layer that was read.
 #[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The name to show, relative to where the run started.
+pub struct LoadedLayer {
+    /// The name to display, relative to the working directory.
     pub name: String,
-    /// What tells this file apart from all others (its canonical path).
+    /// A unique identity of the file (its canonical path).
     pub identity: String,
     /// Its text.
     pub text: String,
 }
 
-/// Why a layer could not be had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LayerFault {
-    /// It lies outside the repository's root.
-    OutsideRoot,
-    /// It is not there.
-    NotFound,
-    /// It is there but cannot be read; the text says why.
-    Unreadable(String),
-}
-
-/// Supplies layers: the caller knows about files, this stage does not.
-pub trait Loader {
+/// Reads layers for this stage, which does not access files itself.
+pub trait LayerLoader {
     /// Reads the layer that a file names, relative to that file.
-    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault>;
-    /// What tells the file of that name apart from all others.
+    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError>;
+    /// Returns a unique identity of the file with that name.
     fn identity(&self, name: &str) -> String;
 }
 
-/// The job node with all layers in it.
-pub(super) struct Merged {
+/// The job node with all layers merged.
+pub(super) struct MergedLayers {
     pub(super) job: Node,
     pub(super) overrides: Vec<Override>,
-    /// A layer could not be had: what is not there may have stood in it.
+    /// A layer could not be read: a missing node may be in it.
     pub(super) incomplete: bool,
 }
 
 struct Layers<'a> {
-    loader: &'a mut dyn Loader,
+    loader: &'a mut dyn LayerLoader,
     sources: &'a mut SourceMap,
     problems: &'a mut Problems,
     /// The files being read, outermost first: identity and name.
@@ -71,31 +61,31 @@ struct Layers<'a> {
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
     incomplete: bool,
-    /// Layers already read, by identity: one that several files extend is read, and its problems said, once.
+    /// Layers already read, by identity: a layer that several files extend is read and reported once.
     read: BTreeMap<String, Option<File>>,
-    /// How many were laid, those that stand there again included.
-    laid: usize,
+    /// Number of merged layers, counting repeated ones.
+    merged: usize,
 }
 
-/// Merges all layers of a file. `None` where the file has no job.
+/// Merges all layers of a file. Returns `None` where the file has no job.
 pub(super) fn merge(
     file: File,
     source: SourceId,
     choices: &Choices,
-    loader: &mut dyn Loader,
+    loader: &mut dyn LayerLoader,
     sources: &mut SourceMap,
     problems: &mut Problems,
-) -> Option<Merged> {
+) -> Option<MergedLayers> {
     let File { job, extends, envs, layer } = file;
     let Some(mut job) = job else {
-        let what = if layer.is_empty() && extends.is_empty() && envs.is_empty() {
-            "holds nothing that describes one"
+        let message = if layer.is_empty() && extends.is_empty() && envs.is_empty() {
+            "no `job` in this file"
         } else {
-            "is a layer"
+            "no `job` in this file: it is a layer"
         };
         problems.push(
-            Diagnostic::new(&T0207, Span::whole(source), format!("no `job` in this file; it {what}"))
-                .help("give it a `job \"name\" { … }`, or name a file that has one"),
+            Diagnostic::new(&T0207, Span::whole(source), message)
+                .help("add `job \"name\" { … }`, or specify a file that has a job"),
         );
         return None;
     };
@@ -110,7 +100,7 @@ pub(super) fn merge(
         envs: Vec::new(),
         incomplete: false,
         read: BTreeMap::new(),
-        laid: 0,
+        merged: 0,
     };
     layers.extend(&extends, &name);
     layers.envs.extend(envs);
@@ -123,19 +113,19 @@ pub(super) fn merge(
             problems.push(unknown_env(wanted, &known, &name, sources));
         }
     }
-    // A second job of the file has the same layers; what they lack is said of the first.
+    // A second job in the file has the same layers; their problems are reported for the first job only.
     for twin in &mut job.twins {
         if let Twin::Node(other) = twin {
-            let mut unsaid = Problems::default();
-            lay(other, base.clone(), envs.clone(), choices, sources, &mut unsaid);
+            let mut ignored = Problems::default();
+            apply_layers(other, base.clone(), envs.clone(), choices, sources, &mut ignored);
         }
     }
-    let overrides = lay(&mut job, base, envs, choices, sources, problems);
-    Some(Merged { job, overrides, incomplete })
+    let overrides = apply_layers(&mut job, base, envs, choices, sources, problems);
+    Some(MergedLayers { job, overrides, incomplete })
 }
 
-/// Lays what stands under a job under its own nodes, and what stands over them over them.
-fn lay(
+/// Merges the extended layers under the nodes of a job, and `env`, `--set` and sweep values over them.
+fn apply_layers(
     job: &mut Node,
     base: Vec<Vec<Node>>,
     envs: Vec<Node>,
@@ -146,25 +136,24 @@ fn lay(
     let mut overrides = Vec::new();
     let mut children: Vec<Node> = Vec::new();
     for nodes in base.into_iter().chain([std::mem::take(&mut job.children)]) {
-        merge::over(&mut children, nodes, "", &mut overrides);
+        merge::merge_nodes(&mut children, nodes, "", &mut overrides);
     }
     for env in envs {
         if choices.env.is_some() && env.first_text() == choices.env.as_deref() {
-            merge::over(&mut children, env.children, "", &mut overrides);
+            merge::merge_nodes(&mut children, env.children, "", &mut overrides);
         }
     }
     let sets = choices.sets.iter().map(|written| (written, None));
     let swept = choices.swept.iter().map(|(written, at)| (written, Some(*at)));
     for (written, at) in sets.chain(swept) {
-        if let Some(nodes) = set::nodes(written, at, &children, sources, problems) {
-            merge::over(&mut children, nodes, "", &mut overrides);
+        if let Some(nodes) = set_flag::nodes(written, at, &children, sources, problems) {
+            merge::merge_nodes(&mut children, nodes, "", &mut overrides);
         }
     }
     job.children = children;
     overrides
 }
 
-/// `--env` names what no layer defines.
 fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceMap) -> Diagnostic {
     let text = format!("--env {wanted}");
     let at = sources.add(format!("<{text}>"), text.clone());
@@ -176,15 +165,15 @@ fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceM
     if let Some(near) = text::nearest(wanted, known.iter().map(String::as_str)) {
         diagnostic.help(format!("did you mean `--env {near}`?"))
     } else if known.is_empty() {
-        diagnostic.note("the file and its layers have no `env`")
+        diagnostic.note("neither the file nor its layers define an `env`")
     } else {
-        let mut once: Vec<&str> = Vec::new();
+        let mut unique: Vec<&str> = Vec::new();
         for name in known {
-            if !once.contains(&name.as_str()) {
-                once.push(name);
+            if !unique.contains(&name.as_str()) {
+                unique.push(name);
             }
         }
-        diagnostic.note(format!("defined here: {}", once.join(", ")))
+        diagnostic.note(format!("defined environments: {}", unique.join(", ")))
     }
 }
 
@@ -201,16 +190,18 @@ impl Layers<'_> {
             self.incomplete |= found.is_err();
             match found {
                 Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
-                Err(LayerFault::OutsideRoot) => self.problems.push(
-                    Diagnostic::new(&T0203, span, format!("`{path}` leaves the root directory"))
-                        .note("the root is the nearest directory upward with `.git`, else the file's own")
-                        .help("move the layer below the root"),
+                Err(ReadError::OutsideRoot) => self.problems.push(
+                    Diagnostic::new(&T0203, span, format!("`{path}` is outside the root directory"))
+                        .note(
+                            "the root is the nearest parent directory with `.git`, otherwise the directory of the file",
+                        )
+                        .help("move the layer into the root directory"),
                 ),
-                Err(LayerFault::NotFound) => self.problems.push(
-                    Diagnostic::new(&T0202, span, format!("layer `{path}` is not there"))
-                        .note("the path is relative to the file that says it"),
+                Err(ReadError::NotFound) => self.problems.push(
+                    Diagnostic::new(&T0202, span, format!("layer `{path}` not found"))
+                        .note("the path is relative to the file that contains it"),
                 ),
-                Err(LayerFault::Unreadable(why)) => {
+                Err(ReadError::Unreadable(why)) => {
                     self.problems.push(Diagnostic::new(
                         &T0202,
                         span,
@@ -221,8 +212,8 @@ impl Layers<'_> {
         }
     }
 
-    /// Holds a layer against the digest that `extends` pins.
-    fn pinned(&mut self, loaded: &Loaded, node: &Node, path: &str) {
+    /// Compares a layer with the digest that `extends` pins.
+    fn check_digest(&mut self, loaded: &LoadedLayer, node: &Node, path: &str) {
         if let Some((wanted, span)) = node.prop("sha256").and_then(|pin| match &pin.value {
             trainc_syntax::ast::Value::Text(text) => Some((text.clone(), pin.span)),
             _ => None,
@@ -233,22 +224,22 @@ impl Layers<'_> {
                     Diagnostic::new(
                         &T0206,
                         span,
-                        format!("`{path}` has digest {found}, not the one pinned here"),
+                        format!("`{path}` has digest {found}, which differs from the pinned digest"),
                     )
-                    .help(format!("read what changed, then pin `sha256=\"{found}\"`")),
+                    .help(format!("review the change, then write `sha256=\"{found}\"`")),
                 );
             }
         }
     }
 
-    fn layer(&mut self, loaded: &Loaded, node: &Node, path: Spanned<String>) {
+    fn layer(&mut self, loaded: &LoadedLayer, node: &Node, path: Spanned<String>) {
         if let Some(at) = self.open.iter().position(|(open, _)| *open == loaded.identity) {
             let ring = self.open.iter().skip(at).map(|(_, name)| name.as_str());
             let ring: Vec<String> =
                 ring.chain([loaded.name.as_str()]).map(|name| format!("`{name}`")).collect();
             self.problems.push(if ring.len() > 2 {
-                let message = format!("layers extend each other in a circle: {}", ring.join(" → "));
-                Diagnostic::new(&T0201, path.span, message).help("remove one `extends` of the circle")
+                let message = format!("layers extend each other in a cycle: {}", ring.join(" → "));
+                Diagnostic::new(&T0201, path.span, message).help("remove one `extends` of the cycle")
             } else {
                 let message = format!("`{}` extends itself", path.value);
                 Diagnostic::new(&T0201, path.span, message).help("remove this `extends`")
@@ -258,27 +249,24 @@ impl Layers<'_> {
         }
         if self.open.len() > 16 {
             self.problems.push(
-                Diagnostic::new(&T0201, path.span, "layers are more than 16 deep").help("flatten them"),
+                Diagnostic::new(&T0201, path.span, "layers are nested more than 16 levels deep")
+                    .help("merge some of the layers into one file"),
             );
             self.incomplete = true;
             return;
         }
-        self.laid += 1;
-        if self.laid > MOST_LAYERS {
-            if self.laid == MOST_LAYERS + 1 {
+        self.merged += 1;
+        if self.merged > MAX_LAYERS {
+            if self.merged == MAX_LAYERS + 1 {
                 self.problems.push(
-                    Diagnostic::new(
-                        &T0201,
-                        path.span,
-                        format!("over {MOST_LAYERS} layers lie over each other"),
-                    )
-                    .help("flatten them"),
+                    Diagnostic::new(&T0201, path.span, format!("more than {MAX_LAYERS} layers"))
+                        .help("merge some of the layers into one file"),
                 );
                 self.incomplete = true;
             }
             return;
         }
-        self.pinned(loaded, node, &path.value);
+        self.check_digest(loaded, node, &path.value);
         let (file, is_new) = if let Some(file) = self.read.get(&loaded.identity) {
             (file.clone(), false)
         } else {
@@ -296,16 +284,16 @@ impl Layers<'_> {
                 Diagnostic::new(
                     &T0205,
                     job.name.span,
-                    format!("`{}` is extended, so it is a layer and has no `job`", loaded.name),
+                    format!("`{}` contains a `job` but is used as a layer", loaded.name),
                 )
                 .label(path.span, "extended here")
-                .help("write its nodes at the top of the file, without `job`"),
+                .help("move the nodes of the job to the top level of the file"),
             );
         }
         self.open.push((loaded.identity.clone(), loaded.name.clone()));
         self.extend(&file.extends, &loaded.name);
         self.open.pop();
-        // What a file with a job says is laid under nonetheless: that is what the author wanted.
+        // The nodes of the job are merged nonetheless, as the author intended.
         self.base.push(file.job.map_or(file.layer, |job| job.children));
         self.envs.extend(file.envs);
     }

@@ -1,4 +1,4 @@
-//! Laying one set of nodes over another: same node and same name merge, later wins.
+//! Merges two sets of nodes: nodes of the same kind and name are merged, and the later value wins.
 
 use std::collections::BTreeMap;
 use trainc_diag::source::{Span, Spanned};
@@ -6,17 +6,17 @@ use trainc_ir::Override;
 use trainc_syntax::ast::{Node, Twin};
 use trainc_syntax::spec::Repeat;
 
-/// Lays later nodes over earlier ones and notes what changed.
-pub(super) fn over(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides: &mut Vec<Override>) {
+/// Merges later nodes into earlier ones and records the changes.
+pub(super) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides: &mut Vec<Override>) {
     let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (at, node) in base.iter().enumerate() {
-        index.entry(place(node)).or_insert(at);
+        index.entry(node_identity(node)).or_insert(at);
     }
     for node in later {
         let here = join(path, &node);
-        let place = place(&node);
+        let place = node_identity(&node);
         if let Some(earlier) = index.get(&place).and_then(|at| base.get_mut(*at)) {
-            merge(earlier, node, &here, overrides);
+            merge_node(earlier, node, &here, overrides);
         } else {
             index.insert(place, base.len());
             base.push(node);
@@ -24,9 +24,9 @@ pub(super) fn over(base: &mut Vec<Node>, later: Vec<Node>, path: &str, overrides
     }
 }
 
-/// What two nodes have in common that are one: the name, and what tells several of that name apart. Properties of
-/// any name (environment) are one node, however many lines they take.
-fn place(node: &Node) -> (String, String) {
+/// Returns the key by which two nodes count as the same: the node name, and the key of a repeatable node. Nodes with free
+/// properties (`environment`) count as one, however many there are.
+fn node_identity(node: &Node) -> (String, String) {
     let key = match node.spec.map_or(Repeat::Once, |spec| spec.repeat) {
         Repeat::Many | Repeat::Once => String::new(),
         Repeat::ByFirst | Repeat::ByName => format!("{:?}", node.key()),
@@ -42,29 +42,29 @@ fn join(path: &str, node: &Node) -> String {
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// Drops what the earlier layers wrote that excludes what the later one writes, as `arn` when it says `create`.
-fn choose_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
+/// Drops values of earlier layers that a later value excludes, such as `arn` where the later layer writes `create`.
+fn drop_excluded(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
     let alternatives = earlier.spec.map_or(&[][..], |spec| spec.alternatives);
-    let chosen = |set: &[&str]| set.first().and_then(|leader| place_of(later, leader));
+    let chosen = |set: &[&str]| set.first().and_then(|leader| span_of(later, leader));
     let leader = |set: &&'static [&'static str]| Some((*set.first()?, chosen(set)?));
     let Some((chosen_name, by)) = alternatives.iter().find_map(leader) else { return };
     let kept: Vec<&str> =
         alternatives.iter().filter(|set| chosen(set).is_some()).flat_map(|set| set.iter().copied()).collect();
     let all = alternatives.iter().flat_map(|set| set.iter().copied());
     for name in all.filter(|name| !kept.contains(name)) {
-        let Some(from) = place_of(earlier, name) else { continue };
+        let Some(from) = span_of(earlier, name) else { continue };
         let replaced_by = Some(format!("{path}.{chosen_name}"));
         overrides.push(Override { path: format!("{path}.{name}"), from, by, replaced_by });
         earlier.props.retain(|(key, _)| key.value != name);
         earlier.children.retain(|child| child.name.value != name);
-        if let Some(at) = argument(earlier, name) {
+        if let Some(at) = argument_index(earlier, name) {
             earlier.args.truncate(at);
         }
     }
 }
 
-/// Drops the properties that belong to the earlier layers' first argument, where the later one chooses another.
-fn choose_first_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
+/// Drops the properties that belong to the first argument of the earlier layers, where the later layer replaces it.
+fn drop_with_replaced_argument(earlier: &mut Node, later: &Node, path: &str, overrides: &mut Vec<Override>) {
     let names = earlier.spec.map_or(&[][..], |spec| spec.of_first);
     let (Some(old), Some(new)) = (earlier.args.first(), later.args.first()) else { return };
     if old.value == new.value {
@@ -75,7 +75,7 @@ fn choose_first_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &m
         earlier.spec.and_then(|spec| spec.args.first()).map(|first| format!("{path}.{}", first.name));
     earlier.props.retain(|(key, value)| {
         let goes = names.contains(&key.value.as_str());
-        // One that is written anew is noted where it is laid over.
+        // A property that the later layer also writes is recorded when the properties are merged.
         if goes && !later.props.iter().any(|(name, _)| name.value == key.value) {
             let path = format!("{path}.{}", key.value);
             overrides.push(Override { path, from: value.span, by, replaced_by: replaced_by.clone() });
@@ -84,26 +84,27 @@ fn choose_first_anew(earlier: &mut Node, later: &Node, path: &str, overrides: &m
     });
 }
 
-/// Where a node says the property, child or argument of that name.
-fn place_of(node: &Node, name: &str) -> Option<Span> {
+/// Returns the span of the property, child or argument with that name.
+fn span_of(node: &Node, name: &str) -> Option<Span> {
     let prop = node.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value.span);
     let child = || node.children.iter().find(|child| child.name.value == name).map(|child| child.name.span);
-    let arg = || argument(node, name).and_then(|at| node.args.get(at)).map(|arg| arg.span);
+    let arg = || argument_index(node, name).and_then(|at| node.args.get(at)).map(|arg| arg.span);
     prop.or_else(child).or_else(arg)
 }
 
-/// The position of the argument of that name.
-fn argument(node: &Node, name: &str) -> Option<usize> {
+/// Returns the position of the argument with that name.
+fn argument_index(node: &Node, name: &str) -> Option<usize> {
     node.spec?.args.iter().position(|arg| arg.name == name)
 }
 
-/// What stands twice in either layer, as it would stand if it counted: later ones lie over it, it over earlier ones.
-fn twins(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
+/// Returns the duplicates of both layers, each merged as if it were the node that counts: over the earlier layers and under
+/// the later ones.
+fn merge_duplicates(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
     let (under, over) = (std::mem::take(&mut earlier.twins), std::mem::take(&mut later.twins));
-    let mut unsaid = Vec::new();
-    // It keeps its own place: what is said of it is said there.
-    let mut laid = |mut under: Node, over: Node, place: (Spanned<String>, Span)| {
-        merge(&mut under, over, "", &mut unsaid);
+    let mut ignored = Vec::new();
+    // The duplicate keeps its own span, where its problems are reported.
+    let mut merged = |mut under: Node, over: Node, place: (Spanned<String>, Span)| {
+        merge_node(&mut under, over, "", &mut ignored);
         (under.name, under.span) = place;
         Twin::Node(under)
     };
@@ -112,7 +113,7 @@ fn twins(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
         match twin {
             Twin::Node(twin) => {
                 let place = (twin.name.clone(), twin.span);
-                out.push(laid(twin, later.clone(), place));
+                out.push(merged(twin, later.clone(), place));
             }
             Twin::Property(name, value) => {
                 if !later.props.iter().any(|(key, _)| key.value == name.value) {
@@ -125,7 +126,7 @@ fn twins(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
         out.push(match twin {
             Twin::Node(twin) => {
                 let place = (twin.name.clone(), twin.span);
-                laid(earlier.clone(), twin, place)
+                merged(earlier.clone(), twin, place)
             }
             property @ Twin::Property(..) => property,
         });
@@ -133,14 +134,14 @@ fn twins(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
     out
 }
 
-fn merge(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut Vec<Override>) {
+fn merge_node(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut Vec<Override>) {
     if !earlier.twins.is_empty() || !later.twins.is_empty() {
-        for twin in twins(earlier, &mut later) {
+        for twin in merge_duplicates(earlier, &mut later) {
             earlier.add_twin(twin);
         }
     }
-    choose_anew(earlier, &later, path, overrides);
-    choose_first_anew(earlier, &later, path, overrides);
+    drop_excluded(earlier, &later, path, overrides);
+    drop_with_replaced_argument(earlier, &later, path, overrides);
     earlier.also.push(later.span);
     earlier.also.extend(later.also);
     let mut note =
@@ -168,7 +169,7 @@ fn merge(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut Vec<Ov
         }
     }
     if earlier.spec.is_some_and(|spec| spec.free_children) {
-        // Raw members merge by name as well, whole.
+        // Members of `request` are replaced as a whole, by name.
         for child in later.children {
             match earlier.children.iter_mut().find(|old| old.name.value == child.name.value) {
                 Some(old) => {
@@ -184,6 +185,6 @@ fn merge(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut Vec<Ov
             }
         }
     } else {
-        over(&mut earlier.children, later.children, path, overrides);
+        merge_nodes(&mut earlier.children, later.children, path, overrides);
     }
 }

@@ -1,22 +1,21 @@
-//! From what was written to what it means: layers merged, units converted, defaults filled in.
+//! Resolves a parsed file to a job: merges layers, converts units, fills in defaults.
 //!
-//! In: one parsed file and a [`Loader`] for its layers. Out: [`ir::Job`], as much of it as could be made, and
-//! problems. The only stage that sees both [`ast`](trainc_syntax::ast) and [`ir`]. Knows no catalogue.
+//! Input: one parsed file and a [`LayerLoader`] for its layers. Output: as much of the [`ir::Job`] as could be built, and
+//! problems. This is the only stage that uses both [`ast`](trainc_syntax::ast) and [`ir`]. It does not use the catalogue.
 
 mod betas;
-mod damage;
 mod defaults;
-mod identity;
+mod duplicates;
+mod fields;
+mod job;
 mod layers;
 mod merge;
-mod nodes;
 mod parallel;
-mod pick;
-mod poison;
-mod set;
+mod recovery;
+mod set_flag;
 mod storage;
 mod sweep;
-mod twins;
+mod unreadable_layer;
 
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span};
@@ -24,66 +23,66 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir as ir;
 use trainc_syntax::{ast, require};
 
-pub use layers::{LayerFault, Loaded, Loader};
-pub(crate) use nodes::T0220;
-pub use sweep::suffixes;
-pub use twins::{Second, rounds};
+pub use duplicates::{ActiveDuplicate, duplicate_variants};
+pub(crate) use job::T0220;
+pub use layers::{LayerLoader, LoadedLayer};
+pub use sweep::sweep_suffixes;
 
 declare_code!(T0212, "account-mismatch", Error, "`--account` differs from the account in the manifest");
 
 static CODES: &[&Code] = &[&T0212];
 
-/// The codes of this stage.
+/// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [layers::CODES, set::CODES, nodes::CODES, betas::CODES, sweep::CODES, CODES].concat()
+    [layers::CODES, set_flag::CODES, job::CODES, betas::CODES, sweep::CODES, CODES].concat()
 }
 
-/// What a run chooses from outside the file.
+/// Command-line choices that change how a manifest resolves.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     /// `--env NAME`.
     pub env: Option<String>,
     /// `--set path=value`, in order.
     pub sets: Vec<String>,
-    /// What a sweep sets, with the place of the value under `vary`.
+    /// Settings of one job of a sweep as `path=value`, each with the span of its value under `vary`.
     pub swept: Vec<(String, Span)>,
     /// `--account`.
     pub account: Option<String>,
-    /// What a sweep adds to the job's name.
+    /// The suffix that a sweep appends to the job's name.
     pub suffix: Option<String>,
 }
 
-/// A job as it was written, all layers laid into one node.
+/// A job as written, with all layers merged into one node.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// The node `job`; each value keeps the place where it was written.
+    /// The node `job`; each value keeps the span where it was written.
     pub node: ast::Node,
-    /// What a later layer changed.
+    /// Values that a later layer changed.
     pub overrides: Vec<ir::Override>,
-    /// Whether all of it could be read.
+    /// Whether all layers and blocks could be read.
     pub is_whole: bool,
 }
 
-/// Lays the layers of a file into one node; `None` when it is a layer, which is not compiled alone.
-pub fn lay(
+/// Merges the layers of a file into one node. Returns `None` for a layer, which is not compiled alone.
+pub fn merge_layers(
     file: ast::File,
     source: SourceId,
     choices: &Choices,
-    loader: &mut dyn Loader,
+    loader: &mut dyn LayerLoader,
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> Option<Merged> {
     let mut merged = layers::merge(file, source, choices, loader, sources, problems)?;
-    // Where a layer or a block could not be read, what seems missing may stand there.
-    let is_whole = !merged.incomplete && !damage::hides_nodes(problems, sources);
+    // A node that seems missing may be in a layer or block that could not be read.
+    let is_whole = !merged.incomplete && !recovery::may_hide_nodes(problems, sources);
     if !is_whole {
-        poison::fill(&mut merged.job);
+        unreadable_layer::fill_unknown(&mut merged.job);
     }
     Some(Merged { node: merged.job, overrides: merged.overrides, is_whole })
 }
 
-/// A variable's decimal number is the text that stands in the manifest: `1.50` is no `1.5` to a program that reads words.
-fn as_written(job: &mut ir::Job, sources: &SourceMap) {
+/// Restores the text of decimal numbers in environment variables: programs read `1.50` as text, not as `1.5`.
+fn restore_decimal_texts(job: &mut ir::Job, sources: &SourceMap) {
     let own = job.program.iter_mut().flat_map(|program| &mut program.environment);
     let launcher = job.parallel.iter_mut().flat_map(|parallel| &mut parallel.mpi_env);
     for pair in own.chain(launcher) {
@@ -98,7 +97,7 @@ fn as_written(job: &mut ir::Job, sources: &SourceMap) {
     }
 }
 
-/// What a job as written means.
+/// Resolves a merged job.
 pub fn resolve(
     merged: &Merged,
     choices: &Choices,
@@ -106,12 +105,12 @@ pub fn resolve(
     problems: &mut Problems,
 ) -> ir::Job {
     require::require(&merged.node, problems);
-    sweep::look(&merged.node, problems);
-    let mut job = nodes::job(&merged.node, problems);
+    sweep::check(&merged.node, problems);
+    let mut job = job::job(&merged.node, problems);
     job.is_whole = merged.is_whole;
     job.take_preferred_count();
     job.overrides.clone_from(&merged.overrides);
-    as_written(&mut job, sources);
+    restore_decimal_texts(&mut job, sources);
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {
         job.swept_from = Some(name.clone());
         name.push_str(suffix);
@@ -121,13 +120,17 @@ pub fn resolve(
         let at = sources.add(format!("<{text}>"), text.clone());
         let span = trainc_diag::source::Span::new(at, "--account=".len(), text.len());
         match job.account.val().filter(|written| written.value != *account) {
-            // The manifest's holds: everything else in it is of that account.
+            // The manifest's account is kept: the rest of the manifest refers to it.
             Some(written) => problems.push(
-                Diagnostic::new(&T0212, span, format!("`{account}` is not the account of the manifest"))
-                    .label(written.span_or(merged.node.name.span), "the manifest's")
-                    .help(format!(
-                        "leave `--account` out, or write `--set account={account}` if the job moves there"
-                    )),
+                Diagnostic::new(
+                    &T0212,
+                    span,
+                    format!("`{account}` differs from the account in the manifest"),
+                )
+                .label(written.span_or(merged.node.name.span), "account in the manifest")
+                .help(format!(
+                    "remove `--account`, or use `--set account={account}` to move the job to that account"
+                )),
             ),
             None => job.account = ir::Field::Is(ir::Val::written(account.clone(), span)),
         }

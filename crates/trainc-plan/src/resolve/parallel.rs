@@ -1,7 +1,7 @@
-//! `parallel`: the engine, its degrees and its own parameters.
+//! Reads `parallel`: the engine, its degrees and its own parameters.
 
-use super::nodes::{T0222, T0223};
-use super::pick::{first, pairs, scalar, switch, text, whole};
+use super::fields::{first_arg, integer, pairs, scalar, switch, text};
+use super::job::{T0222, T0223};
 use trainc_diag::text as words;
 use trainc_diag::{Diagnostic, Problems};
 use trainc_ir::{Engine, EngineOption, Field, Parallel, Scalar, Val};
@@ -20,7 +20,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
         .filter_map(|row| {
             let child = node.child(row.spec.name)?;
             let value = match child.arg(0) {
-                // A switch that stands alone is on.
+                // A switch without argument is on.
                 None => Field::Is(Val::written(Scalar::Bool(true), child.name.span)),
                 some => scalar(some),
             };
@@ -28,34 +28,34 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
         })
         .collect();
     Parallel {
-        span: super::nodes::blame(node),
+        span: node.name.span,
         engine,
         launcher: text(node.prop("launcher")),
         group: text(node.prop("group")),
-        strategy: text(first(node.child("strategy"))),
-        shard_degree: whole(first(node.child("shard-degree"))),
-        tensor_degree: whole(first(node.child("tensor-degree"))),
-        pipeline_degree: whole(first(pipeline)),
+        strategy: text(first_arg(node.child("strategy"))),
+        shard_degree: integer(first_arg(node.child("shard-degree"))),
+        tensor_degree: integer(first_arg(node.child("tensor-degree"))),
+        pipeline_degree: integer(first_arg(pipeline)),
         schedule: text(pipeline.and_then(|n| n.prop("schedule"))),
-        num_micro_batches: whole(pipeline.and_then(|n| n.prop("microbatches"))),
-        num_active_micro_batches: whole(pipeline.and_then(|n| n.prop("active-microbatches"))),
-        context_degree: whole(first(node.child("context-degree"))),
-        expert_degree: whole(first(node.child("expert-degree"))),
-        placement: text(first(node.child("placement"))),
+        num_micro_batches: integer(pipeline.and_then(|n| n.prop("microbatches"))),
+        num_active_micro_batches: integer(pipeline.and_then(|n| n.prop("active-microbatches"))),
+        context_degree: integer(first_arg(node.child("context-degree"))),
+        expert_degree: integer(first_arg(node.child("expert-degree"))),
+        placement: text(first_arg(node.child("placement"))),
         offload_activations: switch(offload),
-        offload_horizon: whole(offload.and_then(|n| n.prop("horizon"))),
-        wrap: text(first(node.child("wrap"))),
+        offload_horizon: integer(offload.and_then(|n| n.prop("horizon"))),
+        wrap: text(first_arg(node.child("wrap"))),
         prescaled_batch: switch(node.child("prescaled-batch")),
         shard_optimizer_state: switch(node.child("shard-optimizer-state")),
-        processes: whole(first(node.child("processes"))),
+        processes: integer(first_arg(node.child("processes"))),
         options,
         mpi_env: pairs(node.children_named("mpi-env")),
-        mpi_options: text(first(node.child("mpi-options"))),
+        mpi_options: text(first_arg(node.child("mpi-options"))),
     }
 }
 
-/// Whether the engine runs the user's program in the user's image. One that does not exist goes by what was
-/// probably meant; where that cannot be told, nothing is missing.
+/// Returns whether the engine runs the user's program in the user's image. For an unknown engine the most similar known
+/// name decides; without one, no program is required.
 pub(super) fn needs_program(node: &Node) -> bool {
     let Field::Is(written) = text(node.prop("engine")) else { return false };
     let known = |name: &str| ENGINE_NAMES.contains(&name);
@@ -69,8 +69,8 @@ pub(super) fn needs_program(node: &Node) -> bool {
     meant.is_some_and(|name| name != Engine::Worker.name())
 }
 
-/// Whether the engine starts the script and no more.
-pub(super) fn is_plain(node: &Node) -> bool {
+/// Returns whether the engine only starts the script (`engine="none"`).
+pub(super) fn is_plain_script(node: &Node) -> bool {
     text(node.prop("engine")).value().is_some_and(|name| name == Engine::None.name())
 }
 
@@ -85,11 +85,8 @@ fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     }
     let span = written.span_or(node.name.span);
     let known = words::ticked(ENGINE_NAMES, "or");
-    let mut diagnostic = Diagnostic::new(
-        &T0223,
-        span,
-        format!("there is no engine `{}`; the engines are {known}", written.value),
-    );
+    let mut diagnostic =
+        Diagnostic::new(&T0223, span, format!("unknown engine `{}`; expected {known}", written.value));
     if let Some((wanted, why)) = near_engine(&written.value) {
         diagnostic = diagnostic.help(format!("write `engine=\"{wanted}\"`{why}"));
     } else if let Some(near) = words::nearest(&written.value, ENGINE_NAMES.iter().copied()) {
@@ -97,7 +94,7 @@ fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
             diagnostic.help(format!("did you mean `engine=\"{near}\"`?")).fix(span, format!("\"{near}\""));
     }
     problems.push(diagnostic.note(
-        "the SageMaker SDK ignores a strategy that it does not know and runs one plain process on each host",
+        "the SageMaker Python SDK ignores an unknown strategy and runs one plain process on each host",
     ));
     Field::Bad
 }
@@ -111,7 +108,7 @@ fn near_engine(written: &str) -> Option<(&'static str, &'static str)> {
         "pytorchddp" => ("ddp", " with `launcher=\"pytorchddp\"`"),
         "mpi" | "horovod" => ("ddp", " with `launcher=\"mpi\"`"),
         "smdistributed" | "modelparallel" | "smp-v1" | "smp-v2" | "mics" => {
-            ("smp", "; the image's version decides v1 or v2")
+            ("smp", "; the version of the image selects v1 or v2")
         }
         "dataparallel" | "smdataparallel" => ("smddp", ""),
         "hsdp" | "fsdp2" => ("fsdp", " with `strategy \"hybrid-shard\"`"),
@@ -120,10 +117,10 @@ fn near_engine(written: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Words that FSDP's `prefetch` takes: PyTorch's `BackwardPrefetch`, and none of it.
+/// Values of FSDP's `prefetch`: those of PyTorch's `BackwardPrefetch`, and `none`.
 const PREFETCH: [&str; 3] = ["backward-pre", "backward-post", "none"];
 
-/// `prefetch` is a word to FSDP and a number of units to the worker.
+/// Checks `prefetch`: a word for FSDP, a number of units for the worker.
 fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
     let Some(value) = node.child("prefetch").and_then(|child| child.arg(0)) else { return };
     let Field::Is(written) = scalar(Some(value)) else { return };
@@ -131,7 +128,7 @@ fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
         (Engine::Fsdp, Scalar::Text(what)) if PREFETCH.contains(&what.as_str()) => return,
         (Engine::Worker, Scalar::Int(_)) => return,
         (Engine::Fsdp, _) => {
-            (words::ticked(&PREFETCH, "or"), "write `prefetch \"backward-pre\"`, PyTorch's own default")
+            (words::ticked(&PREFETCH, "or"), "write `prefetch \"backward-pre\"`, the PyTorch default")
         }
         (Engine::Worker, _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
         _ => return,
@@ -141,7 +138,8 @@ fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
         Scalar::Text(text) => format!("`{text}`"),
         other => other.type_word().to_owned(),
     };
-    let message = format!("`prefetch` of engine `{}` is {takes}, not {found}", engine.name());
+    let message =
+        format!("invalid `prefetch` for engine `{}`: expected {takes}, found {found}", engine.name());
     problems.push(Diagnostic::new(&T0222, span, message).help(help));
 }
 
@@ -155,16 +153,16 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
                 &T0222,
                 child.name.span,
                 format!(
-                    "engine `{}` has no `{name}`; it belongs to {}",
+                    "engine `{}` does not support `{name}`, which is only valid with {}",
                     engine.name(),
-                    words::ticked(takers, "and")
+                    words::ticked(takers, "or")
                 ),
             );
             if let Some(engine_span) = node.prop("engine").map(|value| value.span) {
                 diagnostic = diagnostic.label(engine_span, "the engine");
             }
             problems
-                .push(diagnostic.help(format!("remove `{name}`, or choose {}", words::ticked(takers, "or"))));
+                .push(diagnostic.help(format!("remove `{name}`, or use {}", words::ticked(takers, "or"))));
         }
     }
     if engine != Engine::Ddp
@@ -175,7 +173,10 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
             Diagnostic::new(
                 &T0222,
                 key.span.to(value.span),
-                format!("engine `{}` has no `launcher`; it belongs to `ddp`", engine.name()),
+                format!(
+                    "engine `{}` does not support `launcher`, which is only valid with `ddp`",
+                    engine.name()
+                ),
             )
             .help("remove `launcher`"),
         );

@@ -4,7 +4,7 @@ use super::{Base, Job, JobSide};
 use crate::origins;
 use trainc_diag::source::SourceMap;
 use trainc_diag::text;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_tune::compare::{Added, Edit, Figure, Place};
 
 /// Returns the label of a figure.

@@ -6,7 +6,7 @@ use super::stacked_bar::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::json::{Document, Interval, Memory};
 use trainc_diag::text;
-use trainc_ir::size::GIB;
+use trainc_ir::units::GIB;
 use trainc_predict::Basis;
 
 /// Height of the bar of the step.

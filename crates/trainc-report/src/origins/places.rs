@@ -3,8 +3,9 @@
 use super::{OriginTable, scalar};
 use trainc_diag::text;
 use trainc_ir::{
-    Allow, Budget, Channel, Checkpoint, Collection, Debugger, Every, Experiment, Hyperparameter, ImageAsk,
-    Metric, Network, Output, Profiler, Program, Role, RoleRead, Secret, Storage, StorageLink, Tensorboard,
+    Allow, Budget, Channel, Checkpoint, CheckpointInterval, Collection, Debugger, Experiment, Hyperparameter,
+    ImageRequest, Metric, Network, Output, Profiler, Program, Role, RoleRead, Secret, Storage, StorageLink,
+    Tensorboard,
 };
 
 pub(super) fn program(table: &mut OriginTable, it: &Program) {
@@ -64,8 +65,8 @@ fn metric(table: &mut OriginTable, it: &Metric) {
     table.text(&format!("metric {name}"), regex);
 }
 
-pub(super) fn image_ask(table: &mut OriginTable, it: &ImageAsk) {
-    let ImageAsk { span: _, family, version, transformers, pytorch, python, uri } = it;
+pub(super) fn image_ask(table: &mut OriginTable, it: &ImageRequest) {
+    let ImageRequest { span: _, family, version, transformers, pytorch, python, uri } = it;
     table.text("family", family);
     table.text("version", version);
     table.text("transformers", transformers);
@@ -267,10 +268,10 @@ pub(super) fn allow(table: &mut OriginTable, it: &Allow) {
     table.text("until", until);
 }
 
-fn every_words(every: &Every) -> String {
+fn every_words(every: &CheckpointInterval) -> String {
     match every {
-        Every::Steps(steps) => text::count(*steps, "step"),
-        Every::Seconds(seconds) => text::duration(*seconds),
-        Every::Optimal => "optimal".to_owned(),
+        CheckpointInterval::Steps(steps) => text::count(*steps, "step"),
+        CheckpointInterval::Seconds(seconds) => text::duration(*seconds),
+        CheckpointInterval::Optimal => "optimal".to_owned(),
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         dependencies,
         missing_dependencies: _,
         deployable,
-        known: _,
+        account_facts: _,
     } = plan;
     super::job::job(table, job);
     if let Some(Region { name: _, partition, dns_suffix }) = region {
@@ -123,7 +123,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
 
 fn from_row(row: &str, provenance: &Provenance) -> String {
     let Provenance { source, date } = provenance;
-    trainc_plan::plan::origin_words(&Origin::Catalogue {
+    trainc_plan::plan::describe_origin(&Origin::Catalogue {
         row: row.to_owned(),
         source: source.clone(),
         date: date.clone(),
@@ -242,7 +242,7 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
         match val {
             Some(val) => table.val(name, val, |n| text::group(*n)),
             None => {
-                table.push(name, "none", minimum_nodes::why_none(plan));
+                table.push(name, "none", minimum_nodes::why_not_applicable(plan));
             }
         }
     }

@@ -14,8 +14,9 @@ use trainc_diag::{Format, Problems};
 use trainc_ir::SourceTree;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader, Merged};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer, Merged};
 use trainc_report::bill::{self, Base, Bill, Job, JobSide};
 use trainc_report::shared_costs::job_file_systems;
 use trainc_syntax::ast::{Node, Value};
@@ -223,10 +224,10 @@ struct Both<'a> {
     old: Option<&'a mut Objects>,
 }
 
-impl Loader for Both<'_> {
-    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
+impl LayerLoader for Both<'_> {
+    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
         // The layers are in the node already.
-        Err(LayerFault::NotFound)
+        Err(ReadError::NotFound)
     }
 
     fn identity(&self, name: &str) -> String {
@@ -235,12 +236,12 @@ impl Loader for Both<'_> {
 }
 
 impl World for Both<'_> {
-    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
         // The program is not read to predict a job.
-        Err(LayerFault::NotFound)
+        Err(ReadError::NotFound)
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         match &mut self.old {
             Some(old) if old.has(from) => old.text(from, path),
             _ => self.new.text(from, path),

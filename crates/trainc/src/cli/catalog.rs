@@ -9,7 +9,7 @@ use super::table::table;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use trainc_catalog::listing::{self, Listing};
-use trainc_catalog::{models, record, rules};
+use trainc_catalog::{generic_listing, models, rules};
 use trainc_diag::text;
 use trainc_diag::{Code, Format, Status, page};
 use trainc_ir::Plan;
@@ -75,7 +75,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 /// Names of the tables.
 fn names() -> Vec<&'static str> {
     let listed = listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]);
-    let all: BTreeSet<&str> = listed.chain(record::names()).collect();
+    let all: BTreeSet<&str> = listed.chain(generic_listing::names()).collect();
     all.into_iter().collect()
 }
 

@@ -117,7 +117,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         Err(Stop(code, said)) => {
             if !found.problems.is_empty() {
-                let compiled = Compiled::nothing(found.problems);
+                let compiled = Compiled::unreadable(found.problems);
                 let path = args.inputs.first().cloned().unwrap_or_default();
                 let manifest = Manifest::new(&path, String::new(), compiled);
                 let root = PathBuf::new();

@@ -89,8 +89,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     settle(&mut set);
     for (manifest, told) in set.manifests.iter_mut().zip(&marks) {
         let (Some((_, found)), Some(plan)) = (told, &mut manifest.compiled.plan) else { continue };
-        plan.known.role_arn.clone_from(&found.known.role_arn);
-        plan.known.file_systems.clone_from(&found.known.file_systems);
+        plan.account_facts.role_arn.clone_from(&found.account_facts.role_arn);
+        plan.account_facts.file_systems.clone_from(&found.account_facts.file_systems);
         for (mark, why) in found.open.iter().filter(|_| !global.quiet) {
             io.note(&format!("note: {mark} stays: {why}\n"));
         }

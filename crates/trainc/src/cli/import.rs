@@ -145,7 +145,7 @@ impl Task for Describe {
                 let verdict = verdict::asking_failed(&fault, Span::whole(source));
                 let mut found = Problems::default();
                 found.push(verdict.diagnostic);
-                let set = set(&shown, Compiled::nothing(found), sources);
+                let set = set(&shown, Compiled::unreadable(found), sources);
                 let text = problems(&set, Format::Human, io, io.color, &global);
                 io.note(&text);
                 verdict.exit
@@ -182,7 +182,7 @@ fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u
     let source = sources.add(shown, text);
     let mut found = Problems::default();
     let Some(mut imported) = import::import(source, text, &mut found) else {
-        let compiled = Compiled::nothing(found);
+        let compiled = Compiled::unreadable(found);
         let set = set(shown, compiled, sources);
         match sink.format {
             Format::Json => io.print(&problems(&set, sink.format, io, false, global)),

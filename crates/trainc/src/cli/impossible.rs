@@ -78,7 +78,7 @@ impl Impossibles {
         }
         let mut first = Problems::default();
         self.problems.iter().take(SHOWN).for_each(|one| first.push(one.clone()));
-        let compiled = Compiled::nothing(first);
+        let compiled = Compiled::unreadable(first);
         let set = Set {
             sources: self.sources.clone(),
             manifests: vec![Manifest::new(&self.path, String::new(), compiled)],

@@ -13,8 +13,9 @@ use trainc_diag::source::SourceMap;
 use trainc_ir::SourceTree;
 use trainc_lsp::{Buffers, Encoding, Fault, Server};
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{Choices, LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{Choices, LayerLoader, LoadedLayer};
 
 /// Serve editors: problems as you type, hover, completion and fixes (Language Server Protocol)
 ///
@@ -130,8 +131,8 @@ impl Overlay<'_> {
     }
 }
 
-impl Loader for Overlay<'_> {
-    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+impl LayerLoader for Overlay<'_> {
+    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let mut loaded = self.files.layer(from, path)?;
         if let Some(text) = self.open(Path::new(&loaded.identity)) {
             loaded.text.clone_from(text);
@@ -145,11 +146,11 @@ impl Loader for Overlay<'_> {
 }
 
 impl World for Overlay<'_> {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         self.files.directory(from, path)
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let open = self.files.find(from, path).ok().and_then(|found| self.open(&found).cloned());
         open.map_or_else(|| self.files.text(from, path), Ok)
     }

@@ -16,7 +16,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Vary;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
-use trainc_plan::resolve::suffixes;
+use trainc_plan::resolve::sweep_suffixes;
 use trainc_syntax::recover;
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
@@ -53,7 +53,7 @@ impl Manifest {
 
     /// A manifest that nothing could be read of.
     fn failed(path: &str, problems: Problems) -> Self {
-        Self::new(path, String::new(), Compiled::nothing(problems))
+        Self::new(path, String::new(), Compiled::unreadable(problems))
     }
 }
 
@@ -184,7 +184,7 @@ impl Part {
         let mut manifest = one(file, options, reader, &mut self.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
             // It is no job; what cannot be read of it is said all the same.
-            manifest.compiled.keep_own();
+            manifest.compiled.retain_own_problems();
             if manifest.compiled.problems.is_empty() {
                 return;
             }
@@ -205,7 +205,7 @@ impl Part {
             Keep::Plans => manifest,
             Keep::Problems => {
                 let Compiled { job, problems, is_layer, .. } = manifest.compiled;
-                let compiled = Compiled { job, is_layer, ..Compiled::nothing(problems) };
+                let compiled = Compiled { job, is_layer, ..Compiled::unreadable(problems) };
                 Manifest { compiled, ..manifest }
             }
         });
@@ -324,7 +324,7 @@ fn sweep(
     let told = |sets: &Vec<(String, String, Span)>| {
         sets.iter().map(|(set, value, _)| (set.clone(), value.clone())).collect::<Vec<_>>()
     };
-    let suffixes = suffixes(&combinations.iter().map(told).collect::<Vec<_>>());
+    let suffixes = sweep_suffixes(&combinations.iter().map(told).collect::<Vec<_>>());
     let mut swept: Vec<Manifest> = combinations
         .into_iter()
         .zip(suffixes)

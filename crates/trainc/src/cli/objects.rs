@@ -9,8 +9,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use trainc_ir::{SourceFile, SourceTree};
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
 /// The most bytes of one object, and of all files of a program.
 const MOST_BYTES: u64 = 512 << 20;
@@ -25,7 +26,7 @@ pub(super) struct Objects {
     /// The commit that it is.
     commit: String,
     batch: Option<Batch>,
-    trees: BTreeMap<String, Result<SourceTree, LayerFault>>,
+    trees: BTreeMap<String, Result<SourceTree, ReadError>>,
     worker: Option<PathBuf>,
 }
 
@@ -184,27 +185,27 @@ impl Objects {
     }
 
     /// What lies at a path of the repository; links are followed inside it.
-    fn object(&mut self, path: &str) -> Result<Object, LayerFault> {
+    fn object(&mut self, path: &str) -> Result<Object, ReadError> {
         if path.contains('\n') {
-            return Err(LayerFault::NotFound);
+            return Err(ReadError::NotFound);
         }
         let name = format!("{}:{path}", self.commit);
         let batch = self.batch().map_err(unreadable)?;
         batch.ask(&name).map_err(unreadable)?
     }
 
-    fn blob(&mut self, path: &str, most: u64) -> Result<Vec<u8>, LayerFault> {
+    fn blob(&mut self, path: &str, most: u64) -> Result<Vec<u8>, ReadError> {
         match self.object(path)? {
             Object::Blob(bytes) if bytes.len() as u64 > most => {
-                Err(LayerFault::Unreadable(format!("it is larger than {}", trainc_diag::text::bytes(most))))
+                Err(ReadError::Unreadable(format!("it is larger than {}", trainc_diag::text::bytes(most))))
             }
             Object::Blob(bytes) => Ok(bytes),
-            Object::Tree => Err(LayerFault::Unreadable("it is a directory".to_owned())),
+            Object::Tree => Err(ReadError::Unreadable("it is a directory".to_owned())),
         }
     }
 
     /// Where a path leads in the repository, relative to the file that names it.
-    fn find(&self, from: &str, path: &str) -> Result<String, LayerFault> {
+    fn find(&self, from: &str, path: &str) -> Result<String, ReadError> {
         let from = self.inside(from).unwrap_or("");
         let mut steps: Vec<&str> = from.split('/').collect();
         steps.pop();
@@ -213,7 +214,7 @@ impl Objects {
                 steps.clear();
                 inside.to_str().unwrap_or("")
             }
-            Err(_) if path.starts_with('/') => return Err(LayerFault::OutsideRoot),
+            Err(_) if path.starts_with('/') => return Err(ReadError::OutsideRoot),
             Err(_) => path,
         };
         for step in path.split('/') {
@@ -221,7 +222,7 @@ impl Objects {
                 "" | "." => {}
                 ".." => {
                     if steps.pop().is_none() {
-                        return Err(LayerFault::OutsideRoot);
+                        return Err(ReadError::OutsideRoot);
                     }
                 }
                 step => steps.push(step),
@@ -230,13 +231,13 @@ impl Objects {
         Ok(steps.join("/"))
     }
 
-    fn tree(&mut self, root: &str, written: &str) -> Result<SourceTree, LayerFault> {
+    fn tree(&mut self, root: &str, written: &str) -> Result<SourceTree, ReadError> {
         match self.object(root)? {
             Object::Tree => {}
-            Object::Blob(_) => return Err(LayerFault::Unreadable("it is no directory".to_owned())),
+            Object::Blob(_) => return Err(ReadError::Unreadable("it is no directory".to_owned())),
         }
         let at = format!("{}:{root}", self.commit);
-        let entries = self.list(&at).map_err(LayerFault::Unreadable)?;
+        let entries = self.list(&at).map_err(ReadError::Unreadable)?;
         let mut files: Vec<SourceFile> = Vec::new();
         let mut total = 0;
         for entry in self.without_emitted(root, entries) {
@@ -247,12 +248,12 @@ impl Objects {
             let bytes = match self.object(&format!("{root}/{path}").replace("//", "/"))? {
                 Object::Blob(bytes) => bytes,
                 Object::Tree => {
-                    return Err(LayerFault::Unreadable(format!("{path} is a link or a module of git")));
+                    return Err(ReadError::Unreadable(format!("{path} is a link or a module of git")));
                 }
             };
             total += bytes.len() as u64;
             if total > MOST_BYTES || files.len() >= MOST_FILES {
-                return Err(LayerFault::Unreadable("it holds over 512 MiB or 20,000 files".to_owned()));
+                return Err(ReadError::Unreadable("it holds over 512 MiB or 20,000 files".to_owned()));
             }
             files.push(SourceFile::new(path.clone(), bytes, entry.mode == "100755"));
         }
@@ -261,13 +262,13 @@ impl Objects {
     }
 }
 
-fn unreadable(error: std::io::Error) -> LayerFault {
-    LayerFault::Unreadable(format!("git: {}", super::world::describe(&error)))
+fn unreadable(error: std::io::Error) -> ReadError {
+    ReadError::Unreadable(format!("git: {}", super::world::describe(&error)))
 }
 
 impl Batch {
     /// Asks for one object by its name; what is wrong with it stands in the inner result.
-    fn ask(&mut self, name: &str) -> std::io::Result<Result<Object, LayerFault>> {
+    fn ask(&mut self, name: &str) -> std::io::Result<Result<Object, ReadError>> {
         self.input.write_all(name.as_bytes())?;
         self.input.write_all(b"\n")?;
         self.input.flush()?;
@@ -277,7 +278,7 @@ impl Batch {
         }
         let line = line.trim_end_matches('\n');
         if line.ends_with(" missing") || line.ends_with(" ambiguous") {
-            return Ok(Err(LayerFault::NotFound));
+            return Ok(Err(ReadError::NotFound));
         }
         let mut words = line.rsplitn(3, ' ');
         let (size, kind, first) = (words.next(), words.next(), words.next());
@@ -294,19 +295,19 @@ impl Batch {
         Ok(match (first, kind) {
             (Some(_), Some("blob")) => Ok(Object::Blob(bytes)),
             (Some(_), Some("tree" | "commit")) => Ok(Object::Tree),
-            (None, Some("symlink")) => Err(LayerFault::OutsideRoot),
-            (None, Some("dangling" | "notdir")) => Err(LayerFault::NotFound),
-            _ => Err(LayerFault::Unreadable("a link leads in a circle".to_owned())),
+            (None, Some("symlink")) => Err(ReadError::OutsideRoot),
+            (None, Some("dangling" | "notdir")) => Err(ReadError::NotFound),
+            _ => Err(ReadError::Unreadable("a link leads in a circle".to_owned())),
         })
     }
 }
 
-impl Loader for Objects {
-    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+impl LayerLoader for Objects {
+    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = self.find(from, path)?;
         let text = self.text(from, path)?;
         let name = self.shown(&found);
-        Ok(Loaded { identity: name.clone(), name, text })
+        Ok(LoadedLayer { identity: name.clone(), name, text })
     }
 
     fn identity(&self, name: &str) -> String {
@@ -315,7 +316,7 @@ impl Loader for Objects {
 }
 
 impl World for Objects {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let found = self.find(from, path)?;
         if let Some(known) = self.trees.get(&found) {
             return known.clone().map(|tree| SourceTree { dir: path.to_owned(), ..tree });
@@ -325,10 +326,10 @@ impl World for Objects {
         tree
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let found = self.find(from, path)?;
         let bytes = self.blob(&found, MOST_MANIFEST_BYTES)?;
-        String::from_utf8(bytes).map_err(|_| LayerFault::Unreadable("it is not UTF-8 text".to_owned()))
+        String::from_utf8(bytes).map_err(|_| ReadError::Unreadable("it is not UTF-8 text".to_owned()))
     }
 
     fn worker(&mut self) -> Option<SourceFile> {
@@ -339,9 +340,9 @@ impl World for Objects {
 impl Tree for Objects {
     fn read(&mut self, path: &Path) -> Result<Vec<u8>, String> {
         self.blob(&path.to_string_lossy(), MOST_MANIFEST_BYTES).map_err(|fault| match fault {
-            LayerFault::NotFound => "no such file".to_owned(),
-            LayerFault::OutsideRoot => "a link leaves the repository".to_owned(),
-            LayerFault::Unreadable(why) => why,
+            ReadError::NotFound => "no such file".to_owned(),
+            ReadError::OutsideRoot => "a link leaves the repository".to_owned(),
+            ReadError::Unreadable(why) => why,
         })
     }
 }

@@ -151,7 +151,7 @@ impl Looked {
         document.account = Some(prospect.desired.account.clone());
         document.changes = Some(!prospect.is_empty());
         for resource in &mut document.resources {
-            resource.name = trainc_ir::known::in_account(&resource.name, &prospect.desired.account);
+            resource.name = trainc_ir::account::in_account(&resource.name, &prospect.desired.account);
             let change = prospect.changes.iter().find(|change| {
                 change.kind == resource.kind
                     && (change.name == resource.name || change.kind == "training-job")

@@ -9,9 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use trainc_diag::source::is_file;
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::Repository;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
 /// The most bytes of a program directory that are read.
 const MOST_SOURCE_BYTES: u64 = 512 << 20;
@@ -37,7 +38,7 @@ pub(super) struct Files {
     /// What paths may not leave, canonical.
     root: PathBuf,
     /// Directories already read.
-    trees: BTreeMap<PathBuf, Result<SourceTree, LayerFault>>,
+    trees: BTreeMap<PathBuf, Result<SourceTree, ReadError>>,
     /// The worker's binary, where it was named.
     worker: Option<PathBuf>,
     /// Whether git repositories are fetched.
@@ -64,23 +65,23 @@ impl Files {
     }
 
     /// Where a path leads, relative to the file that names it; refused if that is outside the root.
-    pub(super) fn find(&self, from: &str, path: &str) -> Result<PathBuf, LayerFault> {
+    pub(super) fn find(&self, from: &str, path: &str) -> Result<PathBuf, ReadError> {
         let of_file = Some(from).filter(|from| is_file(from)).and_then(|from| Path::new(from).parent());
         let base = of_file.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
         let joined = base.join(path);
         match joined.canonicalize() {
             Ok(found) if found.starts_with(&self.root) => Ok(found),
-            Ok(_) => Err(LayerFault::OutsideRoot),
+            Ok(_) => Err(ReadError::OutsideRoot),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // A path that is not there and leads outside is outside first of all.
                 let flat = flatten(&std::env::current_dir().unwrap_or_default().join(&joined));
                 if flat.starts_with(&self.root) {
-                    Err(LayerFault::NotFound)
+                    Err(ReadError::NotFound)
                 } else {
-                    Err(LayerFault::OutsideRoot)
+                    Err(ReadError::OutsideRoot)
                 }
             }
-            Err(error) => Err(LayerFault::Unreadable(describe(&error))),
+            Err(error) => Err(ReadError::Unreadable(describe(&error))),
         }
     }
 }
@@ -118,8 +119,8 @@ pub(super) fn shown(path: &Path) -> String {
     relative.unwrap_or_else(|| path.to_path_buf()).to_string_lossy().into_owned()
 }
 
-impl Loader for Files {
-    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+impl LayerLoader for Files {
+    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = self.find(from, path)?;
         let text = read_text(&found, MOST_LAYER_BYTES)?;
         // Shown beside the file that names it, so that a relative path stays relative.
@@ -128,7 +129,7 @@ impl Loader for Files {
             _ => path.to_owned(),
         };
         let name = if Path::new(&name).exists() { name } else { shown(&found) };
-        Ok(Loaded { name, identity: found.to_string_lossy().into_owned(), text })
+        Ok(LoadedLayer { name, identity: found.to_string_lossy().into_owned(), text })
     }
 
     fn identity(&self, name: &str) -> String {
@@ -139,7 +140,7 @@ impl Loader for Files {
 }
 
 impl World for Files {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let found = self.find(from, path)?;
         if let Some(known) = self.trees.get(&found) {
             return known.clone().map(|tree| SourceTree { dir: path.to_owned(), ..tree });
@@ -149,14 +150,14 @@ impl World for Files {
         tree
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
+    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let found = self.find(from, path)?;
         read_text(&found, MOST_CONFIG_BYTES)
     }
 
-    fn git(&mut self, repository: &Repository) -> Option<Result<SourceTree, LayerFault>> {
+    fn git(&mut self, repository: &Repository) -> Option<Result<SourceTree, ReadError>> {
         let found = self.fetch.then(|| super::git::tree(repository)).flatten()?;
-        Some(found.map_err(LayerFault::Unreadable))
+        Some(found.map_err(ReadError::Unreadable))
     }
 
     fn worker(&mut self) -> Option<SourceFile> {
@@ -187,24 +188,24 @@ impl Tree for Files {
 }
 
 /// The text of a regular file; anything else could block or never end.
-fn read_text(path: &Path, most: u64) -> Result<String, LayerFault> {
-    let unreadable = |error: std::io::Error| LayerFault::Unreadable(describe(&error));
+fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
+    let unreadable = |error: std::io::Error| ReadError::Unreadable(describe(&error));
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
-        return Err(LayerFault::Unreadable("it is a directory".to_owned()));
+        return Err(ReadError::Unreadable("it is a directory".to_owned()));
     }
     if !metadata.is_file() {
-        return Err(LayerFault::Unreadable("it is no regular file".to_owned()));
+        return Err(ReadError::Unreadable("it is no regular file".to_owned()));
     }
     if metadata.len() > most {
-        return Err(LayerFault::Unreadable(format!("it is larger than {}", trainc_diag::text::bytes(most))));
+        return Err(ReadError::Unreadable(format!("it is larger than {}", trainc_diag::text::bytes(most))));
     }
     fs::read_to_string(path).map_err(unreadable)
 }
 
-fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, LayerFault> {
+fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, ReadError> {
     if !root.is_dir() {
-        return Err(LayerFault::Unreadable("it is no directory".to_owned()));
+        return Err(ReadError::Unreadable("it is no directory".to_owned()));
     }
     let mut files: Vec<SourceFile> = Vec::new();
     // What cannot be packed, all of it: each is mended by itself.
@@ -214,10 +215,10 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
     let mut pending: Vec<(PathBuf, String, Vec<PathBuf>)> =
         vec![(root.to_path_buf(), String::new(), Vec::new())];
     let mut directories = 0;
-    let unreadable = |error: std::io::Error| LayerFault::Unreadable(describe(&error));
+    let unreadable = |error: std::io::Error| ReadError::Unreadable(describe(&error));
     let too_large = || {
         let why = "it holds over 512 MiB or 20,000 files; data belong in a channel";
-        LayerFault::Unreadable(why.to_owned())
+        ReadError::Unreadable(why.to_owned())
     };
     while let Some((dir, prefix, mut above)) = pending.pop() {
         directories += 1;
@@ -227,7 +228,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
         above.push(dir.clone());
         if above.len() > MOST_NESTED + 1 {
             let why = format!("it holds directories more than {MOST_NESTED} deep");
-            return Err(LayerFault::Unreadable(why));
+            return Err(ReadError::Unreadable(why));
         }
         for entry in fs::read_dir(&dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
@@ -277,7 +278,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Lay
         }
     }
     if !faults.is_empty() {
-        return Err(LayerFault::Unreadable(listed(faults)));
+        return Err(ReadError::Unreadable(listed(faults)));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(SourceTree { dir: written.to_owned(), files })
@@ -331,12 +332,12 @@ mod tests {
         fs::remove_file(root.join("also")).unwrap();
         symlink(root.join("a"), root.join("a/b/up")).unwrap();
         let fault = read_tree(&root, ".", &root).unwrap_err();
-        assert_eq!(fault, LayerFault::Unreadable("the link `a/b/up` leads in a circle".to_owned()));
+        assert_eq!(fault, ReadError::Unreadable("the link `a/b/up` leads in a circle".to_owned()));
         fs::remove_file(root.join("a/b/up")).unwrap();
         let deep = root.join("d/".repeat(MOST_NESTED + 1));
         fs::create_dir_all(&deep).unwrap();
         let fault = read_tree(&root, ".", &root).unwrap_err();
-        assert_eq!(fault, LayerFault::Unreadable("it holds directories more than 64 deep".to_owned()));
+        assert_eq!(fault, ReadError::Unreadable("it holds directories more than 64 deep".to_owned()));
         fs::remove_dir(deep).unwrap();
         assert_eq!(read_tree(&root, ".", &root).unwrap().files.len(), 1);
         fs::remove_dir_all(root).unwrap();
@@ -353,11 +354,11 @@ mod tests {
         symlink(root.join("in/no-such"), root.join("in/scripts/gone")).unwrap();
         let fault = read_tree(&root.join("in/scripts"), ".", &root.join("in")).unwrap_err();
         let both = "the link `gone` leads nowhere and the link `out` leaves the repository";
-        assert_eq!(fault, LayerFault::Unreadable(both.to_owned()));
+        assert_eq!(fault, ReadError::Unreadable(both.to_owned()));
         for at in 0..9 {
             symlink(root.join("in/no-such"), root.join(format!("in/scripts/gone{at}"))).unwrap();
         }
-        let LayerFault::Unreadable(words) =
+        let ReadError::Unreadable(words) =
             read_tree(&root.join("in/scripts"), ".", &root.join("in")).unwrap_err()
         else {
             panic!("it is unreadable")

@@ -1,7 +1,7 @@
 //! KDL, written node by node in the style of the examples.
 
 use serde_json::Value;
-use trainc_ir::{ACCOUNT_MARK, known};
+use trainc_ir::{ACCOUNT_MARK, account};
 
 /// A node of the manifest that is written.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -168,7 +168,7 @@ pub(super) const DIGEST: &str = "{\u{e000}digest\u{e000}}";
 /// the same is true of `${`, but for the account where it is filled in.
 pub(super) fn bound(value: &str) -> String {
     let text = value.replace("{{", "{{ \"{{\" }}");
-    let text = match known::filled_until(&text).and_then(|end| text.split_at_checked(end)) {
+    let text = match account::filled_until(&text).and_then(|end| text.split_at_checked(end)) {
         Some((head, tail)) => {
             let parts: Vec<String> = head.split(ACCOUNT_MARK).map(dollars).collect();
             parts.join(ACCOUNT_MARK) + &dollars(tail)

@@ -24,7 +24,7 @@ use trainc_diag::source::{SourceId, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
-use trainc_ir::preferences::OF_MACHINES;
+use trainc_ir::preferences::MACHINE_MEMBERS;
 use unsaid::{Unsaid, header};
 
 declare_code!(T0530, "import-not-json", Error, "a file to import that is not JSON");
@@ -175,7 +175,7 @@ impl Reader {
         // SageMaker chose machines, container and code: the manifest says nothing of them, nor of a model, and what the
         // service takes of them all the same stands in `request`.
         let serverless = self.rest.0.contains_key(SERVERLESS);
-        let kept = if serverless { self.rest.split(OF_MACHINES) } else { Map::new() };
+        let kept = if serverless { self.rest.split(MACHINE_MEMBERS) } else { Map::new() };
         let mut algorithm = self.rest.object("AlgorithmSpecification").unwrap_or_default();
         let uri = algorithm.text("TrainingImage");
         let mut keys = self.rest.map("HyperParameters");
@@ -363,7 +363,7 @@ impl Reader {
             if !known.contains_key(name) {
                 self.unsaid.lose(&format!("`{name}`: the service has no such member"));
             } else if OF_NODES.contains(&name.as_str())
-                && !(serverless && OF_MACHINES.contains(&name.as_str()))
+                && !(serverless && MACHINE_MEMBERS.contains(&name.as_str()))
             {
                 self.unsaid.lose(&format!("`{name}`: {value}"));
             } else if let Some(node) = kdl::member(name, value) {

@@ -4,15 +4,16 @@ use trainc_diag::source::SourceMap;
 use trainc_emit as emit;
 use trainc_ir::SourceTree;
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
 /// No files: an imported manifest names none.
 struct Nowhere;
 
-impl Loader for Nowhere {
-    fn layer(&mut self, _: &str, _: &str) -> Result<Loaded, LayerFault> {
-        Err(LayerFault::NotFound)
+impl LayerLoader for Nowhere {
+    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
+        Err(ReadError::NotFound)
     }
 
     fn identity(&self, name: &str) -> String {
@@ -21,12 +22,12 @@ impl Loader for Nowhere {
 }
 
 impl World for Nowhere {
-    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, LayerFault> {
-        Err(LayerFault::NotFound)
+    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
+        Err(ReadError::NotFound)
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, LayerFault> {
-        Err(LayerFault::NotFound)
+    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+        Err(ReadError::NotFound)
     }
 }
 

@@ -36,8 +36,9 @@ use trainc_apply::run::ResourceLocks;
 use trainc_diag::source::SourceMap;
 use trainc_ir::{Plan, SourceFile, SourceTree};
 use trainc_plan::Options;
+use trainc_plan::ReadError;
 use trainc_plan::World;
-use trainc_plan::resolve::{LayerFault, Loaded, Loader};
+use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
 /// The files of an example, and what stands for the worker's binary.
 #[derive(Default)]
@@ -51,12 +52,12 @@ impl Disk {
     }
 }
 
-impl Loader for Disk {
-    fn layer(&mut self, from: &str, path: &str) -> Result<Loaded, LayerFault> {
+impl LayerLoader for Disk {
+    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = Self::path(from, path);
-        let text = std::fs::read_to_string(&found).map_err(|_| LayerFault::NotFound)?;
+        let text = std::fs::read_to_string(&found).map_err(|_| ReadError::NotFound)?;
         let name = found.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
-        Ok(Loaded { identity: name.clone(), name, text })
+        Ok(LoadedLayer { identity: name.clone(), name, text })
     }
 
     fn identity(&self, name: &str) -> String {
@@ -65,10 +66,10 @@ impl Loader for Disk {
 }
 
 impl World for Disk {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, LayerFault> {
+    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let dir = Self::path(from, path);
         let mut files: Vec<SourceFile> = std::fs::read_dir(&dir)
-            .map_err(|_| LayerFault::NotFound)?
+            .map_err(|_| ReadError::NotFound)?
             .flatten()
             .filter(|entry| entry.path().is_file())
             .map(|entry| {
@@ -80,8 +81,8 @@ impl World for Disk {
         Ok(SourceTree { dir: path.to_owned(), files })
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, LayerFault> {
-        std::fs::read_to_string(Self::path(from, path)).map_err(|_| LayerFault::NotFound)
+    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+        std::fs::read_to_string(Self::path(from, path)).map_err(|_| ReadError::NotFound)
     }
 
     fn worker(&mut self) -> Option<SourceFile> {

@@ -9,7 +9,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Problems};
 use trainc_emit::raw_member as json;
-use trainc_ir::preferences::OF_MACHINES;
+use trainc_ir::preferences::MACHINE_MEMBERS;
 use trainc_ir::{Plan, Raw, RequestMember};
 
 declare_code!(T0445, "invalid-request-member", Error, "an unknown or invalid member under `request`");
@@ -90,7 +90,7 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
         let mut leaves = Vec::new();
         leaves_of(&member.name, &value, &mut leaves);
         let mut refused: Vec<&str> = Vec::new();
-        let free = context.plan.job.serverless().is_some() && OF_MACHINES.contains(&member.name.as_str());
+        let free = context.plan.job.serverless().is_some() && MACHINE_MEMBERS.contains(&member.name.as_str());
         for leaf in leaves.iter().filter(|_| !free) {
             let node = NODES.iter().find(|(path, _)| {
                 leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}["))

@@ -13,7 +13,7 @@ use trainc_diag::text;
 use trainc_diag::{Diagnostic, Severity};
 use trainc_ir::hardware::{AcceleratorKind, Instance};
 use trainc_ir::{Engine, Plan};
-use trainc_plan::plan::on_nodes;
+use trainc_plan::plan::plan_on_nodes;
 use trainc_predict::layout::Hardware;
 use trainc_predict::memory::remedies::Edit;
 use trainc_predict::memory::{MEAN_ERROR, memory_with};
@@ -225,7 +225,7 @@ fn smallest_cluster(context: &Context, layout: &Layout, (name, row): (&'static s
         }
         let price = instance_price(context, name);
         let group_degree = is_written.then(|| rounded(new.degrees.shard));
-        let plan = on_nodes(context.plan, name, price, (nodes, group_degree))?;
+        let plan = plan_on_nodes(context.plan, name, price, (nodes, group_degree))?;
         let layout = Layout::of_plan(&plan).ok()?;
         let memory = memory_with(&layout, &constants);
         let run = predicted_run(&Context { plan: &plan, ..*context });

@@ -1,10 +1,10 @@
 //! BERT and its kin, and T5.
 
 use super::llama::LIKE_LLAMA_NAMES;
-use crate::architecture::family::{Ffn, Names, Spec};
+use crate::architecture::family::{DefaultFfn, FamilySpec, ModuleNames};
 use crate::architecture::kinds::{Activation, Class, Norm, Positions};
 
-pub(super) const LIKE_BERT_NAMES: Names = Names {
+pub(super) const LIKE_BERT_NAMES: ModuleNames = ModuleNames {
     tokens: "embeddings.word_embeddings",
     positions: "embeddings.position_embeddings",
     qkv: &["attention.self.query", "attention.self.key", "attention.self.value"],
@@ -15,7 +15,7 @@ pub(super) const LIKE_BERT_NAMES: Names = Names {
     head: "",
 };
 
-pub(super) const BERT: Spec = Spec {
+pub(super) const BERT: FamilySpec = FamilySpec {
     name: "bert",
     model_type: "bert",
     prefix: "Bert",
@@ -32,13 +32,13 @@ pub(super) const BERT: Spec = Spec {
     dropout: true,
     vocab: 30_522,
     max_positions: 512,
-    ffn: Ffn::Times(4),
+    ffn: DefaultFfn::Times(4),
     head_dim: 0,
     free: &["types"],
     names: LIKE_BERT_NAMES,
 };
 
-pub(super) const ROBERTA: Spec = Spec {
+pub(super) const ROBERTA: FamilySpec = FamilySpec {
     name: "roberta",
     model_type: "roberta",
     prefix: "Roberta",
@@ -48,13 +48,13 @@ pub(super) const ROBERTA: Spec = Spec {
     ..BERT
 };
 
-pub(super) const DISTILBERT: Spec = Spec {
+pub(super) const DISTILBERT: FamilySpec = FamilySpec {
     name: "distilbert",
     model_type: "distilbert",
     prefix: "DistilBert",
     layer: "TransformerBlock",
     free: &[],
-    names: Names {
+    names: ModuleNames {
         qkv: &["attention.q_lin", "attention.k_lin", "attention.v_lin"],
         out: "attention.out_lin",
         mlp: &["ffn.lin1", "ffn.lin2"],
@@ -64,7 +64,7 @@ pub(super) const DISTILBERT: Spec = Spec {
     ..BERT
 };
 
-pub(super) const T5: Spec = Spec {
+pub(super) const T5: FamilySpec = FamilySpec {
     name: "t5",
     model_type: "t5",
     prefix: "T5",
@@ -77,7 +77,7 @@ pub(super) const T5: Spec = Spec {
     vocab: 32_128,
     head_dim: 64,
     free: &["head-dim", "decoder-layers", "buckets", "gated"],
-    names: Names {
+    names: ModuleNames {
         tokens: "shared",
         qkv: &["SelfAttention.q", "SelfAttention.k", "SelfAttention.v"],
         out: "SelfAttention.o",

@@ -1,10 +1,10 @@
 //! Decoders with layer norms: GPT, BLOOM, Falcon, OPT, MPT, Phi.
 
 use super::llama::LIKE_LLAMA_NAMES;
-use crate::architecture::family::{Ffn, Names, Spec};
+use crate::architecture::family::{DefaultFfn, FamilySpec, ModuleNames};
 use crate::architecture::kinds::{Activation, Class, Norm, Positions};
 
-pub(super) const LIKE_GPT2_NAMES: Names = Names {
+pub(super) const LIKE_GPT2_NAMES: ModuleNames = ModuleNames {
     tokens: "wte",
     positions: "wpe",
     qkv: &["attn.c_attn"],
@@ -15,7 +15,7 @@ pub(super) const LIKE_GPT2_NAMES: Names = Names {
     head: "lm_head",
 };
 
-pub(super) const LIKE_BLOOM_NAMES: Names = Names {
+pub(super) const LIKE_BLOOM_NAMES: ModuleNames = ModuleNames {
     tokens: "word_embeddings",
     positions: "",
     qkv: &["self_attention.query_key_value"],
@@ -26,7 +26,7 @@ pub(super) const LIKE_BLOOM_NAMES: Names = Names {
     head: "lm_head",
 };
 
-pub(super) const GPT2: Spec = Spec {
+pub(super) const GPT2: FamilySpec = FamilySpec {
     name: "gpt2",
     model_type: "gpt2",
     prefix: "GPT2",
@@ -43,13 +43,13 @@ pub(super) const GPT2: Spec = Spec {
     dropout: true,
     vocab: 50_257,
     max_positions: 1_024,
-    ffn: Ffn::Times(4),
+    ffn: DefaultFfn::Times(4),
     head_dim: 0,
     free: &[],
     names: LIKE_GPT2_NAMES,
 };
 
-pub(super) const GPT_NEO: Spec = Spec {
+pub(super) const GPT_NEO: FamilySpec = FamilySpec {
     name: "gpt-neo",
     model_type: "gpt_neo",
     prefix: "GPTNeo",
@@ -57,7 +57,7 @@ pub(super) const GPT_NEO: Spec = Spec {
     biases: [false, true, true],
     dropout: false,
     max_positions: 2_048,
-    names: Names {
+    names: ModuleNames {
         qkv: &["attn.attention.q_proj", "attn.attention.k_proj", "attn.attention.v_proj"],
         out: "attn.attention.out_proj",
         ..LIKE_GPT2_NAMES
@@ -65,7 +65,7 @@ pub(super) const GPT_NEO: Spec = Spec {
     ..GPT2
 };
 
-pub(super) const GPTJ: Spec = Spec {
+pub(super) const GPTJ: FamilySpec = FamilySpec {
     name: "gptj",
     model_type: "gptj",
     prefix: "GPTJ",
@@ -76,7 +76,7 @@ pub(super) const GPTJ: Spec = Spec {
     tied: false,
     parallel: true,
     vocab: 50_400,
-    names: Names {
+    names: ModuleNames {
         positions: "",
         qkv: &["attn.q_proj", "attn.k_proj", "attn.v_proj"],
         out: "attn.out_proj",
@@ -87,7 +87,7 @@ pub(super) const GPTJ: Spec = Spec {
     ..BLOOM
 };
 
-pub(super) const GPT_NEOX: Spec = Spec {
+pub(super) const GPT_NEOX: FamilySpec = FamilySpec {
     name: "gpt-neox",
     model_type: "gpt_neox",
     prefix: "GPTNeoX",
@@ -98,7 +98,7 @@ pub(super) const GPT_NEOX: Spec = Spec {
     parallel: true,
     vocab: 50_432,
     free: &["qkv-bias", "out-bias", "parallel"],
-    names: Names {
+    names: ModuleNames {
         tokens: "embed_in",
         qkv: &["attention.query_key_value"],
         out: "attention.dense",
@@ -109,7 +109,7 @@ pub(super) const GPT_NEOX: Spec = Spec {
     ..BLOOM
 };
 
-pub(super) const GPT_BIGCODE: Spec = Spec {
+pub(super) const GPT_BIGCODE: FamilySpec = FamilySpec {
     name: "gpt-bigcode",
     model_type: "gpt_bigcode",
     prefix: "GPTBigCode",
@@ -118,7 +118,7 @@ pub(super) const GPT_BIGCODE: Spec = Spec {
     ..GPT2
 };
 
-pub(super) const BLOOM: Spec = Spec {
+pub(super) const BLOOM: FamilySpec = FamilySpec {
     name: "bloom",
     model_type: "bloom",
     prefix: "Bloom",
@@ -135,13 +135,13 @@ pub(super) const BLOOM: Spec = Spec {
     dropout: false,
     vocab: 250_880,
     max_positions: 2_048,
-    ffn: Ffn::Times(4),
+    ffn: DefaultFfn::Times(4),
     head_dim: 0,
     free: &[],
     names: LIKE_BLOOM_NAMES,
 };
 
-pub(super) const FALCON: Spec = Spec {
+pub(super) const FALCON: FamilySpec = FamilySpec {
     name: "falcon",
     model_type: "falcon",
     prefix: "Falcon",
@@ -155,7 +155,7 @@ pub(super) const FALCON: Spec = Spec {
     ..BLOOM
 };
 
-pub(super) const OPT: Spec = Spec {
+pub(super) const OPT: FamilySpec = FamilySpec {
     name: "opt",
     model_type: "opt",
     prefix: "OPT",
@@ -164,7 +164,7 @@ pub(super) const OPT: Spec = Spec {
     vocab: 50_272,
     max_positions: 2_048,
     free: &["word-embedding", "qkv-bias", "out-bias", "mlp-bias", "final-norm"],
-    names: Names {
+    names: ModuleNames {
         positions: "embed_positions",
         out: "self_attn.out_proj",
         mlp: &["fc1", "fc2"],
@@ -175,7 +175,7 @@ pub(super) const OPT: Spec = Spec {
     ..GPT2
 };
 
-pub(super) const MPT: Spec = Spec {
+pub(super) const MPT: FamilySpec = FamilySpec {
     name: "mpt",
     model_type: "mpt",
     prefix: "Mpt",
@@ -184,7 +184,7 @@ pub(super) const MPT: Spec = Spec {
     activation: Activation::Gelu,
     biases: [false, false, false],
     vocab: 50_368,
-    names: Names {
+    names: ModuleNames {
         positions: "",
         qkv: &["attn.Wqkv"],
         out: "attn.out_proj",
@@ -196,7 +196,7 @@ pub(super) const MPT: Spec = Spec {
     ..BLOOM
 };
 
-pub(super) const PHI: Spec = Spec {
+pub(super) const PHI: FamilySpec = FamilySpec {
     name: "phi",
     model_type: "phi",
     prefix: "Phi",
@@ -207,7 +207,7 @@ pub(super) const PHI: Spec = Spec {
     parallel: true,
     vocab: 51_200,
     free: &["kv-heads"],
-    names: Names {
+    names: ModuleNames {
         out: "self_attn.dense",
         mlp: &["mlp.fc1", "mlp.fc2"],
         norms: &["input_layernorm"],

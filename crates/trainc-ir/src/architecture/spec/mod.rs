@@ -8,11 +8,11 @@ mod encoders;
 mod gpt;
 mod llama;
 
-use super::family::{Family, Spec};
+use super::family::{Family, FamilySpec};
 
 impl Family {
     /// The row of this family.
-    pub(super) const fn spec(self) -> &'static Spec {
+    pub(super) const fn spec(self) -> &'static FamilySpec {
         match self {
             Self::Gpt2 => &gpt::GPT2,
             Self::GptNeo => &gpt::GPT_NEO,

@@ -245,7 +245,7 @@ pub(super) fn compile(
     let compiled = set
         .manifests
         .pop()
-        .map_or_else(|| Compiled::nothing(Problems::default()), |manifest| manifest.compiled);
+        .map_or_else(|| Compiled::unreadable(Problems::default()), |manifest| manifest.compiled);
     let error = compiled.problems.iter().find(|one| one.severity == Severity::Error).cloned();
     let Some(error) = error else { return Ok(compiled) };
     let cluster = compiled.plan.as_ref().and_then(|plan| plan.job.cluster.as_ref());

@@ -1,12 +1,12 @@
-//! From a node's values to fields: the conversions that every noun needs.
+//! Converts the values of a node to fields of the job.
 
 use trainc_diag::source::Spanned;
 use trainc_ir::{Field, Origin, Pair, Scalar, Val};
 use trainc_syntax::ast::{Node, Value};
 
-pub(super) type Written<'a> = Option<&'a Spanned<Value>>;
+pub(super) type WrittenValue<'a> = Option<&'a Spanned<Value>>;
 
-fn field<T>(written: Written, convert: impl FnOnce(&Value) -> Option<T>) -> Field<T> {
+fn field<T>(written: WrittenValue, convert: impl FnOnce(&Value) -> Option<T>) -> Field<T> {
     match written {
         None => Field::Absent,
         Some(spanned) => match convert(&spanned.value) {
@@ -16,28 +16,28 @@ fn field<T>(written: Written, convert: impl FnOnce(&Value) -> Option<T>) -> Fiel
     }
 }
 
-pub(super) fn text(written: Written) -> Field<String> {
+pub(super) fn text(written: WrittenValue) -> Field<String> {
     field(written, |value| match value {
         Value::Text(text) => Some(text.clone()),
         _ => None,
     })
 }
 
-/// A comma-separated list.
-pub(super) fn words(written: Written) -> Field<Vec<String>> {
+/// Reads a comma-separated list.
+pub(super) fn comma_list(written: WrittenValue) -> Field<Vec<String>> {
     text(written).map(|text| {
         text.split(',').map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
     })
 }
 
-pub(super) fn whole(written: Written) -> Field<u64> {
+pub(super) fn integer(written: WrittenValue) -> Field<u64> {
     field(written, |value| match value {
         Value::Int(n) => u64::try_from(*n).ok(),
         _ => None,
     })
 }
 
-pub(super) fn number(written: Written) -> Field<f64> {
+pub(super) fn number(written: WrittenValue) -> Field<f64> {
     field(written, |value| match value {
         Value::Int(n) => Some(*n as f64),
         Value::Float(x) => Some(*x),
@@ -45,33 +45,33 @@ pub(super) fn number(written: Written) -> Field<f64> {
     })
 }
 
-pub(super) fn bytes(written: Written) -> Field<u64> {
+pub(super) fn bytes(written: WrittenValue) -> Field<u64> {
     field(written, |value| match value {
         Value::Bytes(n) => Some(*n),
         _ => None,
     })
 }
 
-pub(super) fn rate(written: Written) -> Field<u64> {
+pub(super) fn rate(written: WrittenValue) -> Field<u64> {
     field(written, |value| match value {
         Value::BytesPerSecond(n) => Some(*n),
         _ => None,
     })
 }
 
-pub(super) fn milliseconds(written: Written) -> Field<u64> {
+pub(super) fn milliseconds(written: WrittenValue) -> Field<u64> {
     field(written, |value| match value {
         Value::Milliseconds(n) => Some(*n),
         _ => None,
     })
 }
 
-/// Whole seconds, rounded up.
-pub(super) fn seconds(written: Written) -> Field<u64> {
+/// Reads a duration as seconds, rounded up.
+pub(super) fn seconds(written: WrittenValue) -> Field<u64> {
     milliseconds(written).map(|ms| ms.div_ceil(1_000))
 }
 
-pub(super) fn scalar(written: Written) -> Field<Scalar> {
+pub(super) fn scalar(written: WrittenValue) -> Field<Scalar> {
     field(written, scalar_of)
 }
 
@@ -90,14 +90,14 @@ pub(super) fn scalar_of(value: &Value) -> Option<Scalar> {
     }
 }
 
-pub(super) fn boolean(written: Written) -> Field<bool> {
+pub(super) fn boolean(written: WrittenValue) -> Field<bool> {
     field(written, |value| match value {
         Value::Bool(on) => Some(*on),
         _ => None,
     })
 }
 
-/// A child that is a switch: absent, or its argument, or on when it stands alone.
+/// Reads a child that is a switch: its argument, or true without an argument.
 pub(super) fn switch(node: Option<&Node>) -> Field<bool> {
     match node {
         None => Field::Absent,
@@ -108,13 +108,13 @@ pub(super) fn switch(node: Option<&Node>) -> Field<bool> {
     }
 }
 
-/// The first argument of a child.
-pub(super) fn first(node: Option<&Node>) -> Written<'_> {
+/// Returns the first argument of a child.
+pub(super) fn first_arg(node: Option<&Node>) -> WrittenValue<'_> {
     node.and_then(|node| node.arg(0))
 }
 
-/// All arguments of a child, as texts.
-pub(super) fn texts(node: Option<&Node>) -> Vec<Val<String>> {
+/// Reads all arguments of a child that are strings.
+pub(super) fn text_args(node: Option<&Node>) -> Vec<Val<String>> {
     node.map_or_else(Vec::new, |node| {
         node.args
             .iter()
@@ -126,7 +126,7 @@ pub(super) fn texts(node: Option<&Node>) -> Vec<Val<String>> {
     })
 }
 
-/// Properties of any name, as texts; numbers and booleans in their written form.
+/// Reads free properties as text; numbers and booleans keep their written form.
 pub(super) fn pairs<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Vec<Pair> {
     nodes
         .into_iter()
@@ -134,13 +134,13 @@ pub(super) fn pairs<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Vec<Pair> 
         .map(|(key, value)| Pair {
             key: key.value.clone(),
             key_span: key.span,
-            value: scalar(Some(value)).map(|scalar| plain(&scalar)),
+            value: scalar(Some(value)).map(|scalar| scalar_text(&scalar)),
         })
         .collect()
 }
 
-/// The text of a scalar where only text fits: an environment variable.
-fn plain(scalar: &Scalar) -> String {
+/// Formats a scalar as the value of an environment variable.
+fn scalar_text(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Text(text) => text.clone(),
         Scalar::Int(n) => n.to_string(),

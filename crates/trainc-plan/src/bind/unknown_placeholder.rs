@@ -1,4 +1,4 @@
-//! Placeholders of no value: which value is meant.
+//! Reports placeholders with an unknown path and suggests a path.
 
 use super::{Binder, T0230};
 use std::collections::BTreeSet;
@@ -7,28 +7,24 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 
 impl Binder<'_> {
-    pub(super) fn unknown(&self, name: &str, span: Span) -> Diagnostic {
-        self.unknown_as(name, name, span)
-    }
-
-    /// That the plan has no such value: as it is written, and as its words would be written.
-    pub(super) fn unknown_as(&self, written: &str, name: &str, span: Span) -> Diagnostic {
+    /// Reports an unknown path, as written and with its hyphens replaced by underscores.
+    pub(super) fn unknown_path(&self, written: &str, name: &str, span: Span) -> Diagnostic {
         let at = self.inside(span, written);
         let diagnostic = Diagnostic::new(&T0230, at, format!("the plan has no value `{written}`"));
-        if self.table.entries.contains_key(name) {
+        if self.values.entries.contains_key(name) {
             return diagnostic.help(format!("write `{{{{ {name} }}}}`")).fix(at, name);
         }
-        let known = self.table.entries.keys().map(String::as_str);
+        let known = self.values.entries.keys().map(String::as_str);
         let (group, last) = name.split_once('.').unwrap_or((name, ""));
         if matches!(group, "memory" | "speed") {
-            return diagnostic
-                .note("predicted figures are not available to the job: they must not reach its digest");
+            return diagnostic.note(
+                "placeholders cannot use predictions, since these must not change the digest of the job",
+            );
         }
-        if let Some(near) = self.of_part(name) {
+        if let Some(near) = self.optimizer_path(name) {
             return diagnostic.help(format!("did you mean `{{{{ {near} }}}}`?")).fix(at, near);
         }
-        // `batch.micro_batch` is `batch.micro` in more words, and a slip away from another value: which of two is meant
-        // nobody knows, so that nothing is edited.
+        // `batch.micro_batch` extends `batch.micro` and also resembles another path. With two candidates there is no edit.
         let longer = |path: &&str| {
             path.split_once('.').is_some_and(|(g, n)| {
                 let words = |whole: &str, part: &str| {
@@ -38,13 +34,13 @@ impl Binder<'_> {
                 g == group && !n.is_empty() && words(last, n)
             })
         };
-        let meant: BTreeSet<&str> =
+        let candidates: BTreeSet<&str> =
             known.clone().filter(longer).chain(text::nearest(name, known.clone())).collect();
-        let shown: Vec<String> = meant.iter().map(|path| format!("{{{{ {path} }}}}")).collect();
-        if !meant.is_empty() {
+        let shown: Vec<String> = candidates.iter().map(|path| format!("{{{{ {path} }}}}")).collect();
+        if !candidates.is_empty() {
             let diagnostic = diagnostic.help(format!("did you mean {}?", text::ticked(&shown, "or")));
-            return match meant.first() {
-                Some(only) if meant.len() == 1 => diagnostic.fix(at, *only),
+            return match candidates.first() {
+                Some(only) if candidates.len() == 1 => diagnostic.fix(at, *only),
                 _ => diagnostic,
             };
         }
@@ -61,15 +57,15 @@ impl Binder<'_> {
         if same.is_empty() {
             diagnostic.note("groups of values: job, mesh, model, batch, cluster, run, train, checkpoint")
         } else {
-            diagnostic.note(format!("known: {}", same.join(", ")))
+            diagnostic.note(format!("valid paths: {}", same.join(", ")))
         }
     }
 
-    /// The value that a longer path means: what the optimizer has stands under `train` by its own name.
-    fn of_part(&self, name: &str) -> Option<&str> {
+    /// Returns the short form of a path such as `train.optimizer.lr`: settings of the optimizer are under `train`.
+    fn optimizer_path(&self, name: &str) -> Option<&str> {
         let (group, rest) = name.split_once('.')?;
         let (_, last) = rest.rsplit_once('.')?;
         let path = format!("{group}.{}", last.replace('-', "_"));
-        self.table.entries.keys().find(|known| **known == path).map(String::as_str)
+        self.values.entries.keys().find(|known| **known == path).map(String::as_str)
     }
 }

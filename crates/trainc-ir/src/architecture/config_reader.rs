@@ -1,14 +1,14 @@
 //! Typed reading of a Hugging Face config: which keys a family uses, and values that cannot be.
 
-use super::dimensions::Problem;
+use super::dimensions::ArchitectureProblem;
 use super::family::Family;
 use super::kinds::Activation;
 use serde_json::Value;
 
 /// A config being read: its problems, and which key gave which dimension.
-pub(super) struct Reader<'a> {
+pub(super) struct ConfigReader<'a> {
     pub(super) config: &'a Value,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ArchitectureProblem>,
     /// Which key gave which dimension, to name the key when the dimension is refused.
     pub(super) keys: Vec<(&'static str, &'static str)>,
 }
@@ -81,7 +81,7 @@ pub(super) fn keys(family: Family) -> Keys {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ConfigReader<'a> {
     /// The first of these keys that is there and not null.
     pub(super) fn get(&self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
         keys.iter()
@@ -90,7 +90,11 @@ impl<'a> Reader<'a> {
 
     pub(super) fn refuse(&mut self, key: &str, found: &Value, expected: impl Into<String>) {
         let found = format!("`{}`", short(found));
-        self.problems.push(Problem::Unusable { key: key.to_owned(), found, expected: expected.into() });
+        self.problems.push(ArchitectureProblem::Unusable {
+            key: key.to_owned(),
+            found,
+            expected: expected.into(),
+        });
     }
 
     /// A whole number; remembered under the dimension that it gives.

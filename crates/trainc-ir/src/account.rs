@@ -14,7 +14,7 @@ pub const ACCOUNT_MARK: &str = "${account}";
 
 /// What an account says of a plan; nothing of it shapes the job, or its digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct AccountFacts {
     /// The account.
     pub account: Option<String>,
     /// The ARN of the role that trainc made.
@@ -36,8 +36,8 @@ impl Plan {
                 fill(text, account, &mut filled);
             }
         });
-        self.known.filled.extend(filled);
-        self.known.account = Some(account.to_owned());
+        self.account_facts.filled.extend(filled);
+        self.account_facts.account = Some(account.to_owned());
         self
     }
 
@@ -52,17 +52,17 @@ impl Plan {
 
     /// The account, where the manifest or the account itself says it.
     pub fn account(&self) -> Option<&str> {
-        self.known.account.as_deref().or_else(|| self.job.account.value().map(String::as_str))
+        self.account_facts.account.as_deref().or_else(|| self.job.account.value().map(String::as_str))
     }
 
     /// The plan without what the account said of file systems and roles.
     pub fn offline(&self) -> Cow<'_, Self> {
-        if self.known.file_systems.is_empty() && self.known.role_arn.is_none() {
+        if self.account_facts.file_systems.is_empty() && self.account_facts.role_arn.is_none() {
             return Cow::Borrowed(self);
         }
         let mut plan = self.clone();
-        plan.known.file_systems.clear();
-        plan.known.role_arn = None;
+        plan.account_facts.file_systems.clear();
+        plan.account_facts.role_arn = None;
         Cow::Owned(plan)
     }
 }

@@ -1,20 +1,20 @@
-//! Every path that a placeholder may name, with its value in one plan.
+//! The paths that placeholders can use, with their values in one plan.
 
 use minijinja::value::Value;
 use std::collections::BTreeMap;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Field, Plan, Warmup};
 
-/// What a path stands for.
-pub(super) enum Entry {
+/// The value of a path.
+pub(super) enum ValueEntry {
     Value(Value),
-    /// The language has the path, but this job has no such value; the text says why.
+    /// A valid path without a value in this job, for the reason given.
     Missing(&'static str),
-    /// Not known because of a problem already reported.
-    Poison,
+    /// Unknown because of a problem already reported.
+    Reported,
 }
 
-/// What `train.…` has.
+/// The names under `train`.
 const TRAIN_PATHS: [&str; 22] = [
     "precision",
     "sequence_length",
@@ -40,13 +40,13 @@ const TRAIN_PATHS: [&str; 22] = [
     "warmup",
 ];
 
-pub(super) struct Table {
-    pub(super) entries: BTreeMap<String, Entry>,
+pub(super) struct PlanValues {
+    pub(super) entries: BTreeMap<String, ValueEntry>,
 }
 
-impl Table {
-    /// Every path of the language with its value in this plan.
-    pub(super) fn of(plan: &Plan) -> Self {
+impl PlanValues {
+    /// Collects every valid path with its value in this plan.
+    pub(super) fn new(plan: &Plan) -> Self {
         let mut table = Self { entries: BTreeMap::new() };
         let job = &plan.job;
         table.put("job.digest", Some(DIGEST_MARK), "");
@@ -66,25 +66,25 @@ impl Table {
             ("mesh.context_degree", mesh.map(|mesh| mesh.context_degree.value)),
             ("mesh.expert_degree", mesh.map(|mesh| mesh.expert_degree.value)),
         ] {
-            table.poisoned(path, value);
+            table.put_or_reported(path, value);
         }
         for (path, value) in [
             ("mesh.minimum_nodes", mesh.and_then(|mesh| mesh.minimum_nodes.as_ref())),
             ("mesh.recommended_nodes", mesh.and_then(|mesh| mesh.recommended_nodes.as_ref())),
         ] {
             if mesh.is_none() || (job.model.is_some() && plan.model.is_none()) {
-                table.poison(path);
+                table.reported(path);
             } else {
                 table.put(
                     path,
                     value.map(|val| val.value),
-                    "nothing is sharded, so the 3-billion rule does not apply",
+                    "nothing is sharded, so the rule of one node per 3 billion parameters does not apply",
                 );
             }
         }
         match job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) {
             Some(engine) => table.put("mesh.engine", Some(engine.name()), ""),
-            None => table.poison("mesh.engine"),
+            None => table.reported("mesh.engine"),
         }
         table.model(plan);
         let batch = plan.batch.as_ref();
@@ -95,85 +95,88 @@ impl Table {
             ("batch.accumulation", batch.map(|batch| batch.accumulation.value)),
             ("batch.global_sequences", batch.map(|batch| batch.global_sequences.value)),
         ] {
-            table.poisoned(path, value);
+            table.put_or_reported(path, value);
         }
         let no_length = job.train.sequence_length.is_absent();
         if batch.is_some() && no_length {
             table.put("batch.global_tokens", None::<u64>, "`train` has no `sequence-length`");
         } else {
-            table.poisoned("batch.global_tokens", batch.and_then(|batch| batch.global_tokens));
+            table.put_or_reported("batch.global_tokens", batch.and_then(|batch| batch.global_tokens));
         }
         let cluster = job.cluster.as_ref();
         if let Some(cluster) = cluster {
             let groups = !cluster.groups.is_empty();
             let instance = if groups { cluster.instance.clone() } else { reported(&cluster.instance) };
-            table.field("cluster.instance", &instance, "`cluster` names no instance type");
+            table.field("cluster.instance", &instance, "`cluster` has no instance type");
             table.number("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
             table.number("cluster.max_run_seconds", &cluster.max_run_seconds, "`cluster` has no `max-run`");
         } else {
             for path in ["cluster.instance", "cluster.nodes", "cluster.max_run_seconds"] {
-                table.poison(path);
+                table.reported(path);
             }
         }
         table.checkpoint(plan);
-        table.poisoned("cluster.gpus_per_node", plan.machine.as_ref().map(|machine| machine.gpus_per_node));
-        // Nobody knows what the GPUs of this machine are, and a type without GPUs has none.
+        table.put_or_reported(
+            "cluster.gpus_per_node",
+            plan.machine.as_ref().map(|machine| machine.gpus_per_node),
+        );
+        // The GPUs of a local machine are unknown, and CPU instance types have none.
         let machine = plan.machine.as_ref();
         for (path, value) in [
             ("cluster.gpu.name", machine.map(|machine| machine.gpu.as_deref().map(Value::from))),
             ("cluster.gpu.memory_bytes", machine.map(|machine| machine.gpu_memory_bytes.map(Value::from))),
         ] {
             match value {
-                None => table.poison(path),
-                Some(value) => table.put(path, value, "the cluster has no GPU that the catalogue knows"),
+                None => table.reported(path),
+                Some(value) => table.put(path, value, "the cluster has no GPU that is in the catalogue"),
             }
         }
-        table.poisoned("cluster.world_size", mesh.map(|mesh| mesh.world_size));
-        table.poisoned("run.steps", plan.run.steps.as_ref().map(|val| val.value));
+        table.put_or_reported("cluster.world_size", mesh.map(|mesh| mesh.world_size));
+        table.put_or_reported("run.steps", plan.run.steps.as_ref().map(|val| val.value));
         if plan.run.tokens.is_none() && batch.is_some() && no_length {
             table.put(
                 "run.tokens",
                 None::<u64>,
-                "the tokens of a step are not known: `train` has no `sequence-length`",
+                "the tokens of a step are unknown: `train` has no `sequence-length`",
             );
         } else {
-            table.poisoned("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
+            table.put_or_reported("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
         }
         table.train(plan);
         table
     }
 
     fn put(&mut self, path: &str, value: Option<impl Into<Value>>, why: &'static str) {
-        let entry = value.map_or(Entry::Missing(why), |value| Entry::Value(value.into()));
+        let entry = value.map_or(ValueEntry::Missing(why), |value| ValueEntry::Value(value.into()));
         self.entries.insert(path.to_owned(), entry);
     }
 
-    /// A value that is not known because of a problem already reported.
-    fn poison(&mut self, path: &str) {
-        self.entries.insert(path.to_owned(), Entry::Poison);
+    /// Adds a path whose value is unknown because of a problem already reported.
+    fn reported(&mut self, path: &str) {
+        self.entries.insert(path.to_owned(), ValueEntry::Reported);
     }
 
-    /// A value that every job has unless something was reported.
-    fn poisoned(&mut self, path: &str, value: Option<u64>) {
-        let entry = value.map_or(Entry::Poison, |value| Entry::Value(value.into()));
+    /// Adds a value that every job has unless a problem was reported.
+    fn put_or_reported(&mut self, path: &str, value: Option<u64>) {
+        let entry = value.map_or(ValueEntry::Reported, |value| ValueEntry::Value(value.into()));
         self.entries.insert(path.to_owned(), entry);
     }
 
     fn field(&mut self, path: &str, field: &Field<String>, why: &'static str) {
         let entry = match field {
-            Field::Is(val) => Entry::Value(Value::from(val.value.as_str())),
-            Field::Absent => Entry::Missing(why),
-            Field::Bad => Entry::Poison,
+            Field::Is(val) => ValueEntry::Value(Value::from(val.value.as_str())),
+            Field::Absent => ValueEntry::Missing(why),
+            Field::Bad => ValueEntry::Reported,
         };
         self.entries.insert(path.to_owned(), entry);
     }
 
-    /// A number or a boolean.
+    /// Adds a number or a boolean.
     fn number<T: Copy + Into<Value>>(&mut self, path: &str, field: &Field<T>, why: &'static str) {
         let entry = match field {
-            Field::Is(val) => Entry::Value(val.value.into()),
-            Field::Absent => Entry::Missing(why),
-            Field::Bad => Entry::Poison,
+            Field::Is(val) => ValueEntry::Value(val.value.into()),
+            Field::Absent => ValueEntry::Missing(why),
+            Field::Bad => ValueEntry::Reported,
         };
         self.entries.insert(path.to_owned(), entry);
     }
@@ -188,7 +191,7 @@ impl Table {
             self.put("model.name", Some(model.name.as_str()), "");
             self.put("model.parameters", Some(model.parameters.value), "");
             if model.trainable.is_none() && model.architecture.is_some() {
-                self.poison("model.parameters_trainable");
+                self.reported("model.parameters_trainable");
             } else {
                 self.put(
                     "model.parameters_trainable",
@@ -208,7 +211,7 @@ impl Table {
             }
         } else {
             for path in ["name", "parameters", "parameters_trainable"].iter().chain(&PATHS) {
-                let entry = if written { Entry::Poison } else { Entry::Missing(NO_MODEL) };
+                let entry = if written { ValueEntry::Reported } else { ValueEntry::Missing(NO_MODEL) };
                 self.entries.insert(format!("model.{path}"), entry);
             }
             if let Some(name) = plan.job.model.as_ref().and_then(|model| model.name.value()) {
@@ -222,17 +225,17 @@ impl Table {
         );
     }
 
-    /// Where the container finds its checkpoints: as written, else where the service puts them (CheckpointConfig).
+    /// Adds the checkpoint directory in the container: as written, otherwise the default of `CheckpointConfig`.
     fn checkpoint(&mut self, plan: &Plan) {
         let local = plan.job.checkpoint.as_ref().map(|checkpoint| match &checkpoint.local {
             Field::Absent => {
-                Field::Is(trainc_ir::Val::default("/opt/ml/checkpoints".to_owned(), "the service's"))
+                Field::Is(trainc_ir::Val::default("/opt/ml/checkpoints".to_owned(), "SageMaker default"))
             }
             written => written.clone(),
         });
         match local {
             Some(Field::Is(val)) if val.value.contains("{{") => {
-                self.put("checkpoint.local", None::<&str>, "it has a placeholder of its own");
+                self.put("checkpoint.local", None::<&str>, "`checkpoint local` contains a placeholder");
             }
             local => {
                 self.field(
@@ -245,13 +248,13 @@ impl Table {
     }
 
     fn train(&mut self, plan: &Plan) {
-        const UNWRITTEN: &str = "`train` does not say it";
-        const NO_OPTIMIZER: &str = "the optimizer does not say it";
+        const UNWRITTEN: &str = "not set in `train`";
+        const NO_OPTIMIZER: &str = "not set in `optimizer`";
         let train = &plan.job.train;
         if train.span.is_none() {
-            // The node itself is missing, and that was reported.
+            // The missing node was reported.
             for path in TRAIN_PATHS {
-                self.poison(&format!("train.{path}"));
+                self.reported(&format!("train.{path}"));
             }
             return;
         }
@@ -267,16 +270,16 @@ impl Table {
         ] {
             self.number(path, field, UNWRITTEN);
         }
-        // A whole number of epochs stays whole: scripts parse it as an int.
+        // A whole number of epochs stays an integer: scripts parse it as an int.
         let epochs = match &train.epochs {
             Field::Is(val) if val.value.fract() == 0.0 && val.value < 1e15 => {
                 #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
                 let whole = val.value as i64;
-                Entry::Value(Value::from(whole))
+                ValueEntry::Value(Value::from(whole))
             }
-            Field::Is(val) => Entry::Value(Value::from(val.value)),
-            Field::Absent => Entry::Missing(UNWRITTEN),
-            Field::Bad => Entry::Poison,
+            Field::Is(val) => ValueEntry::Value(Value::from(val.value)),
+            Field::Absent => ValueEntry::Missing(UNWRITTEN),
+            Field::Bad => ValueEntry::Reported,
         };
         self.entries.insert("train.epochs".to_owned(), epochs);
         let checkpointing =
@@ -305,7 +308,7 @@ impl Table {
         });
         self.field("train.betas", &both, NO_OPTIMIZER);
         match optimizer.map_or(Field::Absent, |o| o.warmup.clone()) {
-            Field::Bad => self.poison("train.warmup"),
+            Field::Bad => self.reported("train.warmup"),
             warmup => self.put(
                 "train.warmup",
                 warmup.get().map(|warmup| match warmup {
@@ -317,17 +320,17 @@ impl Table {
         }
     }
 
-    /// The nested form that an expression looks its paths up in.
+    /// Returns the values as nested maps, the context of the template engine.
     pub(super) fn context(&self) -> Value {
         let values = self.entries.iter().filter_map(|(path, entry)| match entry {
-            Entry::Value(value) => Some((path.as_str(), value)),
-            Entry::Missing(_) | Entry::Poison => None,
+            ValueEntry::Value(value) => Some((path.as_str(), value)),
+            ValueEntry::Missing(_) | ValueEntry::Reported => None,
         });
         nested(values.filter(|(path, _)| path.contains('.')).collect())
     }
 }
 
-/// Values by their dotted paths, as maps of maps.
+/// Converts values with dotted paths to nested maps.
 fn nested(values: Vec<(&str, &Value)>) -> Value {
     let mut groups: BTreeMap<String, Vec<(&str, &Value)>> = BTreeMap::new();
     let mut out: BTreeMap<String, Value> = BTreeMap::new();

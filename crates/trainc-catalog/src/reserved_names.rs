@@ -96,7 +96,7 @@ pub struct Reserved {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct ReservedRow {
     set_by: String,
     statement: String,
     lost: Option<Lost>,
@@ -123,7 +123,7 @@ fn find(kind: Kind, name: &str) -> Option<Reserved> {
     let key = keys
         .find(|key| known(key) == name)
         .or_else(|| TABLE.keys_under(kind.word()).filter(begins).max_by_key(|key| key.len()))?;
-    let row: Row = TABLE.row(key)?;
+    let row: ReservedRow = TABLE.row(key)?;
     Some(Reserved {
         name: key.strip_prefix(kind.word()).unwrap_or(key).to_owned(),
         set_by: row.set_by,
@@ -151,6 +151,9 @@ mod tests {
         assert!(get(Kind::Hyperparameter, "sagemaker_program").is_some());
         assert!(get(Kind::Hyperparameter, "mp_parameters2").is_none());
         assert!(get(Kind::Tag, "AWS:x").is_some() && get(Kind::Tag, "awsx").is_none());
-        assert_eq!(TABLE.keys().filter_map(|key| TABLE.row::<Row>(key)).count(), TABLE.keys().count());
+        assert_eq!(
+            TABLE.keys().filter_map(|key| TABLE.row::<ReservedRow>(key)).count(),
+            TABLE.keys().count()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The newest container that a job could run in.
+//! Selects the newest container for a job.
 
 use super::image::{FULL_INSTANCE, FULL_REGION, sdk_v2_takes};
 use trainc_catalog::images::{self, Framework, ImageFamily, ImageQuery};
@@ -6,19 +6,19 @@ use trainc_catalog::instances;
 use trainc_ir::hardware::AcceleratorKind;
 use trainc_ir::{Engine, Image, Job, Origin, Region};
 
-/// What there is to write where the catalogue has no container that fits.
+/// The node to write where the catalogue has no compatible container.
 pub(super) const NONE: &str = "image uri=\"…\"";
 
-/// The `image` node to write for a job that has none: the newest Deep Learning Container that starts its script and
-/// serves its engine, region and instance type, as far as these are known.
-pub(super) fn fitting(job: &Job, region: Option<&Region>) -> String {
-    of_family(job, region, "pytorch")
+/// Returns the `image` node to write for a job without one: the newest Deep Learning Container that supports its engine,
+/// region and instance type, as far as these are known.
+pub(super) fn suggested_image(job: &Job, region: Option<&Region>) -> String {
+    suggested_image_of_family(job, region, "pytorch")
 }
 
-/// The same of a family that is written: `pytorch` or `huggingface`.
-pub(super) fn of_family(job: &Job, region: Option<&Region>, written: &str) -> String {
+/// Returns the `image` node to write for the family `pytorch` or `huggingface`.
+pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, written: &str) -> String {
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-    // Of a type that does not exist nothing follows.
+    // An unknown instance type is ignored.
     let instance = job.container_instance().filter(|name| instances::instance_exists(name));
     let trainium = instance
         .and_then(instances::get)
@@ -29,10 +29,10 @@ pub(super) fn of_family(job: &Job, region: Option<&Region>, written: &str) -> St
         _ if trainium => (ImageFamily::Neuron, Framework::PyTorch),
         _ => (ImageFamily::PyTorch, Framework::PyTorch),
     };
-    let rows = images::of(family);
+    let rows = images::of_family(family);
     let newest = |accepted: bool| {
         rows.iter()
-            // The request speaks the toolkit's keys, as SDK v2 does: an image of v3 alone may not read them.
+            // The request uses the toolkit's keys, as SDK v2 does; images only in SDK v3 may not support them.
             .filter(|row| row.sdk.iter().any(|sdk| sdk == "v2"))
             .filter(|row| region.is_none_or(|region| row.regions.contains(&region.name)))
             .filter(|row| {
@@ -55,7 +55,7 @@ pub(super) fn of_family(job: &Job, region: Option<&Region>, written: &str) -> St
                 (transformers, images::version_key(&row.pytorch))
             })
     };
-    // Where the SDK starts none of them under this engine, that is another problem, and has its own words.
+    // Where the SDK accepts none of them for this engine, another diagnostic reports it.
     let Some(row) = newest(true).or_else(|| newest(false)) else { return NONE.to_owned() };
     let python = row.python.last().map_or_else(String::new, |python| format!(" python=\"{python}\""));
     match &row.transformers {
@@ -67,8 +67,8 @@ pub(super) fn of_family(job: &Job, region: Option<&Region>, written: &str) -> St
     }
 }
 
-/// The newest PyTorch container of the region for the instance type: what engine `worker` runs in.
-pub(super) fn worker(job: &Job, region: &Region) -> Option<Image> {
+/// Returns the newest PyTorch container of the region for the instance type, in which engine `worker` runs.
+pub(super) fn worker_image(job: &Job, region: &Region) -> Option<Image> {
     let listed = images::newest_pytorch_gpu(&region.name)?;
     let instance = job.cluster.as_ref()?.instance.value()?;
     let python = listed.python.last().map(String::as_str);

@@ -1,4 +1,4 @@
-//! `--set path.to.node=value`: one value from the command line, as a layer of its own.
+//! Reads `--set path.to.node=value`: one value from the command line, which forms a layer.
 
 use kdl::{KdlDocument, KdlValue};
 use trainc_diag::declare_code;
@@ -17,7 +17,7 @@ declare_code!(T0211, "unknown-set-path", Error, "a `--set` path that does not ex
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0210, &T0211];
 
-/// The nodes that a `--set` stands for; problems point into its own text, or to the place given.
+/// Returns the nodes that a `--set` defines. Problems point into its text, or to the given span.
 pub(super) fn nodes(
     written: &str,
     place: Option<Span>,
@@ -31,7 +31,7 @@ pub(super) fn nodes(
     let Some((path, value)) = end_of_path(written).and_then(|at| written.split_at_checked(at)) else {
         problems.push(
             Diagnostic::new(&T0210, whole, format!("`{written}` is not `path=value`"))
-                .help("write `--set cluster.nodes=4` or `--set channel.train.s3=s3://…`"),
+                .help("write for example `--set cluster.nodes=4` or `--set channel.train.s3=s3://…`"),
         );
         return None;
     };
@@ -39,11 +39,11 @@ pub(super) fn nodes(
     let value_span = inside(path.len() + 1, written.len());
     let steps: Vec<Spanned<&str>> = segments(path)
         .map(|(at, step)| {
-            // The quotes are part of the place, not of the name.
+            // The quotes are part of the span, not of the name.
             Spanned::new(unquoted(step), inside(at, at + step.len()))
         })
         .collect();
-    let path = Path { whole, value, value_span };
+    let path = SetPath { whole, value, value_span };
     match path.build("", &JOB, &steps, existing) {
         Ok(node) => Some(vec![node]),
         Err(diagnostic) => {
@@ -53,17 +53,17 @@ pub(super) fn nodes(
     }
 }
 
-/// What is wrong with a path as `--set` takes it, that stands in a manifest; what is put there is not judged.
-pub(super) fn nowhere(path: &str, span: Span, existing: &[Node]) -> Option<Diagnostic> {
+/// Checks a path in `--set` syntax that is written in a manifest, but not the value.
+pub(super) fn check_path(path: &str, span: Span, existing: &[Node]) -> Option<Diagnostic> {
     let steps: Vec<Spanned<&str>> =
         segments(path).map(|(_, step)| Spanned::new(unquoted(step), span)).collect();
-    let path = Path { whole: span, value: "", value_span: span };
+    let path = SetPath { whole: span, value: "", value_span: span };
     let fault = path.build("", &JOB, &steps, existing).err()?;
     (fault.code.id == T0211.id).then_some(*fault)
 }
 
-/// The steps of a path as written, each with its place. A step in quotes may have dots and `=` inside, as the name of
-/// a hyperparameter has: `program.hyperparameter."train.save_interval"`.
+/// Returns the steps of a path, each with its byte offset. A quoted step may contain dots and `=`, such as the name of a
+/// hyperparameter: `program.hyperparameter."train.save_interval"`.
 fn segments(path: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = Some((0, path));
     std::iter::from_fn(move || {
@@ -74,16 +74,16 @@ fn segments(path: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Bytes of the first step of a text, up to a mark outside of quotes or the text's end.
-fn end_of_step(text: &str, mark: char) -> usize {
+/// Returns the length of the first step in bytes, up to a delimiter outside of quotes or the end of the text.
+fn end_of_step(text: &str, delimiter: char) -> usize {
     let quoted = text.strip_prefix('"').and_then(|inside| inside.find('"')).map_or(0, |at| at + 2);
-    // What goes on behind the closing quote was no step in quotes.
+    // Text directly after the closing quote means that the step is not quoted.
     let closed = text.get(quoted..).filter(|after| after.is_empty() || after.starts_with(['.', '=']));
     let from = if closed.is_some() { quoted } else { 0 };
-    text.get(from..).and_then(|after| after.find(mark)).map_or(text.len(), |at| from + at)
+    text.get(from..).and_then(|after| after.find(delimiter)).map_or(text.len(), |at| from + at)
 }
 
-/// Where the `=` between path and value stands.
+/// Returns the byte offset of the `=` between path and value.
 fn end_of_path(written: &str) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -97,21 +97,21 @@ fn end_of_path(written: &str) -> Option<usize> {
     }
 }
 
-/// A step without the quotes around it.
+/// Removes the quotes around a step.
 fn unquoted(step: &str) -> &str {
     step.strip_prefix('"').and_then(|inside| inside.strip_suffix('"')).unwrap_or(step)
 }
 
-struct Path<'a> {
+struct SetPath<'a> {
     whole: Span,
     value: &'a str,
     value_span: Span,
 }
 
-/// A step and those behind it.
+/// A step and the steps after it.
 type Split<'s, 'p> = (&'s Spanned<&'p str>, &'s [Spanned<&'p str>]);
 
-/// The step that tells one node of a kind from the others, and the steps behind it.
+/// Returns the step that identifies one of several nodes of a kind, and the steps after it.
 fn key<'s, 'p>(
     parents: &str,
     spec: &NodeSpec,
@@ -120,7 +120,7 @@ fn key<'s, 'p>(
 ) -> Result<Split<'s, 'p>, Box<Diagnostic>> {
     let nameless = |form: &str| {
         Box::new(
-            Diagnostic::new(&T0211, first.span, format!("which `{}`? its name is missing", spec.name))
+            Diagnostic::new(&T0211, first.span, format!("the path requires the name of a `{}`", spec.name))
                 .help(format!("write `--set {parents}{}.NAME{form}=…`", spec.name)),
         )
     };
@@ -133,8 +133,8 @@ fn key<'s, 'p>(
     Ok((key, after))
 }
 
-impl Path<'_> {
-    /// `parents`: the steps before, each with its dot.
+impl SetPath<'_> {
+    /// Builds the node for the remaining steps. `parents` holds the steps before, each followed by a dot.
     fn build(
         &self,
         parents: &str,
@@ -143,13 +143,13 @@ impl Path<'_> {
         existing: &[Node],
     ) -> Result<Node, Box<Diagnostic>> {
         let Some((first, rest)) = steps.split_first() else {
-            return Err(Box::new(Diagnostic::new(&T0211, self.whole, "the path ends too early")));
+            return Err(Box::new(Diagnostic::new(&T0211, self.whole, "incomplete path")));
         };
         let Some(spec) = parent.child(first.value) else {
             return Err(Box::new(if parents.is_empty() && first.value == JOB.name {
-                from_the_job(first, rest)
+                path_begins_with_job(first, rest)
             } else {
-                unknown(first, parents, parent)
+                unknown_step(first, parents, parent)
             }));
         };
         let mut node = Node {
@@ -162,16 +162,16 @@ impl Path<'_> {
             props: Vec::new(),
             children: Vec::new(),
         };
-        if is_no_more_than_its_value(spec) {
-            // One more of its kind: there is nothing by which an earlier one could be meant.
+        if has_only_a_value(spec) {
+            // Always adds a node: nothing identifies an existing one.
             if let Some(below) = rest.first() {
                 return Err(Box::new(
                     Diagnostic::new(
                         &T0211,
                         below.span,
-                        format!("`{}` is no more than its value, and has nothing below it", spec.name),
+                        format!("`{}` has only a value and no members", spec.name),
                     )
-                    .help(format!("write `--set {parents}{}=…`: it adds one", spec.name)),
+                    .help(format!("write `--set {parents}{}=…`, which adds a `{}`", spec.name, spec.name)),
                 ));
             }
             self.put(&mut node, parents, spec, &[], &[])?;
@@ -189,8 +189,8 @@ impl Path<'_> {
             }
             let of_kind = || existing.iter().filter(|node| node.name.value == first.value);
             twin = of_kind().find(|node| node.key() == Some(key.value));
-            // A block of another name may be meant; of a name that is nearly there it surely is not. What is no more
-            // than a name and a value, as a hyperparameter, often differs from its neighbour by a letter.
+            // A similar name is almost certainly a typo. Nodes that consist of a name and a value, such as
+            // hyperparameters, are exempt: their names often differ by one letter.
             if twin.is_none()
                 && spec.arg(1).is_none()
                 && let Some(near) = text::nearest(key.value, of_kind().filter_map(Node::key))
@@ -199,7 +199,7 @@ impl Path<'_> {
                     Diagnostic::new(
                         &T0211,
                         key.span,
-                        format!("there is no `{} \"{}\"`", spec.name, key.value),
+                        format!("no `{} \"{}\"` in the manifest", spec.name, key.value),
                     )
                     .help(format!("did you mean `{parents}{}.{near}`?", spec.name)),
                 ));
@@ -215,7 +215,7 @@ impl Path<'_> {
         Ok(node)
     }
 
-    /// Puts the value where the rest of the path leads: the node's own value, a property, or something below.
+    /// Stores the value at the rest of the path: as an argument, a property, or in a child.
     fn put(
         &self,
         node: &mut Node,
@@ -224,7 +224,7 @@ impl Path<'_> {
         rest: &[Spanned<&str>],
         below: &[Node],
     ) -> Result<(), Box<Diagnostic>> {
-        // A plan calls an argument by its name, as `image.family`: so may who copies it from there.
+        // Plans name arguments, as in `image.family`, so these paths are accepted too.
         let is_own = |last: &Spanned<&str>| {
             spec.arg(node.args.len()).is_some_and(|arg| arg.name == last.value)
                 && spec.prop(last.value).is_none()
@@ -236,18 +236,18 @@ impl Path<'_> {
         };
         match rest {
             [] => {
-                // The node's own value: its first argument that is not its name.
+                // The first argument that is not the node's name.
                 let Some(arg) = spec.arg(node.args.len()) else {
-                    let known = known(spec);
-                    let typed = format!("{parents}{}", known.first().copied().unwrap_or("…"));
+                    let known = member_names(spec);
+                    let example = format!("{parents}{}", known.first().copied().unwrap_or("…"));
                     return Err(Box::new(
                         Diagnostic::new(
                             &T0211,
                             node.name.span,
-                            format!("`{}` has no value of its own", spec.name),
+                            format!("`{}` has no value, only members", spec.name),
                         )
-                        .help(format!("say which value, as `--set {typed}=…`"))
-                        .note(format!("it has: {}", known.join(", "))),
+                        .help(format!("add the member, for example `--set {example}=…`"))
+                        .note(format!("members: {}", known.join(", "))),
                     ));
                 };
                 let value = self.value(arg.ty, spec.name)?;
@@ -269,13 +269,17 @@ impl Path<'_> {
         Ok(())
     }
 
-    /// The value by the type of its place: as KDL if it reads so, else as text.
+    /// Parses the value for the type that the path requires: as KDL if it is valid KDL, otherwise as text.
     fn value(&self, ty: Ty, of: &str) -> Result<Spanned<Value>, Box<Diagnostic>> {
         let verbatim = KdlValue::String(self.value.to_owned());
-        let parsed = single(self.value);
+        let parsed = kdl_value(self.value);
         let candidates = [
             parsed.as_ref(),
-            word(self.value).as_ref().filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_))).cloned().as_ref(),
+            bare_boolean(self.value)
+                .as_ref()
+                .filter(|_| matches!(ty, Ty::Bool | Ty::BoolOr(_)))
+                .cloned()
+                .as_ref(),
             Some(&verbatim),
         ]
         .into_iter()
@@ -290,7 +294,7 @@ impl Path<'_> {
             }
         }
         Err(Box::new(first_fault.map_or_else(
-            || Diagnostic::new(&T0210, self.value_span, "the value cannot be read"),
+            || Diagnostic::new(&T0210, self.value_span, "invalid value"),
             |fault| {
                 let shown = if self.value.is_empty() { "nothing" } else { self.value };
                 fault.diagnostic(ty, shown, self.value_span, &format!("`{of}`"))
@@ -299,8 +303,8 @@ impl Path<'_> {
     }
 }
 
-fn single(value: &str) -> Option<KdlValue> {
-    // What KDL reads as a comment is part of the text here: `s3://bucket/`.
+fn kdl_value(value: &str) -> Option<KdlValue> {
+    // `//` begins a comment in KDL but is part of the text here: `s3://bucket/`.
     let is_comment = ["//", "/*", "/-"].iter().any(|mark| value.contains(mark));
     if is_comment || value.is_empty() || value.contains(['\n', ';', '{', '}']) {
         return None;
@@ -315,7 +319,7 @@ fn single(value: &str) -> Option<KdlValue> {
     }
 }
 
-fn word(value: &str) -> Option<KdlValue> {
+fn bare_boolean(value: &str) -> Option<KdlValue> {
     match value {
         "true" => Some(KdlValue::Bool(true)),
         "false" => Some(KdlValue::Bool(false)),
@@ -323,69 +327,70 @@ fn word(value: &str) -> Option<KdlValue> {
     }
 }
 
-fn known(spec: &NodeSpec) -> Vec<&'static str> {
+fn member_names(spec: &NodeSpec) -> Vec<&'static str> {
     spec.props.iter().map(|prop| prop.name).chain(spec.children.iter().map(|child| child.name)).collect()
 }
 
-/// Whether a node of which there may be several is told from the others by its value, and has nothing else.
-fn is_no_more_than_its_value(spec: &NodeSpec) -> bool {
+/// Returns whether a repeatable node consists of its value only, which identifies it.
+fn has_only_a_value(spec: &NodeSpec) -> bool {
     spec.repeat == Repeat::ByFirst
         && spec.arg(1).is_none()
-        && known(spec).is_empty()
+        && member_names(spec).is_empty()
         && spec.free_props.is_none()
 }
 
-fn unknown(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic {
+fn unknown_step(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagnostic {
     if parent.prop(step.value).is_some() {
         return Diagnostic::new(
             &T0211,
             step.span,
-            format!("`{}` of `{}` is a value, and has nothing below it", step.value, parent.name),
+            format!("`{}` of `{}` is a value and has no members", step.value, parent.name),
         )
         .help(format!("write `--set {parents}{}=…`", step.value));
     }
     let place = if parent.name == "job" { "a job".to_owned() } else { format!("`{}`", parent.name) };
     if parent.free_children {
-        let message = format!("`--set` does not reach the members of `{}`", parent.name);
+        let message = format!("`--set` does not support members of `{}`", parent.name);
         return Diagnostic::new(&T0211, step.span, message)
             .help(format!("write `{} {{ {} … }}` in the manifest", parent.name, step.value))
-            .note("they have no types by which the value could be read");
+            .note("these members have no declared types, so the value cannot be parsed");
     }
-    let known = known(parent);
+    let known = member_names(parent);
     let diagnostic = Diagnostic::new(&T0211, step.span, format!("{place} has no `{}`", step.value));
     if let Some(near) = text::nearest(step.value, known.iter().copied()) {
         return diagnostic.help(format!("did you mean `{near}`?"));
     }
-    // What belongs deeper, as `train.lr` does, or elsewhere.
+    // The member may belong further down, as `train.lr` does, or to another node.
     let mut deeper = Vec::new();
     below(parents, parent, step.value, &mut deeper);
     if deeper.is_empty() {
         below("", &JOB, step.value, &mut deeper);
     }
-    // What has no name of its own on its way is likelier meant: `nodes` of the cluster, not those of its groups.
+    // Prefer paths without a name: `nodes` of the cluster rather than of one of its groups.
     if deeper.iter().any(|path| !path.contains("NAME.")) {
         deeper.retain(|path| !path.contains("NAME."));
     }
     match deeper.as_slice() {
         [only] => diagnostic.help(format!("did you mean `{only}`?")),
         _ if known.is_empty() => diagnostic,
-        _ => diagnostic.note(format!("known here: {}", known.join(", "))),
+        _ => diagnostic.note(format!("valid here: {}", known.join(", "))),
     }
 }
 
-/// A path that begins with `job`, below which all paths are.
-fn from_the_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagnostic {
+/// Reports a path that begins with `job`: paths are relative to the job.
+fn path_begins_with_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagnostic {
     let steps: Vec<&str> = rest.iter().map(|step| step.value).collect();
     let (message, help) = if matches!(steps.as_slice(), [] | ["name"]) {
-        ("a job's name is not set, it stands in the file", "--set cluster.nodes=4".to_owned())
+        ("`--set` cannot change the name of a job", "--set cluster.nodes=4".to_owned())
     } else {
-        ("a path does not name the job", format!("--set {}=…", steps.join(".")))
+        ("a path does not begin with `job`", format!("--set {}=…", steps.join(".")))
     };
     Diagnostic::new(&T0211, first.span, message)
-        .help(format!("a path begins with a node of the job, as `{help}`"))
+        .help(format!("begin the path with a node of the job, for example `{help}`"))
 }
 
-/// The paths of everything of a name in a node, ours for another tool's: `parents` leads to the node, with its dot.
+/// Collects the paths of all members with a name, which may be another tool's name for one. `parents` is the path of the
+/// node, followed by a dot.
 fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
     let name = other_property(name).unwrap_or(name);
     let found = spec.prop(name).is_some() || spec.child(name).is_some();
@@ -403,7 +408,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn refused(written: &str) -> Diagnostic {
+    fn rejected(written: &str) -> Diagnostic {
         let mut problems = Problems::default();
         assert_eq!(nodes(written, None, &[], &mut SourceMap::default(), &mut problems), None, "{written}");
         problems.iter().next().unwrap().clone()
@@ -414,7 +419,7 @@ mod tests {
         let steps = |path: &'static str| segments(path).collect::<Vec<_>>();
         assert_eq!(steps("a.bc.d"), [(0, "a"), (2, "bc"), (5, "d")]);
         assert_eq!(steps("a.\"b.c\".d"), [(0, "a"), (2, "\"b.c\""), (8, "d")]);
-        // No closing quote, or text behind it: the quotes are nothing special.
+        // Without a closing quote, or with text after it, the quotes are ordinary characters.
         assert_eq!(steps("a.\"b.c"), [(0, "a"), (2, "\"b"), (5, "c")]);
         assert_eq!(steps("\"a.b\"c.d"), [(0, "\"a"), (3, "b\"c"), (7, "d")]);
         assert_eq!(steps(""), [(0, "")]);
@@ -434,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_a_value_is_added() {
+    fn a_node_with_only_a_value_is_added() {
         let mut problems = Problems::default();
         let made = nodes("role.read=s3://bucket-1/x/", None, &[], &mut SourceMap::default(), &mut problems);
         let [role] = made.as_deref().unwrap() else { panic!("one node") };
@@ -449,19 +454,19 @@ mod tests {
             ("program.hyperparameter=1", "write `--set program.hyperparameter.NAME=…`"),
             ("sweep.vary=1", "write `--set sweep.vary.NAME=…`"),
             ("channel.s3=s3://bucket/", "write `--set channel.NAME.s3=…`"),
-            ("channel.train=s3://bucket/", "say which value, as `--set channel.train.s3=…`"),
+            ("channel.train=s3://bucket/", "add the member, for example `--set channel.train.s3=…`"),
             ("train.lr=1e-4", "did you mean `train.optimizer.lr`?"),
             ("train.learning-rate=1e-4", "did you mean `train.optimizer.lr`?"),
             ("train.max-run=1d", "did you mean `cluster.max-run`?"),
             ("nodes=4", "did you mean `cluster.nodes`?"),
-            ("job=x", "a path begins with a node of the job, as `--set cluster.nodes=4`"),
-            ("job.train.steps=4", "a path begins with a node of the job, as `--set train.steps=…`"),
+            ("job=x", "begin the path with a node of the job, for example `--set cluster.nodes=4`"),
+            ("job.train.steps=4", "begin the path with a node of the job, for example `--set train.steps=…`"),
             ("micro-batch=2", "did you mean `train.micro-batch`?"),
             ("request.RetryStrategy=1", "write `request { RetryStrategy … }` in the manifest"),
-            ("role.read.s3=s3://bucket/", "write `--set role.read=…`: it adds one"),
+            ("role.read.s3=s3://bucket/", "write `--set role.read=…`, which adds a `read`"),
             ("role.create.read=s3://bucket/", "write `--set role.create=…`"),
         ] {
-            assert_eq!(refused(written).help.as_deref(), Some(help), "{written}");
+            assert_eq!(rejected(written).help.as_deref(), Some(help), "{written}");
         }
     }
 }

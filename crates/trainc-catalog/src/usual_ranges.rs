@@ -9,7 +9,7 @@ pub(crate) const TABLE: Table = Table::new("usual", include_str!("data/usual.tom
 
 /// What one setting usually is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Usual {
+pub struct UsualRange {
     /// The published span, ends included.
     pub usual: (f64, f64),
     /// Outside of this span a slip of the keys is likelier than a choice.
@@ -19,7 +19,7 @@ pub struct Usual {
 }
 
 #[derive(Clone, Deserialize)]
-struct Row {
+struct UsualRow {
     optimizers: Vec<String>,
     usual: (f64, f64),
     far: (f64, f64),
@@ -28,10 +28,10 @@ struct Row {
 }
 
 /// The row of a setting under an optimizer: `get("lr", "adamw")`.
-pub fn get(setting: &str, optimizer: &str) -> Option<Usual> {
+pub fn get(setting: &str, optimizer: &str) -> Option<UsualRange> {
     TABLE.keys_under(&format!("{setting}/")).find_map(|key| {
-        let row: Row = TABLE.row(key)?;
-        row.optimizers.iter().any(|name| name == optimizer).then(|| Usual {
+        let row: UsualRow = TABLE.row(key)?;
+        row.optimizers.iter().any(|name| name == optimizer).then(|| UsualRange {
             usual: row.usual,
             far: row.far,
             provenance: row.sourced.into(),
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(get("lr", "sgd").unwrap().far.1, 100.0);
         assert!(get("lr", "none").is_none() && get("warmup", "adamw").is_none());
         for key in TABLE.keys() {
-            let row: Row = TABLE.row(key).unwrap();
+            let row: UsualRow = TABLE.row(key).unwrap();
             assert!(
                 row.far.0 <= row.usual.0 && row.usual.0 < row.usual.1 && row.usual.1 <= row.far.1,
                 "{key}"

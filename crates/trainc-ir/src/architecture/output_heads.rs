@@ -2,13 +2,13 @@
 
 use super::family::Family;
 use super::kinds::Class;
-use super::modules::{List, Place, Role};
+use super::modules::{ModuleList, ModulePlace, ModuleRole};
 
-impl List<'_> {
+impl ModuleList<'_> {
     /// The output matrix over the vocabulary, whose weight may be the embedding's.
     fn vocabulary(&mut self, path: &'static str, bias: bool) {
         let a = self.a;
-        self.matrix(path, Place::Head, Role::Output, (a.word_embedding, a.vocab), bias);
+        self.matrix(path, ModulePlace::Head, ModuleRole::Output, (a.word_embedding, a.vocab), bias);
         if let Some(head) = self.modules.last_mut() {
             head.shared = a.tied;
         }
@@ -17,7 +17,7 @@ impl List<'_> {
     /// A square matrix that sees one vector a sequence.
     fn pooled(&mut self, path: &'static str) {
         let h = self.a.hidden;
-        self.matrix(path, Place::Head, Role::Pooled, (h, h), true);
+        self.matrix(path, ModulePlace::Head, ModuleRole::Pooled, (h, h), true);
     }
 
     pub(super) fn head(&mut self, class: Class) {
@@ -34,19 +34,19 @@ impl List<'_> {
             }
             Class::MaskedLm => {
                 let [dense, norm, decoder] = masked_lm(a.family);
-                self.matrix(dense, Place::Head, Role::Output, (h, h), true);
-                self.norm(norm, Place::Head, h);
+                self.matrix(dense, ModulePlace::Head, ModuleRole::Output, (h, h), true);
+                self.norm(norm, ModulePlace::Head, h);
                 self.vocabulary(decoder, true);
             }
             Class::SequenceClassification { labels } => match classifier(a.family) {
                 Some([dense, out]) => {
                     self.pooled(dense);
-                    self.matrix(out, Place::Head, Role::Pooled, (h, labels), true);
+                    self.matrix(out, ModulePlace::Head, ModuleRole::Pooled, (h, labels), true);
                 }
-                None => self.matrix("score", Place::Head, Role::Pooled, (h, labels), false),
+                None => self.matrix("score", ModulePlace::Head, ModuleRole::Pooled, (h, labels), false),
             },
             Class::QuestionAnswering => {
-                self.matrix("qa_outputs", Place::Head, Role::Output, (h, 2), true);
+                self.matrix("qa_outputs", ModulePlace::Head, ModuleRole::Output, (h, 2), true);
             }
         }
     }

@@ -1,23 +1,22 @@
-//! What a layer that could not be had may have said: unknown, so nothing is reported as missing.
+//! Placeholders for nodes that an unreadable layer may contain, so that they are not reported as missing.
 //!
-//! Every node that a job must have, and every value of the nodes that are there, stands as
-//! [`Value::Bad`](trainc_syntax::ast::Value::Bad) where nobody wrote it. Later stages stay silent about those and
-//! go on with the rest.
+//! Every required node, and every required value of the nodes present, that is not written becomes
+//! [`Value::Bad`](trainc_syntax::ast::Value::Bad). Later stages report nothing about such values and process the rest.
 
 use trainc_diag::source::{Span, Spanned};
 use trainc_syntax::ast::{Node, Value};
 use trainc_syntax::nodes::JOB;
 use trainc_syntax::spec::{NodeSpec, Ty};
 
-/// Nodes without which a stage has something to say.
+/// Nodes whose absence a stage reports.
 const NODES: [&str; 9] =
     ["region", "model", "cluster", "parallel", "train", "program", "image", "output", "role"];
 
-/// Children of `train` without which a stage has something to say.
+/// Children of `train` whose absence a stage reports.
 const TRAIN: [&str; 6] =
     ["precision", "sequence-length", "micro-batch", "accumulation", "global-batch", "optimizer"];
 
-/// Properties without one of which a stage has something to say.
+/// Properties of a node of which at least one is required.
 const ONE_OF: [(&str, &[&str]); 4] = [
     ("program", &["source", "git", "s3"]),
     ("role", &["arn", "create"]),
@@ -25,8 +24,8 @@ const ONE_OF: [(&str, &[&str]); 4] = [
     ("image", &["version", "transformers", "pytorch", "uri"]),
 ];
 
-/// Fills in what is not there.
-pub(super) fn fill(job: &mut Node) {
+/// Adds a bad value for every required node and value that is missing.
+pub(super) fn fill_unknown(job: &mut Node) {
     let at = job.name.span;
     for child in &mut job.children {
         values(child, at);
@@ -42,7 +41,7 @@ pub(super) fn fill(job: &mut Node) {
             node.props.push((Spanned::new((*first).to_owned(), at), Spanned::new(Value::Bad, at)));
         }
     }
-    // A job whose interruptions nobody provides for: the checkpoint may stand in the layer.
+    // Spot instances require a checkpoint, which may be in the unreadable layer.
     if child_mut(job, "cluster")
         .is_some_and(|cluster| cluster.children.iter().any(|child| child.name.value == "spot"))
     {
@@ -97,7 +96,7 @@ fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
     parent.children.push(node);
 }
 
-/// The values that a node must have, and its first argument: a switch that stands alone is on.
+/// Adds the required values of a node and its first argument, unless it is a switch: a switch without argument is on.
 fn values(node: &mut Node, at: Span) {
     let Some(spec) = node.spec else { return };
     let has_config = node.props.iter().any(|(name, _)| name.value == "config" || name.value == "uri");

@@ -1,4 +1,4 @@
-//! A version that no container has: which one to write in its place, so that the job starts.
+//! Suggests a version for one that no container has.
 
 use super::image::{T0330, sdk_v2_takes};
 use super::neuron_image::neuron_gap;
@@ -7,9 +7,9 @@ use trainc_catalog::images::{self, Framework, ImageFamily, ImageProblem, ImageQu
 use trainc_catalog::{instances, support};
 use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
-use trainc_ir::{Engine, ImageAsk, Job};
+use trainc_ir::{Engine, ImageRequest, Job};
 
-/// A container in which the job starts.
+/// A container that supports the job.
 struct Candidate {
     transformers: Option<String>,
     pytorch: String,
@@ -17,13 +17,13 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The version that was asked for and not found.
+    /// Returns the version to suggest: of transformers if the image has one, otherwise of PyTorch.
     fn version(&self) -> &str {
         self.transformers.as_deref().unwrap_or(&self.pytorch)
     }
 
-    /// What to write, with what else of `ask` has to change for it.
-    fn written(&self, ask: &ImageAsk) -> String {
+    /// Returns the properties of `image` to write, including others that have to change with the version.
+    fn properties(&self, ask: &ImageRequest) -> String {
         let python =
             self.python.as_ref().filter(|python| ask.python.value().is_none_or(|old| old != *python));
         let python = python.map(|python| format!(" python=\"{python}\"")).unwrap_or_default();
@@ -37,9 +37,9 @@ impl Candidate {
     }
 }
 
-/// The diagnostic; its help names only what the job's engine, instance type and region take.
-pub(super) fn unknown(
-    (job, ask): (&Job, &ImageAsk),
+/// Reports an unknown version and suggests versions that the job's engine, instance type and region support.
+pub(super) fn unknown_version(
+    (job, ask): (&Job, &ImageRequest),
     query: &ImageQuery,
     span: Span,
     (of, found, known): (&str, &str, &[String]),
@@ -48,7 +48,7 @@ pub(super) fn unknown(
     let diagnostic = Diagnostic::new(
         &T0330,
         span,
-        format!("there is no container with {noun} {}", if found.is_empty() { "`\"\"`" } else { found }),
+        format!("no container with {noun} {}", if found.is_empty() { "`\"\"`" } else { found }),
     )
     .fact("known", known.to_vec());
     let candidates = candidates(job, query, known);
@@ -58,26 +58,26 @@ pub(super) fn unknown(
     });
     match (near, newest) {
         (Some(near), Some(newest)) if near.version() != newest.version() => diagnostic.help(format!(
-            "write `{}`; the newest for this job is {}",
-            near.written(ask),
+            "write `{}`; the newest version for this job is {}",
+            near.properties(ask),
             newest.version()
         )),
         (_, Some(newest)) => {
-            diagnostic.help(format!("write `{}`, the newest for this job", newest.written(ask)))
+            diagnostic.help(format!("write `{}`, the newest version for this job", newest.properties(ask)))
         }
         (_, None) => diagnostic,
     }
 }
 
-/// The first two numbers.
+/// Returns the major and minor version.
 fn minor(version: &str) -> Vec<u32> {
     version_key(version).into_iter().take(2).collect()
 }
 
-/// Those of the versions that have a container in which the job starts.
+/// Returns the versions with a container that supports the job.
 fn candidates(job: &Job, query: &ImageQuery, known: &[String]) -> Vec<Candidate> {
     let rows: Vec<(Option<String>, String)> = if query.framework == Framework::HuggingFace {
-        let rows = images::of(ImageFamily::HuggingFace);
+        let rows = images::of_family(ImageFamily::HuggingFace);
         rows.iter()
             .filter(|row| row.transformers.as_ref().is_some_and(|version| known.contains(version)))
             .map(|row| (row.transformers.clone(), row.pytorch.clone()))
@@ -88,14 +88,14 @@ fn candidates(job: &Job, query: &ImageQuery, known: &[String]) -> Vec<Candidate>
     rows.into_iter()
         .filter_map(|(transformers, pytorch)| {
             let query = ImageQuery { transformers: transformers.as_deref(), pytorch: &pytorch, ..*query };
-            let python = starting(job, &query)?.python;
+            let python = compatible_image(job, &query)?.python;
             Some(Candidate { transformers, pytorch, python })
         })
         .collect()
 }
 
-/// The container, if it starts the job: with the Python as written where it has that one, else with its newest.
-fn starting(job: &Job, query: &ImageQuery) -> Option<images::Image> {
+/// Returns the container if it supports the job: with the Python version as written if available, otherwise the newest.
+fn compatible_image(job: &Job, query: &ImageQuery) -> Option<images::Image> {
     let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     let framework = match (engine, query.framework) {
         (Some(Engine::Smp), Framework::PyTorch) if is_smp_v2(query.pytorch) => Framework::SmpV2,

@@ -4,26 +4,26 @@ use super::job::Channel;
 use super::{Engine, Plan};
 
 /// Where the service puts and finds checkpoints if `local` is not written (CheckpointConfig, LocalPath).
-pub const LOCAL: &str = "/opt/ml/checkpoints";
+pub const DEFAULT_CHECKPOINT_PATH: &str = "/opt/ml/checkpoints";
 
 /// A shard group whose hosts share no directory of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Apart {
+pub struct SplitCheckpoint {
     /// Ranks of a shard group.
     pub ranks: u64,
     /// Ranks of a host.
-    pub here: u64,
+    pub ranks_per_host: u64,
 }
 
-impl Apart {
+impl SplitCheckpoint {
     /// Hosts of a shard group.
     pub fn hosts(self) -> u64 {
-        self.ranks.div_ceil(self.here)
+        self.ranks.div_ceil(self.ranks_per_host)
     }
 }
 
 /// The channel of a file system on which the checkpoints lie and which the job writes to, if they lie on one.
-pub fn file_system_of(plan: &Plan) -> Option<&Channel> {
+pub fn checkpoint_channel(plan: &Plan) -> Option<&Channel> {
     let local = plan.job.checkpoint.as_ref()?.local.value()?;
     plan.job.channels.iter().find(|channel| {
         let Some(name) = channel.name.value() else { return false };
@@ -36,11 +36,11 @@ pub fn file_system_of(plan: &Plan) -> Option<&Channel> {
 
 /// Whether a shard group of engine `worker` spans hosts that would each hold a part of its checkpoints. The worker asks
 /// for one directory whatever is saved, so a job without `checkpoint` counts too.
-pub fn apart(plan: &Plan) -> Option<Apart> {
+pub fn split_checkpoint(plan: &Plan) -> Option<SplitCheckpoint> {
     let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Worker && plan.deployable)?;
     plan.job.parallel.as_ref()?;
-    let apart = Apart { ranks: mesh.shard_degree.value, here: mesh.processes_per_node };
-    let spans = apart.here > 0 && apart.ranks > apart.here;
+    let split = SplitCheckpoint { ranks: mesh.shard_degree.value, ranks_per_host: mesh.processes_per_node };
+    let spans = split.ranks_per_host > 0 && split.ranks > split.ranks_per_host;
     let unknown = plan.job.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.local.is_bad());
-    (spans && !unknown && file_system_of(plan).is_none()).then_some(apart)
+    (spans && !unknown && checkpoint_channel(plan).is_none()).then_some(split)
 }

@@ -2,7 +2,7 @@
 
 use super::Architecture;
 use super::kinds::Class;
-use super::modules::{LinearModule, Place, Role};
+use super::modules::{LinearModule, ModulePlace, ModuleRole};
 
 /// Parameters of one model with one head. `embedding + layers_total + final_norm + head = total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,17 +72,19 @@ impl Architecture {
             let own = module.parameters();
             let in_layer = own.saturating_mul(u128::from(module.per_layer));
             let sum = match module.place {
-                Place::Embedding => &mut embedding,
-                Place::Layer => &mut layer,
-                Place::DecoderLayer => &mut decoder_layer,
-                Place::Final => &mut last,
-                Place::Head => &mut head,
+                ModulePlace::Embedding => &mut embedding,
+                ModulePlace::Layer => &mut layer,
+                ModulePlace::DecoderLayer => &mut decoder_layer,
+                ModulePlace::Final => &mut last,
+                ModulePlace::Head => &mut head,
             };
             *sum = sum.saturating_add(in_layer);
-            if module.role == Role::Expert {
+            if module.role == ModuleRole::Expert {
                 expert = expert.saturating_add(own.saturating_mul(u128::from(module.copies)));
             }
-            if module.role.is_matrix() && matches!(module.place, Place::Layer | Place::DecoderLayer) {
+            if module.role.is_matrix()
+                && matches!(module.place, ModulePlace::Layer | ModulePlace::DecoderLayer)
+            {
                 linear = linear.saturating_add(module.weight().saturating_mul(u128::from(module.copies)));
             }
         }
@@ -152,7 +154,7 @@ impl Architecture {
 
     /// What LoRA stands beside: the weights of the matrices that the targets name, and the largest rank that one of
     /// them can have, the smaller of its dims.
-    pub fn lora_beside<S: AsRef<str>>(&self, class: Class, targets: &[S]) -> (u64, u64) {
+    pub fn lora_base_weights<S: AsRef<str>>(&self, class: Class, targets: &[S]) -> (u64, u64) {
         let linear = self.all_linear(class);
         let named =
             linear.iter().filter(|module| targets.iter().any(|target| names(target.as_ref(), module)));
@@ -174,7 +176,7 @@ fn names(target: &str, module: &LinearModule) -> bool {
     if target == "all-linear" {
         // Of a head, PEFT adapts the layer before the output, not the output itself.
         let before_output = matches!(module.name, "dense" | "pre_classifier" | "vocab_transform");
-        return module.place != Place::Head || before_output;
+        return module.place != ModulePlace::Head || before_output;
     }
     module.path == target || module.path.strip_suffix(target).is_some_and(|rest| rest.ends_with('.'))
 }

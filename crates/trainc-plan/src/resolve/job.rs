@@ -1,19 +1,21 @@
-//! The nouns of a job, from nodes to [`ir`].
+//! Reads the nodes of a job into [`trainc_ir::Job`].
 
 use super::betas::betas;
 use super::defaults as default;
-use super::pick::{
-    bytes, first, milliseconds, number, pairs, rate, scalar, seconds, switch, text, texts, whole, words,
+use super::fields::{
+    WrittenValue, boolean, bytes, comma_list, first_arg, integer, milliseconds, number, pairs, rate, scalar,
+    scalar_of, seconds, switch, text, text_args,
 };
-use super::{identity, parallel, storage};
+use super::{parallel, storage};
 use trainc_diag::declare_code;
-use trainc_diag::source::{Span, Spanned};
+use trainc_diag::source::Spanned;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::{
-    Adapter, Allow, Budget, Cluster, CustomGpu, Dataset, Every, Field, Hyperparameter, ImageAsk,
-    InstanceGroup, Job, Metric, Model, Network, Optimizer, Origin, Placement, Program, Quantize, Raw,
-    Recompute, RequestMember, Scalar, Secret, Spot, Train, Val, Warmup,
+    Adapter, Allow, Budget, CheckpointInterval, Cluster, Collection, CustomGpu, Dataset, Debugger,
+    Experiment, Field, Hyperparameter, ImageRequest, InstanceGroup, Job, Metric, Model, Network, Optimizer,
+    Origin, Placement, Profiler, Program, Quantize, Raw, Recompute, RequestMember, Role, RoleRead, Scalar,
+    Secret, Spot, Tensorboard, Train, Val, Warmup,
 };
 use trainc_syntax::ast::{Node, Value};
 
@@ -21,7 +23,7 @@ declare_code!(T0220, "missing-node", Error, "a job is missing a required node");
 declare_code!(T0222, "unsupported-engine-option", Error, "a parameter that the engine does not support");
 declare_code!(T0223, "unknown-engine", Error, "an engine that does not exist");
 
-/// The codes of this file and its neighbours.
+/// The codes of this file and of `parallel.rs`.
 pub(super) static CODES: &[&Code] = &[&T0220, &T0222, &T0223];
 
 const DIMENSIONS: &[&str] = &[
@@ -41,11 +43,11 @@ const DIMENSIONS: &[&str] = &[
 pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     let span = node.name.span;
     let parallel = node.child("parallel").map(|n| parallel::read(n, problems));
-    // SageMaker chooses machines, container and code of a serverless job by its model and technique.
+    // SageMaker chooses instances, container and code of a serverless job from its model and technique.
     let serverless = node
         .child("request")
         .is_some_and(|raw| raw.children.iter().any(|member| member.name.value == SERVERLESS));
-    // An algorithm of the service or of a marketplace brings its own container and program.
+    // A built-in or marketplace algorithm has its own container and program.
     let algorithm = node.child("request").is_some_and(|raw| {
         let inside = raw.children.iter().filter(|one| one.name.value == "AlgorithmSpecification");
         inside.flat_map(|one| &one.children).any(|one| one.name.value == "AlgorithmName")
@@ -70,8 +72,8 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     ] {
         if !node.children.iter().any(|child| child.name.value == what) {
             let local = is_off_account && matches!(what, "region" | "output" | "role");
-            // A plain script may train nothing: it prepares data, or evaluates.
-            let plain = what == "train" && node.child("parallel").is_some_and(parallel::is_plain);
+            // A plain script may prepare data or evaluate instead of train.
+            let plain = what == "train" && node.child("parallel").is_some_and(parallel::is_plain_script);
             let chosen = serverless && matches!(what, "cluster" | "parallel" | "train");
             if !local && !plain && !chosen {
                 missing(what, example);
@@ -79,7 +81,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         }
     }
     if needs_program {
-        // A missing `image` is said by `plan`, which knows what there is to write.
+        // `plan` reports a missing `image`, since it can suggest one.
         if !node.children.iter().any(|child| child.name.value == "program") {
             missing("program", "program \"train.py\" source=\"./scripts\"");
         }
@@ -89,8 +91,8 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
     Job {
         name: text(node.arg(0)),
         span,
-        region: text(first(node.child("region"))),
-        account: text(first(node.child("account"))),
+        region: text(first_arg(node.child("region"))),
+        account: text(first_arg(node.child("account"))),
         tags: pairs(node.child("tags")),
         model: node.child("model").map(model),
         adapter: node.child("adapter").map(adapter),
@@ -106,20 +108,22 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         channels: node.children_named("channel").map(storage::channel).collect(),
         checkpoint: node.child("checkpoint").map(storage::checkpoint),
         output: node.child("output").map(storage::output),
-        role: node.child("role").map(identity::role),
-        debugger: node.child("debugger").map(identity::debugger),
-        profiler: node.child("profiler").map(identity::profiler),
-        tensorboard: node.child("tensorboard").map(identity::tensorboard),
-        experiment: node.child("experiment").map(identity::experiment),
+        role: node.child("role").map(role),
+        debugger: node.child("debugger").map(debugger),
+        profiler: node.child("profiler").map(profiler),
+        tensorboard: node.child("tensorboard").map(tensorboard),
+        experiment: node.child("experiment").map(experiment),
         remote_debug: switch(node.child("remote-debug")),
         health_check: switch(node.child("health-check")),
         session_chaining: switch(node.child("session-chaining")),
         budget: node.child("budget").map(|n| Budget {
             span: n.name.span,
             usd: number(n.prop("usd")),
-            hard: super::pick::boolean(n.prop("hard")),
+            hard: boolean(n.prop("hard")),
         }),
-        request: node.child("request").map_or_else(Vec::new, |n| n.children.iter().map(member).collect()),
+        request: node
+            .child("request")
+            .map_or_else(Vec::new, |n| n.children.iter().map(request_member).collect()),
         swept_from: None,
         sweep: node.child("sweep").map_or_else(Vec::new, super::sweep::read),
         allows,
@@ -150,7 +154,7 @@ fn collect_allows(node: &Node, out: &mut Vec<Allow>) {
 fn model(node: &Node) -> Model {
     let dimensions = DIMENSIONS
         .iter()
-        .filter_map(|&name| match whole(first(node.child(name))) {
+        .filter_map(|&name| match integer(first_arg(node.child(name))) {
             Field::Is(val) => Some((name, val)),
             Field::Absent | Field::Bad => None,
         })
@@ -160,9 +164,13 @@ fn model(node: &Node) -> Model {
         name: text(node.arg(0)),
         config: text(node.prop("config")),
         dimensions,
-        unusable: DIMENSIONS.iter().copied().filter(|name| whole(first(node.child(name))).is_bad()).collect(),
+        unusable: DIMENSIONS
+            .iter()
+            .copied()
+            .filter(|name| integer(first_arg(node.child(name))).is_bad())
+            .collect(),
         tied: switch(node.child("tied")),
-        parameters: whole(first(node.child("parameters"))),
+        parameters: integer(first_arg(node.child("parameters"))),
     }
 }
 
@@ -170,10 +178,10 @@ fn adapter(node: &Node) -> Adapter {
     Adapter {
         span: node.name.span,
         kind: text(node.arg(0)),
-        rank: whole(node.prop("rank")),
+        rank: integer(node.prop("rank")),
         alpha: number(node.prop("alpha")),
         dropout: number(node.prop("dropout")),
-        targets: words(node.prop("targets")),
+        targets: comma_list(node.prop("targets")),
     }
 }
 
@@ -181,21 +189,21 @@ fn quantize(node: &Node) -> Quantize {
     Quantize {
         span: node.name.span,
         kind: text(node.arg(0)),
-        double: super::pick::boolean(node.prop("double")),
+        double: boolean(node.prop("double")),
         compute: text(node.prop("compute")),
     }
 }
 
 fn cluster(node: &Node) -> Cluster {
     let volume = node.child("volume");
-    let nodes = whole(node.prop("nodes"));
+    let nodes = integer(node.prop("nodes"));
     let groups: Vec<InstanceGroup> = node
         .children_named("group")
         .map(|group| InstanceGroup {
             span: group.name.span,
             name: text(group.arg(0)),
             instance: text(group.prop("instance")),
-            nodes: whole(group.prop("nodes")),
+            nodes: integer(group.prop("nodes")),
         })
         .collect();
     let nodes = if groups.is_empty() { nodes.or_default(default::NODES.0, default::NODES.1) } else { nodes };
@@ -203,27 +211,27 @@ fn cluster(node: &Node) -> Cluster {
         span: node.name.span,
         instance: text(node.arg(0)),
         nodes,
-        volume_bytes: bytes(first(volume)).or_default(default::VOLUME_BYTES.0, default::VOLUME_BYTES.1),
+        volume_bytes: bytes(first_arg(volume)).or_default(default::VOLUME_BYTES.0, default::VOLUME_BYTES.1),
         volume_kms: text(volume.and_then(|n| n.prop("kms"))),
-        max_run_seconds: seconds(first(node.child("max-run")))
+        max_run_seconds: seconds(first_arg(node.child("max-run")))
             .or_default(default::MAX_RUN_SECONDS.0, default::MAX_RUN_SECONDS.1),
-        max_pending_seconds: seconds(first(node.child("max-pending"))),
+        max_pending_seconds: seconds(first_arg(node.child("max-pending"))),
         spot: node.child("spot").map(|n| Spot {
             span: n.name.span,
             max_wait_seconds: seconds(n.prop("max-wait")),
             interruptions_per_hour: number(n.prop("interruptions-per-hour")),
         }),
-        warm_pool_seconds: seconds(first(node.child("warm-pool"))),
-        retry: whole(first(node.child("retry"))),
-        training_plan: text(first(node.child("training-plan"))),
+        warm_pool_seconds: seconds(first_arg(node.child("warm-pool"))),
+        retry: integer(first_arg(node.child("retry"))),
+        training_plan: text(first_arg(node.child("training-plan"))),
         placement: node.child("placement").map(|n| Placement {
             span: n.name.span,
-            multiple_jobs: super::pick::boolean(n.prop("multiple-jobs")),
+            multiple_jobs: boolean(n.prop("multiple-jobs")),
             ultra_servers: n
                 .children_named("ultra-server")
                 .filter_map(|server| {
                     let id = Val::written(server.first_text()?.to_owned(), server.arg(0)?.span);
-                    Some((id, whole(server.prop("instances"))))
+                    Some((id, integer(server.prop("instances"))))
                 })
                 .collect(),
         }),
@@ -231,12 +239,12 @@ fn cluster(node: &Node) -> Cluster {
         gpu: node.child("gpu").map(|n| CustomGpu {
             span: n.name.span,
             name: text(n.arg(0)),
-            per_node: whole(n.prop("per-node")),
+            per_node: integer(n.prop("per-node")),
         }),
-        intra_bytes_per_second: rate(first(node.child("intra"))),
-        inter_bytes_per_second: rate(first(node.child("inter"))),
-        ranks: whole(first(node.child("ranks"))),
-        node_mtbf_seconds: seconds(first(node.child("node-mtbf"))),
+        intra_bytes_per_second: rate(first_arg(node.child("intra"))),
+        inter_bytes_per_second: rate(first_arg(node.child("inter"))),
+        ranks: integer(first_arg(node.child("ranks"))),
+        node_mtbf_seconds: seconds(first_arg(node.child("node-mtbf"))),
     }
 }
 
@@ -253,24 +261,24 @@ fn train(node: &Node, problems: &mut Problems) -> Train {
     };
     Train {
         span: Some(node.name.span),
-        precision: text(first(node.child("precision"))),
-        sequence_length: whole(first(node.child("sequence-length"))),
-        micro_batch_size: whole(first(node.child("micro-batch"))),
-        accumulation: whole(first(node.child("accumulation"))),
-        global_batch: whole(first(node.child("global-batch"))),
+        precision: text(first_arg(node.child("precision"))),
+        sequence_length: integer(first_arg(node.child("sequence-length"))),
+        micro_batch_size: integer(first_arg(node.child("micro-batch"))),
+        accumulation: integer(first_arg(node.child("accumulation"))),
+        global_batch: integer(first_arg(node.child("global-batch"))),
         activation_checkpointing: checkpointing,
         flash_attention: switch(node.child("flash-attention")),
         optimizer: node.child("optimizer").map(|n| optimizer(n, problems)),
-        steps: whole(first(node.child("steps"))),
-        tokens: whole(first(node.child("tokens"))),
-        epochs: number(first(node.child("epochs"))),
+        steps: integer(first_arg(node.child("steps"))),
+        tokens: integer(first_arg(node.child("tokens"))),
+        epochs: number(first_arg(node.child("epochs"))),
         dataset: node.child("dataset").map(|n| Dataset {
             span: n.name.span,
-            sequences: whole(n.prop("sequences")),
-            tokens: whole(n.prop("tokens")),
+            sequences: integer(n.prop("sequences")),
+            tokens: integer(n.prop("tokens")),
             size_bytes: bytes(n.prop("size")),
         }),
-        seed: whole(first(node.child("seed"))),
+        seed: integer(first_arg(node.child("seed"))),
     }
 }
 
@@ -330,14 +338,14 @@ fn program(node: &Node) -> Program {
                 Some(Metric { name, name_span: n.arg(0)?.span, regex: text(n.prop("regex")) })
             })
             .collect(),
-        dependencies: node.children_named("dependency").flat_map(|n| texts(Some(n))).collect(),
-        entrypoint: texts(node.child("entrypoint")),
-        arguments: texts(node.child("arguments")),
+        dependencies: node.children_named("dependency").flat_map(|n| text_args(Some(n))).collect(),
+        entrypoint: text_args(node.child("entrypoint")),
+        arguments: text_args(node.child("arguments")),
     }
 }
 
-fn image(node: &Node) -> ImageAsk {
-    ImageAsk {
+fn image(node: &Node) -> ImageRequest {
+    ImageRequest {
         span: node.name.span,
         family: text(node.arg(0)),
         version: text(node.prop("version")),
@@ -352,8 +360,8 @@ fn network(node: &Node) -> Network {
     let (subnets, groups) = (node.child("subnets"), node.child("security-groups"));
     Network {
         span: node.name.span,
-        subnets: texts(subnets),
-        security_groups: texts(groups),
+        subnets: text_args(subnets),
+        security_groups: text_args(groups),
         subnets_span: subnets.map(|n| n.name.span),
         security_groups_span: groups.map(|n| n.name.span),
         isolation: switch(node.child("isolation")),
@@ -361,17 +369,17 @@ fn network(node: &Node) -> Network {
     }
 }
 
-fn member(node: &Node) -> RequestMember {
+fn request_member(node: &Node) -> RequestMember {
     RequestMember { name: node.name.value.clone(), span: node.name.span, value: raw(node) }
 }
 
-/// One argument is a scalar, several are a list; `-` children are a list, other children and properties an object.
+/// Reads one argument as a scalar, several as a list; `-` children as a list, other children and properties as an object.
 fn raw(node: &Node) -> Raw {
-    let scalars = || node.args.iter().map(single);
+    let scalars = || node.args.iter().map(raw_scalar);
     if node.children.is_empty() && node.props.is_empty() {
         return match node.args.as_slice() {
             [] => Raw::Object(Vec::new()),
-            [one] => single(one),
+            [one] => raw_scalar(one),
             _ => Raw::List(scalars().collect()),
         };
     }
@@ -381,27 +389,27 @@ fn raw(node: &Node) -> Raw {
     let props = node.props.iter().map(|(key, value)| RequestMember {
         name: key.value.clone(),
         span: key.span,
-        value: single(value),
+        value: raw_scalar(value),
     });
-    Raw::Object(props.chain(node.children.iter().map(member)).collect())
+    Raw::Object(props.chain(node.children.iter().map(request_member)).collect())
 }
 
-fn single(value: &Spanned<Value>) -> Raw {
-    Raw::Scalar(Spanned::new(super::pick::scalar_of(&value.value).unwrap_or(Scalar::Null), value.span))
+fn raw_scalar(value: &Spanned<Value>) -> Raw {
+    Raw::Scalar(Spanned::new(scalar_of(&value.value).unwrap_or(Scalar::Null), value.span))
 }
 
-/// How often a checkpoint is written.
-pub(super) fn every(written: super::pick::Written) -> Field<Every> {
+/// Reads the interval between checkpoints.
+pub(super) fn checkpoint_interval(written: WrittenValue) -> Field<CheckpointInterval> {
     match written {
         None => Field::Absent,
         Some(spanned) => {
             let value = match &spanned.value {
-                Value::Steps(n) => Every::Steps(*n),
+                Value::Steps(n) => CheckpointInterval::Steps(*n),
                 Value::Milliseconds(_) => match milliseconds(written).get() {
-                    Some(ms) => Every::Seconds(ms.div_ceil(1_000)),
+                    Some(ms) => CheckpointInterval::Seconds(ms.div_ceil(1_000)),
                     None => return Field::Bad,
                 },
-                Value::Text(_) => Every::Optimal,
+                Value::Text(_) => CheckpointInterval::Optimal,
                 _ => return Field::Bad,
             };
             Field::Is(Val { value, origin: Origin::Written(spanned.span) })
@@ -409,7 +417,64 @@ pub(super) fn every(written: super::pick::Written) -> Field<Every> {
     }
 }
 
-/// Keeps the span type in one place for the readers beside this file.
-pub(super) fn blame(node: &Node) -> Span {
-    node.name.span
+fn role(node: &Node) -> Role {
+    let create = boolean(node.prop("create"));
+    let path = text(node.prop("path"));
+    let path = if create.get() == Some(true) {
+        path.or_default(default::ROLE_PATH.0.to_owned(), default::ROLE_PATH.1)
+    } else {
+        path
+    };
+    Role {
+        span: node.name.span,
+        create,
+        arn: text(node.prop("arn")),
+        boundary: text(node.prop("boundary")),
+        path,
+        reads: node
+            .children_named("read")
+            .map(|n| RoleRead { span: n.name.span, s3: text(n.arg(0)) })
+            .collect(),
+    }
+}
+
+fn debugger(node: &Node) -> Debugger {
+    Debugger {
+        span: node.name.span,
+        s3: text(node.prop("s3")),
+        local: text(node.prop("local")),
+        parameters: pairs(node.child("parameters")),
+        collections: node
+            .children_named("collection")
+            .filter_map(|n| {
+                Some(Collection {
+                    name: Val::written(n.first_text()?.to_owned(), n.arg(0)?.span),
+                    parameters: pairs([n]),
+                })
+            })
+            .collect(),
+    }
+}
+
+fn profiler(node: &Node) -> Profiler {
+    Profiler {
+        span: node.name.span,
+        s3: text(node.prop("s3")),
+        interval_milliseconds: milliseconds(node.prop("interval")),
+        parameters: pairs(node.child("parameters")),
+    }
+}
+
+fn tensorboard(node: &Node) -> Tensorboard {
+    Tensorboard { span: node.name.span, s3: text(node.prop("s3")), local: text(node.prop("local")) }
+}
+
+fn experiment(node: &Node) -> Experiment {
+    Experiment {
+        span: node.name.span,
+        name: text(node.prop("name")),
+        trial: text(node.prop("trial")),
+        component: text(node.prop("component")),
+        run: text(node.prop("run")),
+    }
 }

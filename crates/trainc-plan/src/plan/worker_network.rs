@@ -1,5 +1,5 @@
-//! The network of engine `worker` by its parts: what of a model's architecture and details it has, and where each value
-//! comes from.
+//! The network of engine `worker`: derives its parts from the model's architecture and details, with the origin of each
+//! value.
 
 use trainc_ir::architecture::{
     Activation, Architecture, Class, Details, Family, Norm, Positions, ScalingKind,
@@ -7,15 +7,15 @@ use trainc_ir::architecture::{
 use trainc_ir::worker::{Rotary, WorkerActivation, WorkerFamily, WorkerModel, WorkerNorm};
 use trainc_ir::{Model, ModelFacts, Origin, Val};
 
-/// Part of each head that GPT-NeoX rotates (`rotary_pct` of GPT-NeoX-20B and Pythia).
+/// Fraction of each head that GPT-NeoX rotates (`rotary_pct` of GPT-NeoX-20B and Pythia).
 const NEOX_FRACTION: f64 = 0.25;
 
-/// The parts of a decoder that the worker has, or what it lacks.
-pub(super) fn parts(
+/// Returns the parts of a decoder, or the feature that the worker does not support.
+pub(super) fn worker_model(
     a: &Architecture,
     class: Option<Class>,
     details: &Details,
-    source: Source,
+    source: DetailsSource,
     sequence_length: u64,
 ) -> Result<WorkerModel, String> {
     let family = match a.family {
@@ -34,7 +34,7 @@ pub(super) fn parts(
         (other, gated) => {
             return Err(format!(
                 "{} with {other:?}",
-                if gated { "gated feed-forward part" } else { "feed-forward part" }
+                if gated { "gated feed-forward layer" } else { "feed-forward layer" }
             ));
         }
     };
@@ -46,13 +46,13 @@ pub(super) fn parts(
     let biases = match [a.qkv_bias, a.out_bias, a.mlp_bias] {
         [true, true, true] => true,
         [false, false, false] => false,
-        _ => return Err("blocks with biases on some products only".to_owned()),
+        _ => return Err("blocks with biases on only some of the matrices".to_owned()),
     };
     if let Some(what) = details.unusual.first() {
         return Err(what.clone());
     }
     if let Some(window) = details.window.filter(|window| *window < sequence_length) {
-        return Err(format!("attention that sees {window} tokens of {sequence_length}"));
+        return Err(format!("attention window of {window} tokens with sequences of {sequence_length}"));
     }
     let rotary = match a.position_kind {
         Positions::Learned => None,
@@ -60,19 +60,18 @@ pub(super) fn parts(
         Positions::Alibi => return Err("ALiBi positions".to_owned()),
         Positions::Relative => return Err("relative positions".to_owned()),
     };
-    let eps = source.or_else(details.norm_eps, || match source {
-        // A config.json without the key has transformers' default.
-        Source::Config(_) if family == WorkerFamily::Llama => {
-            (1e-6, "transformers' default where a config has none")
+    let eps = source.or_default(details.norm_eps, || match source {
+        // transformers uses its default for a config.json without the key.
+        DetailsSource::Config(_) if family == WorkerFamily::Llama => {
+            (1e-6, "transformers default, not in the config")
         }
-        Source::Config(_) => (1e-5, "transformers' default where a config has none"),
-        Source::Row(_) | Source::Dimensions => (
-            1e-5,
-            "as GPT-2, GPT-NeoX, Llama 2 and 3 and Mistral have it; rows of the catalogue say where not",
-        ),
+        DetailsSource::Config(_) => (1e-5, "transformers default, not in the config"),
+        DetailsSource::Row(_) | DetailsSource::Dimensions => {
+            (1e-5, "value of GPT-2, GPT-NeoX, Llama 2 and 3 and Mistral; catalogue rows list exceptions")
+        }
     });
-    let range = (0.02, "as the configurations of GPT-2, GPT-NeoX, Llama and Mistral have it");
-    let initializer_range = source.or_else(details.initializer_range, || range);
+    let range = (0.02, "value in the configurations of GPT-2, GPT-NeoX, Llama and Mistral");
+    let initializer_range = source.or_default(details.initializer_range, || range);
     Ok(WorkerModel { family, norm, activation, biases, norm_eps: eps, initializer_range, rotary })
 }
 
@@ -80,19 +79,19 @@ fn rotary(
     a: &Architecture,
     family: WorkerFamily,
     details: &Details,
-    source: Source,
+    source: DetailsSource,
 ) -> Result<Rotary, String> {
-    let fraction = source.or_else(details.rotary_fraction, || {
+    let fraction = source.or_default(details.rotary_fraction, || {
         if family == WorkerFamily::GptNeox {
-            (NEOX_FRACTION, "a quarter of each head, as GPT-NeoX-20B and Pythia have it")
+            (NEOX_FRACTION, "a quarter of each head, as in GPT-NeoX-20B and Pythia")
         } else {
             (1.0, "the whole of each head")
         }
     });
-    // Cut off, as transformers does (`int(head_dim * partial_rotary_factor)`).
-    let turned = (fraction.value * a.head_dim as f64).floor();
-    if turned % 2.0 != 0.0 || turned <= 0.0 || fraction.value > 1.0 {
-        return Err(format!("rotation of {turned} of the {} channels of a head", a.head_dim));
+    // Rounded down, as in transformers (`int(head_dim * partial_rotary_factor)`).
+    let rotated = (fraction.value * a.head_dim as f64).floor();
+    if rotated % 2.0 != 0.0 || rotated <= 0.0 || fraction.value > 1.0 {
+        return Err(format!("rotary embedding of {rotated} of the {} channels of a head", a.head_dim));
     }
     let scaling = match &details.rope_scaling {
         None => None,
@@ -107,10 +106,7 @@ fn rotary(
                 }
             };
             if !whole || scaling.factor < 1.0 {
-                return Err(format!(
-                    "`{}` scaling of positions without all of its factors",
-                    scaling.kind.name()
-                ));
+                return Err(format!("`{}` RoPE scaling without all of its factors", scaling.kind.name()));
             }
             Some(Val { value: scaling.clone(), origin: source.origin() })
         }
@@ -118,20 +114,20 @@ fn rotary(
     Ok(Rotary { theta: a.rope_theta as f64, fraction, scaling })
 }
 
-/// Where what is known of a model stands.
+/// The source of the details of a model.
 #[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
-    /// A config.json, by its path.
+pub(super) enum DetailsSource<'a> {
+    /// The path of a config.json.
     Config(&'a str),
     /// A row of the catalogue.
     Row(&'a Origin),
-    /// The manifest's dimensions, which say nothing of this.
+    /// Dimensions in the manifest, which have no details.
     Dimensions,
 }
 
-impl<'a> Source<'a> {
-    /// Of a model as written, and what is known of it.
-    pub(super) fn of(model: Option<&'a Model>, facts: &'a ModelFacts) -> Self {
+impl<'a> DetailsSource<'a> {
+    /// Determines the source from the model as written and its facts.
+    pub(super) fn new(model: Option<&'a Model>, facts: &'a ModelFacts) -> Self {
         match (model.and_then(|model| model.config.value()), &facts.parameters.origin) {
             (Some(path), _) => Self::Config(path),
             (None, origin @ Origin::Catalogue { .. }) => Self::Row(origin),
@@ -143,16 +139,16 @@ impl<'a> Source<'a> {
         match self {
             Self::Config(path) => Origin::Derived(format!("read from {path}")),
             Self::Row(origin) => origin.clone(),
-            Self::Dimensions => Origin::Default("the architecture's"),
+            Self::Dimensions => Origin::Default("from the architecture"),
         }
     }
 
-    /// What is known, or what holds where nothing is said, with its rule.
-    fn or_else(self, known: Option<f64>, otherwise: impl Fn() -> (f64, &'static str)) -> Val<f64> {
+    /// Returns the value of the source, or the default with its rule.
+    fn or_default(self, known: Option<f64>, default: impl Fn() -> (f64, &'static str)) -> Val<f64> {
         if let Some(value) = known {
             return Val { value, origin: self.origin() };
         }
-        let (value, rule) = otherwise();
+        let (value, rule) = default();
         Val::default(value, rule)
     }
 }

@@ -1,14 +1,14 @@
-//! A container that is named by its path.
+//! Container images specified by URI.
 
 use trainc_catalog::images;
 use trainc_ir::{Image, Origin};
 
-/// What the path tells of it.
-pub(super) fn own(uri: &str, origin: Origin) -> Image {
+/// Returns the facts that the URI of an image contains.
+pub(super) fn custom_image(uri: &str, origin: Origin) -> Image {
     let parsed = images::parse_uri(uri);
     let tag = parsed.as_ref().and_then(|parsed| parsed.tag.clone());
     let repository = parsed.map(|parsed| parsed.repository).unwrap_or_default();
-    // A Deep Learning Container named by its path says its versions in the tag.
+    // The tag of a Deep Learning Container contains its versions.
     let version = tag.as_deref().and_then(|tag| tag.split('-').next()).filter(|v| v.split('.').count() >= 2);
     let family = match repository.as_str() {
         "pytorch-training" => "pytorch",
@@ -19,7 +19,7 @@ pub(super) fn own(uri: &str, origin: Origin) -> Image {
     Image {
         uri: uri.to_owned(),
         family: family.to_owned(),
-        // A tag may say a version as the SDK does, shorter.
+        // The tag may contain a short version, as the SDK writes it.
         pytorch: version.filter(|_| family != "own").map(|version| match family {
             "pytorch" | "huggingface" => images::full_pytorch(version),
             _ => version.to_owned(),
