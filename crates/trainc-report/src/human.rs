@@ -11,7 +11,7 @@ use trainc_ir::units::GIB;
 use trainc_ir::{Override, Plan};
 use unicode_width::UnicodeWidthStr as _;
 
-/// How much is shown.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// One screen.

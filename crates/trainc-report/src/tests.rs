@@ -1,4 +1,4 @@
-//! Reports of whole plans: the pages as users see them, the schema against the types, and odd plans.
+//! Reports of whole plans: output snapshots, schema conformance, and partial plans.
 
 use super::human::{self, Depth, Problems};
 use super::json::{CostParts, Document, Interval, MemoryParts, SCHEMA, SpeedParts, Tflops};
@@ -102,7 +102,7 @@ fn a_comment_keeps_its_limit() {
     assert!(text.encode_utf16().count() <= trainc_diag::markdown::COMMENT_LIMIT);
     assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
     assert!(text.contains("60 jobs shown without all details: comment size limit reached"), "{}", text.len());
-    // No job is left out while another shows its details.
+    // All jobs are shown before any details.
     assert_eq!(text.matches("\n### ").count(), 60);
     let several =
         |count: usize| markdown::plans(&jobs.iter().cycle().take(count).copied().collect::<Vec<_>>());
@@ -134,7 +134,7 @@ fn a_file_system_that_jobs_share_is_in_a_total_once() {
     let plan = llama.compiled.plan.as_ref().unwrap();
     let (storage, price) = plan.made_file_systems().next().unwrap();
     let month = price.unwrap().usd_per_month(storage.capacity_bytes.get().unwrap());
-    // By hand: it is there for the five days of max-run.
+    // By hand: it exists for the five days of max-run.
     let paid = month * 5.0 * 24.0 / 730.0;
     let (alone, text) = total(&[&llama]);
     assert!(!text.contains("counted once"), "{text}");
@@ -154,7 +154,7 @@ fn trainium_has_chips() {
     assert!(text.contains("2 × ml.trn1.32xlarge = 32 chips"), "{text}");
     // A chip has two NeuronCores, and torchrun starts a rank for each.
     assert!(text.contains("= 64 NeuronCores\n"), "the mesh: {text}");
-    // A row is a node of 32 ranks: the picture shows the ranks, the last of them too.
+    // A row is a node of 32 ranks, including the last one.
     let row = text.lines().find(|line| line.contains("node 1 │")).unwrap_or_default();
     assert!(row.contains("…") && row.contains("B31"), "{text}");
     assert!(text.contains(" of 16 GiB per NeuronCore"), "{text}");
@@ -242,7 +242,7 @@ fn predicted(sample: &Sample) -> Document {
     document
 }
 
-/// Documents that between them write every member of every type.
+/// Documents that together contain every member of every type.
 fn documents() -> Vec<Value> {
     let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
     let mut documents = vec![predicted(&gpt2)];
@@ -307,7 +307,7 @@ fn the_schema_has_the_problems_of_the_diagnostics() {
     }
 }
 
-/// Whatever is null outside of `problems` has a note that names it, or what it belongs to.
+/// Every null outside of `problems` has a note that names it or its parent.
 #[test]
 fn every_null_has_a_note() {
     fn nulls(path: &str, value: &Value, found: &mut Vec<String>) {
@@ -380,7 +380,7 @@ fn nothing_could_be_read() {
     markdown::plan(&sample.subject(), &document);
 }
 
-/// Pictures of worlds from one GPU to the most that a plan takes, in widths from none to plenty.
+/// Pictures of meshes from one GPU to the maximum, in all widths.
 #[test]
 fn worlds_of_any_size() {
     let mut out = String::new();
@@ -440,7 +440,7 @@ fn every_group_is_paid_for() {
     let hours = document.run.seconds.unwrap() / 3_600.0;
     let instances = document.run.cost_parts.instances.unwrap();
     assert!((instances - 52.0 * hours).abs() < 1e-9, "{instances}");
-    // The hosts with GPUs have disks of their own, the four others a volume each, of a price that is not known.
+    // The hosts with GPUs have local disks, the four others a volume each, whose price is not known.
     assert_eq!(document.run.cost_parts.volumes, None);
     assert!(page(&sample, Options::default()).contains("4 × $3.00 + 2 × $20.00 = $52.00 per hour"));
 }

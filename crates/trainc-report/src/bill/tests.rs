@@ -195,7 +195,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     assert_eq!(value["total"]["jobs_not_counted"], 1);
     assert_eq!(value["total"]["on_demand"]["difference_usd"], after - before);
     assert_eq!(value["total"]["difference_usd"], serde_json::Value::Null);
-    // Where one side is on spot alone, what it takes at most less what the other costs says nothing.
+    // If only one side is on spot, there is no difference: an upper bound cannot be compared with a cost.
     let without = self::two(
         Some(LLAMA.as_str()),
         Some(&spot.replace("max-wait=\"7d\"", "max-wait=\"7d\" interruptions-per-hour=0.01")),
@@ -212,7 +212,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
         value["total"]["on_demand"]["difference_usd"].is_null()
             && value["total"]["on_demand"]["after_usd"].is_number()
     );
-    // Beside a job that has a cost both sums stand.
+    // With another job whose cost is known, both sums are shown.
     let known = self::two(None, Some(LLAMA.as_str()));
     let known = known.bill();
     bill.jobs.extend(known.jobs.clone());
@@ -256,7 +256,7 @@ fn edits_that_interact_say_so() {
     let bill = two.bill();
     let change = bill.jobs[0].change.as_ref().unwrap();
     let rest = change.shares.interaction(Figure::Time).unwrap();
-    // Half the time of each of twice the steps: the sum of the two alone is not what both do.
+    // Twice the steps at half the time each: the effects of the edits do not add up.
     let sum: f64 =
         change.shares.shares.iter().map(|share| share.alone.as_ref().unwrap()[&Figure::Time]).sum();
     let (was, is) = bill.jobs[0].figure(Figure::Time);
@@ -319,7 +319,7 @@ fn the_schema_describes_every_bill() {
         assert_eq!(json_schema::violations(SCHEMA, &document), Vec::<String>::new());
         json_schema::keys(&document, &mut written);
     }
-    // A problem's members are those of `check -o json`, and intervals go by figures.
+    // Members of problems are those of `check -o json`; intervals are keyed by figure.
     let described = json_schema::described(SCHEMA);
     let missing: Vec<&String> = described.iter().filter(|key| !written.contains(*key)).collect();
     assert!(missing.is_empty(), "described and never written: {missing:?}");

@@ -1,4 +1,4 @@
-//! Pages of whole plans: well formed, everything drawn inside its picture, and of odd plans still a page.
+//! Pages of whole plans: well-formed, with everything drawn inside its picture, even for partial plans.
 
 use super::{
     FrontLayout, Outcome, ParetoFront, PlotPoint, Point, RunnerUp, Runs, Scaling, pareto_front, report,
@@ -12,7 +12,7 @@ fn page(sample: &Sample, scaling: &Scaling) -> String {
     report(&sample.subject(), &sample.document(), scaling)
 }
 
-/// Some points of every outcome, up to so many nodes.
+/// Returns points with every outcome, up to 2^`most` nodes.
 fn points(most: u32) -> Scaling {
     let runs = |nodes: u64| {
         let rate = 5_000.0 * (nodes as f64).powf(0.9);
@@ -70,9 +70,9 @@ fn number(node: Node, name: &str) -> f64 {
     node.attribute(name).map_or(0.0, |text| text.parse().unwrap())
 }
 
-/// Parses a page and holds every picture to its own edges; letters as wide as in a wide face.
+/// Parses a page and checks that everything is inside its picture, with the letters of a wide font.
 #[track_caller]
-fn judge(html: &str) {
+fn check_page(html: &str) {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let parsed =
         Document::parse_with_options(html, options).unwrap_or_else(|error| panic!("{error}\n{html}"));
@@ -146,12 +146,12 @@ fn pages_are_whole_and_pictures_keep_their_edges() {
     for text in [GPT2, ROBERTA, GPTJ, LLAMA, FALCON, CUSTOM] {
         let sample = sample(text, &[]);
         for scaling in [points(4), points(13), points(0), Scaling::Unknown("one `node`".to_owned())] {
-            judge(&page(&sample, &scaling));
+            check_page(&page(&sample, &scaling));
         }
     }
 }
 
-/// The rate of a GPU counts what is computed twice, or not: the tile of the throughput says both, as the terminal does.
+/// The tile of the throughput has TFLOPS per GPU with and without recomputation, like the terminal.
 #[test]
 fn the_tile_of_the_rate_names_both_conventions() {
     let sample = sample(LLAMA, &[]);
@@ -162,7 +162,7 @@ fn the_tile_of_the_rate_names_both_conventions() {
     assert!(page.contains(&format!("<dd class=\"under\">{words}</dd>")), "{words}");
 }
 
-/// A download that is not known is missing from the sums, and the page says so where they stand.
+/// Sums that exclude an unknown download are marked.
 #[test]
 fn sums_without_a_download_say_so() {
     let starter = include_str!("../../../../examples/starter/trainc.kdl");
@@ -182,21 +182,21 @@ fn sums_without_a_download_say_so() {
 
 #[test]
 fn a_search_is_a_page() {
-    judge(&pareto_front(&searched()));
-    judge(&pareto_front(&ParetoFront { is_priced: false, written: None, ..searched() }));
-    judge(&pareto_front(&ParetoFront { is_on_demand: true, ..searched() }));
-    judge(&pareto_front(&ParetoFront {
+    check_page(&pareto_front(&searched()));
+    check_page(&pareto_front(&ParetoFront { is_priced: false, written: None, ..searched() }));
+    check_page(&pareto_front(&ParetoFront { is_on_demand: true, ..searched() }));
+    check_page(&pareto_front(&ParetoFront {
         best: searched().best.into_iter().take(1).collect(),
         beaten: Vec::new(),
         ..searched()
     }));
-    // What has no price keeps its number, and what may not fit its mark.
+    // A layout without a price keeps its number, and one that may not fit its mark.
     let mut some = searched();
     if let Some(first) = some.best.first_mut() {
         (first.spot, first.cost_usd, first.may_need_bytes) = (None, None, Some(5e10));
     }
     let page = pareto_front(&some);
-    judge(&page);
+    check_page(&page);
     assert!(page.contains("These 11 are Pareto-optimal") && page.contains("not known: 1."), "{page}");
     assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
     assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
@@ -204,15 +204,15 @@ fn a_search_is_a_page() {
     assert!(!pareto_front(&ParetoFront { lost: Vec::new(), ..searched() }).contains("Runners-up"));
     let none =
         pareto_front(&ParetoFront { best: Vec::new(), beaten: Vec::new(), written: None, ..searched() });
-    judge(&none);
+    check_page(&none);
     assert!(none.contains("No layout fits") && !none.contains("viewBox"));
 }
 
-/// Whatever is missing, the rest is a page.
+/// A partial plan still gives a page.
 #[test]
 fn plans_of_which_little_is_known() {
     for text in ["job \"a\" {", "job \"empty\" {}", BROKEN] {
-        judge(&page(&sample(text, &[]), &Scaling::Unknown("errors".to_owned())));
+        check_page(&page(&sample(text, &[]), &Scaling::Unknown("errors".to_owned())));
     }
     let parts: [fn(&mut Plan); 8] = [
         |plan| plan.instance = None,
@@ -227,15 +227,15 @@ fn plans_of_which_little_is_known() {
     for part in parts {
         let mut sample = sample(FALCON, &[]);
         part(sample.compiled.plan.as_mut().unwrap());
-        judge(&page(&sample, &points(3)));
+        check_page(&page(&sample, &points(3)));
         *sample.compiled.prediction = trainc_predict::Prediction::default();
         let html = page(&sample, &points(3));
-        judge(&html);
+        check_page(&html);
         assert!(html.contains("is not known"), "{html}");
     }
 }
 
-/// From one GPU to the most that a plan takes.
+/// Meshes from one GPU to the maximum.
 #[test]
 fn meshes_of_any_size() {
     for (nodes, per_node, shard) in [
@@ -253,12 +253,12 @@ fn meshes_of_any_size() {
         let order = [(Axis::Replica, nodes * per_node / shard), (Axis::Shard, shard)];
         sample.compiled.plan.as_mut().unwrap().mesh =
             Some(trainc_ir::mesh::Mesh::new(trainc_ir::Engine::Smp, (nodes, per_node), &order, "test"));
-        judge(&page(&sample, &Scaling::Unknown("none".to_owned())));
+        check_page(&page(&sample, &Scaling::Unknown("none".to_owned())));
     }
 }
 
 #[test]
-fn too_much_memory_is_said_and_drawn() {
+fn insufficient_memory_is_reported_and_drawn() {
     let mut sample = sample(GPT2, &[]);
     let memory = sample.compiled.prediction.memory.as_mut().unwrap();
     memory.parts.activations += 4e10;
@@ -266,12 +266,11 @@ fn too_much_memory_is_said_and_drawn() {
     (memory.interval.low, memory.interval.high) = (6e10, 9e10);
     memory.fits = Some(false);
     let html = page(&sample, &points(3));
-    judge(&html);
+    check_page(&html);
     assert!(html.contains("Does not fit: a GPU lacks") && html.contains("class=\"over\""), "{html}");
 }
 
-/// The colours of the parts carry dark letters, and letters of all kinds stand out from their page: at least 4.5 to 1
-/// (WCAG 2.2, 1.4.3), light and dark.
+/// Text has a contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3) on every background, in light and dark mode.
 #[test]
 fn letters_stand_out() {
     let css = include_str!("../../templates/page.css");
