@@ -1,15 +1,15 @@
-//! Comma-separated values as RFC 4180 has them: quoted fields may hold commas, quotes and line breaks.
+//! CSV as in RFC 4180: quoted fields may contain commas, quotes and line breaks.
 
 /// One field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Field {
-    /// What it says, without the quotes around it.
+    /// Content without the quotes.
     pub(super) text: String,
-    /// Its bytes in the table, from where it begins to behind its end, without blanks and quotes around it.
+    /// Byte range in the table, without surrounding blanks and quotes.
     pub(super) place: (usize, usize),
 }
 
-/// The rows of a text, each a list of fields; empty lines are left out.
+/// Splits a text into rows of fields; empty lines are skipped.
 pub(super) fn rows(text: &str) -> Vec<Vec<Field>> {
     let mut out = Vec::new();
     let (mut row, mut field, mut quoted, mut start) = (Vec::new(), String::new(), false, 0);

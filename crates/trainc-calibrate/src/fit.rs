@@ -1,89 +1,35 @@
-//! Constants fitted to runs: bounded least squares over logarithms of step times, every family weighing alike by the
-//! root of its rows, residuals dampened beyond 5 %, each constant drawn to what is known of it.
+//! Fit of the speed constants: bounded nonlinear least squares over logarithms of step times. Families are weighted by the
+//! square root of their rows, residuals above 5 % are softened, and each constant is regularised towards its prior.
 //!
-//! The bounds and the pull stand in `priors.toml` with their sources. Deterministic: no random number, no clock.
+//! Bounds and priors are in `priors.toml` with their sources. Deterministic: no random numbers, no clock.
 
-use super::runs::Run;
+use super::priors::{Prior, priors};
+use super::run::Run;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 use trainc_predict::constants::Range;
 use trainc_predict::{Constants, FEWEST_OWN, GpuKind, Layout, Setting, System, speed};
 
-const PRIORS: &str = include_str!("priors.toml");
-
-/// Residuals count in full below this (a natural logarithm), with their root beyond.
+/// Residuals above this (a natural logarithm) count with their square root.
 const SOFT: f64 = 0.05;
-/// How far one spread of a constant weighs, in the residuals' unit.
+/// Weight of a deviation of one spread from the prior, in units of a residual.
 const PULL: f64 = 0.05;
-/// Runs below which a table is a user's own: it moves what other runs have shown, instead of standing alone.
-pub(super) const OWN: usize = 60;
-/// Steps of the solver, at most.
+/// Smallest table that is fitted on its own. A smaller one adjusts the constants that it starts from.
+pub const STANDALONE: usize = 60;
+/// Maximum number of solver steps.
 const STEPS: usize = 80;
-
-/// What is known of a constant before any run is seen.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
-pub struct Prior {
-    /// Its likely value.
-    pub value: f64,
-    /// Physical lower bound.
-    pub low: f64,
-    /// Physical upper bound.
-    pub high: f64,
-    /// Spread, a natural logarithm.
-    pub spread: f64,
-    /// Between which figures its source has it, where the bounds are wider.
-    #[serde(default)]
-    pub usual: Option<[f64; 2]>,
-    /// Why it comes out beyond them.
-    #[serde(default)]
-    pub outside: Option<String>,
-    /// Where bounds and value come from.
-    pub source: String,
-    /// Families of runs that the value comes from.
-    #[serde(default)]
-    pub of: Vec<String>,
-    /// What is believed without them.
-    #[serde(default)]
-    pub withheld: Option<Withheld>,
-}
-
-/// What is believed of a constant without the runs that its prior comes from.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Withheld {
-    /// Its likely value then.
-    pub value: f64,
-    /// Why.
-    pub source: String,
-}
-
-impl Prior {
-    /// Its likely value for somebody who has not seen the runs of a family.
-    fn without(&self, family: Option<&str>) -> f64 {
-        let blind = family.is_some_and(|family| self.of.iter().any(|of| of == family));
-        self.withheld.as_ref().filter(|_| blind).map_or(self.value, |withheld| withheld.value)
-    }
-}
-
-/// The priors by the constants' names.
-pub fn priors() -> &'static BTreeMap<String, Prior> {
-    static ONCE: LazyLock<BTreeMap<String, Prior>> =
-        LazyLock::new(|| toml::from_str::<BTreeMap<String, Prior>>(PRIORS).unwrap_or_default());
-    &ONCE
-}
 
 /// A run whose step time can be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    /// Its family.
+    /// Family.
     pub family: &'a str,
-    /// Its layout.
+    /// Layout.
     pub layout: &'a Layout,
-    /// Measured seconds of a step.
+    /// Measured seconds per step.
     pub measured: f64,
 }
 
-/// The runs whose step time can be judged, with their places in the table.
+/// Returns the runs whose step time can be judged, with their indices in the table.
 pub fn samples<'a>(runs: &'a [Run], constants: &Constants) -> Vec<(usize, Sample<'a>)> {
     runs.iter()
         .enumerate()
@@ -97,31 +43,31 @@ pub fn samples<'a>(runs: &'a [Run], constants: &Constants) -> Vec<(usize, Sample
         .collect()
 }
 
-/// Fits the constants that have a prior to the samples; all others stay as in `start`.
+/// Fits the constants that have a prior to the samples; all others keep the values of `start`.
 ///
-/// Many samples speak for themselves. A few are laid over what is known already: the constants are drawn to `start`'s
-/// values instead of to the priors'.
+/// With fewer than [`STANDALONE`] samples the constants are regularised towards the values of `start` instead of the
+/// priors.
 pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
     fit_without(None, samples, start)
 }
 
-/// The same for somebody who has not seen the runs of a family: what is known beforehand knows nothing of them either.
+/// Fits the constants with priors that do not use the runs of a family either.
 pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) -> Constants {
     let mut constants = start.clone();
     let kinds: Vec<&str> = GpuKind::chips()
         .filter(|kind| samples.iter().any(|one| one.layout.hardware.gpu.map(GpuKind::chip) == Some(*kind)))
         .map(GpuKind::word)
         .collect();
-    let own = samples.len() < OWN;
-    let known: BTreeMap<&String, Prior> = priors()
+    let adjusts = samples.len() < STANDALONE;
+    let priors: BTreeMap<&String, Prior> = priors()
         .iter()
         .map(|(key, prior)| {
             let value = constants.slot(key).map_or(prior.value, |value| *value);
-            let value = if own { value.clamp(prior.low, prior.high) } else { prior.without(family) };
+            let value = if adjusts { value.clamp(prior.low, prior.high) } else { prior.without(family) };
             (key, Prior { value, ..prior.clone() })
         })
         .collect();
-    let free: Vec<(&String, &Prior)> = known
+    let free: Vec<(&String, &Prior)> = priors
         .iter()
         .map(|(key, prior)| (*key, prior))
         .filter(|(key, _)| {
@@ -129,8 +75,8 @@ pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) 
             kinds.iter().any(|word| rest.split('.').next() == Some(*word))
         })
         .collect();
-    // Kinds without a run keep what is known of them beforehand.
-    for (key, prior) in &known {
+    // Kinds without a run keep their prior.
+    for (key, prior) in &priors {
         if let Some(slot) = constants.slot(key) {
             *slot = prior.value;
         }
@@ -138,34 +84,35 @@ pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) 
     for kind in GpuKind::chips() {
         let rows =
             samples.iter().filter(|one| one.layout.hardware.gpu.map(GpuKind::chip) == Some(kind)).count();
-        let before = if own { constants.gpu(kind).map_or(0.0, |gpu| gpu.rows) } else { 0.0 };
+        let before = if adjusts { constants.gpu(kind).map_or(0.0, |gpu| gpu.rows) } else { 0.0 };
         constants.set_rows(kind, rows as f64 + before);
     }
     for system in [System::Fsdp, System::Megatron] {
-        let range = range(samples, &constants, system, own);
+        let range = range(samples, &constants, system, adjusts);
         if range.gpus > 0.0 {
             constants.set_range(system, range);
         }
     }
-    constants.set_settings(settings(samples, &constants, own));
+    constants.set_settings(settings(samples, &constants, adjusts));
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let x = problem.solve();
-    problem.at(&x)
+    problem.constants(&x)
 }
 
-/// The largest of the samples whose range is that of a system; of a few runs of one's own, beside those before.
-fn range(samples: &[Sample], constants: &Constants, system: System, own: bool) -> Range {
-    let before = constants.range(system).filter(|_| own).unwrap_or_default();
+/// Returns the largest number of GPUs and parameters of a system's samples, and of the constants' range if they are
+/// adjusted.
+fn range(samples: &[Sample], constants: &Constants, system: System, adjusts: bool) -> Range {
+    let before = constants.range(system).filter(|_| adjusts).unwrap_or_default();
     let of =
         |one: &Sample| Range { gpus: one.layout.hardware.gpus(), parameters: one.layout.model.parameters };
     let same = |one: &&Sample| Constants::same_range(one.layout.system, system);
     samples.iter().filter(same).map(of).fold(before, Range::with)
 }
 
-/// The settings of the samples with how many have each; of a few runs of one's own, beside those before, and of new ones
-/// those alone that have enough to narrow an interval.
-fn settings(samples: &[Sample], constants: &Constants, own: bool) -> Vec<(Setting, f64)> {
-    let mut out = if own { constants.settings().to_vec() } else { Vec::new() };
+/// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their settings are
+/// kept, and a new one requires enough runs to narrow an interval.
+fn settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, f64)> {
+    let mut out = if adjusts { constants.settings().to_vec() } else { Vec::new() };
     for setting in samples.iter().filter_map(|one| Setting::of(one.layout)) {
         match out.iter_mut().find(|(known, _)| known.is_like(&setting)) {
             Some((_, rows)) => *rows += 1.0,
@@ -173,11 +120,11 @@ fn settings(samples: &[Sample], constants: &Constants, own: bool) -> Vec<(Settin
         }
     }
     let is_old = |setting: &Setting| constants.runs_of(setting) > 0.0;
-    out.retain(|(setting, rows)| !own || is_old(setting) || *rows >= FEWEST_OWN);
+    out.retain(|(setting, rows)| !adjusts || is_old(setting) || *rows >= FEWEST_OWN);
     out
 }
 
-/// The root of each sample's weight: families weigh by the root of their rows.
+/// Returns the square root of each sample's weight; the weight of a family is the square root of its rows.
 fn weights(samples: &[Sample]) -> Vec<f64> {
     let mut rows: BTreeMap<&str, f64> = BTreeMap::new();
     for one in samples {
@@ -197,7 +144,7 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    fn at(&self, x: &[f64]) -> Constants {
+    fn constants(&self, x: &[f64]) -> Constants {
         let mut constants = self.base.clone();
         for ((key, _), value) in self.free.iter().zip(x) {
             if let Some(slot) = constants.slot(key) {
@@ -208,7 +155,7 @@ impl Problem<'_> {
     }
 
     fn residuals(&self, x: &[f64]) -> Vec<f64> {
-        let constants = self.at(x);
+        let constants = self.constants(x);
         let mut out: Vec<f64> = self
             .samples
             .iter()
@@ -230,7 +177,7 @@ impl Problem<'_> {
         out
     }
 
-    /// Levenberg and Marquardt within the bounds.
+    /// Runs Levenberg-Marquardt within the bounds.
     fn solve(&self) -> Vec<f64> {
         let low: Vec<f64> = self.free.iter().map(|(_, prior)| prior.low.ln()).collect();
         let high: Vec<f64> = self.free.iter().map(|(_, prior)| prior.high.ln()).collect();
@@ -241,11 +188,12 @@ impl Problem<'_> {
         for _ in 0..STEPS {
             let jacobian = self.jacobian(&x, &r);
             let gradient: Vec<f64> = jacobian.iter().map(|column| dot(column, &r)).collect();
-            // A constant at its bound that would go past it is held.
+            // A constant at its bound that would leave it is fixed.
             let moves: Vec<usize> = (0..x.len())
                 .filter(|i| {
-                    let (x, g) = (of(&x, *i), of(&gradient, *i));
-                    !(x <= of(&low, *i) + 1e-12 && g > 0.0 || x >= of(&high, *i) - 1e-12 && g < 0.0)
+                    let (x, g) = (value_at(&x, *i), value_at(&gradient, *i));
+                    !(x <= value_at(&low, *i) + 1e-12 && g > 0.0
+                        || x >= value_at(&high, *i) - 1e-12 && g < 0.0)
                 })
                 .collect();
             let before = cost(&r);
@@ -255,7 +203,7 @@ impl Problem<'_> {
                 let mut next = x.clone();
                 for (i, delta) in moves.iter().zip(&step) {
                     if let Some(value) = next.get_mut(*i) {
-                        *value = (*value + delta).clamp(of(&low, *i), of(&high, *i));
+                        *value = (*value + delta).clamp(value_at(&low, *i), value_at(&high, *i));
                     }
                 }
                 let residuals = self.residuals(&next);
@@ -273,7 +221,7 @@ impl Problem<'_> {
         x
     }
 
-    /// Columns of the derivative, by differences.
+    /// Returns the columns of the Jacobian, by forward differences.
     fn jacobian(&self, x: &[f64], r: &[f64]) -> Vec<Vec<f64>> {
         const STEP: f64 = 1e-5;
         (0..x.len())
@@ -288,7 +236,7 @@ impl Problem<'_> {
     }
 }
 
-fn of(values: &[f64], at: usize) -> f64 {
+fn value_at(values: &[f64], at: usize) -> f64 {
     values.get(at).copied().unwrap_or(0.0)
 }
 
@@ -296,7 +244,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Solves the damped normal equations over the free columns, by Cholesky's factors.
+/// Solves the damped normal equations over the free columns by Cholesky factorisation.
 fn normal_step(jacobian: &[Vec<f64>], gradient: &[f64], free: &[usize], damping: f64) -> Vec<f64> {
     let n = free.len();
     let column = |i: usize| free.get(i).and_then(|at| jacobian.get(*at)).map_or(&[][..], Vec::as_slice);
@@ -318,14 +266,14 @@ fn normal_step(jacobian: &[Vec<f64>], gradient: &[f64], free: &[usize], damping:
     }
     let mut y = Vec::with_capacity(n);
     for i in 0..n {
-        let known: f64 = (0..i).map(|k| entry(&factor, i, k) * of(&y, k)).sum();
-        let right = -free.get(i).map_or(0.0, |at| of(gradient, *at));
-        y.push((right - known) / entry(&factor, i, i));
+        let sum: f64 = (0..i).map(|k| entry(&factor, i, k) * value_at(&y, k)).sum();
+        let right = -free.get(i).map_or(0.0, |at| value_at(gradient, *at));
+        y.push((right - sum) / entry(&factor, i, i));
     }
     let mut x = vec![0.0; n];
     for i in (0..n).rev() {
-        let known: f64 = (i + 1..n).map(|k| entry(&factor, k, i) * of(&x, k)).sum();
-        let value = (of(&y, i) - known) / entry(&factor, i, i);
+        let sum: f64 = (i + 1..n).map(|k| entry(&factor, k, i) * value_at(&x, k)).sum();
+        let value = (value_at(&y, i) - sum) / entry(&factor, i, i);
         if let Some(slot) = x.get_mut(i) {
             *slot = value;
         }

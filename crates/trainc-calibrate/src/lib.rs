@@ -1,40 +1,55 @@
-//! Measured runs against the cost model: a table of runs in, errors and fitted constants out.
+//! Measured runs compared with the cost model: judging a table of runs, and fitting the model's constants to it.
 //!
-//! In: the text of a RUNS.csv, whose columns are those of `data/runs.csv`. Out: each row's prediction beside its
-//! measurement ([`judge`]), and constants fitted to the rows with the errors of rows, layouts and whole sources that
-//! the fit did not see ([`fit`]). Touches no file.
+//! In: the text of a RUNS.csv with the columns of `data/runs.csv`. Out: each row's prediction and error ([`judge`]), and
+//! constants fitted to the rows. Touches no file.
 
-mod carried;
+pub mod bounds;
 mod csv;
+pub mod errors;
 pub mod fit;
-pub mod goals;
+pub mod half_width;
+pub mod held_out;
 mod impossible;
 pub mod judge;
-mod keeps;
 mod meanings;
 pub mod measure;
-mod memory;
-pub mod misses;
-pub mod noise;
-pub mod open;
-pub mod outside;
-mod peaks;
-pub mod questions;
-mod row;
-mod rows;
-pub mod runs;
-pub mod tiers;
-mod time;
-mod verdict;
-pub mod words;
+mod memory_columns;
+pub mod memory_fit;
+mod plausibility;
+mod priors;
+mod render;
+mod row_fidelity;
+mod row_layout;
+mod run;
+mod run_row;
+mod step_time;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod unknown_micro_batch;
+pub mod verdict;
 
-pub use carried::{Lost, MEMORY_CELLS, carried};
 pub use impossible::{Impossible, impossible_line};
-pub use runs::{Run, Table, read};
+pub use render::render;
+pub use row_fidelity::{MEMORY_CELLS, RowMismatch, check_row_fidelity};
+pub use run::{MemoryKind, Run, Table};
+pub use table::{NotATable, read};
 
+use run_row::RunRow;
+use std::collections::BTreeMap;
 use trainc_diag::Code;
+use trainc_predict::Layout;
 
-/// The codes of this stage.
+/// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
     impossible::CODES.to_vec()
+}
+
+/// Returns the layout of a row with these cells by column. `micro_batch` takes precedence over the cell.
+///
+/// # Errors
+///
+/// If the cells do not determine a layout.
+pub fn layout_of_cells(cells: BTreeMap<&str, &str>, micro_batch: Option<f64>) -> Result<Layout, String> {
+    RunRow { cells, micro_batch }.layout()
 }

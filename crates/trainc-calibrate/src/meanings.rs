@@ -1,6 +1,6 @@
-//! What the words of a table of runs mean where sources differ: one table, `meanings.toml`, with where each was read.
+//! Terms that sources of runs use with different meanings, from `meanings.toml`.
 
-use super::row::Row;
+use super::run_row::RunRow;
 use serde::Deserialize;
 use std::sync::LazyLock;
 use trainc_predict::Recompute;
@@ -13,14 +13,14 @@ struct Meanings {
     card: Vec<Card>,
 }
 
-/// What a framework does again under the name `selective`.
+/// Recomputation that a framework calls `selective`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Selective {
-    /// A word of its name; every name has the empty one.
+    /// A substring of its name; empty matches every name.
     framework: String,
     means: Means,
-    /// Of the blocks.
+    /// Share of the blocks.
     share: Option<f64>,
     #[serde(rename = "source")]
     _source: String,
@@ -34,7 +34,7 @@ enum Means {
     Blocks,
 }
 
-/// Stages of a GPU that a framework's interleaved schedule has where nothing is said.
+/// Default number of stages per GPU of a framework's interleaved schedule.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Interleaved {
@@ -44,7 +44,7 @@ struct Interleaved {
     _source: String,
 }
 
-/// A card that its kind's row of the catalogue does not describe.
+/// A card that differs from the row of its kind in the catalogue.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Card {
@@ -62,25 +62,25 @@ fn meanings() -> &'static Meanings {
     &ONCE
 }
 
-/// A card whose name tells it from the others of its kind.
+/// Returns the card of that name, if it differs from the others of its kind.
 pub(super) fn card(name: &str) -> Option<&'static Card> {
     meanings().card.iter().find(|row| row.name == name)
 }
 
-impl Row<'_> {
-    /// Engine and framework, in lower case.
+impl RunRow<'_> {
+    /// Returns framework and engine, in lower case.
     fn names(&self) -> String {
         format!("{} {}", self.text("framework"), self.text("engine")).to_ascii_lowercase()
     }
 
-    /// The items of the notes, in lower case. Three things are read of them, for which no column has a place: whether a
-    /// compiler ran, how a pipeline was interleaved, and whether nodes talk over EFA.
-    fn noted(&self) -> Vec<String> {
+    /// Returns the items of the notes, in lower case. Three properties without a column are read from them: compilation,
+    /// interleaving of the pipeline, and EFA.
+    fn notes(&self) -> Vec<String> {
         let notes = self.text("notes").to_ascii_lowercase();
         notes.split([';', ',', '+']).map(|item| item.trim().to_owned()).collect()
     }
 
-    /// What the row's framework does again under the name `selective`.
+    /// Returns the recomputation that the row's framework calls `selective`.
     pub(super) fn selective(&self) -> Recompute {
         let names = self.names();
         let row = meanings().selective.iter().find(|row| names.contains(&row.framework));
@@ -91,26 +91,26 @@ impl Row<'_> {
         }
     }
 
-    /// Whether nodes talk over EFA: the last word of an item of the notes, `EFA` or `4x p5.48xlarge on AWS with EFA`.
-    pub(super) fn over_efa(&self) -> bool {
+    /// Returns true if an item of the notes is `EFA` or ends with it, as `4x p5.48xlarge on AWS with EFA`.
+    pub(super) fn has_efa(&self) -> bool {
         let is_efa = |item: &String| item == "efa" || item.ends_with(" with efa");
-        self.noted().iter().any(is_efa)
+        self.notes().iter().any(is_efa)
     }
 
-    /// Whether a compiler fused the layers' operations, by the names of engine and framework or by an item of the notes.
-    pub(super) fn compiled(&self) -> bool {
+    /// Returns true if a compiler fused the operations, by the names of engine and framework or by an item of the notes.
+    pub(super) fn is_compiled(&self) -> bool {
         let names = self.names();
         ["compile", "fms-fsdp", "transformer kernel"].iter().any(|word| names.contains(word))
-            || self.noted().iter().any(|item| matches!(item.as_str(), "compile" | "torch.compile"))
+            || self.notes().iter().any(|item| matches!(item.as_str(), "compile" | "torch.compile"))
     }
 
-    /// Stages that each GPU of a pipeline has.
+    /// Returns the number of stages per GPU of a pipeline.
     pub(super) fn virtual_stages(&self) -> f64 {
         let names = self.names();
-        let known = || meanings().interleaved.iter().find(|row| names.contains(&row.framework));
-        let stages = self.noted().iter().find_map(|item| match item.strip_prefix("interleave ") {
+        let default = || meanings().interleaved.iter().find(|row| names.contains(&row.framework));
+        let stages = self.notes().iter().find_map(|item| match item.strip_prefix("interleave ") {
             Some(number) => number.parse::<f64>().ok(),
-            None if item == "interleaved 1f1b" => known().map(|row| row.stages),
+            None if item == "interleaved 1f1b" => default().map(|row| row.stages),
             None => None,
         });
         stages.filter(|stages| stages.is_finite() && *stages >= 1.0).unwrap_or(1.0)
@@ -121,8 +121,8 @@ impl Row<'_> {
 mod tests {
     use super::*;
 
-    fn row<'a>(cells: &[(&'a str, &'a str)]) -> Row<'a> {
-        Row::new(cells.iter().copied().collect())
+    fn row<'a>(cells: &[(&'a str, &'a str)]) -> RunRow<'a> {
+        RunRow::new(cells.iter().copied().collect())
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn selective_is_what_the_framework_means_by_it() {
+    fn selective_depends_on_the_framework() {
         let of = |framework, engine| row(&[("framework", framework), ("engine", engine)]).selective();
         assert_eq!(of("torchtitan", "FSDP2"), Recompute::Operations);
         assert_eq!(of("fms-fsdp", "HSDP"), Recompute::Share(0.5));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn efa_is_an_item_of_the_notes() {
-        let of = |notes| row(&[("framework", "torchtitan"), ("notes", notes)]).over_efa();
+        let of = |notes| row(&[("framework", "torchtitan"), ("notes", notes)]).has_efa();
         assert!(of("EFA") && of("4x p5.48xlarge on AWS with EFA; log line"));
         assert!(!of("") && !of("no EFA") && !of("InfiniBand; EFAX"));
     }
@@ -151,14 +151,14 @@ mod tests {
     #[test]
     fn a_compiler_is_an_item_of_the_notes() {
         let of =
-            |notes| row(&[("framework", "torchtitan"), ("engine", "FSDP2"), ("notes", notes)]).compiled();
+            |notes| row(&[("framework", "torchtitan"), ("engine", "FSDP2"), ("notes", notes)]).is_compiled();
         assert!(of("500 W power limit; compile; per-op"));
         assert!(of("1F1B; compile+float8+asyncTP"));
         assert!(of("vanilla TP bf16; torch.compile; seq 8192"));
         for without in ["", "eager", "without torch.compile", "compile time not counted", "no compile"] {
             assert!(!of(without), "{without}");
         }
-        assert!(row(&[("engine", "FSDP2 + compile")]).compiled());
+        assert!(row(&[("engine", "FSDP2 + compile")]).is_compiled());
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             ("Megatron-LM", "interleave 1; V=51200", 1.0),
             ("torchtitan", "500 W; interleaved 1F1B; compile+float8+asyncTP", 2.0),
             ("torchtitan", "1F1B; compile+float8+asyncTP", 1.0),
-            // Whose schedule has how many stages is not known.
+            // Unknown schedules count as one stage.
             ("other", "interleaved 1F1B", 1.0),
             ("other", "interleave NaN", 1.0),
         ] {

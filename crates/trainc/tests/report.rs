@@ -216,8 +216,13 @@ fn a_row_is_of_the_planned_job_or_none() {
         format!("{llama}\n    adapter \"lora\" rank=64 alpha=16 targets=\"q_proj,k_proj,v_proj,o_proj\"");
     let cases: [Case; 5] = [
         ("plain", "llama-7b-fsdp", vec![], Lost::Nothing),
-        ("lora", "llama-7b-fsdp", vec![(llama, &lora)], Lost::Memory("the adapter's rank and targets")),
-        ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Lost::Row("a model that is not wrapped")),
+        (
+            "lora",
+            "llama-7b-fsdp",
+            vec![(llama, &lora)],
+            Lost::Memory("the rank and target modules of the adapter"),
+        ),
+        ("unwrapped", "llama-7b-fsdp", vec![(wrap, "")], Lost::Row("an unwrapped model")),
         (
             "stages",
             "gptj-6b-tensor",
@@ -312,7 +317,7 @@ fn a_memory_that_a_table_cannot_say_leaves_the_time() {
         assert_eq!(ran.code, Some(0), "{of}: {}", ran.err);
         let notes = ran.json()["notes"].to_string();
         assert!(notes.contains("its peak memory is left out: the table has no column for"), "{of}: {notes}");
-        assert!(notes.contains(" GiB are predicted of such a row, not "), "{of}: {notes}");
+        assert!(notes.contains("the row's predicted peak is "), "{of}: {notes}");
         let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
         let row = &judged["rows"][0];
         assert!(row["step_seconds"]["error"].as_f64().unwrap().abs() < 0.01, "{of}: {row}");
@@ -405,12 +410,12 @@ fn runs_of_ones_own_move_the_plan() {
     let fitted = run(&dir, &["calibrate", "runs.csv", "--write", "own.toml"]);
     assert_eq!(fitted.code, Some(0), "{}", fitted.err);
     assert!(
-        fitted.err.contains("wrote own.toml: step times of `runs.csv` were off by 16.7 %"),
+        fitted.err.contains("wrote own.toml: mean error of the step times in `runs.csv` 16.7 % before"),
         "{}",
         fitted.err
     );
     assert!(
-        fitted.out.contains("row by row, the worst first") && !fitted.out.contains("goal"),
+        fitted.out.contains("rows, largest error first") && !fitted.out.contains("goal"),
         "{}",
         fitted.out
     );

@@ -233,9 +233,9 @@ fn import_writes_in_the_format_that_is_asked_for() {
     assert!(!dir.0.join("job2.kdl").exists());
 }
 
-/// A table of which nothing can be judged is no success.
+/// A table without a usable row is an error.
 #[test]
-fn a_table_that_says_nothing_is_refused() {
+fn a_table_without_a_usable_row_is_refused() {
     let dir = crate::support::Scratch::new("calibrate-nothing");
     let table = crate::support::read("crates/trainc-calibrate/data/runs.csv");
     let head = table.lines().next().unwrap();
@@ -244,7 +244,7 @@ fn a_table_that_says_nothing_is_refused() {
     let ran =
         crate::support::trainc_in(&dir.0, &["calibrate", "runs.csv"], b"", std::time::Duration::from_mins(1));
     assert_eq!(ran.code, Some(2), "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("has nothing to judge: 1 row, all skipped"), "{}", ran.err);
+    assert!(ran.err.contains("nothing to compare in `runs.csv`: 1 row, all skipped"), "{}", ran.err);
 }
 
 /// `init` writes every example as it is shipped; its README speaks of the repository.

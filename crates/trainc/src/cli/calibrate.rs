@@ -7,36 +7,37 @@ use super::io::Io;
 use super::world::describe;
 use std::fs;
 use std::path::{Path, PathBuf};
-use trainc_calibrate::outside::comment;
-use trainc_calibrate::{self as calibrate, judge, words};
+use trainc_calibrate::bounds::comment;
+use trainc_calibrate::verdict::Verdict;
+use trainc_calibrate::{self as calibrate, judge};
 use trainc_emit::quoted;
 use trainc_predict::Constants;
 
-/// The most bytes of a table or of a file of constants that are read.
+/// Largest table or file of constants in bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Hold the cost model against measured runs, or fit its constants to them
+/// Compare predictions with measured runs, or fit the constants of the cost model to them
 ///
-/// Without `--write` every row is judged by the constants that ship with trainc, or those of `--calibration`. With it they
-/// are fitted to the table and written, and each step time is judged by constants that were fitted without it, each peak by
-/// those that are written. Of a table of 60 runs and more the errors of rows, models and whole sources that a fit did not
-/// see are shown as well, beside their goals; a smaller one is taken for one's own and moves the constants from where they
-/// are, and its rows are shown, the ten figures that are furthest off, or with `--verbose` all.
+/// Without `--write`, every row is compared with its prediction by the constants that ship with trainc, or those of
+/// `--calibration`. With it, the constants are fitted to the table and written; each step time is then compared with its
+/// prediction by a fit without that row, and each peak of memory with that by the written constants. A table of 60 runs
+/// or more is fitted on its own; a smaller one adjusts the constants that the fit starts from. The ten largest errors are
+/// shown, or all with `--verbose`.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc calibrate data/runs.csv\n  trainc calibrate my-runs.csv --write my-constants.toml"
 )]
 pub(super) struct Args {
-    /// A table of runs, comma-separated
+    /// Table of runs (CSV)
     #[arg(value_name = "RUNS.csv")]
     runs: String,
     /// Fit the constants to the table and write them here
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Judge these constants instead of those that ship with trainc; a fit starts from them
+    /// Use these constants instead of those that ship with trainc; a fit starts from them
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// How to write: human or json
+    /// Output format: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }
@@ -53,7 +54,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let table = match calibrate::read(&text) {
         Ok(table) => table,
         Err(why) => {
-            io.note(&format!("error: `{}` is no table of runs: {why}\n", args.runs));
+            io.note(&format!("error: `{}` is not a table of runs: {why}\n", args.runs));
             return exit::MANIFEST;
         }
     };
@@ -68,16 +69,16 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     if let Some(path) = args.calibration.as_ref().filter(|_| !constants.borrowed.is_empty()) {
         let (names, path) = (trainc_diag::text::ticked(&constants.borrowed, "and"), path.display());
-        io.note(&format!("note: `{path}` is older than {names}: the shipped value is taken\n"));
+        io.note(&format!("note: `{path}` lacks {names}: using the shipped value\n"));
     }
     let mut wrote = None;
     let verdict = match &args.write {
-        None => judge::judge_with_tiers(&table, &constants),
+        None => judge::judge(&table, &constants),
         Some(path) => {
-            let Some((mut fitted, verdict)) = judge::fitted(&table, &constants) else {
+            let Some((mut fitted, verdict)) = judge::fit_and_judge(&table, &constants) else {
                 let rows = trainc_diag::text::count(table.runs.len() as u64, "row");
                 io.note(&format!(
-                    "error: `{}` has nothing to fit: {rows}, none with a measured time or peak that the model can take; `{}` is not written\n",
+                    "error: nothing to fit in `{}`: {rows}, none with a step time or peak that can be predicted; `{}` was not written\n",
                     args.runs,
                     path.display()
                 ));
@@ -90,7 +91,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 return exit::USAGE;
             }
             let before = judge::judge(&table, &constants);
-            wrote = Some(fit_words(path, &args.runs, &before, &verdict));
+            wrote = Some(describe_fit(path, &args.runs, &before, &verdict));
             verdict
         }
     };
@@ -102,40 +103,40 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.print(&serde_json::to_string_pretty(&document).unwrap_or_default());
         io.print("\n");
     } else {
-        io.print(&words::human(&verdict, global.verbose));
+        io.print(&calibrate::render(&verdict, global.verbose));
     }
     io.note(&wrote.unwrap_or_default());
-    // Rows of an open micro-batch are skipped too, but said as ranges.
-    if verdict.summary.skipped == verdict.rows.len() && verdict.open.is_empty() {
+    // Rows without a micro-batch are skipped too, but shown as ranges.
+    if verdict.summary.skipped == verdict.rows.len() && verdict.step_ranges.is_empty() {
         let rows = trainc_diag::text::count(verdict.rows.len() as u64, "row");
-        io.note(&format!("error: `{}` has nothing to judge: {rows}, all skipped\n", args.runs));
+        io.note(&format!("error: nothing to compare in `{}`: {rows}, all skipped\n", args.runs));
         return exit::USAGE;
     }
     exit::DONE
 }
 
-/// What a fit came to: how far off the rows were before, and are by constants that were fitted without them.
-fn fit_words(path: &Path, runs: &str, before: &judge::Verdict, after: &judge::Verdict) -> String {
+/// Describes a fit: the mean error of the step times before it, and by fits without each row.
+fn describe_fit(path: &Path, runs: &str, before: &Verdict, after: &Verdict) -> String {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let [was, is] = [before, after].map(|verdict| verdict.summary.step_seconds.mean_error);
     let moved = was.zip(is).map_or_else(String::new, |(was, is)| {
         format!(
-            ": step times of `{runs}` were off by {} in the mean, and are by {}, each by constants that were fitted without it",
+            ": mean error of the step times in `{runs}` {} before, {} with constants fitted without the row",
             percent(was),
             percent(is)
         )
     });
-    let (path, typed) = (path.display(), quoted(&path.display().to_string()));
+    let (path, quoted_path) = (path.display(), quoted(&path.display().to_string()));
     format!(
-        "wrote {path}{moved}\nhelp: `trainc plan JOB.kdl --calibration {typed}` predicts by it, and so do `check`, `tune` and `report`\n"
+        "wrote {path}{moved}\nhelp: to use it: `trainc plan JOB.kdl --calibration {quoted_path}`; `check`, `tune` and `report` accept the flag too\n"
     )
 }
 
-/// The constants of a file, or those that ship with trainc; else what to say.
+/// Reads the constants of a file, or returns those that ship with trainc.
 pub(super) fn constants(path: Option<&Path>) -> Result<Constants, String> {
     let Some(path) = path else { return Ok(Constants::shipped().clone()) };
     let text = read(path).map_err(|why| format!("error: `{}` cannot be read: {why}\n", path.display()))?;
-    Constants::read(&text).map_err(|why| format!("`{}` is no file of constants: {why}", path.display()))
+    Constants::read(&text).map_err(|why| format!("`{}` is not a file of constants: {why}", path.display()))
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -145,10 +146,10 @@ fn read(path: &Path) -> Result<String, String> {
     }
     let about = fs::metadata(path).map_err(|error| describe(&error))?;
     if !about.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("not a regular file".to_owned());
     }
     if about.len() > MOST_BYTES {
-        return Err("it is too large".to_owned());
+        return Err("larger than 64 MiB".to_owned());
     }
     fs::read_to_string(path).map_err(|error| describe(&error))
 }

@@ -18,7 +18,7 @@ use trainc_apply::look::Look;
 use trainc_apply::status::{short, short_words};
 use trainc_apply::verdict;
 use trainc_calibrate::measure::{self, Addition, Job, Measured, Reader};
-use trainc_calibrate::{self as calibrate, Lost, MEMORY_CELLS};
+use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
 use trainc_diag::{Format, Invocation, NextCommand};
 use trainc_emit::quoted;
 use trainc_ir::Plan;
@@ -321,16 +321,16 @@ fn add(
         .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
     let mut without = String::new();
     if let Ok(layout) = Layout::of_plan(plan)
-        && let Err(lost) = calibrate::carried(&layout, &cells, constants)
+        && let Err(mismatch) = calibrate::check_row_fidelity(&layout, &cells, constants)
     {
         let has_time = measured.step_seconds.is_some() && !measured.out_of_memory;
-        match lost {
-            Lost::Memory(why) if has_time => {
+        match mismatch {
+            RowMismatch::Memory(why) if has_time => {
                 cells.retain(|column, _| !MEMORY_CELLS.contains(column));
                 without = format!("; its peak memory is left out: {why}");
             }
             // A row of another job would move constants that are fitted to it.
-            Lost::Row(why) | Lost::Memory(why) => {
+            RowMismatch::Row(why) | RowMismatch::Memory(why) => {
                 return Err(format!("nothing is added to `{}`: {why}", path.display()));
             }
         }

@@ -1,13 +1,13 @@
-//! A row's measured time as seconds of a step, and what is wrong with a cell that should hold a number above 0.
+//! Measured step time of a row.
 
-use super::row::Row;
-use super::runs::MemoryKind;
+use super::run::MemoryKind;
+use super::run_row::RunRow;
 use trainc_predict::{Layout, Recompute};
 
-/// Columns of which one says how long a step took, in the order in which they are taken.
+/// Columns that give the step time, in order of precedence.
 const MEASURED: [&str; 4] = ["step_s", "tokens_per_s", "samples_per_s", "tflops_per_gpu"];
 
-/// Columns that hold numbers; one that is written must be one, or a measurement would be lost without a word.
+/// Numeric columns. A cell that is not a number is an error, so that no measurement is dropped silently.
 const NUMBERS: [&str; 32] = [
     "params",
     "layers",
@@ -43,36 +43,29 @@ const NUMBERS: [&str; 32] = [
     "passes",
 ];
 
-/// How many times as long one column's step may be as another's of the same row. Sources count tokens and samples in
-/// their own ways; beyond this one of the two is mistyped.
-const APART: f64 = 2.0;
+/// Largest ratio between the step times of two columns of a row. Sources count tokens and samples differently; beyond
+/// this, one of the two is a typing error.
+const MAX_RATIO: f64 = 2.0;
 
-impl Row<'_> {
-    /// What is wrong with a cell that is written and is no number above 0.
-    pub(super) fn fault(&self, name: &str) -> Option<String> {
-        let written = self.text(name);
-        let sound = self.number(name).is_some_and(|value| value > 0.0);
-        (!written.is_empty() && !sound).then(|| format!("`{name}` is `{written}`, not a number above 0"))
-    }
-
-    /// The first cell that should hold a number and does not, as `11.2GB` or `5.06s/it`.
+impl RunRow<'_> {
+    /// Returns the first cell that should hold a number and does not, as `11.2GB` or `5.06s/it`.
     pub(super) fn unreadable(&self) -> Option<(&'static str, String)> {
         let kind = self.text("mem_kind");
-        let is_unknown = !kind.is_empty() && MemoryKind::of(kind).is_none();
-        let mut unsound = NUMBERS.iter().filter(|name| self.number(name).is_none());
-        unsound.find_map(|name| Some((*name, self.fault(name)?))).or_else(|| {
+        let is_unknown = !kind.is_empty() && MemoryKind::parse(kind).is_none();
+        let mut invalid = NUMBERS.iter().filter(|name| self.number(name).is_none());
+        invalid.find_map(|name| Some((*name, self.fault(name)?))).or_else(|| {
             let why = || format!("`mem_kind` is `{kind}`, not `allocated`, `reserved`, `smi` or `computed`");
             is_unknown.then(|| ("mem_kind", why()))
         })
     }
 
-    /// Seconds of a step as measured, converted where the row gives a rate.
+    /// Returns the measured seconds per step, converted if the row gives a rate.
     pub(super) fn step_seconds(&self, layout: &Layout) -> Result<f64, String> {
         let samples = layout.work.global_sequences;
         let tokens = samples * layout.work.sequence_length;
         let positive = |name| self.number(name).filter(|value| *value > 0.0);
         if self.text("engine").contains("padded") {
-            return Err("its sequences are padded: how far is not given".to_owned());
+            return Err("its sequences are padded by an unknown amount".to_owned());
         }
         let rates = [("tokens_per_s", tokens), ("samples_per_s", samples)]
             .map(|(name, work)| (name, positive(name).map(|rate| work / rate)));
@@ -80,17 +73,17 @@ impl Row<'_> {
             .chain(rates)
             .filter_map(|(name, seconds)| Some((name, seconds?)));
         if let Some((name, seconds)) = found.next() {
-            let apart = |other: f64| (other / seconds).max(seconds / other);
-            return match found.find(|(_, other)| apart(*other) > APART) {
-                Some((rate, other)) => Err(format!(
-                    "`{name}` and `{rate}` contradict each other: {seconds:.4} s and {other:.4} s a step"
-                )),
+            let ratio = |other: f64| (other / seconds).max(seconds / other);
+            return match found.find(|(_, other)| ratio(*other) > MAX_RATIO) {
+                Some((rate, other)) => {
+                    Err(format!("`{name}` and `{rate}` disagree: {seconds:.4} s and {other:.4} s per step"))
+                }
                 None => Ok(seconds),
             };
         }
         let Some(tflops) = positive("tflops_per_gpu") else {
             let fault = MEASURED.iter().find_map(|name| self.fault(name));
-            return Err(fault.unwrap_or_else(|| "no time is measured".to_owned()));
+            return Err(fault.unwrap_or_else(|| "no step time is given".to_owned()));
         };
         let model = &layout.model;
         let (n, s, h) = (model.active_parameters, layout.work.sequence_length, model.hidden);
@@ -110,8 +103,8 @@ impl Row<'_> {
             "megatron" => megatron(if full { 96.0 } else { 72.0 }),
             "megatron-recompute" => megatron(96.0),
             "selective" => megatron(72.0) + 4.0 * model.layers * h * s,
-            "" => return Err("TFLOPS without a convention".to_owned()),
-            other => return Err(format!("the TFLOPS convention `{other}` is not known")),
+            "" => return Err("`tflops_per_gpu` requires `tflops_convention`".to_owned()),
+            other => return Err(format!("unknown TFLOPS convention `{other}`")),
         };
         Ok(tokens * per_token / (tflops * 1e12 * layout.hardware.gpus()))
     }
@@ -119,10 +112,9 @@ impl Row<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::runs::read;
+    use crate::read;
 
-    /// Why the second row of a table is skipped, its first row with these cells in the place of its own; none where its
-    /// time is taken.
+    /// Returns the reason why the step time of a row with these cells is rejected.
     fn reason(cells: &[(&str, &str)]) -> Option<String> {
         let mut row = vec![
             ("id", "a"),
@@ -160,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_is_no_number_is_named() {
+    fn a_cell_that_is_not_a_number_is_named() {
         assert_eq!(reason(&[("step_s", "8.1")]), None);
-        assert_eq!(reason(&[]).as_deref(), Some("no time is measured"));
+        assert_eq!(reason(&[]).as_deref(), Some("no step time is given"));
         for (name, value) in [
             ("step_s", "0"),
             ("samples_per_s", "-5"),
@@ -176,19 +168,19 @@ mod tests {
         }
         let why = reason(&[("step_s", "8.1"), ("peak_mem_gib", "30"), ("mem_kind", "peak")]).unwrap();
         assert!(why.starts_with("`mem_kind` is `peak`, not `allocated`"), "{why}");
-        // A measurement beside one that is read is not dropped without a word.
+        // A second measurement is not dropped silently.
         for (name, value) in [("peak_mem_gib", "11.2GB"), ("tokens_per_s", "5.06s/it")] {
             let why = reason(&[("step_s", "8.1"), (name, value)]);
             assert_eq!(why, Some(format!("`{name}` is `{value}`, not a number above 0")));
         }
-        assert_eq!(reason(&[("layers", ""), ("step_s", "1")]).as_deref(), Some("`layers` is not given"));
+        assert_eq!(reason(&[("layers", ""), ("step_s", "1")]).as_deref(), Some("`layers` is missing"));
     }
 
     /// 32 sequences in 3 seconds are 10.7 a second.
     #[test]
-    fn two_measurements_of_a_row_that_contradict_each_other_are_said() {
+    fn two_measurements_of_a_row_that_disagree_are_rejected() {
         assert_eq!(reason(&[("step_s", "3"), ("samples_per_s", "10.7")]), None);
         let found = reason(&[("step_s", "3"), ("samples_per_s", "9999")]).unwrap();
-        assert_eq!(found, "`step_s` and `samples_per_s` contradict each other: 3.0000 s and 0.0032 s a step");
+        assert_eq!(found, "`step_s` and `samples_per_s` disagree: 3.0000 s and 0.0032 s per step");
     }
 }

@@ -1,13 +1,12 @@
-//! Published figures whose sources leave more of a run open than its micro-batch: ranges over what it may have been.
+//! Published figures whose sources leave more open than the micro-batch: ranges over the possible values.
 //!
-//! In: the table `questions.toml`, constants. Out: for each figure the least and the most that is predicted over the
-//! combinations that fit. As of [`open`](super::open) rows, a figure inside its range is calibration, not evidence, and is
-//! fitted to nothing.
+//! In: `questions.toml` and constants. Out: the smallest and largest prediction of each figure over the combinations that
+//! fit. A figure inside its range is calibration, not evidence, and nothing is fitted to it.
 
-use super::row::Row;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
+use trainc_calibrate::layout_of_cells;
 use trainc_predict::memory::{MemoryConstants, memory_with};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Layout};
@@ -15,19 +14,19 @@ use trainc_predict::{Constants, Layout};
 /// Cells of a table of runs, by column.
 type Cells = BTreeMap<String, String>;
 
-/// What a source publishes of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// Kind of a published figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Sequences a second of the whole cluster.
+    /// Sequences per second of the whole cluster.
     SamplesPerSecond,
-    /// How many times as many sequences a second as another run takes.
+    /// Speedup over another run.
     TimesAsFast,
-    /// Seconds of so many steps, with what comes before the first one where the figure counts it.
+    /// Seconds of several steps, with the startup if the figure counts it.
     Seconds,
 }
 
-/// A row of the table.
+/// Entry of `questions.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Question {
@@ -37,12 +36,12 @@ struct Question {
     case: Vec<Case>,
     cells: Cells,
     over: Option<Cells>,
-    open: Vec<Part>,
+    open: Vec<OpenProperty>,
     #[serde(default)]
-    over_open: Vec<Part>,
+    over_open: Vec<OpenProperty>,
 }
 
-/// One of the figures that a source publishes alike.
+/// A published figure.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -52,55 +51,55 @@ struct Case {
     cells: Cells,
 }
 
-/// Something that a source does not say.
+/// A property that the source does not give.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part {
+struct OpenProperty {
     what: String,
     why: String,
     choices: Vec<Cells>,
 }
 
-/// A published figure with what its source leaves open, and the ranges that are predicted.
-#[derive(Clone, Debug, Serialize)]
+/// Predicted ranges of the figures of an entry.
+#[derive(Clone, Debug)]
 pub struct Answer {
-    /// What was run, and the figure's unit.
+    /// Description of the run and unit of the figure.
     pub what: String,
-    /// Who published it.
+    /// Publication.
     pub source: String,
-    /// What the figure is.
+    /// Kind of the figure.
     pub figure: Figure,
-    /// What the source does not say, with the choices of which at least one combination fits.
-    pub open: Vec<Asked>,
-    /// The figures.
-    pub cases: Vec<Range>,
+    /// Properties that the source does not give, with the values of which at least one combination fits.
+    pub open: Vec<PossibleValues>,
+    /// Figures.
+    pub cases: Vec<FigureRange>,
 }
 
-/// Something that a source does not say, and what it may have been.
-#[derive(Clone, Debug, Serialize)]
-pub struct Asked {
-    /// What it is.
+/// Possible values of a property.
+#[derive(Clone, Debug)]
+pub struct PossibleValues {
+    /// Property.
     pub what: String,
-    /// The values that are tried and fit.
+    /// Values that fit.
     pub values: Vec<String>,
-    /// Why these.
+    /// Reason for these values.
     pub why: String,
 }
 
-/// One figure and its range.
-#[derive(Clone, Debug, Serialize)]
-pub struct Range {
-    /// Its name.
+/// Predicted range of a figure.
+#[derive(Clone, Debug)]
+pub struct FigureRange {
+    /// Name.
     pub id: String,
-    /// As published.
+    /// Published value.
     pub published: f64,
-    /// The least that is predicted; null where no combination fits.
+    /// Smallest prediction; none if no combination fits.
     pub low: Option<f64>,
-    /// The most.
+    /// Largest prediction.
     pub high: Option<f64>,
-    /// Whether the published figure lies between them.
-    pub inside: Option<bool>,
-    /// Combinations that fit.
+    /// True if the published value lies inside the range.
+    pub is_inside: Option<bool>,
+    /// Number of combinations that fit.
     pub combinations: usize,
 }
 
@@ -115,15 +114,15 @@ fn questions() -> &'static [Question] {
     &ONCE
 }
 
-/// Every question of the table with its ranges by these constants, in the table's order.
+/// Returns the ranges of every entry by these constants, in the order of the file.
 pub fn answers(constants: &Constants) -> Vec<Answer> {
     questions().iter().map(|question| question.answer(constants)).collect()
 }
 
-/// One choice of each part: the places of the choices, and their cells over those that are given.
-fn combinations(given: &Cells, parts: &[Part]) -> Vec<(Vec<usize>, Cells)> {
+/// Returns all combinations of one choice per property: the indices of the choices, and the given cells with theirs.
+fn combinations(given: &Cells, properties: &[OpenProperty]) -> Vec<(Vec<usize>, Cells)> {
     let start = vec![(Vec::new(), given.clone())];
-    parts.iter().fold(start, |found, part| {
+    properties.iter().fold(start, |found, property| {
         let each = |(at, cells): (Vec<usize>, Cells)| {
             let with = move |(place, choice): (usize, &Cells)| {
                 let at = at.iter().copied().chain([place]).collect();
@@ -131,23 +130,22 @@ fn combinations(given: &Cells, parts: &[Part]) -> Vec<(Vec<usize>, Cells)> {
                 cells.extend(choice.clone());
                 (at, cells)
             };
-            part.choices.iter().enumerate().map(with).collect::<Vec<_>>()
+            property.choices.iter().enumerate().map(with).collect::<Vec<_>>()
         };
         found.into_iter().flat_map(each).collect()
     })
 }
 
-/// The layout of such cells, where it fits its card.
+/// Returns the layout of these cells, if it fits its GPU.
 fn layout(cells: &Cells, constants: &Constants) -> Option<Layout> {
     let number = |column: &str| cells.get(column)?.parse::<f64>().ok();
-    // Where nothing but the data is divided, the passes of a step say the micro-batch.
+    // With data parallelism only, the accumulation steps determine the micro-batch.
     let micro = number("passes").and_then(|passes| {
         let ranks = number("gpus_per_node")? * number("nodes")?;
         Some(number("global_batch_sequences")? / ranks / passes)
     });
     let given = cells.iter().map(|(column, cell)| (column.as_str(), cell.as_str()));
-    let row = Row { cells: given.filter(|(_, cell)| !cell.is_empty()).collect(), micro };
-    let mut layout = row.layout().ok()?;
+    let mut layout = layout_of_cells(given.filter(|(_, cell)| !cell.is_empty()).collect(), micro).ok()?;
     layout.hardware.efa = cells.get("efa").is_some_and(|cell| cell == "1");
     let fits = memory_with(&layout, &MemoryConstants::of(constants)).fits == Some(true);
     fits.then_some(layout)
@@ -157,49 +155,49 @@ impl Question {
     fn answer(&self, constants: &Constants) -> Answer {
         let mut fitting = vec![BTreeSet::new(); self.open.len() + self.over_open.len()];
         let cases = self.case.iter().map(|case| self.range(case, constants, &mut fitting)).collect();
-        let asked = |(part, fitting): (&Part, &BTreeSet<usize>)| {
-            let name = |at: &usize| part.choices.get(*at).map(named);
-            Asked {
-                what: part.what.clone(),
+        let values = |(property, fitting): (&OpenProperty, &BTreeSet<usize>)| {
+            let name = |at: &usize| property.choices.get(*at).map(choice_name);
+            PossibleValues {
+                what: property.what.clone(),
                 values: fitting.iter().filter_map(name).collect(),
-                why: part.why.clone(),
+                why: property.why.clone(),
             }
         };
         Answer {
             what: self.what.clone(),
             source: self.source.clone(),
             figure: self.figure,
-            open: self.open.iter().chain(&self.over_open).zip(&fitting).map(asked).collect(),
+            open: self.open.iter().chain(&self.over_open).zip(&fitting).map(values).collect(),
             cases,
         }
     }
 
-    /// The range of a figure; `fitting` takes up which choices of each part were in a combination that fits.
-    fn range(&self, case: &Case, constants: &Constants, fitting: &mut [BTreeSet<usize>]) -> Range {
+    /// Returns the range of a figure; adds to `fitting` the choices of each property in a combination that fits.
+    fn range(&self, case: &Case, constants: &Constants, fitting: &mut [BTreeSet<usize>]) -> FigureRange {
         let mut given = self.cells.clone();
         given.extend(case.cells.clone());
         let mut found = Vec::new();
         for (at, cells) in combinations(&given, &self.open) {
-            for (beside, figure) in self.figures(&cells, constants) {
+            for (other, figure) in self.figures(&cells, constants) {
                 found.push(figure);
-                for (set, place) in fitting.iter_mut().zip(at.iter().chain(&beside)) {
+                for (set, place) in fitting.iter_mut().zip(at.iter().chain(&other)) {
                     set.insert(*place);
                 }
             }
         }
         let low = found.iter().copied().min_by(f64::total_cmp);
         let high = found.iter().copied().max_by(f64::total_cmp);
-        Range {
+        FigureRange {
             id: case.id.clone(),
             published: case.published,
             low,
             high,
-            inside: low.zip(high).map(|(low, high)| (low..=high).contains(&case.published)),
+            is_inside: low.zip(high).map(|(low, high)| (low..=high).contains(&case.published)),
             combinations: found.len(),
         }
     }
 
-    /// The figure of such a run, over each choice of the run that it is compared with.
+    /// Returns the figure of a run, for each choice of the run that it is compared with.
     fn figures(&self, cells: &Cells, constants: &Constants) -> Vec<(Vec<usize>, f64)> {
         let rate = |cells: &Cells| {
             let layout = layout(cells, constants)?;
@@ -226,8 +224,8 @@ impl Question {
     }
 }
 
-/// A choice for people: its name, else its cells.
-fn named(choice: &Cells) -> String {
+/// Returns the name of a choice, or its cells.
+fn choice_name(choice: &Cells) -> String {
     choice
         .get("name")
         .cloned()
@@ -244,8 +242,8 @@ mod tests {
         assert!(answers.len() >= 6, "{answers:?}");
         for answer in &answers {
             assert!(!answer.source.is_empty() && !answer.open.is_empty(), "{answer:?}");
-            for asked in &answer.open {
-                assert!(!asked.values.is_empty() && !asked.why.is_empty(), "{answer:?}");
+            for property in &answer.open {
+                assert!(!property.values.is_empty() && !property.why.is_empty(), "{answer:?}");
             }
             for case in &answer.cases {
                 assert!(case.combinations > 1 && case.low < case.high, "{answer:?}");
@@ -259,28 +257,32 @@ mod tests {
         assert_eq!(ids.len(), all);
     }
 
-    /// What does not fit is no choice: stages of ZeRO that keep the whole of 30 billion weights on a card of 40 GB.
+    /// ZeRO stages that keep 30 billion weights on a card of 40 GB do not fit.
     #[test]
-    fn what_does_not_fit_is_left_out() {
+    fn choices_that_do_not_fit_are_left_out() {
         let answers = answers(Constants::shipped());
-        let asked = |id: &str, what: &str| -> Vec<String> {
+        let values = |id: &str, what: &str| -> Vec<String> {
             let answer = answers.iter().find(|answer| answer.cases.iter().any(|case| case.id == id)).unwrap();
-            answer.open.iter().find(|asked| asked.what == what).unwrap().values.clone()
+            answer.open.iter().find(|property| property.what == what).unwrap().values.clone()
         };
-        assert_eq!(asked("deepspeed-30b-16-nodes", "ZeRO stage"), ["3"]);
-        assert_eq!(asked("bert-squad-2n", "micro-batch"), ["4", "8", "16", "32"]);
+        assert_eq!(values("deepspeed-30b-16-nodes", "ZeRO stage"), ["3"]);
+        assert_eq!(values("bert-squad-2n", "micro-batch"), ["4", "8", "16", "32"]);
     }
 
-    /// By hand: two choices of one part and one of another are two runs, each choice over what is given.
+    /// Two choices of one property and one of another make two combinations.
     #[test]
     fn combinations_are_all_of_them() {
         let cells = |pairs: &[(&str, &str)]| -> Cells {
             pairs.iter().map(|(column, cell)| ((*column).to_owned(), (*cell).to_owned())).collect()
         };
-        let part = |choices: Vec<Cells>| Part { what: String::new(), why: String::new(), choices };
+        let property =
+            |choices: Vec<Cells>| OpenProperty { what: String::new(), why: String::new(), choices };
         let found = combinations(
             &cells(&[("a", "0"), ("b", "0")]),
-            &[part(vec![cells(&[("a", "1")]), cells(&[("a", "2")])]), part(vec![cells(&[("c", "3")])])],
+            &[
+                property(vec![cells(&[("a", "1")]), cells(&[("a", "2")])]),
+                property(vec![cells(&[("c", "3")])]),
+            ],
         );
         let places: Vec<&[usize]> = found.iter().map(|(at, _)| at.as_slice()).collect();
         assert_eq!(places, [[0, 0], [1, 0]]);

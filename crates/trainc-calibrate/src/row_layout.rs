@@ -1,114 +1,29 @@
-//! One row of a table of runs as a layout. What is read of its notes stands in `meanings.rs`.
+//! Layout of a row of a table of runs.
 
-use super::impossible::Impossible;
-use super::runs::{MemoryKind, Run};
-use std::collections::BTreeMap;
+use super::meanings;
+use super::run_row::RunRow;
 use trainc_catalog::accelerators;
 use trainc_predict::{
-    Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Order, Precision,
-    Quantisation, Recompute, Sharding, System, Work,
+    AdapterKind, Attention, Code, Degrees, GpuKind, Hardware, Layout, Lora, Model, Moments, Offload, Order,
+    Precision, Quantisation, Recompute, Sharding, System, Work,
 };
 
-/// The vocabulary where a row has none.
+/// Vocabulary size of a row without one.
 const VOCAB: f64 = 51_200.0;
 
-/// Columns that name a row or say what was measured: in these two measurements of one thing may differ.
-const MEASURED: [&str; 10] = [
-    "id",
-    "tokens_per_s",
-    "samples_per_s",
-    "step_s",
-    "tflops_per_gpu",
-    "mfu",
-    "tflops_convention",
-    "peak_mem_gib",
-    "mem_kind",
-    "oom",
-];
-
-/// Why a row gives no layout.
-enum Refused {
-    /// It says too little.
-    Lacks(String),
-    /// What it says cannot be.
-    Cannot(Impossible),
-}
-
-impl From<Impossible> for Refused {
-    fn from(one: Impossible) -> Self {
-        Self::Cannot(one)
+/// Parses litgpt's names of adapters.
+fn adapter_kind(engine: &str) -> AdapterKind {
+    if engine.contains("lora") {
+        AdapterKind::LowRank
+    } else if engine.contains("adapter2") || engine.contains("adapter_v2") {
+        AdapterKind::Scaled
+    } else {
+        AdapterKind::Prompt
     }
 }
 
-/// A row's cells by column; empty ones are left out.
-pub(super) struct Row<'a> {
-    pub(super) cells: BTreeMap<&'a str, &'a str>,
-    /// A micro-batch that is tried where the row gives none.
-    pub(super) micro: Option<f64>,
-}
-
-impl<'a> Row<'a> {
-    pub(super) fn new(cells: BTreeMap<&'a str, &'a str>) -> Self {
-        Self { cells, micro: None }
-    }
-
-    pub(super) fn text(&self, name: &str) -> &str {
-        self.cells.get(name).copied().unwrap_or_default()
-    }
-
-    pub(super) fn number(&self, name: &str) -> Option<f64> {
-        self.text(name).parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
-    }
-
-    fn needed(&self, name: &str) -> Result<f64, String> {
-        self.number(name)
-            .filter(|value| *value > 0.0)
-            .ok_or_else(|| self.fault(name).unwrap_or_else(|| format!("`{name}` is not given")))
-    }
-
-    /// The run, and why it cannot have been: then nothing of it is taken.
-    pub(super) fn run(self) -> (Run, Option<Impossible>) {
-        let layout =
-            self.wrong_cell().map_or_else(|| self.layout().map_err(Refused::Lacks), |one| Err(one.into()));
-        let layout = layout.and_then(|it| self.beyond(&it).map_or(Ok(it), |one| Err(one.into())));
-        let open = if matches!(layout, Err(Refused::Lacks(_))) { self.open() } else { Vec::new() };
-        let (layout, impossible) = match layout {
-            Ok(layout) => (Ok(layout), None),
-            Err(Refused::Lacks(why)) => (Err(why), None),
-            Err(Refused::Cannot(one)) => (Err(one.message.clone()), Some(one)),
-        };
-        let run = Run {
-            id: self.text("id").to_owned(),
-            family: self.text("family").to_owned(),
-            said: self.said(),
-            oom: self.text("oom") == "1",
-            has_links: {
-                let joined = |gpus: &str, link: &str| {
-                    self.number(gpus).is_some_and(|n| n <= 1.0) || self.number(link).is_some_and(|n| n > 0.0)
-                };
-                joined("gpus_per_node", "intra_bw_gbps") && joined("nodes", "inter_bw_gbps")
-            },
-            step_seconds: match &layout {
-                Ok(layout) => self.step_seconds(layout),
-                Err(why) => Err(why.clone()),
-            },
-            peak_memory: self
-                .number("peak_mem_gib")
-                .and_then(|gib| Some((gib * f64::from(1 << 30), MemoryKind::of(self.text("mem_kind"))?))),
-            step_seconds_open: open.first().and_then(|layout| self.step_seconds(layout).ok()),
-            open,
-            memory_layout: layout.clone().and_then(|layout| self.memory_layout(layout)),
-            layout,
-        };
-        (run, impossible)
-    }
-
-    /// The cells that say what was run, notes among them: they hold features for which no column has a place.
-    fn said(&self) -> String {
-        let said = self.cells.iter().filter(|(name, _)| !MEASURED.contains(name));
-        said.map(|(name, cell)| format!("{name}={cell}")).collect::<Vec<_>>().join("\n")
-    }
-
+impl RunRow<'_> {
+    /// Returns the row's layout, or what it lacks.
     pub(super) fn layout(&self) -> Result<Layout, String> {
         let hardware = self.hardware()?;
         let (system, sharding) = self.system(hardware.gpus())?;
@@ -120,19 +35,19 @@ impl<'a> Row<'a> {
         }
         let data = hardware.gpus() / (tensor * pipeline * context);
         if data < 1.0 || data.fract().abs() > 1e-6 {
-            return Err("the degrees do not divide the GPUs".to_owned());
+            return Err("the number of GPUs is not divisible by the parallel degrees".to_owned());
         }
         let named = self.number("shard_degree").filter(|shard| *shard > 1.0);
         let shard = match (sharding, named) {
             (Sharding::None, _) => context,
-            // Where parameters are sharded, the ranks of a context group hold parts as well.
+            // Sharded parameters are sharded across the context group too.
             (_, Some(shard)) => (shard * context).min(data * context),
             (_, None) if self.number("shard_degree") == Some(1.0) && sharding == Sharding::Full => context,
             (_, None) => data * context,
         };
         let model = self.model()?;
-        let sequence_length = self.needed("seq")?;
-        let mut micro_batch = self.micro.map_or_else(|| self.needed("micro_batch"), Ok)?;
+        let sequence_length = self.positive("seq")?;
+        let mut micro_batch = self.micro_batch.map_or_else(|| self.positive("micro_batch"), Ok)?;
         let accumulation = self.number("grad_accum").filter(|k| *k > 0.0);
         let global_sequences = self
             .number("global_batch_sequences")
@@ -140,7 +55,7 @@ impl<'a> Row<'a> {
             .unwrap_or_else(|| micro_batch * accumulation.unwrap_or(1.0) * data);
         let mut passes = (global_sequences / (micro_batch * data)).max(1.0);
         if pipeline > 1.0 && system == System::Fsdp && passes <= 1.0 {
-            // A local batch is cut into as many micro-batches as there are stages, PyTorch's own default.
+            // PyTorch's default: a local batch is split into as many micro-batches as there are stages.
             passes = pipeline;
             micro_batch /= pipeline;
         }
@@ -148,15 +63,15 @@ impl<'a> Row<'a> {
             "none" => Recompute::None,
             "selective" => self.selective(),
             "full" => Recompute::Full,
-            _ => return Err("`recompute` is not given".to_owned()),
+            _ => return Err("`recompute` is missing".to_owned()),
         };
         let engine = self.text("engine").to_ascii_lowercase();
         let lora = engine.contains("lora") || engine.contains("adapter");
         Ok(Layout {
             lora: lora.then_some(Lora {
-                // Rank 8 on two matrices of each layer, the default of the sources that do not say.
+                // Rank 8 on two matrices of each layer: the default of the sources that give no rank.
                 trainable: 4.0 * 8.0 * model.hidden * model.layers,
-                kind: super::keeps::adapter_kind(&engine),
+                kind: adapter_kind(&engine),
             }),
             model,
             hardware,
@@ -185,7 +100,7 @@ impl<'a> Row<'a> {
             recompute,
             attention: if self.text("flash") == "1" { Attention::Flash } else { Attention::Eager },
             flash2: engine.contains("fsdp2") || self.number("year").is_some_and(|year| year >= 2024.0),
-            compiled: self.compiled(),
+            compiled: self.is_compiled(),
             sequence_parallel: engine.contains("+sp") || engine.contains("fsdp2") && tensor > 1.0,
             offload: self.offload(),
             quantisation: self.quantisation(),
@@ -211,8 +126,8 @@ impl<'a> Row<'a> {
             "fp32" => Ok(Precision::Fp32),
             text if text.contains("bf16") => Ok(Precision::Mixed { bf16: true }),
             text if text.contains("fp16") => Ok(Precision::Mixed { bf16: false }),
-            "" => Err("`precision` is not given".to_owned()),
-            other => Err(format!("the precision `{other}` is not known")),
+            "" => Err("`precision` is missing".to_owned()),
+            other => Err(format!("unknown precision `{other}`")),
         }
     }
 
@@ -258,7 +173,7 @@ impl<'a> Row<'a> {
         };
         let zero = written.or(stage);
         if engine.is_empty() {
-            return Err("`engine` is not given".to_owned());
+            return Err("`engine` is missing".to_owned());
         }
         if has("device_map") || has("device-map") {
             return Ok((System::DeviceMap, Sharding::None));
@@ -281,49 +196,49 @@ impl<'a> Row<'a> {
             return Ok((System::Megatron, zero.unwrap_or(Sharding::None)));
         }
         if has("zero") || has("deepspeed") || has("colossal") || has("gemini") {
-            let states = zero.ok_or("the ZeRO stage is not given")?;
+            let states = zero.ok_or("`zero_stage` is missing")?;
             return Ok((System::DeepSpeed, states));
         }
-        // One GPU divides nothing, whatever runs on it.
+        // Nothing is sharded on one GPU, whatever the engine.
         if gpus <= 1.0 {
             return Ok((System::Ddp, Sharding::None));
         }
-        Err(format!("the engine `{engine}` is not known"))
+        Err(format!("unknown engine `{engine}`"))
     }
 
     fn hardware(&self) -> Result<Hardware, String> {
         let name = self.text("gpu");
         if name.is_empty() {
-            return Err("`gpu` is not given".to_owned());
+            return Err("`gpu` is missing".to_owned());
         }
         let gib = self.number("gpu_mem_gib").filter(|gib| *gib > 0.0);
-        // `A100-80GB` is a row of the catalogue under a longer name; of several the one with that memory.
+        // `A100-80GB` has a longer name in the catalogue; of several cards, the one with the closest memory size.
         let kind = GpuKind::from_name(name);
-        let fits =
+        let has_name =
             |row: &trainc_ir::hardware::Accelerator| kind.is_some() && GpuKind::from_name(&row.name) == kind;
-        let apart = |row: &trainc_ir::hardware::Accelerator| {
-            // A name without a memory is taken for the larger card.
+        let distance = |row: &trainc_ir::hardware::Accelerator| {
+            // A name without a memory size means the larger card.
             let bytes = gib.map_or(1e15, |gib| gib * f64::from(1 << 30));
             (row.memory_bytes.unwrap_or(0) as f64 - bytes).abs()
         };
         let mut best: Option<trainc_ir::hardware::Accelerator> = None;
-        for row in accelerators::all().filter(|row| fits(row)) {
-            if best.as_ref().is_none_or(|best| apart(&row) < apart(best)) {
+        for row in accelerators::all().filter(|row| has_name(row)) {
+            if best.as_ref().is_none_or(|best| distance(&row) < distance(best)) {
                 best = Some(row);
             }
         }
-        let row = best.ok_or_else(|| format!("the catalogue does not know the GPU `{name}`"))?;
-        let card = super::meanings::card(name);
+        let row = best.ok_or_else(|| format!("the GPU `{name}` is not in the catalogue"))?;
+        let card = meanings::card(name);
         let bandwidth =
             card.map(|card| card.memory_bytes_per_second).or(row.memory_bandwidth_gb_s.map(|gb| gb * 1e9));
         let peak = row.peak_fp16_tflops.or(row.peak_bf16_tflops).map(|tflops| tflops * 1e12);
         let gbps = |column| self.number(column).filter(|gbps| *gbps > 0.0).map(|gbps| gbps * 1e9 / 8.0);
         let nvlink = row.nvlink_gb_s.map(|gb| gb * 1e9);
-        let nodes = self.needed("nodes")?;
+        let nodes = self.positive("nodes")?;
         Ok(Hardware {
             gpu: kind,
             memory_bytes: match (gib.map(|gib| gib * f64::from(1 << 30)), row.memory_bytes) {
-                // A card that is sold with 24 GB has 22.35 GiB: the catalogue says what the instance reports.
+                // A card sold as 24 GB has 22.35 GiB: the catalogue has the size that the instance reports.
                 (Some(nominal), Some(bytes)) if (bytes as f64 / nominal - 1.0).abs() < 0.08 => {
                     Some(bytes as f64)
                 }
@@ -332,22 +247,23 @@ impl<'a> Row<'a> {
             usable_share: row.usable_share(),
             peak_flops: card.and_then(|card| card.peak_flops).or(peak),
             memory_bytes_per_second: bandwidth,
-            gpus_per_node: self.needed("gpus_per_node")?,
+            gpus_per_node: self.positive("gpus_per_node")?,
             nodes,
             intra_bytes_per_second: gbps("intra_bw_gbps").or(nvlink),
-            // The fabric that such GPUs are commonly sold with, where the source names none: a port for each GPU.
+            // The usual fabric of such GPUs if the source names none: one port per GPU.
             inter_bytes_per_second: gbps("inter_bw_gbps").or_else(|| match kind.map(GpuKind::chip) {
                 Some(GpuKind::H100) => Some(400e9),
                 Some(GpuKind::A100) => Some(200e9),
                 _ => None,
             }),
             host_memory_bytes: None,
-            efa: self.over_efa(),
+            efa: self.has_efa(),
         })
     }
 
     fn model(&self) -> Result<Model, String> {
-        let (layers, hidden, heads) = (self.needed("layers")?, self.needed("hidden")?, self.needed("heads")?);
+        let (layers, hidden, heads) =
+            (self.positive("layers")?, self.positive("hidden")?, self.positive("heads")?);
         let kv_heads = self.number("kv_heads").filter(|k| *k > 0.0).unwrap_or(heads);
         let ffn = self.number("ffn").filter(|f| *f > 0.0).unwrap_or(4.0 * hidden);
         let vocab = self.number("vocab").filter(|v| *v > 0.0).unwrap_or(VOCAB);
@@ -355,15 +271,15 @@ impl<'a> Row<'a> {
         let head_dim = hidden / heads;
         let attention = 2.0 * hidden * head_dim * (heads + kv_heads);
         let linear = |matrices: f64| layers * (attention + matrices * hidden * ffn);
-        // A feed-forward part of four times the width has two matrices; else the parameters tell.
-        let apart = |matrices: f64| {
+        // A feed-forward width of four times the hidden size means two matrices; otherwise the parameter count decides.
+        let residual = |matrices: f64| {
             [1.0, 2.0]
                 .into_iter()
                 .map(|tables| (given.unwrap_or(0.0) - linear(matrices) - tables * vocab * hidden).abs())
                 .fold(f64::MAX, f64::min)
         };
         let gated = (ffn - 4.0 * hidden).abs() > 0.5
-            && (given.is_none() && ffn < 3.9 * hidden || given.is_some() && apart(3.0) < apart(2.0));
+            && (given.is_none() && ffn < 3.9 * hidden || given.is_some() && residual(3.0) < residual(2.0));
         let matrices = if gated { 3.0 } else { 2.0 };
         let linear = linear(matrices);
         let parameters = given.unwrap_or(linear + vocab * hidden);

@@ -1,0 +1,96 @@
+use crate::judge::{fit_and_judge, judge};
+use crate::{Table, read};
+use trainc_predict::{Constants, GpuKind};
+
+fn shipped_table() -> Table {
+    read(include_str!("../data/runs.csv")).unwrap()
+}
+
+#[test]
+fn every_row_is_judged_or_gives_a_reason() {
+    let table = shipped_table();
+    let verdict = judge(&table, Constants::shipped());
+    assert_eq!(verdict.rows.len(), table.runs.len());
+    for row in &verdict.rows {
+        let judged = row.step_seconds.is_some() || row.peak_memory_bytes.is_some() || row.fits.is_some();
+        assert!(judged || row.skipped.is_some(), "{}", row.id);
+        assert!(row.tier.is_none(), "nothing was fitted");
+    }
+    assert!(verdict.summary.step_seconds.rows >= 380, "{}", verdict.summary.step_seconds.rows);
+}
+
+#[test]
+fn a_text_without_the_required_columns_is_not_a_table() {
+    assert!(read("a,b\n1,2\n").unwrap_err().to_string().contains("`id`"));
+    assert!(read("").is_err());
+}
+
+/// Three runs, a tenth slower than predicted, adjust the constants without replacing them.
+#[test]
+fn a_few_runs_adjust_the_constants() {
+    let mut table = shipped_table();
+    table.runs.retain(|run| run.id.starts_with("lf-7b-a10040-"));
+    table.runs.truncate(3);
+    let shipped = Constants::shipped();
+    for run in &mut table.runs {
+        let predicted = trainc_predict::predict(run.layout.as_ref().unwrap(), shipped).speed.unwrap();
+        run.step_seconds = Ok(1.1 * predicted.step_seconds);
+    }
+    let (constants, verdict) = fit_and_judge(&table, shipped).unwrap();
+    let before = judge(&table, shipped).summary.step_seconds.mean_error.unwrap();
+    let after = judge(&table, &constants).summary.step_seconds.mean_error.unwrap();
+    assert!((before - 0.1 / 1.1).abs() < 1e-6 && after < 0.8 * before, "{before} {after}");
+    for (key, name) in trainc_predict::constants::Name::ALL {
+        let moved = constants.get(*name) / shipped.get(*name);
+        assert!((0.8..1.25).contains(&moved), "{key}: {moved}");
+    }
+    // Without their only source nothing is left to fit: the constants stay as they were.
+    let c = &verdict.summary.by_tier["C"].step_seconds;
+    assert!((c.mean_error.unwrap() - before).abs() < 1e-6, "{c:?}");
+    table.runs.clear();
+    assert!(fit_and_judge(&table, shipped).is_none());
+    let kind = GpuKind::A100;
+    assert!(constants.gpu(kind).unwrap().rows > shipped.gpu(kind).unwrap().rows);
+}
+
+/// Runs that agree narrow the interval of their GPU type only; runs that scatter widen it.
+#[test]
+fn own_runs_that_agree_narrow_the_interval() {
+    let shipped = Constants::shipped();
+    let table = |scatter: f64| {
+        let mut table = shipped_table();
+        table.runs.retain(|run| {
+            run.id.starts_with("lf-") && run.id.contains("-a10040-") && run.step_seconds.is_ok()
+        });
+        table.runs.truncate(30);
+        assert_eq!(table.runs.len(), 30);
+        for (at, run) in table.runs.iter_mut().enumerate() {
+            let predicted = trainc_predict::predict(run.layout.as_ref().unwrap(), shipped).speed.unwrap();
+            // A tenth slower than predicted, with a fixed scatter.
+            let off = [0.0, 1.0, -1.0, 0.5, -0.5][at % 5] * scatter;
+            run.step_seconds = Ok(predicted.step_seconds * 1.1 * (1.0 + off));
+        }
+        table
+    };
+    let half = |constants: &Constants, layout: &trainc_predict::Layout| {
+        let found = trainc_predict::predict(layout, constants).speed.unwrap();
+        (found.interval.high / found.step_seconds).ln()
+    };
+    let close = table(0.01);
+    let (constants, verdict) = fit_and_judge(&close, shipped).unwrap();
+    let here = close.runs[0].layout.as_ref().unwrap();
+    assert!(half(&constants, here) < 0.6 * half(shipped, here), "{}", half(&constants, here));
+    assert!(verdict.summary.step_seconds.inside_interval.unwrap() >= 0.9);
+    let mut other = here.clone();
+    other.hardware.gpu = Some(GpuKind::H100);
+    assert!((half(&constants, &other) - half(shipped, &other)).abs() < 0.01);
+    // A file of constants keeps it.
+    let again = Constants::read(&constants.write()).unwrap();
+    assert!((half(&again, here) - half(&constants, here)).abs() < 1e-3);
+    let (wide, _) = fit_and_judge(&table(0.4), shipped).unwrap();
+    assert!(half(&wide, here) > half(shipped, here), "{}", half(&wide, here));
+    // Eight are too few.
+    let mut few = table(0.01);
+    few.runs.truncate(8);
+    assert!((half(&fit_and_judge(&few, shipped).unwrap().0, here) / half(shipped, here) - 1.0).abs() < 0.05);
+}
