@@ -1,4 +1,4 @@
-//! The optimizer's numbers: those that only a slip of the keys explains, and schedules that never come to their rate.
+//! Optimizer settings: likely typing errors, warm-up, learning rates and betas.
 
 use crate::Context;
 use trainc_catalog::usual_ranges;
@@ -16,7 +16,7 @@ declare_code!(T0346, "betas-swapped", Warning, "a first beta that is larger than
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0318, &T0319, &T0345, &T0346];
 
-/// Looks at `optimizer`, which the plan binds into the script's arguments or the worker's config.
+/// Checks `optimizer`, whose values reach the script's arguments or the worker's configuration.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(optimizer) = &context.plan.job.train.optimizer else { return };
     for (setting, field) in [
@@ -25,24 +25,24 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ("eps", &optimizer.eps),
         ("clip", &optimizer.clip),
     ] {
-        far(context, optimizer, setting, field, problems);
+        check_usual_range(context, optimizer, setting, field, problems);
     }
-    warmup(context, optimizer, problems);
-    rates(context, optimizer, problems);
-    betas(optimizer, problems);
+    check_warmup(context, optimizer, problems);
+    check_min_lr(context, optimizer, problems);
+    check_betas(optimizer, problems);
 }
 
-/// A number as a manifest writes it: `2e-5`, `0.1`, `200000`.
-fn shown(value: f64) -> String {
+/// Formats a number as in a manifest: `2e-5`, `0.1`, `200000`.
+fn format_number(value: f64) -> String {
     python_float(value).trim_end_matches(".0").replace("e-0", "e-").replace("e+", "e")
 }
 
-/// To two digits, for an example.
+/// Rounds to two digits.
 fn rounded(value: f64) -> f64 {
     format!("{value:.1e}").parse().unwrap_or(value)
 }
 
-fn far(
+fn check_usual_range(
     context: &Context,
     optimizer: &Optimizer,
     setting: &'static str,
@@ -60,22 +60,22 @@ fn far(
         &T0318,
         span,
         format!(
-            "`{setting}` {} is far from what is usual with `{name}`: {} to {}",
-            shown(value),
-            shown(row.usual.0),
-            shown(row.usual.1)
+            "`{setting}` {} is far outside the usual range for `{name}`: {} to {}",
+            format_number(value),
+            format_number(row.usual.0),
+            format_number(row.usual.1)
         ),
     )
     .note(format!("{} ({})", row.provenance.source, row.provenance.date))
     .fact("usual", vec![row.usual.0, row.usual.1]);
     if value == 0.0 {
         diagnostic = diagnostic.note(match setting {
-            "lr" => "at a rate of 0 no step changes a weight",
-            "clip" => "a norm of 0 sets every gradient to 0, or switches clipping off: trainers differ",
-            _ => "at 0 a parameter without gradients divides by 0",
+            "lr" => "with a learning rate of 0 no step changes a weight",
+            "clip" => "a norm of 0 sets every gradient to 0 or disables clipping, depending on the trainer",
+            _ => "with 0 a parameter without gradients causes a division by 0",
         });
     }
-    // 2e5 for 2e-5: the sign of the exponent was lost.
+    // 2e5 for 2e-5: the minus sign of the exponent is missing.
     let written = context.sources.slice(span);
     let meant = written.split_once(['e', 'E']).filter(|(_, exponent)| !exponent.starts_with('-'));
     if let Some((digits, exponent)) = meant {
@@ -87,10 +87,10 @@ fn far(
     problems.push(diagnostic);
 }
 
-fn warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
+fn check_warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     let (Some(warmup), Some(run)) = (optimizer.warmup.val(), &context.plan.run.steps) else { return };
     let Warmup::Steps(steps) = warmup.value else { return };
-    // The worker refuses it, which is said where its settings are read.
+    // The worker rejects it, which is reported with its settings.
     let engine = context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     if engine == Some(Engine::Worker) && steps > run.value {
         return;
@@ -102,12 +102,12 @@ fn warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
         &T0319,
         warmup.span_or(optimizer.span),
         format!(
-            "a warm-up of {}, and the run has {}: the rate never falls",
+            "the warm-up takes {}, but the run has only {}: the learning rate never decays",
             text::count(steps, "step"),
             text::group(run.value)
         ),
     )
-    .help("write a fraction of the run, as `warmup=0.01`")
+    .help("write a fraction of the run, e.g. `warmup=0.01`")
     .fact("warmup_steps", steps)
     .fact("steps", run.value);
     if let Some(span) = run.origin.span() {
@@ -116,9 +116,9 @@ fn warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     problems.push(diagnostic);
 }
 
-fn rates(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
+fn check_min_lr(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     let (Some(least), Some(peak)) = (optimizer.min_lr.val(), optimizer.lr.val()) else { return };
-    // The worker refuses it, which is said where its settings are read.
+    // The worker rejects it, which is reported with its settings.
     let engine = context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     if least.value <= peak.value || engine == Some(Engine::Worker) {
         return;
@@ -127,18 +127,18 @@ fn rates(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
         Diagnostic::new(
             &T0345,
             least.span_or(optimizer.span),
-            format!("`min-lr` {} is above `lr` {}", shown(least.value), shown(peak.value)),
+            format!("`min-lr` {} is above `lr` {}", format_number(least.value), format_number(peak.value)),
         )
         .label(peak.span_or(optimizer.span), "the peak")
-        .help(format!("write a smaller one, as `min-lr={}`", shown(rounded(peak.value / 10.0))))
-        .note("the schedule goes from the peak to the least; so the rate would rise to the end of the run"),
+        .help(format!("write a smaller value, e.g. `min-lr={}`", format_number(rounded(peak.value / 10.0))))
+        .note("the schedule decays from the peak to the minimum; here the learning rate would rise until the end of the run"),
     );
 }
 
-fn betas(optimizer: &Optimizer, problems: &mut Problems) {
+fn check_betas(optimizer: &Optimizer, problems: &mut Problems) {
     let Some(betas) = optimizer.betas.val() else { return };
     let (first, second) = betas.value;
-    // Lion's betas have another meaning, and are written in the same order all the same (arXiv 2302.06675: 0.9, 0.99).
+    // Lion's betas have another meaning but the same order (arXiv 2302.06675: 0.9, 0.99).
     if first <= second {
         return;
     }
@@ -146,10 +146,10 @@ fn betas(optimizer: &Optimizer, problems: &mut Problems) {
         Diagnostic::new(
             &T0346,
             betas.span_or(optimizer.span),
-            format!("the first of `betas` is the larger one: {} and {}", shown(first), shown(second)),
+            format!("the first of `betas` is larger than the second: {} and {}", format_number(first), format_number(second)),
         )
-        .help(format!("did you mean `betas=\"{},{}\"`?", shown(second), shown(first)))
-        .note("the first is the decay of the mean, the second of the squares, which changes more slowly; Adam converges where the first is below the square root of the second (arXiv 1412.6980, theorem 4.1)"),
+        .help(format!("did you mean `betas=\"{},{}\"`?", format_number(second), format_number(first)))
+        .note("the first is the decay of the mean, the second the slower decay of the squares; Adam converges if the first is below the square root of the second (arXiv 1412.6980, theorem 4.1)"),
     );
 }
 
@@ -158,8 +158,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_they_are_written() {
-        let all: Vec<String> = [2e5, 2e-5, 0.1, 1e-10, 5.0, 1e20].into_iter().map(shown).collect();
+    fn formats_numbers_as_in_manifests() {
+        let all: Vec<String> = [2e5, 2e-5, 0.1, 1e-10, 5.0, 1e20].into_iter().map(format_number).collect();
         assert_eq!(all, ["200000", "2e-5", "0.1", "1e-10", "5", "1e20"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Serverless jobs: SageMaker brings machines, container and code.
+//! Serverless jobs, for which SageMaker provides instances, container and code.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -16,7 +16,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0493];
 
-/// Says once what of the manifest a serverless job has no use for.
+/// Reports the nodes that a serverless job ignores.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let Some(member) = job.serverless() else { return };
@@ -28,7 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ("train", job.train.span),
     ];
     let mut written: Vec<_> = nodes.iter().filter_map(|(name, span)| Some((*name, (*span)?))).collect();
-    // The same by their AWS names.
+    // The same settings by their AWS names.
     written.extend(
         job.request
             .iter()
@@ -41,11 +41,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Diagnostic::new(
             &T0493,
             *first,
-            format!("a serverless job, and the manifest says {} as well", text::ticked(&names, "and")),
+            format!("a serverless job does not use {}", text::ticked(&names, "and")),
         )
         .label(member.span, "serverless")
-        .help(format!("remove {}, or `{SERVERLESS}`", text::ticked(&names, "and")))
-        .note("limits and parameters of such a job stand in `request`: `StoppingCondition`, `RetryStrategy`, `HyperParameters`, `Environment`")
-        .note("the base model and the technique decide on machines, container and code (API reference, CreateTrainingJob)"),
+        .help(format!("remove {}, or remove `{SERVERLESS}`", text::ticked(&names, "and")))
+        .note("limits and parameters of a serverless job belong in `request`: `StoppingCondition`, `RetryStrategy`, `HyperParameters`, `Environment`")
+        .note("the base model and the technique determine instances, container and code (API reference, CreateTrainingJob)"),
     );
 }

@@ -1,4 +1,4 @@
-//! Checkpoints of the Rust worker where a shard group lies on several hosts: their files belong into one directory.
+//! Checkpoints of engine `worker` with a shard group across several hosts, whose files belong in one directory.
 
 use crate::Context;
 use crate::queries::file_system;
@@ -17,8 +17,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0487];
 
-/// Looks at engine `worker`: each rank of the first shard group writes one file of a checkpoint, and the first rank
-/// names it once all are there.
+/// Checks engine `worker`: each rank of the first shard group writes one file of a checkpoint, and the first rank renames
+/// the checkpoint once all files exist.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh), Some(apart)) = (&plan.job.parallel, &plan.mesh, split_checkpoint(plan)) else {
@@ -33,25 +33,25 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0487,
         span,
-        format!("the parts of a checkpoint lie on {hosts}, and `{local}` is a directory of each host alone"),
+        format!("checkpoints are split across {hosts}, but `{local}` is not shared between hosts"),
     );
     if let Some(degree) = mesh.shard_degree.origin.span().filter(|_| checkpoint.is_some()) {
         diagnostic = diagnostic.label(degree, format!("{ranks} ranks, {here} on each host"));
     }
-    let made = plan.job.storage.first().map(file_system::name);
-    let help = match made {
+    let storage = plan.job.storage.first().map(file_system::name);
+    let help = match storage {
         Some(name) => format!(
-            "add `channel \"runs\" from=\"{name}\" path=\"/\" mode=\"rw\"`, and let `checkpoint` say `local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`"
+            "add `channel \"runs\" from=\"{name}\" path=\"/\" mode=\"rw\"`, and write `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`"
         ),
         None => format!(
-            "add a `storage \"lustre\"`, a `channel \"runs\"` from it with `mode=\"rw\"`, and `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`; or keep a shard group on one host: `shard-degree {here}`"
+            "add a `storage \"lustre\"`, a `channel \"runs\"` from it with `mode=\"rw\"`, and `checkpoint local=\"/opt/ml/input/data/runs/{{{{ job.digest }}}}\"`; or keep each shard group on one host with `shard-degree {here}`"
         ),
     };
     problems.push(
         diagnostic
             .help(help)
-            .note("the worker ends such a run with code 11 before its first step, and `apply` starts none")
-            .note("each rank of a shard group writes one file, and a checkpoint is all of them in one directory; what SageMaker copies to S3 from each host is not put together either")
+            .note("the worker exits with code 11 before the first step, and `apply` does not start it")
+            .note("each rank of a shard group writes one file, and a checkpoint requires all of them in one directory; SageMaker's copies in S3 from each host are not merged either")
             .fact("hosts", apart.hosts()),
     );
 }

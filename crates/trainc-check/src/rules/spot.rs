@@ -1,4 +1,4 @@
-//! Spot capacity: how long to wait, where to go on from, and what it excludes.
+//! Spot capacity: waiting time, checkpoints, and conflicts with warm pools and training plans.
 
 use crate::Context;
 use crate::queries::run_limits;
@@ -26,7 +26,7 @@ declare_code!(T0436, "training-plan-with-spot", Error, "spot capacity combined w
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0424, &T0425, &T0426, &T0436];
 
-/// What spot and warm pools exclude.
+/// Checks spot capacity and warm pools.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(cluster) = &context.plan.job.cluster else { return };
     if !context.plan.deployable {
@@ -40,10 +40,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         };
         if let Some((span, words)) = other {
             problems.push(
-                Diagnostic::new(&T0424, pool.span_or(cluster.span), format!("{words} has no warm pool"))
-                    .label(span, words)
-                    .help("remove `warm-pool`")
-                    .note("developer guide, \"Train using SageMaker managed warm pools\""),
+                Diagnostic::new(
+                    &T0424,
+                    pool.span_or(cluster.span),
+                    format!("{words} does not support warm pools"),
+                )
+                .label(span, words)
+                .help("remove `warm-pool`")
+                .note("developer guide, \"Train using SageMaker managed warm pools\""),
             );
         }
     }
@@ -55,7 +59,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let literal = text::duration(run.value);
         let diagnostic = Diagnostic::new(&T0425, span, format!("`max-wait` is {}, less than `max-run`, {literal}", text::duration(wait.value)))
             .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
-            .note("`max-wait` counts the run and the waiting together: `MaxWaitTimeInSeconds`, botocore's model of CreateTrainingJob")
+            .note("`max-wait` includes both waiting and running: `MaxWaitTimeInSeconds`, botocore's model of CreateTrainingJob")
             .fact("max_wait_seconds", wait.value)
             .fact("max_run_seconds", run.value);
         problems.push(if literal.contains(' ') {
@@ -73,20 +77,20 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0436,
                 arn.span_or(cluster.span),
-                "a training plan is reserved capacity, which is not spot",
+                "a training plan is reserved capacity and cannot be combined with spot",
             )
             .label(spot.span, "spot capacity")
-            .help("remove one of the two")
+            .help("remove one of them")
             .note("developer guide, \"Reserve training plans for your training jobs\""),
         );
     }
-    if !goes_on(context.plan) {
-        problems.push(starts_over(context.plan, cluster, spot));
+    if !has_durable_checkpoint(context.plan) {
+        problems.push(restart_cost(context.plan, cluster, spot));
     }
 }
 
-/// Whether checkpoints outlive an instance: in S3, or on a file system that the job writes to.
-fn goes_on(plan: &Plan) -> bool {
+/// Returns whether checkpoints survive an interruption: in S3, or on a file system that the job writes to.
+fn has_durable_checkpoint(plan: &Plan) -> bool {
     let Some(checkpoint) = &plan.job.checkpoint else { return false };
     if !checkpoint.s3.is_absent() {
         return true;
@@ -94,22 +98,22 @@ fn goes_on(plan: &Plan) -> bool {
     checkpoint.local.is_bad() || checkpoint_channel(plan).is_some()
 }
 
-fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
-    let message = "a spot job without checkpoints in S3 starts over after each interruption";
+fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
+    let message = "a spot job without checkpoints in S3 restarts from the beginning after each interruption";
     let mut diagnostic = Diagnostic::new(&T0426, spot.span, message);
     if let Some(checkpoint) = &plan.job.checkpoint {
-        diagnostic = diagnostic.label(checkpoint.span, "without `s3=`, these go with the instance");
+        diagnostic =
+            diagnostic.label(checkpoint.span, "without `s3=`, checkpoints are lost with the instance");
     }
     diagnostic = diagnostic
-        .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and let the program load from `/opt/ml/checkpoints`");
+        .help("add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"200 steps\"`, and load from `/opt/ml/checkpoints` in the program");
     let (Some(rate), Some(run), Some(nodes)) =
         (spot.interruptions_per_hour.get(), run_limits::max_run(cluster), cluster.nodes.get())
     else {
-        return diagnostic
-            .note("with `interruptions-per-hour=` on `spot` this says how many hours would be billed");
+        return diagnostic.note("add `interruptions-per-hour=` to `spot` to see the expected billed hours");
     };
-    // A run of T hours with interruptions at rate r in all, restarted from nothing, takes (e^(rT) - 1) / r on
-    // average (mean of a geometric number of exponentially cut attempts).
+    // A run of T hours with total interruption rate r, restarted from the beginning, takes (e^(rT) - 1) / r on
+    // average (mean of a geometric number of truncated exponential attempts).
     let hours = run.value as f64 / 3600.0;
     let all = rate * nodes as f64;
     if all <= 0.0 {
@@ -126,16 +130,16 @@ fn starts_over(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
         let whole = billed.round() as u64;
         format!("{} instance hours", text::group(whole))
     } else {
-        "more than ten million instance hours: it would not end".to_owned()
+        "more than ten million instance hours: it would never finish".to_owned()
     };
     diagnostic = diagnostic
         .note(format!(
-            "a run of {} on {} with {} interruptions per hour of each would be billed {words} on average, instead of {}",
+            "a run of {} on {} with {} interruptions per instance hour would be billed {words} on average, instead of {}",
             text::duration(run.value),
             text::count(nodes, "instance"),
             text::short(rate),
             text::short(hours * nodes as f64),
         ))
-        .note("expected hours with a start from nothing each time: (e^(rate × hours) - 1) / rate, for the whole cluster's rate");
+        .note("expected hours with restarts from the beginning: (e^(rate × hours) - 1) / rate, with the rate of the whole cluster");
     if billed.is_finite() { diagnostic.fact("expected_instance_hours", billed) } else { diagnostic }
 }

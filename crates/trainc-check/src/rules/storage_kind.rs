@@ -1,4 +1,4 @@
-//! A storage is one that exists (`id`, and `mount` for Lustre), or a Lustre file system to make: never both.
+//! Storage settings: either an existing file system (`id`, and `mount` for Lustre) or a new Lustre file system.
 
 use crate::Context;
 use crate::queries::file_system;
@@ -32,25 +32,25 @@ declare_code!(T0453, "invalid-file-system-id", Error, "an invalid file system ID
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0450, &T0451, &T0452, &T0453];
 
-/// Judges each storage.
+/// Checks each storage.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in &context.plan.job.storage {
         if storage.kind.value().is_none() {
             continue;
         }
-        contradiction(storage, problems);
+        check_conflicts(storage, problems);
         if storage.id.is_absent() {
-            incomplete(storage, problems);
+            check_complete(storage, problems);
         } else {
-            id(storage, problems);
+            check_id(storage, problems);
             let region = context.plan.region.as_ref().map_or("REGION", |region| region.name.as_str());
-            mount(storage, region, problems);
+            check_mount(storage, region, problems);
         }
     }
 }
 
-/// What is written that only a new file system has, with its place.
-fn made_settings(storage: &Storage) -> Vec<(&'static str, Span)> {
+/// Returns the settings that are only valid for a new file system, with their spans.
+fn creation_settings(storage: &Storage) -> Vec<(&'static str, Span)> {
     fn at<T>(field: &Field<T>, fallback: Span) -> Option<Span> {
         (!field.is_absent()).then(|| field.span().unwrap_or(fallback))
     }
@@ -77,12 +77,12 @@ fn made_settings(storage: &Storage) -> Vec<(&'static str, Span)> {
     out
 }
 
-fn contradiction(storage: &Storage, problems: &mut Problems) {
+fn check_conflicts(storage: &Storage, problems: &mut Problems) {
     let name = file_system::name(storage);
-    let made = made_settings(storage);
-    let mut names: Vec<&str> = made.iter().map(|(name, _)| *name).collect();
+    let settings = creation_settings(storage);
+    let mut names: Vec<&str> = settings.iter().map(|(name, _)| *name).collect();
     names.dedup();
-    let Some((_, first)) = made.first() else {
+    let Some((_, first)) = settings.first() else {
         if storage.id.is_absent() || !file_system::is_efs(storage) || storage.mount.is_absent() {
             return;
         }
@@ -90,7 +90,7 @@ fn contradiction(storage: &Storage, problems: &mut Problems) {
             Diagnostic::new(
                 &T0450,
                 storage.mount.span().unwrap_or(storage.span),
-                format!("`{name}` is EFS, which has no mount name"),
+                format!("`{name}` is an EFS file system, which has no mount name"),
             )
             .help("remove `mount`; a channel's `path` starts at the root of the file system"),
         );
@@ -98,9 +98,9 @@ fn contradiction(storage: &Storage, problems: &mut Problems) {
     };
     if file_system::is_efs(storage) {
         problems.push(
-            Diagnostic::new(&T0450, *first, format!("`{name}` is EFS, which trainc does not make: {} has no meaning here", text::ticked(&names, "and")))
-                .help("name an existing file system, as `storage \"efs\" name=\"…\" id=\"fs-…\"`, or make a `\"lustre\"` one")
-                .note("settings of a new file system are those of FSx for Lustre"),
+            Diagnostic::new(&T0450, *first, format!("`{name}` is an EFS file system, which trainc cannot create: {} is not supported", text::ticked(&names, "and")))
+                .help("use an existing file system, e.g. `storage \"efs\" name=\"…\" id=\"fs-…\"`, or create a `\"lustre\"` one")
+                .note("the settings of a new file system are those of FSx for Lustre"),
         );
         return;
     }
@@ -110,35 +110,35 @@ fn contradiction(storage: &Storage, problems: &mut Problems) {
         (false, _) => (
             "id",
             storage.id.span(),
-            "names a file system that exists",
-            format!("remove {names}, or remove `id` and `mount` to make a new one"),
+            "refers to an existing file system",
+            format!("remove {names}, or remove `id` and `mount` to create a new file system"),
         ),
         (true, false) => (
             "mount",
             storage.mount.span(),
             "FSx chooses the mount name of a new file system",
-            format!("remove `mount` to make a new one, or add `id=\"fs-…\"` and remove {names}"),
+            format!("remove `mount` to create a new file system, or add `id=\"fs-…\"` and remove {names}"),
         ),
     };
     problems.push(
         Diagnostic::new(
             &T0450,
             *first,
-            format!("`{name}` has `{written}`, so that {names} cannot be chosen"),
+            format!("`{name}` has `{written}`, which cannot be combined with {names}"),
         )
         .label(span.unwrap_or(storage.span), why)
         .help(help)
-        .note("an existing file system is used as it is: trainc changes nothing that it did not make"),
+        .note("trainc does not modify an existing file system"),
     );
 }
 
-fn incomplete(storage: &Storage, problems: &mut Problems) {
+fn check_complete(storage: &Storage, problems: &mut Problems) {
     let name = file_system::name(storage);
     if file_system::is_efs(storage) {
         problems.push(
-            Diagnostic::new(&T0451, storage.span, format!("`{name}` does not say which EFS file system"))
+            Diagnostic::new(&T0451, storage.span, format!("`{name}` has no EFS file system ID"))
                 .help("add `id=\"fs-…\"`")
-                .note("trainc makes file systems of FSx for Lustre only"),
+                .note("trainc creates only FSx for Lustre file systems"),
         );
         return;
     }
@@ -146,26 +146,26 @@ fn incomplete(storage: &Storage, problems: &mut Problems) {
         let diagnostic = Diagnostic::new(
             &T0451,
             storage.span,
-            format!("`{name}` says neither which file system nor what to make"),
+            format!("`{name}` neither refers to an existing file system nor describes a new one"),
         );
         problems.push(
             diagnostic
-                .help("add `id=\"fs-…\" mount=\"…\"` for one that exists, or `capacity=\"4800GiB\" deployment=\"persistent-2\" throughput=250` for a new one"),
+                .help("add `id=\"fs-…\" mount=\"…\"` for an existing one, or `capacity=\"4800GiB\" deployment=\"persistent-2\" throughput=250` for a new one"),
         );
         return;
     }
     if storage.capacity_bytes.is_absent() && !storage.storage_type.is_bad() {
         problems.push(
-            Diagnostic::new(&T0451, storage.span, format!("`{name}` does not say its capacity"))
+            Diagnostic::new(&T0451, storage.span, format!("`{name}` has no capacity"))
                 .help("add `capacity=\"4800GiB\"`")
-                .note("CreateFileSystem requires StorageCapacity for this kind of file system"),
+                .note("CreateFileSystem requires StorageCapacity for this type of file system"),
         );
     }
     if storage.deployment.is_absent() {
         problems.push(
-            Diagnostic::new(&T0451, storage.span, format!("`{name}` does not say its deployment type"))
-                .help("add `deployment=\"persistent-2\"`, or `deployment=\"scratch-2\"` for data that S3 holds anyway")
-                .note("the API would take SCRATCH_1, which has no S3 links and no replication; its type cannot be changed later"),
+            Diagnostic::new(&T0451, storage.span, format!("`{name}` has no deployment type"))
+                .help("add `deployment=\"persistent-2\"`, or `deployment=\"scratch-2\"` for data that is also in S3")
+                .note("the API defaults to SCRATCH_1, which supports neither S3 links nor replication; the type cannot be changed later"),
         );
     }
     if let Some(legal) = file_system::legal(storage)
@@ -181,7 +181,7 @@ fn incomplete(storage: &Storage, problems: &mut Problems) {
             Diagnostic::new(
                 &T0451,
                 storage.storage_type.span().unwrap_or(storage.span),
-                format!("`{name}` has hard disks and does not say their cache"),
+                format!("`{name}` uses HDD storage without `drive-cache`"),
             )
             .help(format!("add {}", text::ticked(&words, "or")))
             .note("CreateFileSystem requires DriveCacheType with HDD storage"),
@@ -189,33 +189,33 @@ fn incomplete(storage: &Storage, problems: &mut Problems) {
     }
 }
 
-fn id(storage: &Storage, problems: &mut Problems) {
+fn check_id(storage: &Storage, problems: &mut Problems) {
     let Some(id) = storage.id.val() else { return };
     let path = "InputDataConfig[].DataSource.FileSystemDataSource.FileSystemId";
     let Some(shape) = shapes::member("CreateTrainingJob", path) else { return };
     if shape.takes_text(&id.value) {
         return;
     }
-    let mut diagnostic = Diagnostic::new(&T0453, id.span_or(storage.span), format!("`{}` is no file system id", id.value))
-        .note("FileSystemId is `fs-` and 8 digits or more of 0-9 and a-f, 21 characters at most (botocore, CreateTrainingJob)");
+    let mut diagnostic = Diagnostic::new(&T0453, id.span_or(storage.span), format!("invalid file system ID `{}`", id.value))
+        .note("FileSystemId is `fs-` followed by at least 8 digits of 0-9 and a-f, with at most 21 characters (botocore, CreateTrainingJob)");
     if id.value.contains(".fsx.") || id.value.contains(".efs.") {
-        diagnostic = diagnostic.help("write the id alone, `fs-…`, without the DNS name");
+        diagnostic = diagnostic.help("write only the ID, `fs-…`, without the DNS name");
     }
     problems.push(diagnostic);
 }
 
-fn mount(storage: &Storage, region: &str, problems: &mut Problems) {
+fn check_mount(storage: &Storage, region: &str, problems: &mut Problems) {
     if file_system::is_efs(storage) {
         return;
     }
     let name = file_system::name(storage);
     let Some(mount) = storage.mount.val() else {
-        if storage.mount.is_absent() && made_settings(storage).is_empty() {
+        if storage.mount.is_absent() && creation_settings(storage).is_empty() {
             let id = storage.id.value().map_or("", String::as_str);
             problems.push(
                 Diagnostic::new(&T0452, storage.id.span().unwrap_or(storage.span), format!("`{name}` has no mount name"))
-                    .help(format!("add `mount=\"…\"`; `aws fsx describe-file-systems --region {region} --file-system-ids {id} --query 'FileSystems[].LustreConfiguration.MountName'` shows it"))
-                    .note("DirectoryPath of a channel starts with `/` and the mount name, which FSx chose"),
+                    .help(format!("add `mount=\"…\"`; `aws fsx describe-file-systems --region {region} --file-system-ids {id} --query 'FileSystems[].LustreConfiguration.MountName'` prints it"))
+                    .note("DirectoryPath of a channel starts with `/` and the mount name, which FSx assigned"),
             );
         }
         return;
@@ -227,8 +227,8 @@ fn mount(storage: &Storage, region: &str, problems: &mut Problems) {
     }
     let span = mount.span_or(storage.span);
     let diagnostic =
-        Diagnostic::new(&T0452, span, format!("`{}` is no mount name", mount.value)).note(format!(
-            "a mount name is 1 to {} letters, digits, hyphens and underscores ({})",
+        Diagnostic::new(&T0452, span, format!("invalid mount name `{}`", mount.value)).note(format!(
+            "a mount name consists of 1 to {} letters, digits, hyphens and underscores ({})",
             limit.value, limit.provenance.source
         ));
     let bare = mount.value.trim_matches('/');

@@ -1,4 +1,4 @@
-//! File systems are reached over the VPC: a job that mounts one needs subnets, and a new one lies in exactly one.
+//! Subnets for file systems and EFA: a mounted file system requires a VPC, and a new one exactly one subnet.
 
 use crate::Context;
 use crate::queries::file_system;
@@ -19,16 +19,16 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0464, &T0465, &T0466];
 
-/// Judges the network as far as file systems and EFA need it.
+/// Checks that the network suits the job's file systems and EFA.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    if plan.deployable && !without(plan, problems) {
-        several(plan, problems);
+    if plan.deployable && !check_vpc(plan, problems) {
+        check_subnets(plan, problems);
     }
 }
 
-/// A file system is used and no VPC is given.
-fn without(plan: &Plan, problems: &mut Problems) -> bool {
+/// Reports file systems without a VPC; returns whether it reported a problem.
+fn check_vpc(plan: &Plan, problems: &mut Problems) -> bool {
     if let Some(network) = &plan.job.network
         && (network.subnets_span.is_some() || network.security_groups_span.is_some())
     {
@@ -44,30 +44,30 @@ fn without(plan: &Plan, problems: &mut Problems) -> bool {
         }
         let span = user.and_then(|channel| channel.from.span()).unwrap_or(storage.span);
         let diagnostic =
-            Diagnostic::new(&T0464, span, format!("`{name}` is reached over a VPC, and the job has none"));
+            Diagnostic::new(&T0464, span, format!("`{name}` requires a VPC, but the job has none"));
         let diagnostic =
             if user.is_some() { diagnostic.label(storage.span, "the file system") } else { diagnostic };
         problems.push(
             diagnostic
                 .help("add `network { subnets \"subnet-…\"; security-groups \"sg-…\" }` with the file system's subnet")
-                .note("a channel from a file system needs VpcConfig (AWS developer guide, model-access-training-data)"),
+                .note("a channel from a file system requires VpcConfig (AWS developer guide, model-access-training-data)"),
         );
         reported = true;
     }
     reported
 }
 
-fn several(plan: &Plan, problems: &mut Problems) {
+fn check_subnets(plan: &Plan, problems: &mut Problems) {
     let Some(network) = &plan.job.network else { return };
     let [first, second, ..] = network.subnets.as_slice() else { return };
     let span = second.span_or(network.span);
     let count = text::count(network.subnets.len() as u64, "subnet");
     if let Some(storage) = plan.job.storage.iter().find(|storage| file_system::is_made(storage)) {
         problems.push(
-            Diagnostic::new(&T0465, span, format!("a new Lustre file system lies in one subnet; here are {count}"))
-                .label(storage.span, format!("`{}` is to be made", file_system::name(storage)))
-                .help(format!("keep one, as `subnets \"{}\"`, in a zone that has the instances", first.value))
-                .note("SubnetIds of CreateFileSystem takes exactly one for Lustre, and SageMaker picks any of the job's: in another zone the job would read across zones"),
+            Diagnostic::new(&T0465, span, format!("a new Lustre file system requires exactly one subnet, found {count}"))
+                .label(storage.span, format!("`{}` is a new file system", file_system::name(storage)))
+                .help(format!("keep one, e.g. `subnets \"{}\"`, in an availability zone that offers the instance type", first.value))
+                .note("CreateFileSystem accepts exactly one subnet for Lustre, but SageMaker chooses any of the job's subnets: the job might read across availability zones"),
         );
         return;
     }
@@ -76,15 +76,15 @@ fn several(plan: &Plan, problems: &mut Problems) {
     let efa = nodes > 1 && plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
     let message = match used {
         Some(storage) => format!(
-            "SageMaker picks among {count}; `{}` should lie in the zone of each",
+            "SageMaker chooses among {count}; all should be in the availability zone of `{}`",
             file_system::name(storage)
         ),
-        None if efa => format!("{count}: EFA traffic stays inside one of them"),
+        None if efa => format!("{count}: EFA traffic cannot cross subnets"),
         None => return,
     };
     problems.push(
         Diagnostic::new(&T0466, span, message)
-            .help(format!("name one subnet, as `subnets \"{}\"`", first.value))
-            .note("only the account can tell whether they share a zone; a job across zones, or away from its file system, is slower and pays for the traffic"),
+            .help(format!("use one subnet, e.g. `subnets \"{}\"`", first.value))
+            .note("trainc cannot see offline whether they share an availability zone; traffic across zones, including to the file system, is slower and billed"),
     );
 }

@@ -1,4 +1,4 @@
-//! Tags: prefixes that are taken, and keys that AWS holds for one.
+//! Tags: reserved prefixes, and keys that differ only by case.
 
 use crate::Context;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ declare_code!(T0417, "duplicate-tag", Error, "two tag keys that differ only by c
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0416, &T0417];
 
-/// All tags of the job.
+/// Checks all tags of the job.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let mut seen: BTreeMap<String, (&str, trainc_diag::source::Span)> = BTreeMap::new();
     for tag in &context.plan.job.tags {
@@ -22,7 +22,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     &T0416,
                     tag.key_span,
                     format!(
-                        "tag keys that begin with `{}` belong to {}",
+                        "tag keys that start with `{}` are reserved for {}",
                         row.name.trim_end_matches('*'),
                         row.set_by
                     ),
@@ -34,9 +34,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         if let Some((first, span)) = seen.insert(tag.key.to_lowercase(), (&tag.key, tag.key_span)) {
             problems.push(
                 Diagnostic::new(&T0417, tag.key_span, format!("tags `{first}` and `{}` differ only by case", tag.key))
-                    .label(span, "the other")
+                    .label(span, "the other one")
                     .help("keep one of them")
-                    .note("the job's role carries the same tags, and IAM compares keys without case (botocore, iam CreateRole)"),
+                    .note("the job's role gets the same tags, and IAM tag keys are case-insensitive (botocore, iam CreateRole)"),
             );
         }
     }

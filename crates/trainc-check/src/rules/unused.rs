@@ -1,8 +1,4 @@
-//! Values that nothing uses, values that exclude each other, and nodes that lack the value that makes them one.
-
-mod checkpoint;
-mod cluster;
-mod experiment;
+//! Values without effect, mutually exclusive values, and nodes without their defining value.
 
 use crate::Context;
 use crate::shared_codes::T0251;
@@ -19,30 +15,32 @@ declare_code!(T0253, "incomplete-node", Error, "a node is missing its defining v
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0250, &T0251, &T0253];
 
-/// Node by node.
+/// Checks node by node.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    // What uses a value, or excludes it, may stand where nothing could be read.
+    // The unreadable part of a manifest may contain what uses or excludes a value.
     if !context.plan.job.is_whole {
         return;
     }
-    let mut judge = Judge { context, problems };
-    judge.program();
-    judge.image();
-    judge.checkpoint();
-    judge.channels();
-    judge.role();
-    judge.cluster();
-    judge.experiment();
-    judge.rest();
+    let mut check = UnusedCheck { context, problems };
+    check.program();
+    check.image();
+    check.checkpoint();
+    check.channels();
+    check.role();
+    check.cluster();
+    check.experiment();
+    if let Some(dataset) = &context.plan.job.train.dataset {
+        check.dataset(dataset);
+    }
 }
 
-struct Judge<'a, 'b> {
+struct UnusedCheck<'a, 'b> {
     context: &'a Context<'b>,
     problems: &'a mut Problems,
 }
 
-impl Judge<'_, '_> {
-    /// Reports the field if it was written.
+impl UnusedCheck<'_, '_> {
+    /// Reports the field if it is set.
     fn unused<T>(&mut self, field: &Field<T>, name: &str, why: &str, help: &str) {
         if let Some(span) = field.span() {
             self.unused_at(span, name, why, help);
@@ -51,12 +49,12 @@ impl Judge<'_, '_> {
 
     fn unused_at(&mut self, span: Span, name: &str, why: &str, help: &str) {
         self.problems.push(
-            Diagnostic::new(&T0250, span, format!("nothing uses `{name}`: {why}")).help(help.to_owned()),
+            Diagnostic::new(&T0250, span, format!("`{name}` has no effect: {why}")).help(help.to_owned()),
         );
     }
 
-    /// Reports all written values but the first.
-    fn one_of(&mut self, node: &str, fields: &[(&str, &Field<String>)]) {
+    /// Reports all of the set fields except the first.
+    fn at_most_one(&mut self, node: &str, fields: &[(&str, &Field<String>)]) {
         let written: Vec<(&str, Span)> =
             fields.iter().filter_map(|(name, field)| Some((*name, field.span()?))).collect();
         let [(first, first_span), others @ ..] = written.as_slice() else { return };
@@ -65,7 +63,7 @@ impl Judge<'_, '_> {
                 Diagnostic::new(
                     &T0251,
                     *span,
-                    format!("`{node}` has `{first}` and `{name}`, which exclude each other"),
+                    format!("`{node}` has both `{first}` and `{name}`, which are mutually exclusive"),
                 )
                 .label(*first_span, format!("`{first}`"))
                 .help(format!(
@@ -82,12 +80,15 @@ impl Judge<'_, '_> {
 
     fn program(&mut self) {
         let Some(program) = &self.context.plan.job.program else { return };
-        // A serverless job has no use for a program at all, and that is said.
+        // For a serverless job the whole program is reported by another rule.
         if self.context.plan.job.serverless().is_some() {
             return;
         }
         let engine = self.context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
-        self.one_of("program", &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)]);
+        self.at_most_one(
+            "program",
+            &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)],
+        );
         if program.git.is_absent() {
             for (name, field) in
                 [("branch", &program.branch), ("commit", &program.commit), ("dir", &program.dir)]
@@ -95,30 +96,25 @@ impl Judge<'_, '_> {
                 self.unused(
                     field,
                     name,
-                    "it is a part of a git repository, and `program` has no `git`",
+                    "it refers to a git repository, but `program` has no `git`",
                     "add `git=\"https://…\"`, or remove it",
                 );
             }
         }
         if !program.s3.is_absent() {
-            self.unused(&program.upload, "upload", "the archive in `s3` is used where it lies", "remove it");
+            self.unused(&program.upload, "upload", "the archive in `s3` is used in place", "remove it");
         }
         if engine == Some(Engine::Worker) {
             self.program_of_worker(program);
             return;
         }
         if !program.entrypoint.is_empty() {
-            self.unused(
-                &program.entry,
-                "program",
-                "the container starts `entrypoint`",
-                "remove one of the two",
-            );
+            self.unused(&program.entry, "program", "the container starts `entrypoint`", "remove one of them");
             if let Some(secret) = program.secrets.first() {
                 self.unused_at(
                     secret.name_span,
                     "secret",
-                    "trainc's start script fetches it, and the container starts `entrypoint`",
+                    "trainc's start script would fetch it, but the container starts `entrypoint`",
                     "fetch it in the container's own entry point",
                 );
             }
@@ -131,16 +127,11 @@ impl Judge<'_, '_> {
                 ("git", &program.git),
                 ("s3", &program.s3),
             ] {
-                self.unused(
-                    field,
-                    name,
-                    "the algorithm that `request` names brings its own program",
-                    "remove it",
-                );
+                self.unused(field, name, "the algorithm in `request` has its own program", "remove it");
             }
             return;
         }
-        // An image of one's own may start by itself: the container then gets the hyperparameters as they are.
+        // A custom image may have its own entry point, which receives the hyperparameters unchanged.
         let own = self.context.plan.image.as_ref().is_some_and(|image| image.family == "own");
         let files = !(program.source.is_absent() && program.git.is_absent() && program.s3.is_absent());
         if own && program.entry.is_absent() && !files && program.secrets.is_empty() {
@@ -150,14 +141,14 @@ impl Judge<'_, '_> {
             self.unused_at(
                 word.span_or(program.span),
                 "arguments",
-                "they belong to `entrypoint`; the toolkit passes hyperparameters",
+                "arguments belong to `entrypoint`; the toolkit passes hyperparameters",
                 "write `hyperparameter \"name\" value`, or add `entrypoint`",
             );
         }
         if program.entry.is_absent() {
             self.incomplete(
                 program.span,
-                "`program` names no entry point",
+                "`program` has no entry point",
                 "write `program \"train.py\" source=\"./scripts\"`, or add `entrypoint`",
             );
         } else if program.source.is_absent()
@@ -165,11 +156,7 @@ impl Judge<'_, '_> {
             && program.s3.is_absent()
             && self.context.plan.deployable
         {
-            self.incomplete(
-                program.span,
-                "`program` does not say where its files are",
-                "add `source=\"./scripts\"`",
-            );
+            self.incomplete(program.span, "`program` has no source", "add `source=\"./scripts\"`");
         }
     }
 
@@ -194,11 +181,11 @@ impl Judge<'_, '_> {
 
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
-        self.one_of("image", &[("family", &image.family), ("uri", &image.uri)]);
+        self.at_most_one("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
-        // Beside a family it is a part of what `uri` excludes, and said with it.
+        // With a family these are part of the conflict reported above.
         if !image.family.is_absent() {
             return;
         }
@@ -213,17 +200,21 @@ impl Judge<'_, '_> {
         .collect();
         let Some((_, first)) = written.first() else { return };
         let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
-        let (them, shown) = (if names.len() > 1 { "them" } else { "it" }, text::ticked(&names, "and"));
-        let mut diagnostic =
-            Diagnostic::new(&T0250, *first, format!("nothing uses {shown}: `uri` is used as it stands"))
-                .help(format!("remove {them}, or `uri`"));
+        let (them, have) = if names.len() > 1 { ("them", "have") } else { ("it", "has") };
+        let shown = text::ticked(&names, "and");
+        let mut diagnostic = Diagnostic::new(
+            &T0250,
+            *first,
+            format!("{shown} {have} no effect: `uri` already selects the image"),
+        )
+        .help(format!("remove {them}, or `uri`"));
         if let Some(span) = image.uri.span() {
             diagnostic = diagnostic.label(span, "the container");
         }
         self.problems.push(diagnostic);
     }
 
-    /// Whether the job runs on this machine, where a channel is a directory.
+    /// Returns whether the job runs on this machine, where a channel is a directory.
     fn is_local(&self) -> bool {
         let cluster = self.context.plan.job.cluster.as_ref();
         cluster.and_then(|cluster| cluster.instance.value()).map(String::as_str) == Some("local")
@@ -232,7 +223,7 @@ impl Judge<'_, '_> {
     fn channels(&mut self) {
         let job = &self.context.plan.job;
         for channel in &job.channels {
-            self.one_of(
+            self.at_most_one(
                 "channel",
                 &[
                     ("s3", &channel.s3),
@@ -255,9 +246,9 @@ impl Judge<'_, '_> {
             if data.iter().all(|field| field.is_absent()) && !is_here {
                 self.incomplete(
                     channel.span,
-                    "`channel` names no data",
+                    "`channel` has no data source",
                     if self.is_local() {
-                        "add `path=` with a directory of this machine"
+                        "add `path=` with a directory on this machine"
                     } else {
                         "add `s3=\"s3://…/\"`, or `from=` with the name of a `storage`"
                     },
@@ -268,26 +259,26 @@ impl Judge<'_, '_> {
                 self.unused(
                     &channel.mode,
                     "mode",
-                    "it is the access to a file system, and `channel` has no `from`",
+                    "it is the access mode of a file system, but `channel` has no `from`",
                     help,
                 );
                 if !self.is_local() {
                     self.unused(
                         &channel.path,
                         "path",
-                        "it is a path of a file system, and `channel` has no `from`",
+                        "it is a path in a file system, but `channel` has no `from`",
                         help,
                     );
                 }
             }
-            let elsewhere = if !channel.from.is_absent() {
-                Some("it is for data in S3, and the channel is a file system")
+            let not_s3 = if !channel.from.is_absent() {
+                Some("it is only valid for data in S3, but the channel is a file system")
             } else if !channel.dataset.is_absent() {
-                Some("it is for data in S3, and the channel is a data set of a hub")
+                Some("it is only valid for data in S3, but the channel is a hub dataset")
             } else {
                 None
             };
-            if let Some(why) = elsewhere {
+            if let Some(why) = not_s3 {
                 for (name, span) in [
                     ("shard", channel.shard.span()),
                     ("compression", channel.compression.span()),
@@ -307,7 +298,7 @@ impl Judge<'_, '_> {
                 self.unused(
                     &channel.attributes,
                     "attributes",
-                    "they are of an augmented manifest",
+                    "attributes are only valid for an augmented manifest",
                     "remove it, or add `augmented-manifest=`",
                 );
             }
@@ -319,40 +310,42 @@ impl Judge<'_, '_> {
         let create = role.create.get() == Some(true);
         if let (true, Some(arn)) = (create, role.arn.span()) {
             self.problems.push(
-                Diagnostic::new(&T0251, arn, "`role` is to be made and exists already")
-                    .label(role.create.span().unwrap_or(role.span), "to be made")
-                    .help("keep `create=#true` or `arn=`"),
+                Diagnostic::new(
+                    &T0251,
+                    arn,
+                    "`role` has both `create=#true` and `arn`, which are mutually exclusive",
+                )
+                .label(role.create.span().unwrap_or(role.span), "creates a new role")
+                .help("keep `create=#true` or `arn=`"),
             );
         }
         if role.arn.is_absent() && !create && !role.create.is_bad() {
             self.incomplete(
                 role.span,
-                "`role` neither is made nor names one",
+                "`role` neither creates a role nor refers to one",
                 "write `role create=#true`, or `role arn=\"arn:aws:iam::ACCOUNT:role/NAME\"`",
             );
         }
         if !create && !role.arn.is_absent() {
-            let why = "it is for a role that trainc makes";
+            let why = "it is only valid for a role that trainc creates";
             self.unused(&role.boundary, "boundary", why, "remove it");
             self.unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
             for read in &role.reads {
-                self.unused(&read.s3, "read", why, "remove it, and let the role that exists read the prefix");
+                self.unused(
+                    &read.s3,
+                    "read",
+                    why,
+                    "remove it, and grant the existing role read access to the prefix",
+                );
             }
             let job = &self.context.plan.job;
-            let help = "remove it, and grant the key to the role that exists";
+            let help = "remove it, and grant the existing role access to the key";
             for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {
                 self.unused(&channel.kms, "kms", why, help);
             }
             if let Some(checkpoint) = &job.checkpoint {
                 self.unused(&checkpoint.kms, "kms", why, help);
             }
-        }
-    }
-
-    fn rest(&mut self) {
-        let job = &self.context.plan.job;
-        if let Some(dataset) = &job.train.dataset {
-            self.dataset(dataset);
         }
     }
 
@@ -363,23 +356,125 @@ impl Judge<'_, '_> {
             self.unused_at(
                 dataset.span,
                 "dataset",
-                "only `epochs` asks for the size of the data",
+                "only `epochs` uses the size of the data",
                 "remove it, or write `epochs`",
             );
         } else if dataset.sequences.is_absent() && dataset.tokens.is_absent() {
             self.unused(
                 &dataset.size_bytes,
                 "size",
-                "without `sequences` or `tokens` it says nothing of a sequence",
+                "without `sequences` or `tokens` the size of a sequence is unknown",
                 "add `sequences=`, or `tokens=` with a `sequence-length`",
             );
         } else if !is_read {
             self.unused(
                 &dataset.size_bytes,
                 "size",
-                "it is held against a Lustre file system that trainc makes, and from which all data come",
+                "it is only used if all data come from a Lustre file system that trainc creates",
                 "remove it",
             );
         }
+    }
+
+    fn checkpoint(&mut self) {
+        let job = &self.context.plan.job;
+        let Some(checkpoint) = job.checkpoint.as_ref().filter(|checkpoint| checkpoint.s3.is_absent()) else {
+            return;
+        };
+        // The worker has a default interval.
+        let worker = job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+        let is_kept = worker && !checkpoint.keep.is_absent();
+        if checkpoint.local.is_absent() && checkpoint.every.is_absent() && !is_kept {
+            self.incomplete(
+                checkpoint.span,
+                "`checkpoint` has neither a location nor an interval",
+                "add `s3=\"s3://…/{{ job.digest }}/\"`",
+            );
+        }
+        // A directory on a mounted file system does not need a copy in S3.
+        let local = checkpoint.local.value().map_or("", String::as_str);
+        let mounted = job.channels.iter().any(|channel| !channel.from.is_absent());
+        let is_spot = job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some()); // T0426 requires the prefix.
+        if self.context.plan.deployable && !mounted && !is_spot && !local.is_empty() {
+            self.unused(
+                &checkpoint.local,
+                "local",
+                "SageMaker only copies checkpoints if `s3` sets a prefix",
+                "add `s3=\"s3://BUCKET/PREFIX/{{ job.digest }}/\"`",
+            );
+        }
+    }
+
+    fn cluster(&mut self) {
+        let job = &self.context.plan.job;
+        let Some(cluster) = &job.cluster else { return };
+        let named = cluster.instance.value().map(String::as_str);
+        let custom = named == Some("custom");
+        let worker = job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+        let cores = worker && self.context.plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_none());
+        if named != Some("local") && !cores && !cluster.instance.is_bad() {
+            self.unused(
+                &cluster.ranks,
+                "ranks",
+                "it is only valid for engine `worker` without GPUs, on a local cluster or an instance type without GPUs",
+                "remove it, or write `cluster \"local\"`",
+            );
+        }
+        if !custom && !cluster.instance.is_bad() {
+            if let Some(gpu) = cluster.gpu.as_ref().filter(|_| named != Some("local")) {
+                self.unused_at(
+                    gpu.span,
+                    "gpu",
+                    "the instance type determines the node",
+                    "remove it, or write `cluster \"custom\"`",
+                );
+            }
+            let help = "remove it, or write `cluster \"custom\"`";
+            self.unused(
+                &cluster.intra_bytes_per_second,
+                "intra",
+                "the instance type determines the node",
+                help,
+            );
+            self.unused(
+                &cluster.inter_bytes_per_second,
+                "inter",
+                "the instance type determines the node",
+                help,
+            );
+        }
+        if !self.context.plan.deployable {
+            let why = "this cluster does not run on SageMaker";
+            for (name, span) in [
+                ("warm-pool", cluster.warm_pool_seconds.span()),
+                ("max-pending", cluster.max_pending_seconds.span()),
+                ("retry", cluster.retry.span()),
+                ("training-plan", cluster.training_plan.span()),
+                ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
+            ] {
+                if let Some(span) = span {
+                    self.unused_at(span, name, why, "remove it");
+                }
+            }
+        }
+    }
+
+    /// Reports an experiment without a name. All members of ExperimentConfig are optional for the service; without an
+    /// experiment or a trial the job is unassociated (PyPI sagemaker 2.257.7, `EstimatorBase.fit`: "the trial component will
+    /// be unassociated").
+    fn experiment(&mut self) {
+        let Some(experiment) = &self.context.plan.job.experiment else { return };
+        if !(experiment.name.is_absent() && experiment.trial.is_absent()) {
+            return;
+        }
+        if experiment.component.is_absent() && experiment.run.is_absent() {
+            self.incomplete(experiment.span, "`experiment` has no name", "write `experiment name=\"…\"`");
+        }
+        self.unused(
+            &experiment.run,
+            "run",
+            "without `name` or `trial` the job does not belong to an experiment",
+            "add `name=\"…\"`",
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The volume: ignored where the type has NVMe of its own, counted in whole GiB, bounded by a quota.
+//! The volume: ignored on types with local NVMe storage, in whole GiB, limited by a quota.
 
 use crate::Context;
 use trainc_catalog::{instances, quotas};
@@ -33,8 +33,8 @@ declare_code!(T0430, "volume-quota", Note, "a volume size above the default quot
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0271, &T0427, &T0428, &T0429, &T0430];
 
-/// The catalogue's row of the cluster's type, or of each group's; none for a type without accelerators.
-fn kinds(plan: &Plan, cluster: &Cluster) -> Vec<Option<Instance>> {
+/// Returns the catalogue's row of the cluster's type, or of each group's; none for a type without accelerators.
+fn instances_of(plan: &Plan, cluster: &Cluster) -> Vec<Option<Instance>> {
     if cluster.groups.is_empty() {
         return vec![plan.instance.clone()];
     }
@@ -42,44 +42,44 @@ fn kinds(plan: &Plan, cluster: &Cluster) -> Vec<Option<Instance>> {
     types.map(|name| instances::get(name?)).collect()
 }
 
-/// The volume of `cluster`.
+/// Checks the volume of `cluster`.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(cluster) = &context.plan.job.cluster else { return };
     if !context.plan.deployable {
         return;
     }
-    let kinds = kinds(context.plan, cluster);
-    let local: Vec<&Instance> = kinds.iter().flatten().filter(|row| row.ebs_volume_ignored).collect();
-    // Of several groups one may store on a volume all the same.
-    let everywhere = local.len() == kinds.len();
+    let instances = instances_of(context.plan, cluster);
+    let local: Vec<&Instance> = instances.iter().flatten().filter(|row| row.ebs_volume_ignored).collect();
+    // Some of several groups may still use the volume.
+    let everywhere = local.len() == instances.len();
     if let (Some(instance), Some(key)) = (local.first().filter(|_| everywhere), cluster.volume_kms.val()) {
         problems.push(
-            Diagnostic::new(&T0428, key.span_or(cluster.span), format!("`{}` has no volume that a key could encrypt", instance.name))
-                .help("remove `kms=`; the instance's NVMe is encrypted by its hardware")
-                .note("`VolumeKmsKeyId` is refused for types with local instance storage (botocore's model of ResourceConfig)"),
+            Diagnostic::new(&T0428, key.span_or(cluster.span), format!("`{}` has no EBS volume to encrypt", instance.name))
+                .help("remove `kms=`; the instance encrypts its NVMe storage in hardware")
+                .note("`VolumeKmsKeyId` is rejected for types with local instance storage (botocore's model of ResourceConfig)"),
         );
     }
     let Some(volume) = cluster.volume_bytes.val() else { return };
     let Some(span) = volume.origin.span() else { return };
-    let mut said: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     for instance in local {
-        if said.contains(&instance.name.as_str()) {
+        if reported.contains(&instance.name.as_str()) {
             continue;
         }
-        said.push(&instance.name);
+        reported.push(&instance.name);
         let nvme = instance.nvme_total_gb.map_or_else(String::new, |gb| format!(", {} GB,", text::group(gb)));
         problems.push(
             Diagnostic::new(
                 &T0427,
                 span,
                 format!(
-                    "`{}` stores on its local NVMe{nvme} and ignores the volume of {}",
+                    "`{}` uses its local NVMe storage{nvme} and ignores the volume of {}",
                     instance.name,
                     text::bytes(volume.value)
                 ),
             )
             .note(format!(
-                "it is still sent as written; the NVMe's size is of {} (`trainc catalog instances`)",
+                "the size is still sent; NVMe size as of {} (`trainc catalog instances`)",
                 instance.provenance.date
             ))
             .fact("nvme_gb", instance.nvme_total_gb),
@@ -91,11 +91,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0430,
                 span,
-                format!("a volume of {} GiB is more than the API can be told", text::group(whole)),
+                format!("a volume of {} GiB exceeds the range of the API", text::group(whole)),
             )
             .severity(Severity::Error)
-            .help("write as much as the job downloads and writes, as `volume \"500GiB\"`")
-            .note("`VolumeSizeInGB` is an integer of 32 bits (botocore 1.44.5, ResourceConfig)"),
+            .help("write the space that the job's downloads and outputs require, e.g. `volume \"500GiB\"`")
+            .note("`VolumeSizeInGB` is a 32-bit integer (botocore 1.44.5, ResourceConfig)"),
         );
         return;
     }
@@ -103,9 +103,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     if whole == 0 {
-        let diagnostic = Diagnostic::new(&T0271, span, "`volume` is 0 GiB, and the instance stores on nothing else")
-            .help("write `volume \"30GiB\"`, or as much as the job downloads and writes")
-            .note("a type without instance storage needs a size (botocore 1.44.5, ResourceConfig.VolumeSizeInGB; its shape takes 0 for the types that ignore it)");
+        let diagnostic = Diagnostic::new(&T0271, span, "`volume` is 0 GiB, but the instance type has no other storage")
+            .help("write `volume \"30GiB\"`, or the space that the job's downloads and outputs require")
+            .note("a type without instance storage requires a size (botocore 1.44.5, ResourceConfig.VolumeSizeInGB; its shape allows 0 for types that ignore it)");
         problems.push(diagnostic);
         return;
     }
@@ -116,13 +116,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 &T0429,
                 span,
                 format!(
-                    "{} bytes are no whole number of GiB: {whole} GiB are sent",
+                    "{} bytes are not a whole number of GiB: rounded up to {whole} GiB",
                     text::group(volume.value)
                 ),
             )
             .help(format!("write `{literal}`"))
             .fix(span, literal)
-            .note("`VolumeSizeInGB` counts whole GiB"),
+            .note("`VolumeSizeInGB` is a whole number of GiB"),
         );
     }
     if let Some(quota) = quotas::general("volume-size")
@@ -132,10 +132,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0430,
                 span,
-                format!("a volume of {whole} GiB; a new account has {default} GiB per instance at most"),
+                format!("a volume of {whole} GiB exceeds the default quota of a new account: {default} GiB per instance"),
             )
             .note(format!(
-                "quota {} `{}` can be raised; only the account knows its value",
+                "quota {} `{}` can be increased; the account may already have a higher value",
                 quota.code.as_deref().unwrap_or("without code"),
                 quota.name
             ))

@@ -1,4 +1,4 @@
-//! FSDP's unit: the layer class by which parameters are gathered.
+//! The layer class that FSDP wraps, and by which it gathers parameters.
 
 use crate::Context;
 use crate::what_if;
@@ -13,7 +13,7 @@ declare_code!(T0396, "fsdp-wrap", Warning, "FSDP without the correct layer class
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0396];
 
-/// Without a unit the whole model is one: gathered at once, nothing is saved while it runs.
+/// Reports a missing or wrong layer class: without one FSDP gathers the whole model at once, which saves no memory.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) =
@@ -36,10 +36,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let model = plan.model.as_ref().map_or("", |model| model.name.as_str());
         let near = text::nearest(&wrap.value, [right]).is_some();
         problems.push(
-            Diagnostic::new(&T0396, span, format!("`{model}` has no layer class `{}`; its layers are `{right}`", wrap.value))
+            Diagnostic::new(&T0396, span, format!("`{model}` has no layer class `{}`; its layer class is `{right}`", wrap.value))
                 .help(if near { format!("did you mean `\"{right}\"`?") } else { format!("write `wrap \"{right}\"`") })
                 .fix(span, format!("\"{right}\""))
-                .note("a class that matches nothing makes the whole model one unit, or the Trainer stops: \"Could not find the transformer layer class to wrap\"")
+                .note("an unmatched class makes the whole model one FSDP unit, or the Trainer fails: \"Could not find the transformer layer class to wrap\"")
                 .fact("wrap", right),
         );
         return;
@@ -48,19 +48,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let at = parallel.engine.span().unwrap_or(parallel.span);
-    let mut diagnostic = Diagnostic::new(
-        &T0396,
-        at,
-        "FSDP without `wrap`: the whole model is one unit, gathered at once on every GPU",
-    );
+    let mut diagnostic =
+        Diagnostic::new(&T0396, at, "FSDP without `wrap` gathers the whole model at once on every GPU");
     if let Some(model) = &plan.model {
-        // Two bytes per parameter in 16 bits, four in 32.
-        let each =
+        let bytes =
             if plan.job.train.precision.value().is_some_and(|precision| precision == "fp32") { 4 } else { 2 };
-        let gathered = model.parameters.value.saturating_mul(each);
+        let gathered = model.parameters.value.saturating_mul(bytes);
         diagnostic = diagnostic
             .note(format!(
-                "{} parameters × {each} B = {} beside the shards (huggingface/accelerate#3474)",
+                "{} parameters × {bytes} B = {} in addition to the shards (huggingface/accelerate#3474)",
                 text::group(model.parameters.value),
                 text::bytes(gathered)
             ))
@@ -71,6 +67,6 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     problems.push(match right {
         Some(right) => diagnostic.help(format!("add `wrap \"{right}\"`")).fact("wrap", right),
-        None => diagnostic.help("add `wrap` with the class of one layer, as `wrap \"LlamaDecoderLayer\"`"),
+        None => diagnostic.help("add `wrap` with the layer class, e.g. `wrap \"LlamaDecoderLayer\"`"),
     });
 }
