@@ -6,7 +6,7 @@ use super::Rule;
 use trainc_diag::Code;
 
 #[cfg(test)]
-mod refused;
+mod unsupported_tests;
 
 /// Declares the rules, one file each: those that judge a plan, then those that also try edits of it against the former.
 macro_rules! rules {
@@ -66,9 +66,9 @@ rules! {
         lustre_links,
         lustre_rate,
         lustre_settings,
-        lustre_upkeep,
+        lustre_lifecycle,
         metrics,
-        mpi_words,
+        mpi_quoting,
         optimizer,
         pipeline,
         placement,
@@ -79,7 +79,7 @@ rules! {
         processes,
         program_source,
         quantize,
-        repeats,
+        duplicates,
         role,
         s3_uris,
         schedule,
@@ -89,7 +89,7 @@ rules! {
         smddp,
         smp_image,
         smp_parameters,
-        smp_unread,
+        smp_unused,
         source,
         spot,
         storage_kind,
@@ -101,7 +101,7 @@ rules! {
         unused,
         volume,
         vpc,
-        wrap,
+        fsdp_wrap,
     } then {
         memory,
     }
