@@ -21,9 +21,9 @@ pub(crate) fn short_version(plan: &Plan, version: &PytorchVersion, what: &str) -
     let diagnostic = Diagnostic::new(
         &T0351,
         version.span,
-        format!("{what} needs the full version {}, not the short {}", version.full, version.written),
+        format!("{what} requires the full version {}, not {}", version.full, version.written),
     )
-    .note("the SageMaker SDK compares the text as written with its list")
+    .note("the SageMaker SDK compares the version literally with its list")
     .fact("full", version.full);
     let image = plan.image.as_ref();
     if let Some(transformers) = image.and_then(|image| image.transformers.as_deref()) {

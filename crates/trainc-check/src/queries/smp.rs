@@ -5,7 +5,6 @@ use trainc_emit::smp_name;
 use trainc_ir::{Field, Parallel, Scalar, Val};
 
 /// A parameter as written.
-<<<<<<<< HEAD:crates/trainc-check/src/queries/smp.rs
 pub(crate) struct WrittenParameter {
     /// Its name in the language.
     pub(crate) name: &'static str,
@@ -22,24 +21,6 @@ pub(crate) struct WrittenParameter {
 impl WrittenParameter {
     /// Returns whether it is a switch that is on, a degree above one, or any other value.
     pub(crate) fn is_in_use(&self) -> bool {
-========
-pub(super) struct SmpSetting {
-    /// Name in the language.
-    pub(super) name: &'static str,
-    /// Name in `mp_parameters` of SMP v1; the catalogue lists whether v1 supports it.
-    pub(super) v1: &'static str,
-    /// Name in `mp_parameters` of SMP v2.
-    pub(super) v2: &'static str,
-    /// Location in the manifest.
-    pub(super) span: Span,
-    /// Value.
-    pub(super) value: Scalar,
-}
-
-impl SmpSetting {
-    /// Returns whether the parameter is active: a switch that is on, a number above one, or any other value.
-    pub(super) fn is_active(&self) -> bool {
->>>>>>>> af0ed53c (Name the rule files for what they check):crates/trainc-check/src/rules/smp_settings.rs
         match &self.value {
             Scalar::Bool(on) => *on,
             Scalar::Int(n) => *n > 1,
@@ -48,22 +29,13 @@ impl SmpSetting {
     }
 }
 
-<<<<<<<< HEAD:crates/trainc-check/src/queries/smp.rs
 /// Returns every valid parameter that is written, in the order of the language.
 pub(crate) fn parameters(parallel: &Parallel) -> Vec<WrittenParameter> {
-========
-/// Returns every valid parameter of the manifest, in the order of the language.
-pub(super) fn parameters(parallel: &Parallel) -> Vec<SmpSetting> {
->>>>>>>> af0ed53c (Name the rule files for what they check):crates/trainc-check/src/rules/smp_settings.rs
     let mut out = Vec::new();
     let at = parallel.span;
     let mut put = |name: &'static str, v1: &'static str, v2: &'static str, val: Option<(Span, Scalar)>| {
         if let Some((span, value)) = val {
-<<<<<<<< HEAD:crates/trainc-check/src/queries/smp.rs
             out.push(WrittenParameter { name, v1, v2, span, value });
-========
-            out.push(SmpSetting { name, v1, v2, span, value });
->>>>>>>> af0ed53c (Name the rule files for what they check):crates/trainc-check/src/rules/smp_settings.rs
         }
     };
     let whole =

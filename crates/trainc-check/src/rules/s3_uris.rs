@@ -16,7 +16,7 @@ declare_code!(T0439, "invalid-s3-uri", Error, "an invalid S3 URI");
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0439];
 
-/// Judges each.
+/// Checks each S3 URI.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let longest = shapes::member("CreateTrainingJob", "OutputDataConfig.S3OutputPath")
         .and_then(|shape| shape.max)
@@ -30,12 +30,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0439,
                     span,
-                    format!("`{what}` has {length} characters; SageMaker takes at most {longest}"),
+                    format!("`{what}` has {length} characters; SageMaker accepts at most {longest}"),
                 )
                 .note("`S3Uri` and `S3OutputPath`, botocore's shapes of CreateTrainingJob"),
             );
         }
-        // A policy's own stars are added behind the prefix; one in it would be taken as a character of a key.
+        // The policy adds its own wildcards after the prefix; one inside would be taken literally.
         if what == ROLE_READ && uri.value.contains(['*', '?']) {
             let prefix = uri.value.split(['*', '?']).next().unwrap_or_default();
             let prefix = prefix.rsplit_once('/').map_or(prefix, |(head, _)| head);
@@ -43,24 +43,24 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0439,
                     span,
-                    format!("`{what}`: `{}` has a wildcard, and grants what begins with it", uri.value),
+                    format!("`{what}`: `{}` contains a wildcard, but a prefix already grants everything below it", uri.value),
                 )
-                .help(format!("write `\"{prefix}/\"`: all below it may be read")),
+                .help(format!("write `\"{prefix}/\"` to grant read access to everything below it")),
             );
             continue;
         }
-        // Of CreateTrainingJob's addresses only these are sent as they stand; trainc writes below the others.
-        let takes_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
-        let judged = if takes_web { in_s3_form(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
-        // The digest is not known yet, and what stands for it is nobody's text.
+        // CreateTrainingJob accepts web URLs, and only these fields are sent as written.
+let accepts_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
+        let checked = if accepts_web { in_s3_form(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
+        // Show the placeholder instead of the mark for the digest, which is not known yet.
         let shown = uri.value.replace(DIGEST_MARK, "{{ job.digest }}");
-        if let Some(fault) = fault(&judged) {
+        if let Some(fault) = fault(&checked) {
             let diagnostic = Diagnostic::new(&T0439, span, format!("`{what}`: `{shown}` {}", fault.why));
             let diagnostic = match fault.note {
                 Some(note) => diagnostic.note(note),
                 None => diagnostic,
             };
-            // A placeholder would be lost by writing the bound text.
+            // A fix with the bound text would replace the placeholder.
             let bound = context.sources.slice(span).contains("{{");
             problems.push(match fault.instead.filter(|_| !bound) {
                 Some(instead) => {
@@ -78,13 +78,13 @@ struct Fault {
     note: Option<String>,
 }
 
-/// What is wrong, with a URI to write instead only where that one passes.
+/// Returns what is wrong with a URI, and a replacement if that one is valid.
 fn fault(uri: &str) -> Option<Fault> {
     let mut found = first_fault(uri)?;
     if let Some(instead) = found.instead.take() {
         found.instead = match first_fault(&instead) {
             None => Some(instead),
-            // One slash too few, and capitals: both are mended, or nothing is.
+            // Two faults, e.g. a missing slash and uppercase letters: fix both or none.
             Some(second) => second.instead.filter(|instead| first_fault(instead).is_none()),
         };
     }
@@ -96,35 +96,35 @@ fn first_fault(uri: &str) -> Option<Fault> {
     let Some(rest) = uri.strip_prefix("s3://") else {
         let (scheme, rest) = uri.split_once("://").unwrap_or(("", uri));
         if matches!(scheme.to_ascii_lowercase().as_str(), "s3" | "s3a" | "s3n") {
-            return plain("has another scheme than `s3://`", Some(format!("s3://{rest}")));
+            return plain("has an invalid scheme: expected `s3://`", Some(format!("s3://{rest}")));
         }
         if scheme.eq_ignore_ascii_case("https") {
             let instead = s3::parse(&format!("https://{rest}")).map(|parts| written(&parts));
-            return plain("is a web address; an S3 URI begins with `s3://`", instead);
+            return plain("is a web URL: an S3 URI starts with `s3://`", instead);
         }
         if scheme.is_empty() && rest.starts_with("s3:/") {
-            return plain("has one slash too few", Some(format!("s3://{}", rest.trim_start_matches("s3:/"))));
+            return plain("is missing a slash after `s3:/`", Some(format!("s3://{}", rest.trim_start_matches("s3:/"))));
         }
-        return plain("is no S3 URI: it does not begin with `s3://`", None);
+        return plain("is not an S3 URI: it does not start with `s3://`", None);
     };
     let (bucket, key) = rest.split_once('/').map_or((rest, None), |(bucket, key)| (bucket, Some(key)));
     if bucket.starts_with("arn:") {
         return None;
     }
-    // Where the account is not known yet, any stands for it.
-    let judged = bucket.replace(ACCOUNT_MARK, "000000000000");
-    let why = bad_bucket(&judged)?;
+    // Any account ID will do while the account is not known.
+let checked = bucket.replace(ACCOUNT_MARK, "000000000000");
+    let why = bad_bucket(&checked)?;
     let lower = bucket.to_ascii_lowercase().replace('_', "-");
     let instead = (lower == bucket.to_ascii_lowercase() && lower != bucket && bad_bucket(&lower).is_none())
         .then(|| key.map_or_else(|| format!("s3://{lower}"), |key| format!("s3://{lower}/{key}")));
     Some(Fault {
-        why: format!("names bucket `{bucket}`, {why}"),
+        why: format!("has an invalid bucket name `{bucket}`, {why}"),
         instead,
         note: limits::get("s3.bucket-name").map(|limit| limit.provenance.source),
     })
 }
 
-/// A web address of S3 as `s3://bucket/key`; any other as it stands.
+/// Converts a web URL of S3 to `s3://bucket/key`; returns any other text unchanged.
 fn in_s3_form(uri: &str) -> Cow<'_, str> {
     match s3::parse(uri).filter(|_| !uri.starts_with("s3://")) {
         Some(parts) => Cow::Owned(written(&parts)),
@@ -136,7 +136,7 @@ fn written(parts: &Uri<'_>) -> String {
     format!("s3://{}/{}", parts.bucket, parts.key)
 }
 
-/// What makes the name illegal (Amazon S3 user guide, bucket naming rules).
+/// Returns why a bucket name is invalid (Amazon S3 user guide, bucket naming rules).
 fn bad_bucket(bucket: &str) -> Option<String> {
     let (min, max) = (limits::get("s3.bucket-name-min")?.value, limits::get("s3.bucket-name")?.value);
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -147,9 +147,9 @@ fn bad_bucket(bucket: &str) -> Option<String> {
         bucket.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.')))
     {
         return Some(if odd.is_ascii_uppercase() {
-            "which has capitals".to_owned()
+            "which contains uppercase letters".to_owned()
         } else {
-            format!("which has `{odd}`")
+            format!("which contains `{odd}`")
         });
     }
     let length = bucket.len() as u64;
@@ -157,16 +157,16 @@ fn bad_bucket(bucket: &str) -> Option<String> {
         return Some(format!("which has {}, not {min} to {max}", text::count(length, "character")));
     }
     if !ends(bucket.chars().next()) || !ends(bucket.chars().last()) {
-        return Some("which does not begin and end with a letter or digit".to_owned());
+        return Some("which does not start and end with a letter or digit".to_owned());
     }
     if bucket.contains("..") {
-        return Some("which has two dots in a row".to_owned());
+        return Some("which contains two adjacent dots".to_owned());
     }
     let parts: Vec<&str> = bucket.split('.').collect();
     if parts.len() == 4
         && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
     {
-        return Some("which has the form of an address".to_owned());
+        return Some("which is formatted as an IP address".to_owned());
     }
     None
 }
@@ -176,14 +176,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn web_addresses_are_judged_by_their_bucket() {
+    fn converts_web_urls_to_s3_uris() {
         assert_eq!(in_s3_form("https://bucket.s3.us-west-2.amazonaws.com/x/y"), "s3://bucket/x/y");
         assert_eq!(in_s3_form("https://s3.us-west-2.amazonaws.com/a/x"), "s3://a/x");
         assert_eq!(in_s3_form("https://example.com/x"), "https://example.com/x");
     }
 
     #[test]
-    fn good_and_bad() {
+    fn validates_s3_uris() {
         for good in [
             "s3://example-runs/a/b/",
             "s3://a.b-c9",

@@ -1,4 +1,4 @@
-//! SageMaker distributed data parallel: which PyTorch and which instance types, and when it pays.
+//! SageMaker data parallel (SMDDP): supported PyTorch versions and instance types, and use on one node.
 
 use crate::Context;
 use crate::queries::torchrun::{PytorchVersion, pytorch_version};
@@ -34,7 +34,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0355, &T0356, &T0358, &T0359];
 
-/// The SDK looks at the version and hardly at the instance type; the container looks at both.
+/// Checks the PyTorch version and the instance type. The SDK checks little of the latter; the container checks both.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) = &plan.job.parallel else { return };
@@ -48,51 +48,51 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 span,
                 "launcher `pytorchddp` on a PyTorch image starts SageMaker data parallel, not PyTorch's DDP",
             )
-            .help("write `launcher=\"torchrun\"`, or say it: `parallel engine=\"smddp\"`")
+            .help("write `launcher=\"torchrun\"`, or write `parallel engine=\"smddp\"` explicitly")
             .note("the SDK's PyTorch estimator rewrites it (SDK 2.257.7, captured requests)"),
         );
     }
     if !(rewritten || engine.value == Engine::Smddp) {
         return;
     }
-    image(plan, problems);
+    check_image(plan, problems);
     let at = engine.span_or(parallel.span);
-    instance(plan, at, problems);
+    check_instance(plan, at, problems);
     if plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1) {
         problems.push(
-            Diagnostic::new(&T0358, at, "SageMaker data parallel on one node: there is no network whose traffic it could order")
-                .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, which takes newer containers too")
-                .note("its gain is in the exchange between nodes; NVLink serves one node as well (SageMaker developer guide, SMDDP)"),
+            Diagnostic::new(&T0358, at, "SageMaker data parallel on one node has no inter-node communication to optimise")
+                .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, which also supports newer containers")
+                .note("it speeds up communication between nodes; within a node NVLink is as fast without it (SageMaker developer guide, SMDDP)"),
         );
     }
 }
 
-/// Whether the SDK's PyTorch estimator makes SageMaker data parallel of what the manifest calls `pytorchddp`.
+/// Returns whether the SDK's PyTorch estimator replaces `pytorchddp` with SageMaker data parallel.
 fn is_rewritten(plan: &Plan, parallel: &Parallel) -> bool {
     parallel.engine.get() == Some(Engine::Ddp)
         && parallel.launcher.value().is_some_and(|launcher| launcher == "pytorchddp")
         && plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
 }
 
-fn image(plan: &Plan, problems: &mut Problems) {
+fn check_image(plan: &Plan, problems: &mut Problems) {
     let Some(list) = support::smddp_accepted_by_sdk() else { return };
-    let by_path = plan.job.image.as_ref().and_then(|ask| ask.uri.val());
-    if let (Some(uri), Some(refused), Some(ask)) = (by_path, &list.refused_in_image_uri, &plan.job.image)
+    let uri = plan.job.image.as_ref().and_then(|ask| ask.uri.val());
+    if let (Some(uri), Some(refused), Some(ask)) = (uri, &list.refused_in_image_uri, &plan.job.image)
         && uri.value.contains(refused.as_str())
     {
         problems.push(
             Diagnostic::new(
                 &T0355,
                 uri.span_or(ask.span),
-                format!("SageMaker data parallel does not start in a `{refused}` image"),
+                format!("SageMaker data parallel does not support `{refused}` images"),
             )
-            .help("choose an image by version, as `image \"pytorch\" version=\"2.0.1\" python=\"py310\"`")
+            .help("choose an image by version, e.g. `image \"pytorch\" version=\"2.0.1\" python=\"py310\"`")
             .note("the SageMaker SDK: \"SMDistributed is currently incompatible with DLC image\""),
         );
     }
     let Some(version) = pytorch_version(plan) else { return };
     if list.pytorch_versions.iter().any(|known| known == version.written) {
-        trainer(plan, problems);
+        check_trainer(plan, problems);
     } else if list.pytorch_versions.iter().any(|known| known == version.full) {
         problems.push(short_version(plan, &version, "SageMaker data parallel"));
     } else {
@@ -107,18 +107,18 @@ fn unsupported(version: &PytorchVersion, list: &Support) -> Diagnostic {
         &T0355,
         version.span,
         format!(
-            "SageMaker data parallel has no PyTorch {}; it has {}",
+            "SageMaker data parallel does not support PyTorch {}; it supports {}",
             version.full,
             text::list(&full, "and")
         ),
     )
-    .help("take one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
+    .help("use one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
     .note(format!("{} ({})", list.provenance.source, list.provenance.date))
     .fact("known", full.iter().map(|known| known.as_str()).collect::<Vec<_>>())
 }
 
-/// The Trainer of newer transformers no longer starts the library; a script of one's own still may.
-fn trainer(plan: &Plan, problems: &mut Problems) {
+/// Reports newer transformers, whose Trainer no longer starts the library; custom code in the script still can.
+fn check_trainer(plan: &Plan, problems: &mut Problems) {
     let Some(row) = support::trainer_without_smddp() else { return };
     let (Some(image), Some(ask)) = (&plan.image, &plan.job.image) else { return };
     let (Some(transformers), Some(since)) = (&image.transformers, row.pytorch_versions.first()) else {
@@ -131,21 +131,21 @@ fn trainer(plan: &Plan, problems: &mut Problems) {
         Diagnostic::new(
             &T0355,
             ask.transformers.span().unwrap_or(ask.span),
-            format!("from transformers {since} on the Trainer no longer starts SageMaker data parallel; this is {transformers}"),
+            format!("the Trainer of transformers {since} and newer does not start SageMaker data parallel; the image has {transformers}"),
         )
         .severity(Severity::Warning)
-        .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, unless the script starts it itself")
+        .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`, unless the script initialises the library itself")
         .note(row.provenance.source),
     );
 }
 
-/// The generation of the library in the image, by its PyTorch; nothing where that is not known.
+/// Returns the generation of the library in the image by its PyTorch version, if that is known.
 fn generation(plan: &Plan) -> Option<support::Engine> {
     let pytorch = plan.image.as_ref()?.pytorch.as_deref()?;
     if support::library(support::Engine::SmddpV1, pytorch).is_some() {
         return Some(support::Engine::SmddpV1);
     }
-    // A version that no table names has the library of its neighbours.
+    // A version missing from the tables has the library of its neighbours.
     let first = support::engine(support::Engine::SmddpV2)?
         .pytorch_versions
         .into_iter()
@@ -157,7 +157,7 @@ fn generation(plan: &Plan) -> Option<support::Engine> {
     })
 }
 
-/// Whether the job starts the library on a type that it does not run on.
+/// Returns whether the job starts the library on an unsupported instance type.
 fn refuses_instance(plan: &Plan) -> bool {
     let (Some(parallel), Some(row)) = (&plan.job.parallel, &plan.instance) else { return false };
     if !(is_rewritten(plan, parallel) || parallel.engine.get() == Some(Engine::Smddp)) {
@@ -170,7 +170,7 @@ fn refuses_instance(plan: &Plan) -> bool {
     }
 }
 
-fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
+fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
     let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
     let generation = generation(plan).unwrap_or(support::Engine::SmddpV1);
     let Some(list) = support::engine(generation) else { return };
@@ -181,16 +181,16 @@ fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
             &T0356,
             span,
             format!(
-                "SageMaker data parallel{} does not run on `{}`; it runs on {}",
+                "SageMaker data parallel{} does not support `{}`; it supports {}",
                 if generation == support::Engine::SmddpV2 { " 2" } else { "" },
                 row.name,
                 text::ticked(&list.instances, "and")
             ),
         )
         .label(at, "the engine")
-        .help("take one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
+        .help("use one of these, or `parallel engine=\"ddp\" launcher=\"torchrun\"`")
         .note(format!(
-            "the SDK looks at p5 only, and the container fails after the start ({}, {})",
+            "the SDK checks only p5, and the container fails after startup ({}, {})",
             list.provenance.source, list.provenance.date
         ))
         .fact("instances", list.instances.clone()),

@@ -1,4 +1,4 @@
-//! SageMaker model parallel: which container and which instance types have it.
+//! SageMaker model parallel: supported containers and instance types.
 
 use crate::Context;
 use crate::queries::torchrun::pytorch_version;
@@ -23,7 +23,7 @@ declare_code!(T0376, "smp-v2-huggingface", Error, "SageMaker model parallel v2 o
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0364, &T0365, &T0366, &T0376];
 
-/// Whether the job would have SMP v2, but names a Hugging Face image, which has none.
+/// Returns whether the job needs SMP v2 on a Hugging Face image, which does not have it.
 fn is_v2_on_huggingface(plan: &Plan) -> bool {
     let Some(first) = support::smp_v2().and_then(|row| row.pytorch_versions.first().cloned()) else {
         return false;
@@ -37,7 +37,7 @@ fn is_v2_on_huggingface(plan: &Plan) -> bool {
     huggingface && pytorch.is_some_and(|version| version_key(version) >= version_key(&first))
 }
 
-/// The SDK looks for an image and no further; the container fails where the library is not in it.
+/// Checks image and instance type. The SDK only looks up an image; the container fails if the library is missing.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) =
@@ -53,24 +53,24 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let newest =
             support::smp_v2().and_then(|row| row.pytorch_versions.last().cloned()).unwrap_or_default();
         problems.push(
-            Diagnostic::new(&T0376, span, "SMP v2 has images for PyTorch only, not for Hugging Face")
-                .label(at, "from PyTorch 2.0.1 on this is SMP v2")
+            Diagnostic::new(&T0376, span, "SMP v2 does not support Hugging Face images, only PyTorch images")
+                .label(at, "SMP v2 from PyTorch 2.0.1 on")
                 .help(format!(
                     "write `image \"pytorch\" version=\"{newest}\"`, with transformers in requirements.txt"
                 ))
-                .note("the SDK's HuggingFace estimator finds no image for it"),
+                .note("the SDK's HuggingFace estimator has no image for it"),
         );
         return;
     }
     let Some(Smp::V1(library)) = &plan.smp else { return };
     match library {
-        None => version(plan, span, problems),
-        Some(library) => archived(library, span, problems),
+        None => check_version(plan, span, problems),
+Some(library) => warn_archived(library, span, problems),
     }
-    instance(plan, at, problems);
+    check_instance(plan, at, problems);
 }
 
-fn version(plan: &Plan, span: Span, problems: &mut Problems) {
+fn check_version(plan: &Plan, span: Span, problems: &mut Problems) {
     let Some(pytorch) = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()) else { return };
     let known = support::engine(support::Engine::SmpV1).map(|row| row.pytorch_versions).unwrap_or_default();
     let early =
@@ -80,41 +80,41 @@ fn version(plan: &Plan, span: Span, problems: &mut Problems) {
         span,
         match &early {
             Some(_) => format!(
-                "PyTorch {pytorch} has an early SMP v1, which the table of supported frameworks leaves out"
+                "PyTorch {pytorch} has an early SMP v1 that is missing from the table of supported frameworks"
             ),
-            None => format!("PyTorch {pytorch} has no SageMaker model parallel"),
+            None => format!("PyTorch {pytorch} does not support SageMaker model parallel"),
         },
     )
     .fact("known", known.clone());
     problems.push(match early {
         Some(row) => diagnostic
             .severity(Severity::Warning)
-            .help(format!("take a newer one: {}", text::list(&known, "or")))
+            .help(format!("use a newer version: {}", text::list(&known, "or")))
             .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
         None => diagnostic
-            .help(format!("take one of {}; from 2.0.1 on SMP v2", text::list(&known, "and")))
+            .help(format!("use one of {}, or 2.0.1 or newer with SMP v2", text::list(&known, "and")))
             .note("the container fails when the script imports smdistributed.modelparallel"),
     });
 }
 
-fn archived(library: &str, span: Span, problems: &mut Problems) {
+fn warn_archived(library: &str, span: Span, problems: &mut Problems) {
     let Some(row) = support::engine(support::Engine::SmpV1) else { return };
     let Some(since) = &row.archived else { return };
     let newest = support::smp_v2().and_then(|row| row.pytorch_versions.last().cloned()).unwrap_or_default();
     problems.push(
-        Diagnostic::new(&T0365, span, format!("SMP {library} is archived since {since}: no container later than PyTorch 2.0 gets it"))
-            .help(format!("`image \"pytorch\" version=\"{newest}\"` has SMP v2, and engine `fsdp` needs no library; both need changes in the script"))
-            .note("SMP v2 has sharding, tensor, context and expert degrees, but no pipeline"),
+        Diagnostic::new(&T0365, span, format!("SMP {library} has been archived since {since}: no container after PyTorch 2.0 includes it"))
+            .help(format!("use `image \"pytorch\" version=\"{newest}\"` with SMP v2, or engine `fsdp` without a library; both require changes to the script"))
+            .note("SMP v2 supports sharding, tensor, context and expert degrees, but no pipeline"),
     );
 }
 
-/// Whether SMP v1 is to start on a type that it does not run on.
+/// Returns whether the job starts SMP v1 on an unsupported instance type.
 fn refuses_instance(plan: &Plan) -> bool {
     let smp = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Smp);
     smp && matches!(plan.smp, Some(Smp::V1(_))) && plan.instance.as_ref().is_some_and(|row| !row.smp_v1)
 }
 
-fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
+fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
     let Some(row) = plan.instance.as_ref().filter(|_| refuses_instance(plan)) else { return };
     let Some(list) = support::engine(support::Engine::SmpV1) else { return };
     let span = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.span()).unwrap_or(at);
@@ -123,13 +123,13 @@ fn instance(plan: &Plan, at: Span, problems: &mut Problems) {
             &T0366,
             span,
             format!(
-                "SMP v1 does not run on `{}`; it runs on {}",
+                "SMP v1 does not support `{}`; it supports {}",
                 row.name,
                 text::ticked(&list.instances, "and")
             ),
         )
         .label(at, "the engine")
-        .help("take one of these, or engine `fsdp`")
+        .help("use one of these, or engine `fsdp`")
         .note(format!("{} ({})", list.provenance.source, list.provenance.date))
         .fact("instances", list.instances.clone()),
     );

@@ -1,6 +1,5 @@
-//! Parameters of SageMaker model parallel: which generation has them, since which version, in which range, and
-//! which go together. Driven by the rows of the catalogue; the SDK looks at few of these, and the library at the rest
-//! only after the nodes have started.
+//! Parameters of SageMaker model parallel: generation, version, range, conflicts and dependencies, from the catalogue.
+//! The SDK checks few of them, and the library checks the rest only after the nodes have started.
 
 use crate::Context;
 use crate::queries::smp::{WrittenParameter, parameters};
@@ -48,14 +47,15 @@ declare_code!(T0372, "smp-unsupported-placement", Warning, "a placement that the
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0367, &T0368, &T0369, &T0370, &T0371, &T0372];
 
-struct Smp1<'a> {
+struct SmpV1<'a> {
     plan: &'a Plan,
     parallel: &'a Parallel,
     written: &'a [WrittenParameter],
     library: Option<&'a str>,
 }
 
-/// Runs over what is written; a parameter that the generation lacks is reported once and left out of the rest.
+/// Checks each parameter in the manifest. One that the generation does not support is reported once and skipped by the
+/// other checks.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) =
@@ -65,23 +65,23 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     };
     let Some(smp) = &plan.smp else { return };
     let mut written = parameters(parallel);
-    written.retain(|one| generation(plan, parallel, smp, one, problems));
+    written.retain(|one| check_generation(plan, parallel, smp, one, problems));
     if let Smp::V1(library) = smp {
-        let smp1 = Smp1 { plan, parallel, written: &written, library: library.as_deref() };
+        let smp_v1 = SmpV1 { plan, parallel, written: &written, library: library.as_deref() };
         for one in &written {
             if let Some(row) = parameter(SmpVersion::V1, one.v1) {
-                smp1.since(one.name, one.span, row, problems);
-                smp1.range(one, row, problems);
-                smp1.excludes(one, row, problems);
-                smp1.needs(one, row, problems);
+                smp_v1.check_since(one.name, one.span, row, problems);
+                smp_v1.check_range(one, row, problems);
+                smp_v1.check_conflicts(one, row, problems);
+                smp_v1.check_dependencies(one, row, problems);
             }
         }
-        smp1.precision(problems);
+        smp_v1.check_precision(problems);
     }
 }
 
-/// Whether the parameter exists in the image's generation; reports it if not.
-fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenParameter, problems: &mut Problems) -> bool {
+/// Reports a parameter that the image's generation does not support; returns whether it is supported.
+fn check_generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenParameter, problems: &mut Problems) -> bool {
     let (row, other, mine, theirs) = match smp {
         Smp::V1(_) => (parameter(SmpVersion::V1, one.v1), parameter(SmpVersion::V2, one.v2), "v1", "v2"),
         Smp::V2 => (parameter(SmpVersion::V2, one.v2), parameter(SmpVersion::V1, one.v1), "v2", "v1"),
@@ -99,7 +99,7 @@ fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenParamete
                     &T0367,
                     one.span,
                     format!(
-                        "`{}` is a parameter of SMP v1 for TensorFlow; under PyTorch nothing reads it",
+                        "`{}` is a parameter of SMP v1 for TensorFlow and has no effect with PyTorch",
                         one.name
                     ),
                 )
@@ -110,17 +110,17 @@ fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenParamete
         }
         Some(_) => true,
         None => {
-            let diagnostic = Diagnostic::new(&T0367, one.span, format!("SMP {mine} has no `{}`", one.name))
+            let diagnostic = Diagnostic::new(&T0367, one.span, format!("SMP {mine} does not support `{}`", one.name))
                 .label(image, format!("PyTorch {pytorch} has SMP {mine}"))
                 .fact("generation", mine);
             problems.push(match other {
                 Some(_) => diagnostic
                     .help(format!(
-                        "remove `{}`, or take an image with SMP {theirs}: PyTorch {}",
+                        "remove `{}`, or use an image with SMP {theirs}: PyTorch {}",
                         one.name,
                         if theirs == "v1" { "2.0.0 or older" } else { "2.0.1 or newer" }
                     ))
-                    .note(format!("`{}` belongs to SMP {theirs}; the image's version decides", one.name)),
+                    .note(format!("`{}` belongs to SMP {theirs}; the image determines the SMP version", one.name)),
                 None => diagnostic.help(format!("remove `{}`", one.name)),
             });
             false
@@ -128,7 +128,7 @@ fn generation(plan: &Plan, parallel: &Parallel, smp: &Smp, one: &WrittenParamete
     }
 }
 
-impl Smp1<'_> {
+impl SmpV1<'_> {
     fn find(&self, v1: &str) -> Option<&WrittenParameter> {
         self.written.iter().find(|one| one.v1 == v1)
     }
@@ -140,7 +140,7 @@ impl Smp1<'_> {
         }
     }
 
-    fn since(&self, name: &str, span: Span, row: &Parameter, problems: &mut Problems) {
+    fn check_since(&self, name: &str, span: Span, row: &Parameter, problems: &mut Problems) {
         let (Some(library), Some(since)) = (self.library, &row.since) else { return };
         if version_key(library) >= version_key(since) {
             return;
@@ -150,19 +150,19 @@ impl Smp1<'_> {
             Diagnostic::new(
                 &T0369,
                 span,
-                format!("`{name}` came with SMP {since}; PyTorch {pytorch} has SMP {library}"),
+                format!("`{name}` requires SMP {since} or newer; PyTorch {pytorch} has SMP {library}"),
             )
-            .help("take a newer image: PyTorch 1.13.1 has SMP 1.15")
+            .help("use a newer image: PyTorch 1.13.1 has SMP 1.15")
             .note(format!("{} ({})", row.provenance.source, row.provenance.date))
             .fact("since", since.as_str())
             .fact("library", library),
         );
     }
 
-    fn range(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
+    fn check_range(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
         if let Scalar::Text(word) = &one.value {
             if !row.sdk_words.is_empty() && !row.sdk_words.contains(word) {
-                placement(one, word, row, problems);
+                check_placement(one, word, row, problems);
             }
             return;
         }
@@ -190,7 +190,7 @@ impl Smp1<'_> {
                 Diagnostic::new(
                     &T0368,
                     one.span,
-                    format!("`{}` {} is below {}", one.name, text::short(number), text::short(min)),
+                    format!("`{}` {} is below the minimum of {}", one.name, text::short(number), text::short(min)),
                 )
                 .help(format!("write `{} {}` or more", one.name, text::short(min))),
             );
@@ -199,10 +199,10 @@ impl Smp1<'_> {
                 Diagnostic::new(
                     &T0368,
                     one.span,
-                    format!("`{}` {} is beyond {shown}", one.name, text::short(number)),
+                    format!("`{}` {} exceeds the maximum of {shown}", one.name, text::short(number)),
                 )
                 .help(format!("write at most `{} {}`", one.name, text::short(max)))
-                .note("the SDK refuses it when the job is made")
+                .note("the SDK rejects it when the job is created")
                 .fact("max", max),
             );
         }
@@ -213,7 +213,7 @@ impl Smp1<'_> {
                     &T0368,
                     one.span,
                     format!(
-                        "`active-microbatches` {} of {microbatches}: no more can be in flight than there are",
+                        "`active-microbatches` {} exceeds the {microbatches} micro-batches of a step",
                         text::short(number)
                     ),
                 )
@@ -223,7 +223,7 @@ impl Smp1<'_> {
         }
     }
 
-    fn excludes(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
+    fn check_conflicts(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
         if !one.is_in_use() {
             return;
         }
@@ -237,7 +237,7 @@ impl Smp1<'_> {
             .chain(before.map(|(name, version)| (name, Some(version))));
         for (name, until) in all {
             let Some(other) = self.find(name).filter(|other| other.is_in_use()) else { continue };
-            // Where both rows name each other, the first that is written speaks.
+            // If both rows exclude each other, only the first in the manifest is reported.
             let mutual = parameter(SmpVersion::V1, name)
                 .is_some_and(|row| row.excludes.iter().any(|back| back == one.v1));
             if mutual && other.span < one.span {
@@ -247,21 +247,21 @@ impl Smp1<'_> {
                 &T0370,
                 one.span,
                 match until {
-                    None => format!("`{}` excludes `{}`", one.name, other.name),
+                    None => format!("`{}` cannot be combined with `{}`", one.name, other.name),
                     Some(version) => format!(
-                        "`{}` excludes `{}` before SMP {version}{}",
+                        "`{}` cannot be combined with `{}` before SMP {version}{}",
                         one.name,
                         other.name,
                         self.library_words()
                     ),
                 },
             )
-            .label(other.span, "the other")
+            .label(other.span, "the other one")
             .note(format!("{} ({})", row.provenance.source, row.provenance.date));
             problems.push(match until {
                 None => diagnostic.help(format!("remove `{}` or `{}`", one.name, other.name)),
                 Some(_) => {
-                    diagnostic.help("take an image with PyTorch 1.13.1 (SMP 1.15), or remove one of them")
+                    diagnostic.help("use an image with PyTorch 1.13.1 (SMP 1.15), or remove one of them")
                 }
             });
         }
@@ -271,53 +271,53 @@ impl Smp1<'_> {
         self.library.map_or_else(String::new, |library| format!("; this image has SMP {library}"))
     }
 
-    /// Whether the request says `ddp`: as written, else where the mesh asks for it.
-    fn ddp(&self) -> bool {
+    /// Returns whether the request sets `ddp`: as written, otherwise if the mesh requires it.
+fn uses_ddp(&self) -> bool {
         match self.find("ddp") {
             Some(one) => one.is_in_use(),
-            None => self.data_parallel() || self.find("shard_optimizer_state").is_some_and(WrittenParameter::is_in_use),
+            None => self.is_data_parallel() || self.find("shard_optimizer_state").is_some_and(WrittenParameter::is_in_use),
         }
     }
 
-    fn data_parallel(&self) -> bool {
+    fn is_data_parallel(&self) -> bool {
         self.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > mesh.pipeline_degree.value)
     }
 
-    fn needs(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
-        if row.needs.iter().any(|name| name == "ddp") && !self.ddp() {
+    fn check_dependencies(&self, one: &WrittenParameter, row: &Parameter, problems: &mut Problems) {
+        if row.needs.iter().any(|name| name == "ddp") && !self.uses_ddp() {
             problems.push(
-                Diagnostic::new(&T0371, one.span, format!("`{}` needs `ddp #true`", one.name))
+                Diagnostic::new(&T0371, one.span, format!("`{}` requires `ddp #true`", one.name))
                     .help("write `ddp #true`")
-                    .note("the SDK refuses it otherwise when the job is made"),
+                    .note("the SDK rejects it otherwise when the job is created"),
             );
         }
         match (one.v1, &one.value) {
-            ("ddp", Scalar::Bool(false)) if self.data_parallel() => {
+            ("ddp", Scalar::Bool(false)) if self.is_data_parallel() => {
                 let tensor = self.find("tensor_parallel_degree").filter(|other| other.is_in_use());
                 let diagnostic = Diagnostic::new(
                     &T0371,
                     one.span,
                     match tensor {
-                        Some(_) => "`tensor-degree` above 1 needs `ddp #true`".to_owned(),
-                        None => "data parallelism needs `ddp #true`: the world is larger than the pipeline".to_owned(),
+                        Some(_) => "`tensor-degree` above 1 requires `ddp #true`".to_owned(),
+                        None => "data parallelism requires `ddp #true`: the world size exceeds the pipeline degree".to_owned(),
                     },
                 )
-                .help("remove `ddp #false`: it follows from the mesh");
+                .help("remove `ddp #false`: trainc derives `ddp` from the mesh");
                 problems.push(match tensor {
                     Some(other) => diagnostic.label(other.span, "the tensor degree"),
                     None => diagnostic,
                 });
             }
             ("auto_partition", Scalar::Bool(false)) if self.find("default_partition").is_none() => problems.push(
-                Diagnostic::new(&T0371, one.span, "`auto-partition #false` needs `default-partition`")
+                Diagnostic::new(&T0371, one.span, "`auto-partition #false` requires `default-partition`")
                     .help("add `default-partition 0`")
-                    .note("the SDK refuses it when the job is made; modules that the script assigns to no stage go there"),
+                    .note("the SDK rejects it when the job is created; modules that the script does not assign are placed in this partition"),
             ),
             ("offload_activations", Scalar::Bool(true)) => match &self.plan.job.train.activation_checkpointing {
                 Field::Bad => {}
                 field if field.get().is_some_and(|what| what != Recompute::None) => {}
                 Field::Absent | Field::Is(_) => problems.push(
-                    Diagnostic::new(&T0371, one.span, "`offload-activations` needs `activation-checkpointing`: it moves checkpointed activations only")
+                    Diagnostic::new(&T0371, one.span, "`offload-activations` requires `activation-checkpointing`: it only moves checkpointed activations")
                         .help("add `activation-checkpointing #true` to `train`")
                         .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
                 ),
@@ -326,19 +326,19 @@ impl Smp1<'_> {
         }
     }
 
-    /// `precision` becomes a parameter of the library.
-    fn precision(&self, problems: &mut Problems) {
+    /// Checks `precision`, which becomes a parameter of the library.
+    fn check_precision(&self, problems: &mut Problems) {
         let Some(precision) = self.plan.job.train.precision.val() else { return };
         let Some(row) = parameter(SmpVersion::V1, &precision.value) else { return };
         let span = precision.span_or(self.parallel.span);
-        self.since(&precision.value, span, row, problems);
+        self.check_since(&precision.value, span, row, problems);
         for name in &row.excludes {
             let Some(other) = self.find(name).filter(|other| other.is_in_use()) else { continue };
             problems.push(
                 Diagnostic::new(
                     &T0370,
                     other.span,
-                    format!("`{}` excludes `precision \"{}\"`", other.name, precision.value),
+                    format!("`{}` cannot be combined with `precision \"{}\"`", other.name, precision.value),
                 )
                 .label(span, "the precision")
                 .help(format!("remove `{}`, or write `precision \"fp16\"`", other.name))
@@ -354,7 +354,7 @@ impl Smp1<'_> {
                 Diagnostic::new(
                     &T0371,
                     span,
-                    format!("SMP v1 has {} under sharded data parallelism only", precision.value),
+                    format!("SMP v1 supports {} only with sharded data parallelism", precision.value),
                 )
                 .help("write `precision \"fp16\"`, or a `shard-degree` above 1")
                 .note(format!("{} ({})", row.provenance.source, row.provenance.date)),
@@ -363,9 +363,9 @@ impl Smp1<'_> {
     }
 }
 
-fn placement(one: &WrittenParameter, word: &str, row: &Parameter, problems: &mut Problems) {
+fn check_placement(one: &WrittenParameter, word: &str, row: &Parameter, problems: &mut Problems) {
     // cluster = DPT and spread = TPD (SDK documentation of placement_strategy).
-    let same = match word {
+let equivalent = match word {
         "DPT" => Some("cluster"),
         "TPD" => Some("spread"),
         _ => None,
@@ -373,15 +373,15 @@ fn placement(one: &WrittenParameter, word: &str, row: &Parameter, problems: &mut
     let diagnostic = Diagnostic::new(
         &T0372,
         one.span,
-        format!("the SageMaker SDK takes placement {} only, not `{word}`", text::ticked(&row.sdk_words, "and")),
+        format!("the SageMaker SDK supports only placement {}, not `{word}`", text::ticked(&row.sdk_words, "and")),
     )
-    .note("the library takes every permutation, and the request that trainc sends carries it; `estimator.py` would be refused");
-    problems.push(match same {
-        Some(same) => diagnostic
-            .help(format!("write `placement \"{same}\"`, which is the same"))
-            .fix(one.span, format!("\"{same}\"")),
+    .note("the library supports every permutation, and trainc sends it; only the emitted `estimator.py` would be rejected by the SDK");
+    problems.push(match equivalent {
+        Some(equivalent) => diagnostic
+            .help(format!("write `placement \"{equivalent}\"`, which is equivalent"))
+            .fix(one.span, format!("\"{equivalent}\"")),
         None => diagnostic.help(
-            "write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job is to run from the SDK too",
+            "write `placement \"cluster\"` (DPT) or `\"spread\"` (TPD) if the job should also run from the SDK",
         ),
     });
 }

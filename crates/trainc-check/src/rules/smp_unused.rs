@@ -1,4 +1,4 @@
-//! Parameters of SageMaker model parallel v1 that the library reads under another one only.
+//! Parameters of SageMaker model parallel v1 that have no effect without another one.
 
 use crate::Context;
 use crate::queries::smp::{WrittenParameter, parameters};
@@ -19,7 +19,7 @@ declare_code!(T0374, "offload-without-effect", Warning, "activation offloading w
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0347, &T0374];
 
-/// The rows of the catalogue say under what a parameter is read.
+/// Reports parameters without effect; the catalogue lists what each one depends on.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) =
@@ -32,7 +32,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let written = parameters(parallel);
-    offload(&written, problems);
+    check_offload(&written, problems);
     let find = |v1: &str| written.iter().find(|one| one.v1 == v1);
     for one in &written {
         let Some(row) = parameter(SmpVersion::V1, one.v1).filter(|row| !row.read_under.is_empty()) else {
@@ -50,7 +50,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         let mut diagnostic = Diagnostic::new(
             &T0347,
             one.span,
-            format!("nothing reads `{}`: it is a parameter of {under}", one.name),
+            format!("`{}` has no effect: it is a parameter of {under}", one.name),
         )
         .help(format!("remove `{}`, or add {add}", one.name))
         .note(format!("{} ({})", row.provenance.source, row.provenance.date));
@@ -61,7 +61,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-fn offload(written: &[WrittenParameter], problems: &mut Problems) {
+fn check_offload(written: &[WrittenParameter], problems: &mut Problems) {
     let find = |v1: &str| written.iter().find(|one| one.v1 == v1);
     let int = |v1: &str| match find(v1).map(|one| &one.value) {
         Some(Scalar::Int(n)) => Some(*n),
@@ -78,6 +78,6 @@ fn offload(written: &[WrittenParameter], problems: &mut Problems) {
     problems.push(
         Diagnostic::new(&T0374, offload.span, format!("`offload-activations` has no effect {what}"))
             .help(help)
-            .note("SageMaker developer guide, activation offloading: the copy hides behind the next micro-batch"),
+            .note("SageMaker developer guide, activation offloading: the copy overlaps with the next micro-batch"),
     );
 }

@@ -1,4 +1,4 @@
-//! The program's files: the directory is there, and the entry point is in it.
+//! The program's files: source directory, dependencies and entry point.
 
 use crate::Context;
 use crate::queries::program::is_outside_source;
@@ -16,14 +16,15 @@ declare_code!(T0502, "entry-point-missing", Error, "an entry point that is not i
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0501, &T0502, &T0503, &T0510];
 
-/// Without the directory there is nothing to emit; without the entry point the container fails after its start.
+/// Checks that the program's files can be read and contain the entry point, without which the container fails after
+/// startup.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(program) = &context.plan.job.program else { return };
-    own_file(context, program, problems);
+    check_secrets_shim(context, program, problems);
     if let Some(entry) = program.entry.val().filter(|entry| entry.value.is_empty()) {
         problems.push(
-            Diagnostic::new(&T0502, entry.span_or(program.span), "`program` names no file to start")
-                .help("write its path below the source, as `\"train.py\"`"),
+            Diagnostic::new(&T0502, entry.span_or(program.span), "`program` has an empty entry point")
+                .help("write a path relative to the source, e.g. `\"train.py\"`"),
         );
     }
     for (at, why) in &context.plan.missing_dependencies {
@@ -52,14 +53,14 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     if let (Some(why), Some(git)) = (&context.plan.missing, program.git.val()) {
         problems.push(
-            Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` was not fetched: {}", git.value, why.why))
-                .note("`plan` with an account and `apply` read the program from its repository, with git's own credentials")
-                .note("`plan --offline` and `emit` do without: url and ref stand for its content"),
+            Diagnostic::new(&T0503, git.span_or(program.span), format!("`{}` could not be fetched: {}", git.value, why.why))
+                .note("`plan` with an account and `apply` fetch the program from its repository with git's credentials")
+                .note("`plan --offline` and `emit` do not fetch it: they use URL and ref instead of the content"),
         );
         return;
     }
     let (Some(tree), Some(entry)) = (&context.plan.source, program.entry.val()) else { return };
-    // A path that leads elsewhere is no entry point at all: T0263.
+    // A path outside the directory is reported as T0263.
     if entry.value.is_empty()
         || tree.get(&entry.value).is_some()
         || is_outside_source(&entry.value)
@@ -86,52 +87,52 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
 }
 
-/// Secrets are fetched by a file that trainc puts into the archive: another one of its name would be started instead.
-fn own_file(context: &Context, program: &Program, problems: &mut Problems) {
+/// Reports a file with the name of the script that trainc adds to the archive to fetch secrets.
+fn check_secrets_shim(context: &Context, program: &Program, problems: &mut Problems) {
     let plan = context.plan;
     let Some(secret) = program.secrets.first().filter(|_| program.entrypoint.is_empty()) else { return };
     let named = |tree: &SourceTree| tree.get(emit::SECRETS_SHIM).is_some();
-    // The directory itself, where its own name stands in the archive.
-    let beside = plan.dependency_trees().find(|(_, tree)| match emit::dependency_name(&tree.dir) {
+    // A dependency directory that has this name in the archive.
+let dependency = plan.dependency_trees().find(|(_, tree)| match emit::dependency_name(&tree.dir) {
         Some(name) => name == emit::SECRETS_SHIM,
         None => named(tree),
     });
     let entry = program.entry.val().filter(|entry| entry.value == emit::SECRETS_SHIM);
     let source = program.source.val().or(program.git.val());
     let source = source.filter(|_| plan.source.as_ref().is_some_and(named));
-    let Some(place) = entry.or(source).or(beside.map(|(dir, _)| dir)) else { return };
-    let (what, help) = match beside.filter(|(dir, tree)| *dir == place && !named(tree)) {
+    let Some(place) = entry.or(source).or(dependency.map(|(dir, _)| dir)) else { return };
+    let (what, help) = match dependency.filter(|(dir, tree)| *dir == place && !named(tree)) {
         Some((dir, _)) => {
-            (format!("`{}` stands in the archive as", dir.value), "give the directory another name")
+            (format!("`{}` is packed as", dir.value), "rename the directory")
         }
-        None => ("the program has a file".to_owned(), "give the file another name"),
+        None => ("the program has a file".to_owned(), "rename the file"),
     };
     problems.push(
         Diagnostic::new(
             &T0510,
             place.span_or(program.span),
-            format!("{what} `{}`, and trainc puts its own there", emit::SECRETS_SHIM),
+            format!("{what} `{}`, which trainc adds to the archive itself", emit::SECRETS_SHIM),
         )
-        .label(secret.name_span, "it fetches this")
+        .label(secret.name_span, "trainc's file fetches this secret")
         .help(help)
-        .note("the container starts that file, which fetches the secrets and then starts the entry point"),
+        .note("the container starts trainc's file, which fetches the secrets and then starts the entry point"),
     );
 }
 
-/// What to know of the path, by why it could not be read.
+/// Returns a note on the path, depending on why it could not be read.
 fn place_note(why: &UnreadDirectory) -> &'static str {
     match why.fault {
         UnreadCause::OutsideRoot => {
-            "the root is the nearest directory upward with `.git`, else the manifest's own: what lies outside is not sent"
+            "the root is the nearest parent directory with `.git`, otherwise the manifest's directory; files outside it are not sent"
         }
-        UnreadCause::NotFound => "the path is relative to the file that says it; `emit` and `apply` need it",
+        UnreadCause::NotFound => "the path is relative to the file that contains it; `emit` and `apply` require the directory",
         UnreadCause::Content => {
-            "all files of the directory are sent, and what a link leads to: it must be there, inside the repository"
+            "all files of the directory are sent, including link targets, which must exist inside the repository"
         }
     }
 }
 
-/// A directory that is not there may be made before `emit`; one that is there, or outside, stays as it is.
+/// Returns a warning for a missing directory while it may still be created before `emit`, otherwise an error.
 fn severity(context: &Context, why: &UnreadDirectory) -> Severity {
     if context.complete || why.fault != UnreadCause::NotFound { Severity::Error } else { Severity::Warning }
 }

@@ -1,4 +1,4 @@
-//! Storages and the channels that take from them: each names the other.
+//! Storages and the channels that use them.
 
 use crate::Context;
 use crate::queries::file_system;
@@ -13,38 +13,38 @@ declare_code!(T0485, "unused-storage", Warning, "a storage that no channel uses"
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0484, &T0485];
 
-/// Judges each channel, then what no channel uses.
+/// Checks that each channel's storage exists and each storage is used.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     for channel in &plan.job.channels {
-        unknown(plan, channel, problems);
+        check_exists(plan, channel, problems);
     }
-    unused(plan, problems);
+    check_used(plan, problems);
 }
 
-fn unknown(plan: &Plan, channel: &Channel, problems: &mut Problems) {
+fn check_exists(plan: &Plan, channel: &Channel, problems: &mut Problems) {
     let Some(from) = channel.from.val() else { return };
     if file_system::find_storage(plan, &from.value).is_some()
-        // One whose name was reported may be the one that is meant.
+        // A storage without a valid name, reported elsewhere, may be the intended one.
         || plan.job.storage.iter().any(|storage| storage.name.value().is_none_or(String::is_empty))
     {
         return;
     }
     let span = from.span_or(channel.span);
     let names: Vec<&str> = plan.job.storage.iter().map(file_system::name).collect();
-    let diagnostic = Diagnostic::new(&T0484, span, format!("there is no storage `{}`", from.value));
+    let diagnostic = Diagnostic::new(&T0484, span, format!("unknown storage `{}`", from.value));
     problems.push(match text::nearest(&from.value, names.iter().copied()) {
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
         None if names.is_empty() => diagnostic
             .help(format!("add `storage \"lustre\" name=\"{}\" id=\"fs-…\" mount=\"…\"`", from.value))
             .note("the job has no `storage`"),
-        None => diagnostic.note(format!("there is {}", text::ticked(&names, "and"))),
+        None => diagnostic.note(format!("available: {}", text::ticked(&names, "and"))),
     });
 }
 
-fn unused(plan: &Plan, problems: &mut Problems) {
+fn check_used(plan: &Plan, problems: &mut Problems) {
     let names: Vec<&str> = plan.job.storage.iter().map(file_system::name).collect();
-    // A channel whose `from` is unusable or misspelt may mean any of them.
+    // A channel with an invalid or unknown `from` may refer to any of them.
     let unclear = plan.job.channels.iter().any(|channel| {
         channel.from.is_bad() || channel.from.value().is_some_and(|from| !names.contains(&from.as_str()))
     });
@@ -52,28 +52,28 @@ fn unused(plan: &Plan, problems: &mut Problems) {
         return;
     }
     for storage in &plan.job.storage {
-        // One without a name was reported, and no channel could take from it.
+        // A storage without a name is reported by another rule.
         let name = storage.name.value().filter(|name| !name.is_empty());
         let (Some(name), Some(_)) = (name, storage.kind.value()) else { continue };
         if plan.job.channels.iter().any(|channel| channel.from.value() == Some(name)) {
             continue;
         }
-        let diagnostic = Diagnostic::new(&T0485, storage.span, format!("no channel takes from `{name}`"))
+        let diagnostic = Diagnostic::new(&T0485, storage.span, format!("no channel uses `{name}`"))
             .help(format!("add `channel \"train\" from=\"{name}\"`, or remove the storage"));
         let costs =
             if file_system::is_made(storage) { file_system::monthly_usd(plan, storage) } else { None };
         problems.push(match costs {
             Some((usd, price)) => diagnostic
                 .note(format!(
-                    "it would be made, and cost {} a month ({})",
+                    "it would be created and cost {} per month ({})",
                     text::dollars(usd),
                     price.row().unwrap_or_else(|| price.source.clone())
                 ))
                 .fact("usd_per_month", usd),
             None if file_system::is_made(storage) => {
-                diagnostic.note("it would be made and paid for, and the job would not see it")
+                diagnostic.note("it would be created and billed, but not mounted")
             }
-            None => diagnostic.note("the job would not see it"),
+            None => diagnostic.note("it would not be mounted"),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Engines that torchrun starts: the PyTorch version, its spelling, and the entry point; and what Trainium takes.
+//! Engines under torchrun: PyTorch version, its spelling and entry point; engines on Trainium.
 
 use crate::Context;
 use crate::queries::torchrun::{is_trainium, pytorch_version, uses_torchrun};
@@ -21,18 +21,18 @@ declare_code!(T0354, "unsupported-trainium-engine", Error, "an engine that Train
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0350, &T0351, &T0352, &T0354];
 
-/// The SDK looks at version and entry point before it sends anything; the container at the entry point again.
+/// Checks version and entry point, which the SDK checks before it sends the request.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    trainium(plan, problems);
+    check_trainium(plan, problems);
     if !uses_torchrun(plan) {
         return;
     }
-    versions(plan, problems);
-    entry(plan, problems);
+    check_version(plan, problems);
+check_entry(plan, problems);
 }
 
-fn versions(plan: &Plan, problems: &mut Problems) {
+fn check_version(plan: &Plan, problems: &mut Problems) {
     let Some(version) = pytorch_version(plan) else { return };
     let list = if is_trainium(plan) {
         support::torch_distributed_trainium()
@@ -48,8 +48,8 @@ fn versions(plan: &Plan, problems: &mut Problems) {
         return;
     }
     let usable = if is_trainium(plan) {
-        let served = of_trainium(plan, &list.pytorch_versions);
-        if served.is_empty() { list.pytorch_versions.clone() } else { served }
+        let available = trainium_versions(plan, &list.pytorch_versions);
+        if available.is_empty() { list.pytorch_versions.clone() } else { available }
     } else if plan.smp == Some(Smp::V2) {
         support::smp_v2().map(|row| row.pytorch_versions).unwrap_or_default()
     } else {
@@ -59,7 +59,7 @@ fn versions(plan: &Plan, problems: &mut Problems) {
         &T0350,
         version.span,
         format!(
-            "the SDK does not start PyTorch {} under torchrun; it takes {}",
+            "the SDK does not support PyTorch {} with torchrun; it supports {}",
             version.full,
             text::list(&usable, "and")
         ),
@@ -67,7 +67,7 @@ fn versions(plan: &Plan, problems: &mut Problems) {
     .note(format!("{} ({})", list.provenance.source, list.provenance.date))
     .fact("usable", usable.clone());
     if let Some(near) = nearest(version.full, &usable).filter(|_| is_pytorch(plan)) {
-        diagnostic = diagnostic.help(match python(near) {
+        diagnostic = diagnostic.help(match newest_python(near) {
             Some(python) => format!("write `version=\"{near}\" python=\"{python}\"`"),
             None => format!("write `version=\"{near}\"`"),
         });
@@ -79,8 +79,8 @@ fn is_pytorch(plan: &Plan) -> bool {
     plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
 }
 
-/// Those of the versions that the container for the Trainium instance has, in full, and no other in its stead.
-fn of_trainium(plan: &Plan, versions: &[String]) -> Vec<String> {
+/// Returns the versions with a container for the Trainium instance, without substitutes.
+fn trainium_versions(plan: &Plan, versions: &[String]) -> Vec<String> {
     let (Some(instance), Some(region)) = (&plan.instance, &plan.region) else { return Vec::new() };
     let has = |version: &&String| {
         images::resolve(&images::ImageQuery {
@@ -97,38 +97,38 @@ fn of_trainium(plan: &Plan, versions: &[String]) -> Vec<String> {
     versions.iter().filter(has).cloned().collect()
 }
 
-/// The newest Python of the PyTorch image of that version.
-fn python(version: &str) -> Option<String> {
+/// Returns the newest Python version of the PyTorch image with this version.
+fn newest_python(version: &str) -> Option<String> {
     images::all()
         .find(|image| image.family == images::ImageFamily::PyTorch && image.pytorch == version)?
         .python
         .pop()
 }
 
-/// The nearest newer version, else the newest.
+/// Returns the nearest newer version, otherwise the newest.
 fn nearest<'a>(full: &str, usable: &'a [String]) -> Option<&'a String> {
     let key = images::version_key(full);
     usable.iter().find(|version| images::version_key(version) > key).or(usable.last())
 }
 
-fn entry(plan: &Plan, problems: &mut Problems) {
+fn check_entry(plan: &Plan, problems: &mut Problems) {
     let Some(program) = &plan.job.program else { return };
-    // With an entry point of the container's own the toolkit is not asked.
+    // The toolkit does not run with a custom entry point.
     if !program.entrypoint.is_empty() {
         return;
     }
     let Some(entry) = program.entry.val() else { return };
     let span = entry.span_or(program.span);
-    // The SDK compares the text, capitals and all. An empty one is said by itself.
+    // The SDK's comparison is case-sensitive. An empty entry point is reported by another rule.
     if !entry.value.is_empty() && !entry.value.as_bytes().ends_with(b".py") {
         problems.push(
             Diagnostic::new(
                 &T0352,
                 span,
-                format!("torchrun starts a Python file, and `{}` does not end in .py", entry.value),
+                format!("torchrun requires a Python file, but `{}` does not end in `.py`", entry.value),
             )
-            .help("name the `.py` file that the script starts, and drop its own `torchrun`")
-            .note("the SageMaker SDK refuses it when the estimator is made"),
+            .help("write the `.py` file that the script starts, and remove `torchrun` from the script")
+            .note("the SageMaker SDK rejects it when the estimator is created"),
         );
     }
     if let Some(tree) = &plan.source
@@ -137,12 +137,12 @@ fn entry(plan: &Plan, problems: &mut Problems) {
         problems.push(
             Diagnostic::new(&T0352, span, format!("`setup.py` at the root of `{}` makes the source a package, which torchrun does not start", tree.dir))
                 .help("move `setup.py` out of the source directory, or into a `dependency`")
-                .note("sagemaker-training-toolkit: a package runs as `python -m`, and its torchrun runner refuses that"),
+                .note("sagemaker-training-toolkit: a package runs as `python -m`, which its torchrun runner rejects"),
         );
     }
 }
 
-fn trainium(plan: &Plan, problems: &mut Problems) {
+fn check_trainium(plan: &Plan, problems: &mut Problems) {
     let (Some(parallel), Some(instance)) = (&plan.job.parallel, &plan.instance) else { return };
     let Some(engine) = parallel.engine.val() else { return };
     if !is_trainium(plan)
@@ -163,13 +163,13 @@ fn trainium(plan: &Plan, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0354,
         span,
-        format!("`{}` takes `ddp` under torchrun only, not {what}", instance.name),
+        format!("`{}` supports only `ddp` with torchrun, not {what}", instance.name),
     )
     .help("write `parallel engine=\"ddp\" launcher=\"torchrun\"`")
     .note(if engine.value == Engine::Fsdp {
-        "PyTorch's FSDP gathers over NCCL, which Trainium does not have; torch-neuronx starts under torchrun"
+        "PyTorch's FSDP gathers over NCCL, which Trainium does not support; torch-neuronx runs under torchrun"
     } else {
-        "the SageMaker SDK allows `torch_distributed` alone on Trainium"
+        "the SageMaker SDK allows only `torch_distributed` on Trainium"
     });
     if let Some(at) = at {
         diagnostic = diagnostic.label(at, "Trainium chips");
