@@ -11,7 +11,7 @@ const PLAIN: Options = Options { color: false, unicode: true, width: 100, notes:
 fn one(text: &str, start: usize, end: usize) -> String {
     let mut sources = SourceMap::default();
     let id = sources.add("a.kdl", text);
-    let problem = Diagnostic::new(&WORLD, Span::new(id, start, end), "wrong").here("here");
+    let problem = Diagnostic::new(&WORLD, Span::new(id, start, end), "wrong").primary_label("here");
     super::problem(&sources, &problem, None, PLAIN)
 }
 
@@ -81,7 +81,7 @@ fn odd_places() {
     show("over many lines", one(&format!("a {{\n{}}}\n", "  b\n".repeat(20)), 0, 85));
     show("control characters", one("a \u{1b}[31m b\u{202e}c\n", 2, 3));
     show("another map", {
-        let problem = Diagnostic::new(&WORLD, Span::new(SourceId(9), 1, 2), "wrong").here("here");
+        let problem = Diagnostic::new(&WORLD, Span::new(SourceId(9), 1, 2), "wrong").primary_label("here");
         super::problem(&SourceMap::default(), &problem, None, PLAIN)
     });
     insta::assert_snapshot!(out);
@@ -97,7 +97,7 @@ fn labels_that_meet() {
         Span::new(id, start, start + wanted.len())
     };
     let problem = Diagnostic::new(&WORLD, at("line 20 of"), "wrong")
-        .here("to blame")
+        .primary_label("to blame")
         .label(at("20 of many"), "overlaps")
         .label(at("20"), "inside")
         .label(at("line 20 of"), "the same place")
@@ -125,7 +125,7 @@ fn long_words_of_ours_are_folded() {
     let id = sources.add("<--set cluster.nodes=4>", "cluster.nodes=4");
     let long = "the degrees that the manifest gives for sharding and for tensors multiply to 48 but the cluster has 56 GPUs";
     let problem = Diagnostic::new(&UNUSED, Span::new(id, 14, 15), long)
-        .here(long)
+        .primary_label(long)
         .help("write this:\n  mesh {\n    shard-degree 7\n  }")
         .note(long);
     insta::assert_snapshot!(super::problem(&sources, &problem, Some("also in `b.kdl`"), PLAIN));
@@ -175,7 +175,7 @@ proptest! {
             // Not by `Span::new`: the end may come before the start.
             let span = Span { source: SourceId(source), start, end };
             problem = Some(match problem {
-                None => Diagnostic::new(&WORLD, span, text.clone()).here(text.clone()).help(text.clone()).note(text),
+                None => Diagnostic::new(&WORLD, span, text.clone()).primary_label(text.clone()).help(text.clone()).note(text),
                 Some(problem) => problem.label(span, text),
             });
         }

@@ -149,9 +149,15 @@ impl Diagnostic {
 
     /// Says what stands at the place of blame.
     #[must_use]
-    pub fn here(mut self, text: impl Into<String>) -> Self {
+    pub fn primary_label(mut self, text: impl Into<String>) -> Self {
         self.label = cut(text.into(), OF_MESSAGE);
         self
+    }
+
+    /// The former name of [`Self::primary_label`].
+    #[must_use]
+    pub fn here(self, text: impl Into<String>) -> Self {
+        self.primary_label(text)
     }
 
     /// Adds a further place.

@@ -76,7 +76,7 @@ pub(super) fn usual() -> Sample {
     let limit = sample.at(base, "shard-degree-limit 4");
     let shards = sample.at(job, "shard-degree 6");
     let world = Diagnostic::new(&WORLD, shards, "the degrees multiply to 48, but the cluster has 56 GPUs")
-        .here("6 shards")
+        .primary_label("6 shards")
         .label(sample.at(job, "nodes 7"), "7 nodes of 8 GPUs are 56")
         .label(sample.at(job, "tensor-degree 8"), "times 8")
         .label(limit, "the limit is set here")

@@ -4,9 +4,18 @@
 
 use std::fmt::Write as _;
 
+pub use self::{
+    backtick_list as ticked, differing_parts as apart, group_digits as group, rounded_duration as about,
+    short_number as short,
+};
+
 /// `1 node`, `2 nodes`.
 pub fn count(n: u64, noun: &str) -> String {
-    if n == 1 { format!("{} {noun}", group(n)) } else { format!("{} {}", group(n), plural(noun)) }
+    if n == 1 {
+        format!("{} {noun}", group_digits(n))
+    } else {
+        format!("{} {}", group_digits(n), plural(noun))
+    }
 }
 
 fn plural(noun: &str) -> String {
@@ -22,7 +31,7 @@ fn plural(noun: &str) -> String {
 }
 
 /// `30,000,000`: digits in groups of three.
-pub fn group(n: u64) -> String {
+pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -47,7 +56,7 @@ pub fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
 }
 
 /// Each item in backticks, as a list: `` `a`, `b` or `c` ``.
-pub fn ticked<S: AsRef<str>>(items: &[S], last: &str) -> String {
+pub fn backtick_list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     let items: Vec<String> = items.iter().map(|item| format!("`{}`", item.as_ref())).collect();
     list(&items, last)
 }
@@ -61,11 +70,11 @@ pub fn bytes(n: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    format!("{} {}", short(value), UNITS.get(unit).copied().unwrap_or("B"))
+    format!("{} {}", short_number(value), UNITS.get(unit).copied().unwrap_or("B"))
 }
 
 /// A number with at most three significant digits past the point that matter: `7`, `1.5`, `39.6`.
-pub fn short(value: f64) -> String {
+pub fn short_number(value: f64) -> String {
     let text = if value >= 100.0 || (value - value.round()).abs() < 1e-9 {
         format!("{value:.0}")
     } else if value >= 10.0 {
@@ -95,7 +104,7 @@ pub fn duration(seconds: u64) -> String {
 }
 
 /// A predicted duration, without digits that mean nothing: `5m 58s`, `36m 50s`, `1h 18m`, `1d 5h 40m`.
-pub fn about(seconds: f64) -> String {
+pub fn rounded_duration(seconds: f64) -> String {
     let grain = match seconds {
         long if long >= 36_000.0 => 600.0,
         long if long >= 3_600.0 => 60.0,
@@ -117,7 +126,7 @@ pub fn dollars(usd: f64) -> String {
         // Rounded and non-negative; figures past 2^64 dollars do not occur.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, non-negative")]
         let whole = whole as u64;
-        format!("{sign}${}", group(whole))
+        format!("{sign}${}", group_digits(whole))
     }
 }
 
@@ -165,7 +174,7 @@ fn words(line: &str) -> Vec<&str> {
 
 /// Two texts side by side, each of at most so many characters: long ones are cut to where they begin to differ, for
 /// policies and requests are alike for a long time.
-pub fn apart(a: &str, b: &str, most: usize) -> (String, String) {
+pub fn differing_parts(a: &str, b: &str, most: usize) -> (String, String) {
     let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
     let is_long = a.chars().count().max(b.chars().count()) > most;
     let from = if is_long { same.saturating_sub(most / 4) } else { 0 };
@@ -229,21 +238,21 @@ mod tests {
         assert_eq!(count(2, "replica"), "2 replicas");
         assert_eq!(count(2, "batch"), "2 batches");
         assert_eq!(count(3, "retry"), "3 retries");
-        assert_eq!(group(29_974_418_432), "29,974,418,432");
-        assert_eq!(group(999), "999");
+        assert_eq!(group_digits(29_974_418_432), "29,974,418,432");
+        assert_eq!(group_digits(999), "999");
     }
 
     #[test]
     fn long_texts_are_cut_to_where_they_differ() {
-        assert_eq!(apart("one", "two", 8), ("one".to_owned(), "two".to_owned()));
+        assert_eq!(differing_parts("one", "two", 8), ("one".to_owned(), "two".to_owned()));
         let (a, b) = (format!("{}x{}", "-".repeat(50), "-".repeat(50)), "-".repeat(50));
-        assert_eq!(apart(&a, &b, 8), ("…--x-----…".to_owned(), "…--".to_owned()));
-        assert_eq!(apart("größer", "größte", 60).0, "größer");
+        assert_eq!(differing_parts(&a, &b, 8), ("…--x-----…".to_owned(), "…--".to_owned()));
+        assert_eq!(differing_parts("größer", "größte", 60).0, "größer");
     }
 
     #[test]
     fn lists_and_figures() {
-        assert_eq!(ticked(&["a", "b", "c"], "or"), "`a`, `b` or `c`");
+        assert_eq!(backtick_list(&["a", "b", "c"], "or"), "`a`, `b` or `c`");
         assert_eq!(bytes(42_949_672_960), "40 GiB");
         assert_eq!(bytes(1_610_612_736), "1.5 GiB");
         assert_eq!(duration(5_400), "1h 30m");
@@ -272,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_prediction_has_no_digits_that_mean_nothing() {
-        let words = [0.4, 358.2, 2_214.0, 4_661.0, 106_983.0, -3.0].map(about);
+        let words = [0.4, 358.2, 2_214.0, 4_661.0, 106_983.0, -3.0].map(rounded_duration);
         assert_eq!(words, ["0s", "5m 58s", "36m 50s", "1h 18m", "1d 5h 40m", "0s"]);
     }
 

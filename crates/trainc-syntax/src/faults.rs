@@ -93,18 +93,18 @@ fn strings(place: &Place) -> Diagnostic {
         FaultKind::UnopenedString => {
             let (value, text) = place.other.unwrap_or((span, raw));
             Diagnostic::new(&T0106, value, "the string has no opening quote".to_owned())
-                .here("only its closing quote is there")
+                .primary_label("only its closing quote is there")
                 .help(format!("write `{}`", quoted(text)))
                 .fix(Span { end: value.start, ..value }, "\"")
         }
         FaultKind::UnclosedMulti => Diagnostic::new(&T0106, span, "the string is never closed".to_owned())
-            .here("it starts here and takes in the rest of the file")
+            .primary_label("it starts here and takes in the rest of the file")
             .help(format!("add a line with `{}`", closing_of(raw))),
         FaultKind::UnclosedComment => Diagnostic::new(&T0112, span, "the comment is never closed".to_owned())
-            .here("it starts here and takes in the rest of the file")
+            .primary_label("it starts here and takes in the rest of the file")
             .help("add `*/` where it ends"),
         FaultKind::BadEscape => {
-            let diagnostic = place.error(format!("`{shown}` is no escape")).here("unknown escape");
+            let diagnostic = place.error(format!("`{shown}` is no escape")).primary_label("unknown escape");
             let rest = raw.strip_prefix('\\').unwrap_or("");
             if rest.starts_with('u') {
                 diagnostic.help("write `\\u{…}` with one to six hexadecimal digits of a character")
@@ -118,20 +118,20 @@ fn strings(place: &Place) -> Diagnostic {
         }
         FaultKind::MultiStart => place
             .error("a string of several lines starts on the line after `\"\"\"`".to_owned())
-            .here("text follows on the same line")
+            .primary_label("text follows on the same line")
             .help("break the line after `\"\"\"`; a string of one line stands between single `\"`"),
         FaultKind::MultiEnd => place
             .error("the closing `\"\"\"` stands on a line of its own".to_owned())
-            .here("text stands before it")
+            .primary_label("text stands before it")
             .help("break the line before `\"\"\"`"),
         FaultKind::MultiIndent => place
             .error("the line is less indented than the closing `\"\"\"`".to_owned())
-            .here("starts further left")
+            .primary_label("starts further left")
             .help("indent the line as far as the closing `\"\"\"`")
             .note("the blanks before the closing `\"\"\"` are taken off every line"),
         FaultKind::RawQuote => place
             .error("`#\"\"\"#` is no string".to_owned())
-            .here("starts like a string of several lines")
+            .primary_label("starts like a string of several lines")
             .help("write `\"\\\"\"`")
             .fix(span, "\"\\\"\""),
         FaultKind::OldRaw => {
@@ -139,20 +139,20 @@ fn strings(place: &Place) -> Diagnostic {
             let new = if rest.starts_with('#') { rest.to_owned() } else { format!("#{rest}#") };
             place
                 .error("a raw string is written without `r`".to_owned())
-                .here("this is KDL 1")
+                .primary_label("this is KDL 1")
                 .help(format!("write `{}`", short(&new)))
                 .fix(span, new)
         }
         FaultKind::HashComment => place
             .error("a comment starts with `//`".to_owned())
-            .here("`#` starts a keyword or a raw string")
+            .primary_label("`#` starts a keyword or a raw string")
             .help("write `//`")
             .fix(span, "//"),
         FaultKind::CurlyQuotes => {
             let plain = quoted(raw.trim_matches(['“', '”', '„', '‟', '"']));
             place
                 .error("a string stands between straight quotes, not typographic ones".to_owned())
-                .here("the quotes of a text processor")
+                .primary_label("the quotes of a text processor")
                 .help(format!("write `{plain}`"))
                 .fix(span, plain)
         }
@@ -160,7 +160,7 @@ fn strings(place: &Place) -> Diagnostic {
             let double = quoted(raw.trim_matches('\''));
             place
                 .error("a string stands between double quotes, not single ones".to_owned())
-                .here("single quotes")
+                .primary_label("single quotes")
                 .help(format!("write `{double}`"))
                 .fix(span, double)
         }
@@ -175,29 +175,29 @@ fn values(place: &Place) -> Diagnostic {
     match fault.kind {
         FaultKind::NeedsQuotes => open_string::needs_quotes(span, raw),
         FaultKind::NeedsHash => Diagnostic::new(&T0103, span, format!("`{raw}` is written `#{raw}`"))
-            .here("a keyword needs its `#`")
+            .primary_label("a keyword needs its `#`")
             .help(format!("write `#{raw}`, or `{}` for the text", quoted(raw)))
             .fix(span, format!("#{raw}")),
         FaultKind::KeywordAsName => {
             Diagnostic::new(&T0103, span, format!("`{raw}` is no name without quotes"))
-                .here("a keyword stands where a name is expected")
+                .primary_label("a keyword stands where a name is expected")
                 .help(format!("write `{}`", quoted(raw)))
                 .fix(span, quoted(raw))
         }
         FaultKind::UnknownKeyword => unknown_keyword(span, raw),
         FaultKind::NumberTooLarge => {
             Diagnostic::new(&T0109, span, format!("`{shown}` is too large for a number"))
-                .here("does not fit")
+                .primary_label("does not fit")
                 .note("whole numbers go up to 2^127 - 1, others up to 1.8e308")
         }
         FaultKind::MissingValue => {
-            place.error(format!("`{shown}` has no value")).here("a value is expected behind this")
+            place.error(format!("`{shown}` has no value")).primary_label("a value is expected behind this")
         }
         FaultKind::BadType => {
             let what = "no type name, or nothing that has the type";
             let one = place
                 .error("`(` starts a type, as in `(name)value`".to_owned())
-                .here(if raw.ends_with(')') { what } else { "never closed" });
+                .primary_label(if raw.ends_with(')') { what } else { "never closed" });
             match inside(raw) {
                 Some(value) => one.help(format!("write `{}`", short(&value))).fix(span, value),
                 None => one.help("remove the parentheses, or quote the value"),
@@ -205,7 +205,7 @@ fn values(place: &Place) -> Diagnostic {
         }
         _ => place
             .error(format!("`{shown}` is no name"))
-            .here("a name is expected here")
+            .primary_label("a name is expected here")
             .help(format!("write `{}` if it is one", quoted(&shown))),
     }
 }
@@ -217,22 +217,23 @@ fn marks(place: &Place) -> Diagnostic {
     match fault.kind {
         FaultKind::BadCharacter => {
             let code = raw.chars().next().map_or(0, u32::from);
-            let diagnostic =
-                place.error(format!("the character U+{code:04X} is not allowed")).here("cannot be seen");
+            let diagnostic = place
+                .error(format!("the character U+{code:04X} is not allowed"))
+                .primary_label("cannot be seen");
             diagnostic.help("remove it").fix(span, "").fact("character", code)
         }
         FaultKind::StrayBackslash => place
             .error("`\\` stands at the end of a line only, or in a string".to_owned())
-            .here("the line goes on after it")
+            .primary_label("the line goes on after it")
             .help("remove it, or quote the value"),
         FaultKind::CommaForSemicolon => place
             .error("nodes of one line are parted by `;`, not by commas".to_owned())
-            .here("a comma")
+            .primary_label("a comma")
             .help("write `;`, or start a new line")
             .fix(span, ";"),
         FaultKind::Comma => place
             .error("values are separated by blanks, not by commas".to_owned())
-            .here("a comma")
+            .primary_label("a comma")
             .help("remove it")
             .fix(
                 span,
@@ -246,22 +247,22 @@ fn marks(place: &Place) -> Diagnostic {
             let one = one_text(raw);
             place
                 .error("a property has one value, and no list".to_owned())
-                .here("several values are one text, parted by commas")
+                .primary_label("several values are one text, parted by commas")
                 .help(format!("write `{}`", short(&one)))
                 .fix(span, one)
         }
         FaultKind::Bracket => place
             .error(format!("`{raw}` has no meaning outside of strings"))
-            .here("several values stand one after the other, without brackets")
+            .primary_label("several values stand one after the other, without brackets")
             .help("remove it")
             .fix(span, ""),
         FaultKind::StrayEquals => place
             .error("`=` has no name before it".to_owned())
-            .here("a property is `name=value`")
+            .primary_label("a property is `name=value`")
             .help("write the name of the property before it, or remove it"),
         FaultKind::DoubleEquals => place
             .error("a property has one `=`".to_owned())
-            .here("one too many")
+            .primary_label("one too many")
             .help("remove it")
             .fix(span, ""),
         FaultKind::NodeEquals => {
@@ -274,28 +275,28 @@ fn marks(place: &Place) -> Diagnostic {
             let value = if value.is_empty() { "value" } else { value };
             place
                 .error(format!("the value of `{name}` follows without `=`"))
-                .here("only properties have one, after the node's name")
+                .primary_label("only properties have one, after the node's name")
                 .help(format!("write `{name} {}`", short(value)))
                 .fix(alone(text, span), if touches(text, fault) { " " } else { "" })
         }
         FaultKind::StrayParen => place
             .error("`)` closes nothing".to_owned())
-            .here("no `(` before it")
+            .primary_label("no `(` before it")
             .help("remove it")
             .fix(span, ""),
         FaultKind::StraySemicolon => place
             .error("`;` ends no node".to_owned())
-            .here("no node before it")
+            .primary_label("no node before it")
             .help("remove it")
             .fix(span, ""),
         FaultKind::MissingSpace => place
             .error("a blank is missing".to_owned())
-            .here("touches what stands before it")
+            .primary_label("touches what stands before it")
             .help("put a blank before it")
             .fix(Span { end: span.start, ..span }, " "),
         _ => place
             .error("`/-` has nothing to leave out".to_owned())
-            .here("a node, a value or a block is expected behind it")
+            .primary_label("a node, a value or a block is expected behind it")
             .help("remove it, or write `//` for a comment"),
     }
 }
@@ -315,30 +316,30 @@ fn blocks(place: &Place) -> Diagnostic {
                     span,
                     "the block ends here, before the lines that are in it".to_owned(),
                 )
-                .here("one `}` too many")
+                .primary_label("one `}` too many")
                 .help("remove it")
                 .fix(span, ""),
                 Some((line, text)) => diagnostic
-                    .here("no block is open here")
+                    .primary_label("no block is open here")
                     .label(line, "its block has no `{`")
                     .help(format!("write `{} {{`", short(text)))
                     .fix(Span { start: line.end, ..line }, " {"),
-                None => diagnostic.here("no block is open here").help("remove it").fix(span, ""),
+                None => diagnostic.primary_label("no block is open here").help("remove it").fix(span, ""),
             }
         }
         FaultKind::MissingTerminator => place
             .error("a node ends with its block".to_owned())
-            .here("stands behind the closing `}`")
+            .primary_label("stands behind the closing `}`")
             .help("start a new line here, or move it before the `{`"),
         FaultKind::BlockWithoutNode => place
             .error("a block has no node".to_owned())
-            .here("no node before this `{`")
+            .primary_label("no node before this `{`")
             .help("write the name of the node before it"),
         FaultKind::BlockOnOwnLine => place
             .error("`{` stands on the line of its node".to_owned())
-            .here("the node has ended on the line before")
+            .primary_label("the node has ended on the line before")
             .help("move it to the end of the line before"),
-        _ => place.error("a node has one block".to_owned()).here("this is its second"),
+        _ => place.error("a node has one block".to_owned()).primary_label("this is its second"),
     }
 }
 
@@ -367,8 +368,8 @@ fn unknown_keyword(span: Span, raw: &str) -> Diagnostic {
         "none" | "nil" => Some("null"),
         _ => text::nearest(&word, known),
     };
-    let diagnostic =
-        Diagnostic::new(&T0103, span, format!("`{}` is no keyword", short(raw))).here("`#` starts a keyword");
+    let diagnostic = Diagnostic::new(&T0103, span, format!("`{}` is no keyword", short(raw)))
+        .primary_label("`#` starts a keyword");
     match meant {
         Some(meant) => diagnostic.help(format!("write `#{meant}`")).fix(span, format!("#{meant}")),
         None => diagnostic.help(format!("write `{}` for the text", quoted(raw))).fix(span, quoted(raw)),
@@ -377,7 +378,7 @@ fn unknown_keyword(span: Span, raw: &str) -> Diagnostic {
 
 fn unclosed_brace(span: Span, other: Option<(Span, &str)>) -> Diagnostic {
     let diagnostic =
-        Diagnostic::new(&T0104, span, "the block is never closed".to_owned()).here("opened here");
+        Diagnostic::new(&T0104, span, "the block is never closed".to_owned()).primary_label("opened here");
     match other {
         Some((place, next)) => diagnostic
             .label(place, "the indentation says that it has ended before this")

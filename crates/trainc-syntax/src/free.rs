@@ -23,7 +23,7 @@ impl Reader<'_> {
                             read.name.span,
                             format!("`{}` stands twice", read.name.value),
                         )
-                        .here("the second")
+                        .primary_label("the second")
                         .label(first.name.span, "the first")
                         .help("keep one of them; the items of a list are written as `-`"),
                     );

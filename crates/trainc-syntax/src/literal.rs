@@ -235,7 +235,8 @@ pub(super) fn shortened(raw: &str) -> Vec<String> {
     let found = zeros.iter().find_map(|(letter, zeros)| {
         let digits = raw.strip_suffix(letter)?;
         let binary = digits.parse::<u64>().ok().filter(|n| *n > 0 && letter.eq_ignore_ascii_case("k"));
-        let binary = binary.and_then(|n| n.checked_mul(1_024)).map(|n| text::group(n).replace(',', "_"));
+        let binary =
+            binary.and_then(|n| n.checked_mul(1_024)).map(|n| text::group_digits(n).replace(',', "_"));
         Some(std::iter::once(with_zeros(digits, *zeros)?).chain(binary).collect())
     });
     found.unwrap_or_default()
@@ -249,7 +250,7 @@ pub(super) fn with_zeros(number: &str, zeros: u32) -> Option<String> {
     let all = (!whole.is_empty() && is_number(whole) && is_number(fraction) && !number.ends_with('.'))
         .then(|| format!("{whole}{fraction}"))?;
     let value = all.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(rest)?)?;
-    Some(text::group(value).replace(',', "_"))
+    Some(text::group_digits(value).replace(',', "_"))
 }
 
 /// The number that a text begins with, where little follows: `10%`, `2x`, `1e-`. A quantity (`2h`), a version and a

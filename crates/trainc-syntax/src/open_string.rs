@@ -75,9 +75,9 @@ pub(super) fn without_end(span: Span, raw: &str, text: &str) -> Diagnostic {
     let next = behind.split(is_space).next().filter(|word| word.contains('='));
     let one = Diagnostic::new(&T0106, span, "the string is not closed on its line".to_owned());
     let one = match next {
-        Some(_) => one.here("its closing quote is missing"),
+        Some(_) => one.primary_label("its closing quote is missing"),
         None => one
-            .here("it starts here and takes in the rest of the line")
+            .primary_label("it starts here and takes in the rest of the line")
             .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line"),
     };
     let quote = |one: Diagnostic| one.fix(Span { start: span.end, ..span }, "\"");
@@ -103,7 +103,7 @@ pub(super) fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     let pointed = raw.strip_prefix('.').filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
     if let Some(digits) = pointed {
         return diagnostic
-            .here("a number starts with a digit")
+            .primary_label("a number starts with a digit")
             .help(format!("write `0.{digits}`"))
             .fix(span, format!("0.{digits}"));
     }
@@ -112,26 +112,29 @@ pub(super) fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     // `0,0002`: no thousands begin with a zero.
     if let Some(("0", fraction)) = raw.split_once(',').filter(|(_, fraction)| is_number(fraction)) {
         return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
-            .here("a fraction follows a point")
+            .primary_label("a fraction follows a point")
             .help(format!("write `0.{fraction}`"))
             .fix(span, format!("0.{fraction}"));
     }
     if raw.contains(',') && is_number(&plain) && raw.split(',').skip(1).all(|group| group.len() == 3) {
         let grouped = raw.replace(',', "_");
         return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
-            .here("thousands are parted by `_`, or by nothing")
+            .primary_label("thousands are parted by `_`, or by nothing")
             .help(format!("write `{plain}` or `{grouped}`"))
             .fix(span, grouped);
     }
     if let numbers @ [_, ..] = shortened(raw).as_slice() {
         return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
-            .here("a number with something behind it")
-            .help(format!("write {} for the number, or `{text}` for the text", text::ticked(numbers, "or")));
+            .primary_label("a number with something behind it")
+            .help(format!(
+                "write {} for the number, or `{text}` for the text",
+                text::backtick_list(numbers, "or")
+            ));
     }
     if let Some(number) = number_before(raw) {
         // Which of the two is meant is not known: there is no edit.
         return Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes"))
-            .here("neither a number nor a text")
+            .primary_label("neither a number nor a text")
             .help(format!("write `{number}` for the number, or `{text}` for the text"));
     }
     let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
@@ -139,7 +142,7 @@ pub(super) fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     } else {
         "only names go without quotes"
     };
-    diagnostic.here(here).help(format!("write `{text}`"))
+    diagnostic.primary_label(here).help(format!("write `{text}`"))
 }
 
 #[cfg(test)]

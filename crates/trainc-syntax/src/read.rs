@@ -188,7 +188,7 @@ impl Reader<'_> {
                 [] if spec.props.is_empty() => "takes no argument".to_owned(),
                 [] => format!(
                     "takes properties only: {}",
-                    text::ticked(
+                    text::backtick_list(
                         &spec.props.iter().map(|p| format!("{}=", p.name)).collect::<Vec<_>>(),
                         "and"
                     )
@@ -343,7 +343,7 @@ impl Reader<'_> {
             let shown = read.key().map_or_else(|| name.to_owned(), |key| format!("{name} \"{key}\""));
             self.push(
                 Diagnostic::new(&T0122, read.name.span, format!("`{shown}` stands twice {place}"))
-                    .here("the second")
+                    .primary_label("the second")
                     .label(first.name.span, "the first")
                     .help("keep one of them; a later layer (`env`, `--set`) may change it"),
             );
@@ -443,12 +443,13 @@ impl Reader<'_> {
         if let Some((wanted, why)) = other_spelling(name) {
             let homes = homes_of(wanted);
             if !homes.is_empty() {
-                return diagnostic.help(format!("write `{wanted}` {why}, in {}", text::ticked(&homes, "or")));
+                return diagnostic
+                    .help(format!("write `{wanted}` {why}, in {}", text::backtick_list(&homes, "or")));
             }
         }
         let homes = homes_of(name);
         if !homes.is_empty() {
-            return diagnostic.help(format!("`{name}` belongs in {}", text::ticked(&homes, "or")));
+            return diagnostic.help(format!("`{name}` belongs in {}", text::backtick_list(&homes, "or")));
         }
         if known.is_empty() {
             diagnostic.note("nothing may stand there")

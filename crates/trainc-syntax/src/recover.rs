@@ -59,7 +59,7 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
                 span,
                 format!("{} more follow from here on", text::count(rest, "mistake")),
             )
-            .here("the first that is not shown")
+            .primary_label("the first that is not shown")
             .fact("mistakes", tree.faults.len()),
         );
         return None;
@@ -76,7 +76,7 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
 /// with each bad byte replaced.
 pub fn not_utf8(source: SourceId, offset: usize) -> Diagnostic {
     Diagnostic::new(&T0110, Span::new(source, offset, offset), format!("byte {offset} is not UTF-8"))
-        .here("the first byte that is not UTF-8")
+        .primary_label("the first byte that is not UTF-8")
         .note("a manifest is UTF-8 text; save the file in that encoding")
         .fact("offset", offset)
 }
@@ -291,7 +291,7 @@ fn over_limit(source: SourceId, limit: Limit) -> Diagnostic {
             Span::new(source, at, at + 1),
             format!("more than {MAX_DEPTH} blocks lie in each other"),
         )
-        .here(format!("this opens block {} of them", MAX_DEPTH + 1))
+        .primary_label(format!("this opens block {} of them", MAX_DEPTH + 1))
         .fact("limit", MAX_DEPTH),
     }
 }

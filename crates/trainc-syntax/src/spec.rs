@@ -41,7 +41,7 @@ impl Ty {
     pub fn expected(self) -> String {
         match self {
             Self::Text | Self::Plain => "a string".to_owned(),
-            Self::Word(words) => trainc_diag::text::ticked(words, "or"),
+            Self::Word(words) => trainc_diag::text::backtick_list(words, "or"),
             Self::Int(0, u64::MAX) | Self::Count => "a whole number".to_owned(),
             Self::Int(low, u64::MAX) => format!("a whole number, {low} or more"),
             Self::Int(low, high) => format!("a whole number from {low} to {high}"),
@@ -52,7 +52,9 @@ impl Ty {
             Self::Rate => "a data rate with its unit, as `\"600GB/s\"`".to_owned(),
             Self::Every => "steps, a duration or `optimal`, as `\"200 steps\"` or `\"30m\"`".to_owned(),
             Self::Warmup => "steps or a fraction of them, as `\"2000 steps\"` or `0.01`".to_owned(),
-            Self::BoolOr(words) => format!("`#true`, `#false` or {}", trainc_diag::text::ticked(words, "or")),
+            Self::BoolOr(words) => {
+                format!("`#true`, `#false` or {}", trainc_diag::text::backtick_list(words, "or"))
+            }
             Self::Scalar => "a value".to_owned(),
         }
     }

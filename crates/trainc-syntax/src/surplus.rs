@@ -22,14 +22,14 @@ struct Surplus {
 /// The problem of a text with a list that is too long; none where all lists are fine.
 pub(super) fn judge(source: SourceId, items: &[Item]) -> Option<Diagnostic> {
     let surplus = of_block(items)?;
-    let most = text::group(MAX_LIST as u64);
+    let most = text::group_digits(MAX_LIST as u64);
     Some(
         Diagnostic::new(
             &T0111,
             Span::new(source, surplus.start, surplus.end),
             format!("more than {most} {} stand in one list", surplus.what),
         )
-        .here(format!("the first behind {most}"))
+        .primary_label(format!("the first behind {most}"))
         .note("the longest list that a training job takes has 100: is this the right file?")
         .fact("limit", MAX_LIST),
     )

@@ -225,7 +225,7 @@ pub(super) fn cap(problems: &mut Problems) {
                 span,
                 format!("{} more follow from here on", text::count(rest, "mistake")),
             )
-            .here("the first that is not shown")
+            .primary_label("the first that is not shown")
             .fact("mistakes", all),
         );
     }

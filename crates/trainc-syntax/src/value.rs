@@ -136,7 +136,7 @@ impl Fault {
                 // `10B` and `10 billion` of a number that counts.
                 if let (Ty::Int(..) | Ty::Count, numbers @ [_, ..]) = (ty, counted(bare).as_slice()) {
                     let diagnostic =
-                        diagnostic.help(format!("write {}", text::ticked(numbers, "or")));
+                        diagnostic.help(format!("write {}", text::backtick_list(numbers, "or")));
                     return match numbers {
                         [one] => diagnostic.fix(span, one),
                         _ => diagnostic,
@@ -194,7 +194,7 @@ impl Fault {
                         clippy::cast_sign_loss,
                         reason = "whole, in range"
                     )]
-                    let whole = text::group(*x as u64).replace(',', "_");
+                    let whole = text::group_digits(*x as u64).replace(',', "_");
                     diagnostic.help(format!("write `{whole}`")).fix(span, whole)
                 } else {
                     diagnostic
