@@ -3,6 +3,8 @@
 //! In: plain values. Out: text without colour or width. Knows nothing else of ours.
 
 use std::fmt::Write as _;
+use textwrap::core::Word;
+use textwrap::wrap_algorithms::wrap_first_fit;
 
 pub use self::{
     backtick_list as ticked, differing_parts as apart, group_digits as group, rounded_duration as about,
@@ -130,45 +132,34 @@ pub fn dollars(usd: f64) -> String {
     }
 }
 
-/// Lines of at most that many columns, broken between words; the first has already lost `taken` of them.
+/// Wraps a text into lines of at most `width` columns; the first line has already used `taken` of them.
 ///
-/// Line ends in the text stay, and so does the indentation of each line. A word that is too long stays whole,
-/// for it may be a path or a command; so does what stands between double quotes, for it may be copied.
+/// Line breaks in the text and the indentation of each line are kept. A word that is too long is not broken, because it
+/// may be a path or a command; nor is text between double quotes, because it may be copied.
 pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.split('\n') {
-        let indent = line.len() - line.trim_start_matches(' ').len();
-        let mut used = if out.is_empty() { taken } else { 0 } + indent;
-        let mut current = " ".repeat(indent);
-        let mut fresh = true;
-        for word in words(line) {
-            let columns = unicode_width::UnicodeWidthStr::width(word);
-            if !fresh && used + 1 + columns > width {
-                out.push(std::mem::replace(&mut current, " ".repeat(indent)));
-                (used, fresh) = (indent, true);
-            }
-            if !fresh {
-                current.push(' ');
-                used += 1;
-            }
-            current.push_str(word);
-            used += columns;
-            fresh = false;
+        let indent = " ".repeat(line.len() - line.trim_start_matches(' ').len());
+        let taken = if out.is_empty() { taken } else { 0 };
+        let widths = [taken, 0].map(|taken| width.saturating_sub(taken + indent.len()) as f64);
+        for words in wrap_first_fit(&words(line), &widths) {
+            let words: Vec<&str> = words.iter().map(|word| &**word).collect();
+            out.push(format!("{indent}{}", words.join(" ")).trim_end().to_owned());
         }
-        out.push(current.trim_end().to_owned());
     }
     out
 }
 
-/// The words of a line. Blanks between double quotes part no words, if the quotes of the line pair.
-fn words(line: &str) -> Vec<&str> {
-    let pairs = line.matches('"').count().is_multiple_of(2);
+/// Splits a line at its spaces, except those between double quotes if the quotes of the line are balanced.
+fn words(line: &str) -> Vec<Word<'_>> {
+    let balanced = line.matches('"').count().is_multiple_of(2);
     let mut quoted = false;
-    line.split(move |c: char| {
-        quoted ^= pairs && c == '"';
+    line.split_inclusive(move |c: char| {
+        quoted ^= balanced && c == '"';
         c == ' ' && !quoted
     })
-    .filter(|word| !word.is_empty())
+    .filter(|word| *word != " ")
+    .map(Word::from)
     .collect()
 }
 
@@ -187,45 +178,21 @@ pub fn differing_parts(a: &str, b: &str, most: usize) -> (String, String) {
     (cut(a), cut(b))
 }
 
-/// The candidate nearest to what was written, if it is near enough to be a slip of the fingers.
+/// Returns the candidate nearest to what was written, if it is near enough to be a typo: one edit per three characters,
+/// at most three, ignoring case.
 pub fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let written_lower = written.to_lowercase();
-    let limit = (written.chars().count() / 3).clamp(1, 3);
+    let written = written.to_lowercase();
+    let length = written.chars().count();
+    let limit = (length / 3).clamp(1, 3);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&written_lower, &candidate.to_lowercase(), limit), candidate))
-        .filter(|&(d, _)| d <= limit)
-        .min_by_key(|&(d, candidate)| (d, candidate))
+        .map(|candidate| (candidate.to_lowercase(), candidate))
+        // The distance of long texts takes the product of their lengths.
+        .filter(|(lower, _)| lower.chars().count().abs_diff(length) <= limit)
+        .map(|(lower, candidate)| (strsim::osa_distance(&written, &lower), candidate))
+        .filter(|&(distance, _)| distance <= limit)
+        .min()
         .map(|(_, candidate)| candidate)
-}
-
-/// Edit distance with transpositions (optimal string alignment); stops early past the limit.
-fn distance(a: &str, b: &str, limit: usize) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > limit {
-        return limit + 1;
-    }
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, &x) in a.iter().enumerate() {
-        let mut row = Vec::with_capacity(b.len() + 1);
-        row.push(i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let at = |row: &[usize], k: usize| row.get(k).copied().unwrap_or(usize::MAX / 2);
-            let mut best =
-                (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
-            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(&y) && b.get(j - 1) == Some(&x);
-            if swapped {
-                best = best.min(at(&before_last, j - 1) + 1);
-            }
-            row.push(best);
-        }
-        if row.iter().min().is_some_and(|&m| m > limit) {
-            return limit + 1;
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
