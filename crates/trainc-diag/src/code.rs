@@ -1,13 +1,13 @@
-//! Codes: the identity of each situation, with its name, severity, summary and page.
+//! Diagnostic codes: the identity of each kind of problem, with its name, severity, summary and page.
 
 use super::Severity;
 
-/// Whether a code is in use. Codes are never reused: a removed one stays as a tombstone.
+/// Whether a code is in use. Codes are never reused: a removed one remains as a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Emitted by this version.
     Active,
-    /// No longer emitted, since the version named; the text says what took its place.
+    /// No longer emitted.
     Removed {
         /// The first version without it.
         since: &'static str,
@@ -16,20 +16,22 @@ pub enum Status {
     },
 }
 
-/// One kind of problem. Declared by [`declare_code!`](crate::declare_code) in the file that emits it.
+/// A kind of problem. Declared by [`declare_code!`](crate::declare_code) in the crate that emits it.
 #[derive(Debug)]
 pub struct Code {
     /// `T` and four digits, by stage: T01 syntax, T02 resolve, T03 plan and mesh, T04 cloud, T05 emit, T06 apply.
     pub id: &'static str,
-    /// A kebab-case alias.
+    /// The name in kebab-case.
     pub name: &'static str,
-    /// How the problem is reported unless the situation itself decides otherwise.
+    /// The severity, unless the problem sets its own.
     pub severity: Severity,
     /// One line: what is wrong.
     pub summary: &'static str,
     /// The page of `trainc explain`, in Markdown.
     pub page: &'static str,
-    /// In use or a tombstone.
+    /// The crate that declares the code and holds its page; its directory in `crates/` has the same name.
+    pub package: &'static str,
+    /// In use, or a tombstone.
     pub status: Status,
 }
 
@@ -40,7 +42,7 @@ impl PartialEq for Code {
 }
 impl Eq for Code {}
 
-/// Declares a code with its page `src/codes/<ID>.md` of the same crate, which must exist.
+/// Declares a code whose page is `src/codes/<ID>.md` of the declaring crate.
 ///
 /// ```ignore
 /// declare_code!(T0301, "degree-does-not-divide", Error, "the world size is not divisible by the degrees");
@@ -55,6 +57,7 @@ macro_rules! declare_code {
             severity: $crate::Severity::$severity,
             summary: $summary,
             page: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/codes/", stringify!($id), ".md")),
+            package: env!("CARGO_PKG_NAME"),
             status: $crate::Status::Active,
         };
     };
@@ -69,15 +72,19 @@ impl Code {
         let is_former = |line: &str| line.split_once('\t') == Some((wanted, self.id));
         self.id.eq_ignore_ascii_case(wanted) || self.name == wanted || RENAMED.lines().any(is_former)
     }
+
+    /// Returns the path of the code's page in the repository.
+    pub fn page_path(&self) -> String {
+        format!("crates/{}/src/codes/{}.md", self.package, self.id)
+    }
 }
 
-/// Finds a code by its id (any case), its name or a former name.
+/// Finds a code by its id (any case), its name or a former name. A current name takes precedence over a former one.
 pub fn find<'a>(codes: &[&'a Code], wanted: &str) -> Option<&'a Code> {
-    codes.iter().copied().find(|code| code.id.eq_ignore_ascii_case(wanted) || code.name == wanted).or_else(
-        || {
-            let (_, id) =
-                RENAMED.lines().filter_map(|line| line.split_once('\t')).find(|(old, _)| *old == wanted)?;
-            codes.iter().copied().find(|code| code.id == id)
-        },
-    )
+    let is_current = |code: &&&Code| code.id.eq_ignore_ascii_case(wanted) || code.name == wanted;
+    codes
+        .iter()
+        .find(is_current)
+        .or_else(|| codes.iter().find(|code| code.is_called(wanted)))
+        .copied()
 }

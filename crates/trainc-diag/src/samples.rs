@@ -9,6 +9,7 @@ pub(super) static WORLD: Code = Code {
     severity: Severity::Error,
     summary: "the degrees do not multiply to the world size",
     page: "# T0301\n\nThe degrees multiply to the GPUs of the cluster.\n",
+    package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
 };
 
@@ -18,6 +19,7 @@ pub(super) static UNUSED: Code = Code {
     severity: Severity::Warning,
     summary: "an `allow` silences nothing",
     page: "# T0207\n\nTake it out.\n",
+    package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
 };
 
@@ -27,6 +29,7 @@ pub(super) static QUOTA: Code = Code {
     severity: Severity::Note,
     summary: "only the account can tell its quota",
     page: "# T0402\n\nAsk the account.\n",
+    package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
 };
 

@@ -180,15 +180,14 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
 }
 
 fn rule(code: &'static Code) -> Rule {
-    // The page in the repository, once the package says where that is.
-    let home = env!("CARGO_PKG_REPOSITORY");
-    let page = format!("{home}/blob/v{}/src/diag/codes/{}.md", env!("CARGO_PKG_VERSION"), code.id);
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    let page = format!("{repository}/blob/v{}/{}", env!("CARGO_PKG_VERSION"), code.page_path());
     Rule {
         id: code.id,
         name: code.name,
         short_description: Message::new(code.summary),
         help: Message { text: format!("trainc explain {}", code.id), markdown: Some(code.page) },
-        help_uri: (!home.is_empty()).then_some(page),
+        help_uri: (!repository.is_empty()).then_some(page),
         default_configuration: Configuration { level: code.severity.word() },
     }
 }

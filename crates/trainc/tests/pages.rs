@@ -145,6 +145,9 @@ fn every_page_belongs_to_a_code_and_every_declared_code_is_listed() {
         .collect();
     assert_eq!(pages.difference(&codes).collect::<Vec<_>>(), Vec::<&String>::new(), "pages without a code");
     assert_eq!(codes.difference(&pages).collect::<Vec<_>>(), Vec::<&String>::new(), "codes without a page");
+    for code in trainc::codes() {
+        assert_eq!(read(&code.page_path()), code.page, "{}", code.id);
+    }
     for path in sources() {
         if path == "crates/trainc-diag/src/code.rs" || path == "crates/trainc-diag/src/samples.rs" {
             continue;
