@@ -82,9 +82,5 @@ impl Code {
 /// Finds a code by its id (any case), its name or a former name. A current name takes precedence over a former one.
 pub fn find<'a>(codes: &[&'a Code], wanted: &str) -> Option<&'a Code> {
     let is_current = |code: &&&Code| code.id.eq_ignore_ascii_case(wanted) || code.name == wanted;
-    codes
-        .iter()
-        .find(is_current)
-        .or_else(|| codes.iter().find(|code| code.is_called(wanted)))
-        .copied()
+    codes.iter().find(is_current).or_else(|| codes.iter().find(|code| code.is_called(wanted))).copied()
 }

@@ -5,12 +5,12 @@
 use libfuzzer_sys::fuzz_target;
 use trainc_diag::Problems;
 use trainc_diag::source::SourceId;
-use trainc_syntax::{edit, format, recover};
+use trainc_syntax::{document, edit, format};
 
 /// The document without its layout, or nothing if there are mistakes.
 fn said(text: &str) -> Option<String> {
     let mut problems = Problems::default();
-    let document = recover::parse(SourceId(0), text, &mut problems);
+    let document = document::parse(SourceId(0), text, &mut problems);
     for problem in problems.iter() {
         let place = problem.span.start as usize..problem.span.end as usize;
         assert!(text.get(place).is_some(), "a span cuts a character: {problem:?}");

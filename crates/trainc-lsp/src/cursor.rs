@@ -2,8 +2,8 @@
 
 use kdl::{KdlDocument, KdlEntry, KdlNode};
 use trainc_diag::source::SourceId;
+use trainc_syntax::document;
 use trainc_syntax::nodes;
-use trainc_syntax::recover;
 use trainc_syntax::spec::NodeSpec;
 
 /// A node on the way to a place, with its table.
@@ -107,7 +107,7 @@ fn part(node: &KdlNode, offset: usize) -> Part<'_> {
 
 /// First byte and end of an entry's value.
 pub(super) fn value(entry: &KdlEntry) -> (usize, usize) {
-    let span = recover::value_span(SourceId(0), entry);
+    let span = document::value_span(SourceId(0), entry);
     (span.start as usize, span.end as usize)
 }
 

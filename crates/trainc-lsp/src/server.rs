@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::Problems;
 use trainc_diag::source::{SourceId, SourceMap};
 use trainc_plan::Compiled;
-use trainc_syntax::{format, recover};
+use trainc_syntax::{document, format};
 
 /// Texts as the editor has them, by the name under which they compile: a path, or a name in angle brackets.
 pub type Buffers = BTreeMap<String, String>;
@@ -37,7 +37,7 @@ pub struct Opened {
 
 impl Opened {
     fn document(&self) -> Option<KdlDocument> {
-        recover::parse(self.source, &self.text, &mut Problems::default())
+        document::parse(self.source, &self.text, &mut Problems::default())
     }
 }
 

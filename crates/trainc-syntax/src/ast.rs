@@ -30,7 +30,7 @@ pub enum Value {
 
 /// What stands a second time where one may: reported, laid over nothing, and still held to the rules.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Twin {
+pub enum Duplicate {
     /// A node of the same name.
     Node(Node),
     /// A property of the same name, with its value.
@@ -52,7 +52,7 @@ pub struct Node {
     /// The same node in the layers that were laid over it.
     pub also: Vec<Span>,
     /// What of it stands twice, beside what counts.
-    pub twins: Vec<Twin>,
+    pub duplicates: Vec<Duplicate>,
     /// Its arguments.
     pub args: Vec<Spanned<Value>>,
     /// Its properties in the order written: name and value.
@@ -69,7 +69,7 @@ impl Node {
             name: Spanned::new(spec.name.to_owned(), child.name.span),
             span: child.span,
             also: Vec::new(),
-            twins: Vec::new(),
+            duplicates: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: vec![child],
@@ -77,9 +77,9 @@ impl Node {
     }
 
     /// Keeps what stands a second time.
-    pub fn add_twin(&mut self, twin: Twin) {
-        if self.twins.len() < MOST_TWINS {
-            self.twins.push(twin);
+    pub fn add_duplicate(&mut self, twin: Duplicate) {
+        if self.duplicates.len() < MOST_TWINS {
+            self.duplicates.push(twin);
         }
     }
 

@@ -8,7 +8,8 @@
     reason = "a kind of token that a place does not name is one like the others there"
 )]
 
-use super::lex::{Fault, FaultKind, Kind, Token};
+use super::fault::{Fault, FaultKind};
+use super::lexer::{Kind, Token};
 
 struct Pairs {
     faults: Vec<Fault>,

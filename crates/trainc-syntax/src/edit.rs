@@ -3,9 +3,9 @@
 //! In: text, a path to a node, and what to put there as KDL text. Out: the new text and the place of the edit in
 //! the old text and in the new. Works on text with mistakes too, as far as the node can be found in it.
 
-use super::lex::{self, Kind, Token};
-use super::literal;
-use super::recover::quoted;
+use super::characters::{is_bare_name, is_newline};
+use super::lexer::{Kind, Token};
+use super::literal::{self, quoted};
 use super::tree::{self, Block, Entry, Item, Node, Part, Tree};
 use std::ops::Range;
 
@@ -91,7 +91,7 @@ pub fn set_property(
     if let Some(entry) = entries(node).filter(named).max_by_key(|entry| entry.start) {
         return replace_span(text, value_range(entry), value);
     }
-    let key = if lex::is_bare_name(property) { property.to_owned() } else { quoted(property) };
+    let key = if is_bare_name(property) { property.to_owned() } else { quoted(property) };
     let at = head_end(node);
     replace_span(text, at..at, &format!(" {key}={value}"))
 }
@@ -156,7 +156,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
         // Behind a comment in the line it would be part of the comment; `end` is before that.
         return replace_span(text, node.end..node.end, &new);
     };
-    let one_line = !child.contains(lex::is_newline) && !child.contains("//");
+    let one_line = !child.contains(is_newline) && !child.contains("//");
     let last = block.items.iter().rev().find(|item| !matches!(item, Item::Blank));
     match last {
         None if block.flat && one_line => {
@@ -388,7 +388,7 @@ fn block_end(text: &str, block: &Block) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recover::tests::near_kdl;
+    use super::super::document::tests::near_kdl;
     use super::*;
     use proptest::prelude::*;
 
@@ -531,7 +531,7 @@ mod tests {
     /// The nodes of a text as its reader sees them.
     fn nodes(text: &str) -> Vec<kdl::KdlNode> {
         let mut problems = trainc_diag::Problems::default();
-        let document = crate::recover::parse(trainc_diag::source::SourceId(0), text, &mut problems);
+        let document = crate::document::parse(trainc_diag::source::SourceId(0), text, &mut problems);
         assert!(problems.is_empty(), "{text:?} {problems:?}");
         document.unwrap().nodes().to_vec()
     }

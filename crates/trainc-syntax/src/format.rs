@@ -3,7 +3,7 @@
 //! In: the text of a manifest without mistakes. Out: the same, laid out; comments, single blank lines and the
 //! spelling of every value stay as they were. What the text says never changes, and a second pass changes nothing.
 
-use super::lex::{Kind, Token};
+use super::lexer::{Kind, Token};
 use super::tree::{self, Block, Entry, Item, Limit, Node, Part, Type};
 
 /// A block that was written on one line stays there up to this width.
@@ -12,7 +12,7 @@ const MAX_WIDTH: usize = 100;
 /// Why a text cannot be laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// It has mistakes of writing, which [`parse`](super::recover::parse) reports.
+    /// It has mistakes of writing, which [`parse`](super::document::parse) reports.
     #[error("the text has syntax mistakes, the first at byte {first}")]
     Syntax {
         /// How many.
@@ -268,23 +268,23 @@ impl Printer<'_> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::recover::tests::{near_kdl, said};
+    use super::super::document::tests::{near_kdl, said};
     use super::*;
-    use crate::recover;
+    use crate::document;
     use proptest::prelude::*;
     use trainc_diag::Problems;
     use trainc_diag::source::SourceId;
 
     fn meaning(text: &str) -> String {
         let mut problems = Problems::default();
-        let document = recover::parse(SourceId(0), text, &mut problems).unwrap();
+        let document = document::parse(SourceId(0), text, &mut problems).unwrap();
         assert!(problems.is_empty(), "{text:?} {problems:?}");
         said(&document)
     }
 
     /// Every comment of a text, sorted: none may be lost.
     fn comments(text: &str) -> Vec<String> {
-        let mut comments: Vec<String> = super::super::lex::lex(text)
+        let mut comments: Vec<String> = super::super::lexer::lex(text)
             .tokens
             .iter()
             .filter(|token| {

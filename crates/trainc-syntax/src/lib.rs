@@ -6,59 +6,62 @@
 
 pub mod ast;
 mod braces;
+mod characters;
+pub mod codes;
+pub mod document;
 pub mod edit;
-mod edits_of_faults;
-mod faults;
+mod fault;
+mod fault_fixes;
+mod fault_messages;
 pub mod format;
-mod free;
-mod lex;
+mod lexer;
+mod list_limit;
 mod literal;
-pub mod meant;
 pub mod nodes;
-mod open_string;
 mod property;
-pub mod read;
-pub mod recover;
-pub mod require;
+pub mod reader;
+mod request;
+pub mod required_values;
 pub mod schema;
 pub mod spec;
-mod surplus;
-mod top;
+pub mod suggestions;
+mod top_level;
 mod tree;
+mod unclosed_string;
 pub mod units;
 pub mod value;
 
-pub use open_string::properties_at;
+pub use unclosed_string::trailing_properties;
 
 use trainc_diag::source::SourceId;
 use trainc_diag::{Code, Problems};
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [recover::CODES.to_vec(), top::CODES.to_vec(), read::CODES.to_vec()].concat()
+    codes::ALL.to_vec()
 }
 
 /// Whether the language has a node of this name anywhere in a job.
 pub fn is_node(name: &str) -> bool {
-    !meant::parents_of(name).is_empty()
+    !suggestions::parents_of(name).is_empty()
 }
 
 /// Whether the language has a node of this name that stands once where it stands.
-pub fn stands_once(name: &str) -> bool {
-    meant::parents_of(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
+pub fn is_unique_node(name: &str) -> bool {
+    suggestions::parents_of(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
 }
 
 /// Reads one file; `None` when nothing at all could be read.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
-    let other = top::written_as_json(text, source).or_else(|| top::written_as_toml(text, source));
+    let other = top_level::written_as_json(text, source).or_else(|| top_level::written_as_toml(text, source));
     if let Some(other) = other {
         // No line of it is KDL.
         problems.push(other);
         return None;
     }
     let mut found = Problems::default();
-    let document = recover::parse(source, text, &mut found);
-    if let Some(yaml) = document.as_ref().and_then(|document| top::written_as_yaml(document, source)) {
+    let document = document::parse(source, text, &mut found);
+    if let Some(yaml) = document.as_ref().and_then(|document| top_level::written_as_yaml(document, source)) {
         // What is no KDL in it, and what a manifest would lack, follows from that.
         problems.push(yaml);
         return None;
@@ -66,8 +69,8 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<as
     problems.extend(found);
     let document = document?;
     let mut found = Problems::default();
-    let file = top::file(&document, source, text, &mut found);
-    top::cap(&mut found);
+    let file = top_level::file(&document, source, text, &mut found);
+    top_level::cap(&mut found);
     problems.extend(found);
     Some(file)
 }

@@ -2,9 +2,11 @@
 //!
 //! In: the letters of one token. Out: its value, or where it goes wrong, in bytes from its start.
 
-use super::lex::{Fault, FaultKind, is_disallowed, is_newline, is_space};
+use super::characters::{is_disallowed, is_newline, is_space};
+use super::fault::{Fault, FaultKind};
 use super::units;
 use kdl::KdlValue;
+use std::fmt::Write as _;
 use trainc_diag::text;
 
 /// What the letters of a number come to.
@@ -226,6 +228,28 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
         }
     }
     Ok(out)
+}
+
+/// A KDL string that says the text, with quotes.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ if is_newline(c) || is_disallowed(c) => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// The numbers that a letter behind digits may stand for, written out: `100B` for 100 billion, `1.5M` for 1,500,000; `4k`

@@ -1,20 +1,18 @@
 //! One property of a node: read by its table, and where the table has none of that name, what was meant.
 
-use super::ast::{Node, Twin, Value};
-use super::meant::{left_out, other_property, other_spelling, parents_of};
-use super::read::{Reader, T0120, T0123, T0128, is_bare};
-use super::recover;
-use super::require;
+use super::ast::{Duplicate, Node, Value};
+use super::codes::{T0120, T0121, T0123, T0128};
+use super::document;
+use super::reader::Reader;
+use super::required_values::example;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
+use super::suggestions::{left_out, other_property, other_spelling, parents_of};
 use super::value::typed;
 use kdl::{KdlEntry, KdlNode};
 use std::collections::BTreeMap;
 use trainc_diag::Diagnostic;
-use trainc_diag::declare_code;
 use trainc_diag::source::{Span, Spanned};
 use trainc_diag::text;
-
-declare_code!(T0121, "unknown-property", Error, "a property that the node does not support");
 
 /// What a property that its node does not take was probably meant to be.
 enum Meant {
@@ -74,7 +72,7 @@ impl Astray {
             name: Spanned::new(self.owner.name.to_owned(), at),
             span: at,
             also: Vec::new(),
-            twins: Vec::new(),
+            duplicates: Vec::new(),
             args: self.owner.args.iter().map(|_| Spanned::new(Value::Bad, at)).collect(),
             props: vec![(self.name, self.value)],
             children: Vec::new(),
@@ -104,6 +102,13 @@ fn is_pair(spec: &NodeSpec, read: &Node) -> bool {
     read.args.is_empty() && spec.props.is_empty() && matches!(spec.args, [_, second] if second.required)
 }
 
+/// Whether a name may stand without quotes.
+fn is_bare(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+}
+
 impl Reader<'_> {
     /// Reads `lr 2e-5`, `lr: 2e-5` and `lr:2e-5` for `lr=2e-5`; tells how many arguments were that.
     pub(super) fn lacks_equals(
@@ -121,7 +126,7 @@ impl Reader<'_> {
         let takes = |name: &str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_bare(name));
         let Some(word) = entry.value().as_string() else { return 0 };
         // An ARN or an address in quotes is a value, whatever it begins with.
-        let is_unquoted = recover::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_unquoted = document::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
         let (prop, behind) = match word.split_once(':').filter(|_| is_unquoted) {
             Some((name, value)) if takes(name) && !value.contains([':', '/']) => {
                 (name, Some(value).filter(|value| !value.is_empty()))
@@ -187,7 +192,7 @@ impl Reader<'_> {
         if seen.insert(prop.name.to_owned(), key.span).is_none() {
             read.props.push((key, value));
         } else {
-            read.add_twin(Twin::Property(key, value));
+            read.add_duplicate(Duplicate::Property(key, value));
         }
         true
     }
@@ -225,7 +230,7 @@ impl Reader<'_> {
         let Some(entry) = first else {
             let value = if prop.ty == Ty::Bool { Value::Bool(true) } else { Value::Bad };
             let at = name.span;
-            return (name, Spanned::new(value, at), require::example(prop.ty));
+            return (name, Spanned::new(value, at), example(prop.ty));
         };
         let span = self.value_span(entry);
         let value = self.value(entry, span, prop.ty, prop.name);
@@ -265,7 +270,7 @@ impl Reader<'_> {
                     .help("keep one of them"),
             );
             let value = self.value(entry, span, ty, &key.value);
-            read.add_twin(Twin::Property(key, Spanned::new(value, span)));
+            read.add_duplicate(Duplicate::Property(key, Spanned::new(value, span)));
             return true;
         }
         let value = self.value(entry, span, ty, &key.value);
@@ -299,7 +304,7 @@ impl Reader<'_> {
                     name: Spanned::new(child.name.to_owned(), key.span),
                     span: key.span.to(span),
                     also: Vec::new(),
-                    twins: Vec::new(),
+                    duplicates: Vec::new(),
                     args: vec![Spanned::new(value, span)],
                     props: Vec::new(),
                     children: Vec::new(),
@@ -347,8 +352,7 @@ impl Reader<'_> {
             }
             // A child that is said by its properties, as `spot max-wait="2d"`.
             Some(Meant::Child(child)) if child.args.is_empty() => {
-                let first =
-                    child.props.first().map(|prop| format!(" {}={}", prop.name, require::example(prop.ty)));
+                let first = child.props.first().map(|prop| format!(" {}={}", prop.name, example(prop.ty)));
                 let shown = format!("{}{}", child.name, first.unwrap_or_default());
                 diagnostic.help(format!("write it as a child: `{shown}`"))
             }

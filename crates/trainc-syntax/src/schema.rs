@@ -3,8 +3,8 @@
 //! In: nothing but the tables. Out: text that is itself KDL, `schemas/manifest.v1.kdl`, for `trainc schema
 //! manifest`, editors and people. A test holds the file equal to it.
 
+use super::literal::quoted;
 use super::nodes::{ALLOW, ENGINE_NAMES, ENV, EXTENDS, JOB, engines_of};
-use super::recover::quoted;
 use super::spec::{NodeSpec, Repeat, Ty};
 use std::fmt::Write as _;
 

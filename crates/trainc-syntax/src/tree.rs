@@ -1,7 +1,7 @@
 //! Tokens to a tree of nodes that keeps comments and blank lines, whatever is wrong.
 //!
 //! In: any text within the limits. Out: [`Tree`], with everything that could be read and all faults. What
-//! [`recover`](super::recover), [`format`](super::format) and [`edit`](super::edit) have in common.
+//! [`document`](super::document), [`format`](super::format) and [`edit`](super::edit) have in common.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -9,7 +9,9 @@
 )]
 
 use super::braces;
-use super::lex::{self, Fault, FaultKind, Kind, Token};
+use super::characters::is_newline;
+use super::fault::{Fault, FaultKind};
+use super::lexer::{self, Kind, Token};
 use super::literal;
 
 /// A text of more bytes is no manifest.
@@ -115,7 +117,7 @@ pub(super) fn read(text: &str) -> Result<Tree, Limit> {
     if text.len() > MAX_BYTES {
         return Err(Limit::TooLarge);
     }
-    let lexed = lex::lex(text);
+    let lexed = lexer::lex(text);
     if let Some(at) = too_deep(&lexed.tokens) {
         return Err(Limit::TooDeep(at));
     }
@@ -561,7 +563,7 @@ impl Reader<'_> {
         let end = self.peek().map_or(self.text.len(), |close| close.end);
         self.at += 1;
         let inside = self.text.get(open.start..end).unwrap_or("");
-        Block { slashdash, start: open.start, end, items, comment, flat: !inside.contains(lex::is_newline) }
+        Block { slashdash, start: open.start, end, items, comment, flat: !inside.contains(is_newline) }
     }
 
     /// `(name)`; anything else in the parentheses is reported and passed over.

@@ -1,8 +1,8 @@
 //! One value against the type of its place, and the words for what does not fit.
 
 use super::ast::Value;
+use super::codes::{T0124, T0125, T0126, T0127, T0130, T0145};
 use super::literal::{shortened, with_zeros};
-use super::read::{T0124, T0125, T0126, T0127, T0130, T0145};
 use super::spec::Ty;
 use super::units;
 use kdl::KdlValue;

@@ -5,7 +5,7 @@
 use super::{Merged, unreadable_layer};
 use trainc_diag::source::Span;
 use trainc_diag::{Diagnostic, Severity};
-use trainc_syntax::ast::{Node, Twin};
+use trainc_syntax::ast::{Duplicate, Node};
 use trainc_syntax::nodes::JOB;
 
 /// A duplicate that replaces the first node or property in one variant.
@@ -47,7 +47,7 @@ fn count(node: &Node, level: usize, most: &mut Vec<usize>) {
         most.push(0);
     }
     if let Some(most) = most.get_mut(level) {
-        *most = node.twins.len().max(*most);
+        *most = node.duplicates.len().max(*most);
     }
     node.children.iter().for_each(|child| count(child, level + 1, most));
 }
@@ -57,13 +57,13 @@ fn put(node: &mut Node, level: usize, round: usize, seconds: &mut Vec<ActiveDupl
         node.children.iter_mut().for_each(|child| put(child, level - 1, round, seconds));
         return;
     }
-    match node.twins.get(round).cloned() {
-        Some(Twin::Node(twin)) => {
+    match node.duplicates.get(round).cloned() {
+        Some(Duplicate::Node(twin)) => {
             let is_job = twin.spec.is_some_and(|spec| spec.name == JOB.name);
             seconds.push(ActiveDuplicate { span: twin.span, name: (!is_job).then_some(twin.name.span) });
             *node = twin;
         }
-        Some(Twin::Property(name, value)) => {
+        Some(Duplicate::Property(name, value)) => {
             seconds.push(ActiveDuplicate { span: value.span, name: None });
             node.props.retain(|(key, _)| key.value != name.value);
             node.props.push((name, value));

@@ -8,7 +8,7 @@ use trainc_diag::source::{SourceId, SourceMap, Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::Override;
-use trainc_syntax::ast::{File, Node, Twin};
+use trainc_syntax::ast::{Duplicate, File, Node};
 
 declare_code!(T0201, "layer-cycle", Error, "layers extend each other in a cycle");
 declare_code!(T0202, "layer-unreadable", Error, "a layer cannot be read");
@@ -114,8 +114,8 @@ pub(super) fn merge(
         }
     }
     // A second job in the file has the same layers; their problems are reported for the first job only.
-    for twin in &mut job.twins {
-        if let Twin::Node(other) = twin {
+    for twin in &mut job.duplicates {
+        if let Duplicate::Node(other) = twin {
             let mut ignored = Problems::default();
             apply_layers(other, base.clone(), envs.clone(), choices, sources, &mut ignored);
         }
@@ -182,7 +182,7 @@ impl Layers<'_> {
         for node in extends {
             if node.args.is_empty() {
                 self.incomplete = true;
-                trainc_syntax::require::require(node, self.problems);
+                trainc_syntax::required_values::check_required(node, self.problems);
             }
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use trainc_diag::source::{Span, Spanned};
 use trainc_ir::Override;
-use trainc_syntax::ast::{Node, Twin};
+use trainc_syntax::ast::{Duplicate, Node};
 use trainc_syntax::spec::Repeat;
 
 /// Merges later nodes into earlier ones and records the changes.
@@ -99,45 +99,45 @@ fn argument_index(node: &Node, name: &str) -> Option<usize> {
 
 /// Returns the duplicates of both layers, each merged as if it were the node that counts: over the earlier layers and under
 /// the later ones.
-fn merge_duplicates(earlier: &mut Node, later: &mut Node) -> Vec<Twin> {
-    let (under, over) = (std::mem::take(&mut earlier.twins), std::mem::take(&mut later.twins));
+fn merge_duplicates(earlier: &mut Node, later: &mut Node) -> Vec<Duplicate> {
+    let (under, over) = (std::mem::take(&mut earlier.duplicates), std::mem::take(&mut later.duplicates));
     let mut ignored = Vec::new();
     // The duplicate keeps its own span, where its problems are reported.
     let mut merged = |mut under: Node, over: Node, place: (Spanned<String>, Span)| {
         merge_node(&mut under, over, "", &mut ignored);
         (under.name, under.span) = place;
-        Twin::Node(under)
+        Duplicate::Node(under)
     };
-    let mut out: Vec<Twin> = Vec::new();
+    let mut out: Vec<Duplicate> = Vec::new();
     for twin in under {
         match twin {
-            Twin::Node(twin) => {
+            Duplicate::Node(twin) => {
                 let place = (twin.name.clone(), twin.span);
                 out.push(merged(twin, later.clone(), place));
             }
-            Twin::Property(name, value) => {
+            Duplicate::Property(name, value) => {
                 if !later.props.iter().any(|(key, _)| key.value == name.value) {
-                    out.push(Twin::Property(name, value));
+                    out.push(Duplicate::Property(name, value));
                 }
             }
         }
     }
     for twin in over {
         out.push(match twin {
-            Twin::Node(twin) => {
+            Duplicate::Node(twin) => {
                 let place = (twin.name.clone(), twin.span);
                 merged(earlier.clone(), twin, place)
             }
-            property @ Twin::Property(..) => property,
+            property @ Duplicate::Property(..) => property,
         });
     }
     out
 }
 
 fn merge_node(earlier: &mut Node, mut later: Node, path: &str, overrides: &mut Vec<Override>) {
-    if !earlier.twins.is_empty() || !later.twins.is_empty() {
+    if !earlier.duplicates.is_empty() || !later.duplicates.is_empty() {
         for twin in merge_duplicates(earlier, &mut later) {
-            earlier.add_twin(twin);
+            earlier.add_duplicate(twin);
         }
     }
     drop_excluded(earlier, &later, path, overrides);

@@ -21,7 +21,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir as ir;
-use trainc_syntax::{ast, require};
+use trainc_syntax::{ast, required_values};
 
 pub use duplicates::{ActiveDuplicate, duplicate_variants};
 pub(crate) use job::T0220;
@@ -104,7 +104,7 @@ pub fn resolve(
     sources: &mut SourceMap,
     problems: &mut Problems,
 ) -> ir::Job {
-    require::require(&merged.node, problems);
+    required_values::check_required(&merged.node, problems);
     sweep::check(&merged.node, problems);
     let mut job = job::job(&merged.node, problems);
     job.is_whole = merged.is_whole;

@@ -3,8 +3,9 @@
 
 use trainc_diag::source::SourceMap;
 use trainc_diag::{Diagnostic, Problems};
-use trainc_syntax::recover::{Damage, damage};
-use trainc_syntax::{is_node, properties_at, read, stands_once};
+use trainc_syntax::codes::{T0120, T0122};
+use trainc_syntax::document::{ErrorExtent, error_extent};
+use trainc_syntax::{is_node, is_unique_node, trailing_properties};
 
 /// Returns whether a syntax error may hide a node or have moved it into another block.
 pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
@@ -12,14 +13,14 @@ pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
     // node in any block.
     let is_moved = |one: &Diagnostic| {
         let name = sources.slice(one.span);
-        one.code == &read::T0122 && stands_once(name) || one.code == &read::T0120 && is_node(name)
+        one.code == &T0122 && is_unique_node(name) || one.code == &T0120 && is_node(name)
     };
-    problems.iter().any(|one| match damage(one.code) {
-        Damage::None => false,
-        Damage::Line => !ends_with_line(one, sources),
+    problems.iter().any(|one| match error_extent(one.code) {
+        ErrorExtent::None => false,
+        ErrorExtent::Line => !ends_with_line(one, sources),
         // Invalid KDL next to a brace, such as a second `{`, may have swallowed the nodes of the block.
-        Damage::Blocks => problems.iter().any(|one| is_moved(one) || one.code.id == "T0101"),
-        Damage::All => true,
+        ErrorExtent::Blocks => problems.iter().any(|one| is_moved(one) || one.code.id == "T0101"),
+        ErrorExtent::File => true,
     })
 }
 
@@ -31,8 +32,9 @@ fn ends_with_line(problem: &Diagnostic, sources: &SourceMap) -> bool {
     let behind = behind.lines().next().unwrap_or("").trim();
     // The parser read the text after an unterminated string; after a closing quote without an opening one it read
     // properties only.
-    let is_read =
-        behind.trim_matches('"').is_empty() || !behind.starts_with('"') || properties_at(behind) == Some(1);
+    let is_read = behind.trim_matches('"').is_empty()
+        || !behind.starts_with('"')
+        || trailing_properties(behind) == Some(1);
     // A placeholder contains braces and a text may contain an equals sign; a property follows a space.
     let own = text.replace("{{", "").replace("}}", "");
     let takes_property = own.split_whitespace().skip(1).any(|word| word.contains('='));

@@ -6,10 +6,10 @@ use trainc_diag::source::{SourceMap, Span, Spanned};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_syntax::ast::{Node, Value};
-use trainc_syntax::meant::other_property;
 use trainc_syntax::nodes::JOB;
 use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
-use trainc_syntax::value::typed;
+use trainc_syntax::suggestions::property_alias;
+use trainc_syntax::value::parse_value;
 
 declare_code!(T0210, "set-syntax", Error, "a `--set` that is not `path=value`");
 declare_code!(T0211, "unknown-set-path", Error, "a `--set` path that does not exist in the language");
@@ -157,7 +157,7 @@ impl SetPath<'_> {
             name: Spanned::new(first.value.to_owned(), first.span),
             span: self.whole,
             also: Vec::new(),
-            twins: Vec::new(),
+            duplicates: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -288,7 +288,7 @@ impl SetPath<'_> {
         .collect::<Vec<_>>();
         let mut first_fault = None;
         for candidate in &candidates {
-            match typed(candidate, ty) {
+            match parse_value(candidate, ty) {
                 Ok(value) => return Ok(Spanned::new(value, self.value_span)),
                 Err(fault) => first_fault = first_fault.or(Some(fault)),
             }
@@ -392,7 +392,7 @@ fn path_begins_with_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagno
 /// Collects the paths of all members with a name, which may be another tool's name for one. `parents` is the path of the
 /// node, followed by a dot.
 fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
-    let name = other_property(name).unwrap_or(name);
+    let name = property_alias(name).unwrap_or(name);
     let found = spec.prop(name).is_some() || spec.child(name).is_some();
     if found {
         out.push(format!("{parents}{name}"));

@@ -82,7 +82,7 @@ fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
         name: Spanned::new(name.to_owned(), at),
         span: at,
         also: Vec::new(),
-        twins: Vec::new(),
+        duplicates: Vec::new(),
         args: Vec::new(),
         props: Vec::new(),
         children: Vec::new(),

@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::path::Path;
 use trainc_diag::source::SourceMap;
 use trainc_diag::{self as diag, Format, ManifestReport, Problems};
-use trainc_syntax::{format, recover};
+use trainc_syntax::{document, format};
 
 /// Lay manifests out in the one canonical way, comments kept
 ///
@@ -105,7 +105,7 @@ fn mistakes(io: &Io, shown: &str, text: &str) -> String {
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut problems = Problems::default();
-    let _ = recover::parse(source, text, &mut problems);
+    let _ = document::parse(source, text, &mut problems);
     problems.sort();
     let reports = [ManifestReport { path: shown, job: None, problems: &problems }];
     let options = diag::Options {

@@ -17,7 +17,7 @@ use trainc_ir::Vary;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_plan::resolve::sweep_suffixes;
-use trainc_syntax::recover;
+use trainc_syntax::document;
 
 declare_code!(T0140, "unreadable-file", Error, "a manifest cannot be read");
 declare_code!(T0646, "saved-plan-as-manifest", Error, "a saved plan where a manifest is expected");
@@ -241,10 +241,10 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
             let is_binary = error.as_bytes().iter().take(8_192).any(|byte| *byte == 0);
             let source = sources.add(file.shown.as_str(), text.as_str());
             if is_binary {
-                return fail(recover::not_text(source, at));
+                return fail(document::not_text(source, at));
             }
             let mut compiled = compile(source, &text, options, reader, sources);
-            compiled.problems.push(recover::not_utf8(source, at));
+            compiled.problems.push(document::not_utf8(source, at));
             compiled.problems.sort();
             Manifest::new(&file.shown, sha256, compiled)
         }

@@ -3,10 +3,11 @@
 //! In: a [`Fault`] of the reader and the text. Out: one [`Diagnostic`], with the edit that mends it where there is
 //! only one.
 
-use super::edits_of_faults::{alone, inside, one_text, touches};
-use super::lex::{self, Fault, FaultKind};
-use super::open_string;
-use super::recover::{T0101, T0103, T0104, T0105, T0106, T0109, T0112, quoted};
+use super::characters::is_space;
+use super::codes::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, T0112};
+use super::fault::{Fault, FaultKind};
+use super::fault_fixes::{alone, inside, one_text, touches};
+use super::literal::{number_before, quoted, shortened};
 use trainc_diag::Diagnostic;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
@@ -89,7 +90,7 @@ fn strings(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
     let shown = short(raw);
     match fault.kind {
-        FaultKind::UnclosedString => open_string::without_end(span, raw, place.text),
+        FaultKind::UnclosedString => unclosed_string(span, raw, place.text),
         FaultKind::UnopenedString => {
             let (value, text) = place.other.unwrap_or((span, raw));
             Diagnostic::new(&T0106, value, "the string has no opening quote".to_owned())
@@ -173,7 +174,7 @@ fn values(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
     let shown = short(raw);
     match fault.kind {
-        FaultKind::NeedsQuotes => open_string::needs_quotes(span, raw),
+        FaultKind::NeedsQuotes => needs_quotes(span, raw),
         FaultKind::NeedsHash => Diagnostic::new(&T0103, span, format!("`{raw}` is written `#{raw}`"))
             .primary_label("a keyword needs its `#`")
             .help(format!("write `#{raw}`, or `{}` for the text", quoted(raw)))
@@ -237,11 +238,7 @@ fn marks(place: &Place) -> Diagnostic {
             .help("remove it")
             .fix(
                 span,
-                if text.get(fault.end..).is_some_and(|rest| rest.starts_with(lex::is_space)) {
-                    ""
-                } else {
-                    " "
-                },
+                if text.get(fault.end..).is_some_and(|rest| rest.starts_with(is_space)) { "" } else { " " },
             ),
         FaultKind::BracketValue => {
             let one = one_text(raw);
@@ -344,7 +341,7 @@ fn blocks(place: &Place) -> Diagnostic {
 }
 
 /// As much of a text as a message can bear.
-pub(super) fn short(text: &str) -> String {
+fn short(text: &str) -> String {
     const MOST: usize = 40;
     let line = text.lines().next().unwrap_or("");
     match line.char_indices().nth(MOST) {
@@ -385,4 +382,80 @@ fn unclosed_brace(span: Span, other: Option<(Span, &str)>) -> Diagnostic {
             .help(format!("add `}}` on the line before `{}`", short(next))),
         None => diagnostic.help("add `}` at the end of the block"),
     }
+}
+
+/// The problem of a string of one line without its end: what stands behind it was read, or it took in all of the line.
+fn unclosed_string(span: Span, raw: &str, text: &str) -> Diagnostic {
+    let behind = text.get(span.end as usize..).and_then(|rest| rest.lines().next()).unwrap_or("").trim();
+    let next = behind.split(is_space).next().filter(|word| word.contains('='));
+    let one = Diagnostic::new(&T0106, span, "the string is not closed on its line".to_owned());
+    let one = match next {
+        Some(_) => one.primary_label("its closing quote is missing"),
+        None => one
+            .primary_label("it starts here and takes in the rest of the line")
+            .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line"),
+    };
+    let quote = |one: Diagnostic| one.fix(Span { start: span.end, ..span }, "\"");
+    match (closed(raw), next) {
+        (Some(text), _) => quote(one.help(format!("write `{text}`"))),
+        (None, Some(next)) => quote(one.help(format!("add the closing quote before `{}`", short(next)))),
+        (None, None) => one.help("add the closing quote where the text ends"),
+    }
+}
+
+/// A string that nobody closed, closed: one word alone surely ends where it ends.
+fn closed(raw: &str) -> Option<String> {
+    let text = raw.trim_end().strip_prefix('"')?;
+    let plain = !text.is_empty() && !text.contains([' ', '\t', '"', '\\', ';', '{', '}', '=']);
+    plain.then(|| format!("\"{text}\""))
+}
+
+/// The problem of a value without quotes that is no name: a number with a unit, a path, an address, a placeholder.
+fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
+    let text = quoted(raw);
+    let shown = short(raw);
+    let diagnostic = Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes")).fix(span, text.clone());
+    let pointed = raw.strip_prefix('.').filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+    if let Some(digits) = pointed {
+        return diagnostic
+            .primary_label("a number starts with a digit")
+            .help(format!("write `0.{digits}`"))
+            .fix(span, format!("0.{digits}"));
+    }
+    let plain = raw.replace(',', "");
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    // `0,0002`: no thousands begin with a zero.
+    if let Some(("0", fraction)) = raw.split_once(',').filter(|(_, fraction)| is_number(fraction)) {
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
+            .primary_label("a fraction follows a point")
+            .help(format!("write `0.{fraction}`"))
+            .fix(span, format!("0.{fraction}"));
+    }
+    if raw.contains(',') && is_number(&plain) && raw.split(',').skip(1).all(|group| group.len() == 3) {
+        let grouped = raw.replace(',', "_");
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
+            .primary_label("thousands are parted by `_`, or by nothing")
+            .help(format!("write `{plain}` or `{grouped}`"))
+            .fix(span, grouped);
+    }
+    if let numbers @ [_, ..] = shortened(raw).as_slice() {
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
+            .primary_label("a number with something behind it")
+            .help(format!(
+                "write {} for the number, or `{text}` for the text",
+                text::backtick_list(numbers, "or")
+            ));
+    }
+    if let Some(number) = number_before(raw) {
+        // Which of the two is meant is not known: there is no edit.
+        return Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes"))
+            .primary_label("neither a number nor a text")
+            .help(format!("write `{number}` for the number, or `{text}` for the text"));
+    }
+    let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
+        "a number with something behind it"
+    } else {
+        "only names go without quotes"
+    };
+    diagnostic.primary_label(here).help(format!("write `{text}`"))
 }

@@ -3,43 +3,23 @@
 //! Unknown names, duplicates, wrong types and units are all reported; what is wrong is left out or marked
 //! [`ast::Value::Bad`], and the rest goes on.
 
-use super::ast::{Node, Twin, Value};
-use super::lex::is_disallowed;
-use super::meant::{add_missing, homes_of, is_property, left_out, other_spelling, parents_of, put_under};
+use super::ast::{Duplicate, Node, Value};
+use super::characters::is_disallowed;
+use super::codes::{T0120, T0122, T0123, T0128, T0131};
+use super::document;
 use super::nodes;
-use super::property::{T0121, owner_of};
-use super::recover;
-use super::require;
+use super::property::owner_of;
+use super::required_values::example;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
+use super::suggestions::{
+    add_missing, homes_of, is_property, left_out, other_spelling, parents_of, put_under,
+};
 use super::value::typed;
 use kdl::{KdlEntry, KdlNode, KdlValue};
 use std::collections::BTreeMap;
-use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span, Spanned};
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
-
-declare_code!(T0120, "unknown-node", Error, "a node name that is not valid here");
-declare_code!(T0122, "duplicate-node", Error, "a node that may appear only once is repeated");
-declare_code!(T0123, "duplicate-property", Error, "a property is repeated on one node");
-declare_code!(T0124, "wrong-type", Error, "a value has the wrong type");
-declare_code!(T0125, "unit-missing", Error, "a number is missing its unit");
-declare_code!(T0126, "unit-unknown", Error, "a size, duration or rate with an unknown unit or format");
-declare_code!(T0127, "unknown-value", Error, "a value that is not one of the allowed values");
-declare_code!(T0128, "unexpected-argument", Error, "an argument that the node does not accept");
-declare_code!(T0129, "missing-value", Error, "a node is missing a required argument or property");
-declare_code!(T0130, "out-of-range", Error, "a number is out of range");
-declare_code!(T0131, "type-annotation", Error, "a KDL type annotation, which the language does not use");
-declare_code!(
-    T0145,
-    "placeholder-not-allowed",
-    Error,
-    "a placeholder in a value that does not support placeholders"
-);
-
-/// The codes of this file.
-pub static CODES: &[&Code] =
-    &[&T0120, &T0121, &T0122, &T0123, &T0124, &T0125, &T0126, &T0127, &T0128, &T0129, &T0130, &T0131, &T0145];
+use trainc_diag::{Diagnostic, Problems};
 
 /// After so many mistakes of one file the rest is only counted: the file is most likely no manifest.
 pub(super) const MOST_PROBLEMS: usize = 300;
@@ -81,7 +61,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn value_span(&self, entry: &KdlEntry) -> Span {
-        recover::value_span(self.source, entry)
+        document::value_span(self.source, entry)
     }
 
     pub(super) fn node(&mut self, node: &KdlNode, spec: &'static NodeSpec) -> Node {
@@ -102,7 +82,7 @@ impl Reader<'_> {
             name,
             span: self.span(node.span()),
             also: Vec::new(),
-            twins: Vec::new(),
+            duplicates: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -139,7 +119,7 @@ impl Reader<'_> {
                 }
             }
         }
-        if node.entries().iter().any(recover::is_open) {
+        if node.entries().iter().any(document::is_open) {
             surplus = true;
             let at = read.name.span;
             let required = spec.args.iter().filter(|arg| arg.required).count();
@@ -160,7 +140,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn annotation(&mut self, entry: &KdlEntry) {
-        if let Some(ty) = recover::type_tag(entry) {
+        if let Some(ty) = document::type_tag(entry) {
             let span = self.span(ty.span());
             self.push(
                 Diagnostic::new(
@@ -231,7 +211,7 @@ impl Reader<'_> {
                     diagnostic.help(format!("write `{name}=#true`")).fix(span, format!("{name}=#true"))
                 }
                 ([only], _) if typed(entry.value(), only.ty).is_err() && spec.args.is_empty() => {
-                    diagnostic.help(format!("write `{}={}`", only.name, require::example(only.ty)))
+                    diagnostic.help(format!("write `{}={}`", only.name, example(only.ty)))
                 }
                 ([only], _) if typed(entry.value(), only.ty).is_ok() => {
                     mean(only.name, only.ty);
@@ -347,7 +327,7 @@ impl Reader<'_> {
                     .label(first.name.span, "the first")
                     .help("keep one of them; a later layer (`env`, `--set`) may change it"),
             );
-            first.add_twin(Twin::Node(read));
+            first.add_duplicate(Duplicate::Node(read));
         }
         for node in meant {
             add_missing(&mut out, node);
@@ -369,14 +349,14 @@ impl Reader<'_> {
                         .label(other, "the first")
                         .help("keep one of them; a later layer (`env`, `--set`) may change it"),
                 );
-                first.add_twin(Twin::Property(key, value));
+                first.add_duplicate(Duplicate::Property(key, value));
             } else {
                 first.props.push((key, value));
             }
         }
         first.children.extend(second.children);
-        for twin in second.twins {
-            first.add_twin(twin);
+        for twin in second.duplicates {
+            first.add_duplicate(twin);
         }
     }
 
@@ -466,10 +446,10 @@ impl Reader<'_> {
         let written = self.text.get(span.start as usize..span.end as usize).unwrap_or("");
         match typed(entry.value(), ty) {
             // The characters were reported; whatever the text names with them is no second mistake.
-            Ok(_) if written.contains(is_disallowed) || recover::is_open(entry) => Value::Bad,
+            Ok(_) if written.contains(is_disallowed) || document::is_open(entry) => Value::Bad,
             Ok(value) => value,
             // Written wrong and reported: what was meant does not fit either, and that is no second mistake.
-            Err(_) if recover::is_mended(entry) => Value::Bad,
+            Err(_) if document::is_mended(entry) => Value::Bad,
             Err(fault) => {
                 let shown = self.text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
                 let diagnostic = fault.diagnostic(ty, &shown, span, &format!("`{of}`"));
@@ -482,13 +462,6 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// Whether a name may stand without quotes.
-pub(super) fn is_bare(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }
 
 /// The property that a text is for by its form alone: an address in S3, a version.

@@ -1,8 +1,8 @@
 //! What a node must have and lacks, once all layers are merged.
 
 use super::ast::{self, Value};
+use super::codes::T0129;
 use super::nodes::{ALLOW, SWEEP};
-use super::read::T0129;
 use super::schema::property_type;
 use super::spec::{Arg, Ty};
 use trainc_diag::{Diagnostic, Problems};
@@ -37,7 +37,7 @@ fn with_example(node: &ast::Node, lacks: &Arg) -> String {
 }
 
 /// Reports arguments and properties that a node must have and lacks, once all layers are merged.
-pub fn require(node: &ast::Node, problems: &mut Problems) {
+pub fn check_required(node: &ast::Node, problems: &mut Problems) {
     let Some(spec) = node.spec else { return };
     for (at, arg) in spec.args.iter().enumerate() {
         if arg.required && node.args.len() <= at {
@@ -77,6 +77,6 @@ pub fn require(node: &ast::Node, problems: &mut Problems) {
         );
     }
     for child in &node.children {
-        require(child, problems);
+        check_required(child, problems);
     }
 }

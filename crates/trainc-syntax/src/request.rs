@@ -1,7 +1,8 @@
 //! Nodes of any shape, as they stand under `request`.
 
-use super::ast::{Node, Twin};
-use super::read::{Reader, T0122, T0123};
+use super::ast::{Duplicate, Node};
+use super::codes::{T0122, T0123};
+use super::reader::Reader;
 use super::spec::Ty;
 use kdl::KdlNode;
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ impl Reader<'_> {
                         .label(first.name.span, "the first")
                         .help("keep one of them; the items of a list are written as `-`"),
                     );
-                    first.add_twin(Twin::Node(read));
+                    first.add_duplicate(Duplicate::Node(read));
                     continue;
                 }
             }
@@ -43,7 +44,7 @@ impl Reader<'_> {
             name: Spanned::new(node.name().value().to_owned(), self.span(node.name().span())),
             span: self.span(node.span()),
             also: Vec::new(),
-            twins: Vec::new(),
+            duplicates: Vec::new(),
             args: Vec::new(),
             props: Vec::new(),
             children: Vec::new(),
@@ -63,7 +64,7 @@ impl Reader<'_> {
                                 .label(first, "the first")
                                 .help("keep one of them"),
                         );
-                        read.add_twin(Twin::Property(key, Spanned::new(value, span)));
+                        read.add_duplicate(Duplicate::Property(key, Spanned::new(value, span)));
                         continue;
                     }
                     read.props.push((key, Spanned::new(value, span)));

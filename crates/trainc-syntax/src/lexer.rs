@@ -3,7 +3,9 @@
 //! In: any text. Out: tokens that cover it without a gap, and [`Fault`]s. Linear in the length of the text,
 //! never fails. Follows the grammar of KDL 2.0; knows nothing of nodes.
 
-use super::{literal, open_string};
+use super::characters::{is_disallowed, is_keyword, is_newline, is_space, is_word, looks_numeric};
+use super::fault::{Fault, FaultKind};
+use super::{literal, unclosed_string};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,85 +63,6 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// What is wrong at a place; words are put to it in `recover`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FaultKind {
-    /// A number with something behind it, or a path: needs quotes.
-    NeedsQuotes,
-    /// `true` for `#true`, as a value.
-    NeedsHash,
-    /// `true` as the name of a node or property.
-    KeywordAsName,
-    /// `'text'`.
-    SingleQuotes,
-    /// The quotes of a text processor.
-    CurlyQuotes,
-    UnclosedString,
-    /// A closing quote without an opening one; `other` is the value that it closes.
-    UnopenedString,
-    UnclosedMulti,
-    UnclosedComment,
-    UnclosedBrace,
-    SurplusBrace,
-    NumberTooLarge,
-    BadEscape,
-    /// `"""` with text on its line.
-    MultiStart,
-    /// Text before the closing `"""`.
-    MultiEnd,
-    /// A line that does not start with the blanks of the last.
-    MultiIndent,
-    /// `#"""#`.
-    RawQuote,
-    /// `r"…"` of KDL 1.
-    OldRaw,
-    /// `# text`.
-    HashComment,
-    /// `#yes`.
-    UnknownKeyword,
-    BadCharacter,
-    StrayBackslash,
-    Comma,
-    /// Between two nodes of one line.
-    CommaForSemicolon,
-    /// `betas=[0.9, 0.95]`.
-    BracketValue,
-    Bracket,
-    StrayEquals,
-    DoubleEquals,
-    /// `region = "…"`.
-    NodeEquals,
-    StrayParen,
-    BadType,
-    MissingValue,
-    MissingSpace,
-    MissingTerminator,
-    /// `{` with no node before it.
-    BlockWithoutNode,
-    /// `{` on the line after its node.
-    BlockOnOwnLine,
-    SecondBlock,
-    NotAName,
-    SlashdashNothing,
-    StraySemicolon,
-}
-
-/// One mistake of the writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) kind: FaultKind,
-    pub(super) start: usize,
-    pub(super) end: usize,
-    /// A second place, where there is one.
-    pub(super) other: Option<(usize, usize)>,
-}
-
-impl Fault {
-    pub(super) fn new(kind: FaultKind, start: usize, end: usize) -> Self {
-        Self { kind, start, end, other: None }
-    }
-}
-
 /// The tokens of a text and what is wrong in them.
 pub(super) struct Lexed {
     pub(super) tokens: Vec<Token>,
@@ -155,56 +78,6 @@ pub(super) fn lex(text: &str) -> Lexed {
         lexer.token();
     }
     Lexed { tokens: lexer.tokens, faults: lexer.faults, cut_short: lexer.cut_short }
-}
-
-pub(super) fn is_newline(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-pub(super) fn is_space(c: char) -> bool {
-    matches!(
-        c,
-        '\t' | ' ' | '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}'
-    )
-}
-
-/// Characters that KDL allows nowhere in a document.
-pub(super) fn is_disallowed(c: char) -> bool {
-    matches!(c,
-        '\0'..='\u{08}' | '\u{0E}'..='\u{1F}' | '\u{7F}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}'
-        | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
-}
-
-fn is_word(c: char) -> bool {
-    // Most of a manifest's letters.
-    if c.is_ascii_alphanumeric() {
-        return true;
-    }
-    !matches!(c, '\\' | '/' | '(' | ')' | '{' | '}' | '[' | ']' | ';' | '"' | '#' | '=')
-        && !is_newline(c)
-        && !is_space(c)
-        && !is_disallowed(c)
-}
-
-/// Words that KDL 2 keeps for its keywords.
-pub(super) fn is_keyword(word: &str) -> bool {
-    matches!(word, "true" | "false" | "null" | "inf" | "-inf" | "nan")
-}
-
-/// Whether a text can stand as a name without quotes.
-pub(super) fn is_bare_name(text: &str) -> bool {
-    !text.is_empty()
-        && text.chars().all(is_word)
-        && !is_keyword(text)
-        && !looks_numeric(text)
-        && !text.starts_with('\'')
-}
-
-/// A digit, or a digit after a sign or a point: KDL takes it for a number.
-fn looks_numeric(word: &str) -> bool {
-    let rest = word.strip_prefix(['+', '-']).unwrap_or(word);
-    let rest = rest.strip_prefix('.').unwrap_or(rest);
-    rest.starts_with(|c: char| c.is_ascii_digit())
 }
 
 struct Lexer<'t> {
@@ -689,7 +562,7 @@ impl Lexer<'_> {
             _ => line,
         };
         // Nor were the properties behind it: the string ends where they begin, and they are read.
-        let body = open_string::properties_at(body).and_then(|at| body.get(..at)).unwrap_or(body);
+        let body = unclosed_string::trailing_properties(body).and_then(|at| body.get(..at)).unwrap_or(body);
         let end = self.at + body.len().max(1);
         self.fault(FaultKind::UnclosedString, self.at, end);
         self.push(Kind::Unclosed, end);

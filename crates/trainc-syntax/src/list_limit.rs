@@ -1,12 +1,10 @@
 //! Lists that are too long for any manifest: what looks at each of a list beside all others would never end on them.
 
+use super::codes::T0111;
 use super::tree::{Item, Node, Part};
 use trainc_diag::Diagnostic;
-use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
-
-declare_code!(T0111, "too-many-entries", Error, "a list is too long for a manifest");
 
 /// A block has at most so many nodes, and a node so many arguments and properties. The longest list that a training job
 /// takes has 100 (hyperparameters, variables of the environment).

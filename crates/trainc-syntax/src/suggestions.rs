@@ -1,7 +1,7 @@
 //! What a node was probably meant to be: names of other tools, the parents that a name belongs under, and laying
 //! such a node where it belongs. It was reported; read on as meant, nothing is said to be missing.
 
-use super::ast::{Node, Twin};
+use super::ast::{Duplicate, Node};
 use super::nodes;
 use super::spec::{NodeSpec, Repeat};
 
@@ -26,7 +26,7 @@ fn is_same(one: &Node, other: &Node) -> bool {
 pub(super) fn put_into_one(list: &mut Vec<Node>, second: Vec<Node>) {
     for node in second {
         match list.iter_mut().find(|other| is_same(other, &node)) {
-            Some(first) => first.add_twin(Twin::Node(node)),
+            Some(first) => first.add_duplicate(Duplicate::Node(node)),
             None => list.push(node),
         }
     }

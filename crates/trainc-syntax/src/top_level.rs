@@ -1,24 +1,14 @@
 //! The top level of a file: its job, its layers, and what may stand beside them.
 
-use super::ast::{File, Node, Twin};
-use super::meant::{add_missing, put_into_one};
-use super::read::{MOST_PROBLEMS, Reader, T0122};
-use super::{nodes, recover};
+use super::ast::{Duplicate, File, Node};
+use super::codes::{T0101, T0122, T0132, T0133, T0150, T0151, T0152};
+use super::reader::{MOST_PROBLEMS, Reader};
+use super::suggestions::{add_missing, put_into_one};
+use super::{document, nodes};
 use kdl::{KdlDocument, KdlNode};
-use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
-use trainc_diag::{Code, Diagnostic, Problems};
-
-declare_code!(T0132, "multiple-jobs", Error, "a manifest describes more than one job");
-declare_code!(T0133, "misplaced-node", Error, "a node is outside the block that it belongs to");
-declare_code!(T0150, "yaml-manifest", Error, "a manifest that is written in YAML");
-declare_code!(T0151, "json-manifest", Error, "a JSON file in place of a manifest");
-
-declare_code!(T0152, "toml-manifest", Error, "a manifest that is written in TOML");
-
-/// The codes of this file.
-pub(super) static CODES: &[&Code] = &[&T0132, &T0133, &T0150, &T0151, &T0152];
+use trainc_diag::{Diagnostic, Problems};
 
 /// The one problem of a file that is written as YAML: it has `job:` and no `job`.
 pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
@@ -27,7 +17,7 @@ pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Optio
     Some(
         Diagnostic::new(
             &T0150,
-            recover::name_span(source, job),
+            document::name_span(source, job),
             "the file is written as YAML; a manifest is KDL",
         )
         .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
@@ -135,7 +125,7 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
                                 "move it to a file of its own; `trainc check DIR` takes a directory of jobs",
                             ),
                     );
-                    first.add_twin(Twin::Node(read));
+                    first.add_duplicate(Duplicate::Node(read));
                 } else {
                     file.job = Some(read);
                 }
@@ -221,7 +211,7 @@ pub(super) fn cap(problems: &mut Problems) {
         let rest = u64::try_from(all - MOST_PROBLEMS).unwrap_or(u64::MAX);
         problems.push(
             Diagnostic::new(
-                &recover::T0101,
+                &T0101,
                 span,
                 format!("{} more follow from here on", text::count(rest, "mistake")),
             )

@@ -1,14 +1,14 @@
 //! What the edits that mend a mistake of the writing put in and take away.
 
-use super::lex::{self, Fault};
-use super::literal;
-use super::recover::quoted;
+use super::characters::is_space;
+use super::fault::Fault;
+use super::literal::{self, quoted};
 use trainc_diag::source::Span;
 
 /// Whether text stands on both sides of what is to go.
 pub(super) fn touches(text: &str, fault: &Fault) -> bool {
     let (before, behind) = (text.get(..fault.start).unwrap_or(""), text.get(fault.end..).unwrap_or(""));
-    !before.ends_with(lex::is_space) && !behind.starts_with(lex::is_space)
+    !before.ends_with(is_space) && !behind.starts_with(is_space)
 }
 
 /// What goes, with one of the two blanks where one is on both sides.
