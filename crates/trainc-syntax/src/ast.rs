@@ -1,9 +1,9 @@
-//! What the user wrote, node by node, checked against the language's tables: no defaults, no names bound.
+//! The nodes of a manifest as written, checked against the language's tables; defaults and names are not resolved.
 
 use super::spec::{NodeSpec, Repeat};
 use trainc_diag::source::{Span, Spanned};
 
-/// A value of the type that its place asks for.
+/// A value of the type that its place requires.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A string.
@@ -24,11 +24,11 @@ pub enum Value {
     BytesPerSecond(u64),
     /// A number of steps.
     Steps(u64),
-    /// Written, but of the wrong kind: already reported.
+    /// Present but invalid: already reported.
     Bad,
 }
 
-/// What stands a second time where one may: reported, laid over nothing, and still held to the rules.
+/// A repeated node or property where one is allowed: reported, not merged, but still checked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Duplicate {
     /// A node of the same name.
@@ -37,21 +37,21 @@ pub enum Duplicate {
     Property(Spanned<String>, Spanned<Value>),
 }
 
-/// More of one thing than anybody writes twice; keeps the work in bounds.
-const MOST_TWINS: usize = 16;
+/// The most duplicates of a node that are kept, which bounds the work.
+const MAX_DUPLICATES: usize = 16;
 
 /// A node with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The table that it was read by; none inside `request`.
+    /// Its table; `None` inside `request`.
     pub spec: Option<&'static NodeSpec>,
     /// Its name.
     pub name: Spanned<String>,
     /// The whole node with its children.
     pub span: Span,
-    /// The same node in the layers that were laid over it.
+    /// The same node in the later layers that were merged into it.
     pub also: Vec<Span>,
-    /// What of it stands twice, beside what counts.
+    /// Repeated nodes and properties, in addition to those that take effect.
     pub duplicates: Vec<Duplicate>,
     /// Its arguments.
     pub args: Vec<Spanned<Value>>,
@@ -62,8 +62,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that is not written, around one that is.
-    pub(crate) fn around(spec: &'static NodeSpec, child: Self) -> Self {
+    /// Makes a parent that is not in the text for a child that is.
+    pub(crate) fn synthetic(spec: &'static NodeSpec, child: Self) -> Self {
         Self {
             spec: Some(spec),
             name: Spanned::new(spec.name.to_owned(), child.name.span),
@@ -76,19 +76,19 @@ impl Node {
         }
     }
 
-    /// Keeps what stands a second time.
+    /// Keeps a repeated node or property.
     pub fn add_duplicate(&mut self, twin: Duplicate) {
-        if self.duplicates.len() < MOST_TWINS {
+        if self.duplicates.len() < MAX_DUPLICATES {
             self.duplicates.push(twin);
         }
     }
 
-    /// The argument at a position.
+    /// Returns the argument at a position.
     pub fn arg(&self, at: usize) -> Option<&Spanned<Value>> {
         self.args.get(at)
     }
 
-    /// The property of that name.
+    /// Returns the property of that name.
     pub fn prop(&self, name: &str) -> Option<&Spanned<Value>> {
         debug_assert!(
             self.spec.is_none_or(|spec| spec.free_props.is_some() || spec.prop(name).is_some()),
@@ -98,12 +98,12 @@ impl Node {
         self.props.iter().find(|(key, _)| key.value == name).map(|(_, value)| value)
     }
 
-    /// The only child of that name.
+    /// Returns the first child of that name.
     pub fn child(&self, name: &'static str) -> Option<&Self> {
         self.children_named(name).next()
     }
 
-    /// All children of that name.
+    /// Returns all children of that name.
     pub fn children_named(&self, name: &'static str) -> impl Iterator<Item = &Self> {
         debug_assert!(
             self.spec.is_none_or(|spec| name == "allow" || spec.child(name).is_some()),
@@ -113,7 +113,7 @@ impl Node {
         self.children.iter().filter(move |child| child.name.value == name)
     }
 
-    /// What tells this node apart from others of its name, if its table names something.
+    /// Returns the key that distinguishes this node from others of its name, if its table has one.
     pub fn key(&self) -> Option<&str> {
         match self.spec?.repeat {
             Repeat::ByFirst => self.first_text(),
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// The text of the first argument, by which named nodes are told apart.
+    /// Returns the text of the first argument.
     pub fn first_text(&self) -> Option<&str> {
         match self.args.first().map(|arg| &arg.value) {
             Some(Value::Text(text)) => Some(text),
@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-/// One file: what stands at its top level.
+/// The top-level nodes of one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// The `job` node, if the file has one.

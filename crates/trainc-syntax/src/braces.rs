@@ -1,11 +1,11 @@
-//! Braces that do not pair: which of them is to blame, and where its partner belongs.
+//! Balances braces: finds the unmatched brace and the place of its missing partner.
 //!
-//! In: tokens. Out: tokens whose braces pair, with partners of no length put in, and faults. The indentation
-//! tells where a block was meant to end; it is asked only when the braces do not pair.
+//! In: tokens. Out: tokens with balanced braces, with empty tokens for the missing ones, and faults. The indentation shows
+//! where a block should end; it is used only if the braces are unbalanced.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "a kind of token that a place does not name is one like the others there"
+    reason = "token kinds that a match does not list are treated alike"
 )]
 
 use super::fault::{Fault, FaultKind};
@@ -13,15 +13,15 @@ use super::lexer::{Kind, Token};
 
 struct Pairs {
     faults: Vec<Fault>,
-    /// Partners to put in before the token of that index, by rising index.
+    /// Missing braces to insert before the token of that index.
     inserts: Vec<(usize, Token)>,
-    /// Closing braces without a partner.
+    /// Indices of unmatched closing braces.
     dropped: Vec<usize>,
 }
 
-/// Mends the braces of a token list.
-pub(super) fn pair(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
-    let plain = plainly(&tokens);
+/// Balances the braces of a token list.
+pub(super) fn balance(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
+    let plain = by_order(&tokens);
     if plain.faults.is_empty() {
         return (tokens, plain.faults);
     }
@@ -46,7 +46,7 @@ pub(super) fn pair(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
     (out, best.faults)
 }
 
-fn plainly(tokens: &[Token]) -> Pairs {
+fn by_order(tokens: &[Token]) -> Pairs {
     let mut pairs = Pairs { faults: Vec::new(), inserts: Vec::new(), dropped: Vec::new() };
     let mut open: Vec<Token> = Vec::new();
     for (index, &token) in tokens.iter().enumerate() {
@@ -86,13 +86,13 @@ struct Line {
     first: Token,
     /// Index of the token that ends the line, once known.
     end: Option<usize>,
-    /// Index of its last token that is no blank and no comment.
+    /// Index of its last token other than spaces and comments.
     last: usize,
-    /// Lines further in follow it.
+    /// More deeply indented lines follow it.
     deeper: bool,
 }
 
-/// The first token of the next line that has one, and how far in it stands.
+/// Returns the indentation and the first token of the next line that has one.
 fn next_line(text: &str, tokens: &[Token], from: usize) -> Option<(usize, Token)> {
     let mut line_start = None;
     for token in tokens.get(from + 1..)? {
@@ -100,7 +100,7 @@ fn next_line(text: &str, tokens: &[Token], from: usize) -> Option<(usize, Token)
             Kind::Newline => line_start = Some(token.end),
             Kind::Space | Kind::LineComment | Kind::BlockComment => {}
             _ => {
-                // What stands behind the brace on its own line is of another mistake.
+                // A token on the line of the brace is another fault.
                 let blanks = text.get(line_start?..token.start)?;
                 return Some((blanks.chars().count(), *token));
             }
@@ -115,7 +115,7 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
     let mut surplus_left = plain.faults.len() - unclosed_left;
     let mut pairs = Pairs { faults: Vec::new(), inserts: Vec::new(), dropped: Vec::new() };
     let mut open: Vec<(Token, usize)> = Vec::new();
-    // Lines that enclose the present one by their indentation, outermost first.
+    // Lines that enclose the current one by their indentation, outermost first.
     let mut lines: Vec<Line> = Vec::new();
     let mut line_start = 0;
     let mut at_start = true;
@@ -155,7 +155,7 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
                 unclosed_left -= 1;
             }
             let deeper = first && surplus_left > 0 && open.last().is_some_and(|&(_, of)| of < indent);
-            // `}}` in mid-block: the lines that follow are still inside of what it would close.
+            // `}}` in the middle of a block: the lines after it are still inside the block that it would close.
             if let Some(other) =
                 open.last().filter(|_| surplus_left > 0 && !deeper).and_then(|&(brace, of)| {
                     let (indent, next) = next_line(text, tokens, index)?;
@@ -209,8 +209,8 @@ fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
 }
 
 impl Pairs {
-    /// A closing brace too many. A line before it, as far in and with deeper lines after it, may lack its `{`:
-    /// then the block is read as if it had it.
+    /// Handles a surplus closing brace. An earlier line with the same indentation and deeper lines after it may be missing
+    /// its `{`: then the block is read as if it had one.
     fn surplus(&mut self, index: usize, token: Token, tokens: &[Token], opener: Option<Line>) {
         let fault = Fault::new(FaultKind::SurplusBrace, token.start, token.end);
         let early = opener.filter(|line| line.deeper).and_then(|line| {
@@ -222,13 +222,13 @@ impl Pairs {
         let opener = opener.and_then(|line| {
             let end = line.end?;
             let last = tokens.get(line.last)?;
-            // Deeper lines follow, and the line opened no block of its own.
-            let sound = line.first.kind.is_string()
+            // Deeper lines follow, and the line opened no block.
+            let lacks_brace = line.first.kind.is_string()
                 && !matches!(last.kind, Kind::Open | Kind::Close | Kind::Semicolon);
-            (line.deeper && sound).then_some((line, end, last.end))
+            (line.deeper && lacks_brace).then_some((line, end, last.end))
         });
         if let Some((index, brace, first)) = early {
-            // `program "train.py" {}`, and the lines of the block after it: this brace closes what that one has closed.
+            // `program "train.py" {}` followed by the lines of the block: both braces close the same block.
             self.faults.push(Fault {
                 other: Some((first.start, brace.end)),
                 ..Fault::new(FaultKind::SurplusBrace, brace.start, brace.end)

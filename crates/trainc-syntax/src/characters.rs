@@ -11,7 +11,7 @@ pub(super) fn is_space(c: char) -> bool {
     )
 }
 
-/// Characters that KDL allows nowhere in a document.
+/// Returns whether KDL forbids the character everywhere in a document.
 pub(super) fn is_disallowed(c: char) -> bool {
     matches!(c,
         '\0'..='\u{08}' | '\u{0E}'..='\u{1F}' | '\u{7F}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}'
@@ -19,7 +19,7 @@ pub(super) fn is_disallowed(c: char) -> bool {
 }
 
 pub(super) fn is_word(c: char) -> bool {
-    // Most of a manifest's letters.
+    // The most frequent case.
     if c.is_ascii_alphanumeric() {
         return true;
     }
@@ -29,12 +29,12 @@ pub(super) fn is_word(c: char) -> bool {
         && !is_disallowed(c)
 }
 
-/// Words that KDL 2 keeps for its keywords.
+/// Returns whether KDL 2 reserves the word for a keyword.
 pub(super) fn is_keyword(word: &str) -> bool {
     matches!(word, "true" | "false" | "null" | "inf" | "-inf" | "nan")
 }
 
-/// Whether a text can stand as a name without quotes.
+/// Returns whether a text is a valid name without quotes.
 pub(super) fn is_bare_name(text: &str) -> bool {
     !text.is_empty()
         && text.chars().all(is_word)
@@ -43,7 +43,7 @@ pub(super) fn is_bare_name(text: &str) -> bool {
         && !text.starts_with('\'')
 }
 
-/// A digit, or a digit after a sign or a point: KDL takes it for a number.
+/// Returns whether a word starts like a number: with a digit, or a digit after a sign or a point.
 pub(super) fn looks_numeric(word: &str) -> bool {
     let rest = word.strip_prefix(['+', '-']).unwrap_or(word);
     let rest = rest.strip_prefix('.').unwrap_or(rest);

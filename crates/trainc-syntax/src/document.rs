@@ -1,8 +1,8 @@
-//! Text to a KDL document, whatever is wrong with the text.
+//! Parses text into a KDL document and recovers from syntax errors.
 //!
-//! In: the text of one source. Out: a [`kdl::KdlDocument`] with all that could be read, its spans byte offsets
-//! into that text, and every mistake of the writing once. A value that was written wrong stands in the document
-//! as what was probably meant, marked so that later stages can stay silent about it ([`is_mended`]).
+//! In: the text of one source. Out: a [`kdl::KdlDocument`] with all that could be read, its spans byte offsets into that
+//! text, and each syntax error once. A value with a syntax error has its most likely meaning in the document, marked so
+//! that later stages do not report it again ([`is_recovered`]).
 
 use super::characters::is_space;
 use super::codes::{T0101, T0104, T0105, T0106, T0107, T0108, T0110, T0111, T0112};
@@ -14,15 +14,15 @@ use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 
-/// The type tag of an entry that was written wrong; no text can produce it.
-const MENDED: &str = "\0mended";
+/// The type tag of an entry with a syntax error; no text can produce it.
+const RECOVERED: &str = "\0recovered";
 
-/// After so many mistakes the rest is only counted.
+/// After this many errors the rest are only counted.
 const MAX_PROBLEMS: usize = 100;
 
-/// Reads a text. Gives nothing only where nothing could be read, or where a limit is passed.
+/// Parses a text. Returns `None` only if nothing could be read, or if a limit is exceeded.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<KdlDocument> {
-    let tree = match tree::read(text) {
+    let tree = match tree::parse(text) {
         Ok(tree) => tree,
         Err(limit) => {
             problems.push(over_limit(source, limit));
@@ -36,17 +36,13 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
         let rest = u64::try_from(tree.faults.len() - MAX_PROBLEMS).unwrap_or(u64::MAX);
         let span = Span::new(source, fault.start, fault.end);
         problems.push(
-            Diagnostic::new(
-                &T0101,
-                span,
-                format!("{} more follow from here on", text::count(rest, "mistake")),
-            )
-            .primary_label("the first that is not shown")
-            .fact("mistakes", tree.faults.len()),
+            Diagnostic::new(&T0101, span, text::count(rest, "more syntax error"))
+                .primary_label("the first one not shown")
+                .fact("mistakes", tree.faults.len()),
         );
         return None;
     }
-    if let Some(problem) = list_limit::judge(source, &tree.items) {
+    if let Some(problem) = list_limit::check(source, &tree.items) {
         problems.push(problem);
         return None;
     }
@@ -54,87 +50,87 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
     (tree.faults.is_empty() || !document.nodes().is_empty()).then_some(document)
 }
 
-/// The problem of a file that is not UTF-8. The caller gives the place of the first bad byte, and reads on
-/// with each bad byte replaced.
+/// Returns the diagnostic of a file that is not UTF-8; `offset` is the first invalid byte. The caller replaces each
+/// invalid byte and continues.
 pub fn not_utf8(source: SourceId, offset: usize) -> Diagnostic {
-    Diagnostic::new(&T0110, Span::new(source, offset, offset), format!("byte {offset} is not UTF-8"))
-        .primary_label("the first byte that is not UTF-8")
+    Diagnostic::new(&T0110, Span::new(source, offset, offset), format!("byte {offset} is not valid UTF-8"))
+        .primary_label("first invalid byte")
         .note("a manifest is UTF-8 text; save the file in that encoding")
         .fact("offset", offset)
 }
 
-/// The problem of a file that is no text at all: nothing of it is shown.
+/// Returns the diagnostic of a binary file, which shows none of its content.
 pub fn not_text(source: SourceId, offset: usize) -> Diagnostic {
     Diagnostic::new(&T0110, Span::whole(source), "the file is binary, not UTF-8 text".to_owned())
         .note("a manifest is UTF-8 text; is this the right file?")
         .fact("offset", offset)
 }
 
-/// How far a mistake of form may reach beyond its own place.
+/// The part of the file that a syntax error may affect, beyond its own span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorExtent {
-    /// Not at all.
+    /// Nothing else.
     None,
-    /// To the end of its line, or, where a string has several, further.
+    /// The rest of its line, or more if it is a multi-line string.
     Line,
-    /// To where nodes stand: they may be in another block than was meant.
+    /// The nesting of nodes: they may be in the wrong block.
     Blocks,
-    /// Nobody knows.
-    All,
+    /// The whole file.
+    File,
 }
 
-/// How far a problem of this code may reach.
+/// Returns the part of the file that a problem of this code may affect.
 pub fn error_extent(code: &Code) -> ErrorExtent {
     if [&T0104, &T0105].contains(&code) {
         ErrorExtent::Blocks
     } else if code == &T0106 {
         ErrorExtent::Line
     } else if [&T0107, &T0108, &T0111, &T0112].contains(&code) {
-        ErrorExtent::All
+        ErrorExtent::File
     } else {
         ErrorExtent::None
     }
 }
 
-/// Whether an entry was written wrong and reported. Its value is what was probably meant: use it where it
-/// fits, and say nothing where it does not.
-pub fn is_mended(entry: &KdlEntry) -> bool {
-    entry.ty().is_some_and(|ty| ty.value() == MENDED)
+/// Returns whether an entry has a syntax error, which was reported. Its value is the most likely meaning: use it if it
+/// fits, and report nothing if it does not.
+pub fn is_recovered(entry: &KdlEntry) -> bool {
+    entry.ty().is_some_and(|ty| ty.value() == RECOVERED)
 }
 
-/// Whether an entry is a string of one line that lacks its end and may have taken in what was meant to stand behind it,
-/// or a list in brackets: nothing is known of its value, nor, of the string, of what the node has from there on.
-pub fn is_open(entry: &KdlEntry) -> bool {
+/// Returns whether an entry is a one-line string without a closing quote that may include the entries after it, or a list
+/// in brackets: its value is unknown and, after a string, so are the remaining entries of the node.
+pub fn is_ambiguous(entry: &KdlEntry) -> bool {
     let written = written(entry);
-    is_mended(entry) && written.starts_with(['"', '#']) && written.contains(is_space)
-        || is_mended(entry) && written.starts_with('[')
+    is_recovered(entry) && written.starts_with(['"', '#']) && written.contains(is_space)
+        || is_recovered(entry) && written.starts_with('[')
 }
 
-/// The type tag that the user wrote: `(u8)2`.
+/// Returns the type tag that the user wrote: `(u8)2`.
 pub fn type_tag(entry: &KdlEntry) -> Option<&KdlIdentifier> {
-    entry.ty().filter(|ty| ty.value() != MENDED)
+    entry.ty().filter(|ty| ty.value() != RECOVERED)
 }
 
-/// The place of an entry, with its key.
+/// Returns the span of an entry, including its key.
 pub fn entry_span(source: SourceId, entry: &KdlEntry) -> Span {
     let span = entry.span();
     Span::new(source, span.offset(), span.offset() + span.len())
 }
 
-/// The place of an entry's value: without key and type tag. Empty behind the `=` if the value was left out.
+/// Returns the span of an entry's value, without key and type tag. Empty after the `=` if the value is missing.
 pub fn value_span(source: SourceId, entry: &KdlEntry) -> Span {
     let end = entry.span().offset() + entry.span().len();
     let length = entry.format().map_or(0, |format| format.value_repr.len());
     Span::new(source, end.saturating_sub(length), end)
 }
 
-/// The place of a node's name: what to blame for the node as a whole.
+/// Returns the span of a node's name, which problems of the whole node point to.
 pub fn name_span(source: SourceId, node: &KdlNode) -> Span {
     let span = node.name().span();
     Span::new(source, span.offset(), span.offset() + span.len())
 }
 
-/// An entry's value as it was written: `2e-4`, `20_000_000_000`.
+/// Returns the text of an entry's value: `2e-4`, `20_000_000_000`.
 pub fn written(entry: &KdlEntry) -> &str {
     entry.format().map_or("", |format| format.value_repr.as_str())
 }
@@ -180,7 +176,7 @@ impl Builder<'_> {
                     let children = self.document(&block.items, block.start, block.end);
                     match out.children_mut() {
                         Some(first) => first.nodes_mut().extend(children.nodes().iter().cloned()),
-                        none => *none = Some(children),
+                        missing => *missing = Some(children),
                     }
                 }
                 Part::Entry(_) | Part::Block(_) | Part::Comment(_) | Part::Break(_) => {}
@@ -196,8 +192,8 @@ impl Builder<'_> {
             Some(key) => KdlEntry::new_prop(self.identifier(key), value),
             None => KdlEntry::new(value),
         };
-        if entry.mended {
-            out.set_ty(MENDED);
+        if entry.recovered {
+            out.set_ty(RECOVERED);
         } else if let Some(Type { name: Some(name), .. }) = entry.ty {
             out.set_ty(self.identifier(name));
         }
@@ -219,14 +215,14 @@ impl Builder<'_> {
                 literal::Number::Value(value) => value,
                 literal::Number::TooLarge | literal::Number::Malformed => KdlValue::Integer(i128::MAX),
             },
-            lexer::Kind::Broken | lexer::Kind::Unclosed => KdlValue::String(meant(raw)),
+            lexer::Kind::Broken | lexer::Kind::Unclosed => KdlValue::String(unquoted(raw)),
             _ => KdlValue::String(literal::string(raw).unwrap_or_else(|_| raw.to_owned())),
         }
     }
 }
 
-/// What a broken value was probably to say.
-fn meant(raw: &str) -> String {
+/// Returns the text of a malformed value without its quotes.
+fn unquoted(raw: &str) -> String {
     let old_raw = raw.strip_prefix('r').filter(|rest| rest.starts_with(['"', '#']));
     if let Some(rest) = old_raw {
         return rest.trim_matches('#').trim_matches('"').to_owned();
@@ -239,9 +235,9 @@ fn over_limit(source: SourceId, limit: Limit) -> Diagnostic {
         Limit::TooLarge => Diagnostic::new(
             &T0107,
             Span::whole(source),
-            // How large it is, nobody knows: the caller may have read no further than a limit of its own.
+            // The size is unknown: the caller may have stopped reading at its own limit.
             format!(
-                "the file is larger than a manifest may be: {} at most",
+                "the file is larger than {}, the maximum for a manifest",
                 text::bytes(u64::try_from(MAX_BYTES).unwrap_or(u64::MAX)),
             ),
         )
@@ -249,22 +245,22 @@ fn over_limit(source: SourceId, limit: Limit) -> Diagnostic {
         Limit::TooDeep(at) => Diagnostic::new(
             &T0108,
             Span::new(source, at, at + 1),
-            format!("more than {MAX_DEPTH} blocks lie in each other"),
+            format!("blocks are nested more than {MAX_DEPTH} levels deep"),
         )
-        .primary_label(format!("this opens block {} of them", MAX_DEPTH + 1))
+        .primary_label(format!("this block is at level {}", MAX_DEPTH + 1))
         .fact("limit", MAX_DEPTH),
     }
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the test looks at the clock")]
+#[expect(clippy::disallowed_methods, reason = "the test measures time")]
 pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::fmt::Write as _;
 
-    /// What a document says, without trivia: to compare two readers, or a text before and after.
-    pub(crate) fn said(document: &KdlDocument) -> String {
+    /// The content of a document without trivia, to compare two parsers, or a text before and after.
+    pub(crate) fn content(document: &KdlDocument) -> String {
         fn walk(document: &KdlDocument, depth: usize, out: &mut String) {
             for node in document.nodes() {
                 write!(
@@ -316,17 +312,17 @@ pub(super) mod tests {
     }
 
     #[track_caller]
-    fn says(text: &str, expected: &str) {
+    fn reports(text: &str, expected: &str) {
         let (_, problems) = read(text);
         assert_eq!(problems.join("\n"), expected, "{text}");
     }
 
     #[test]
-    fn sound_text_gives_what_kdl_gives_with_its_places() {
+    fn valid_text_parses_as_in_kdl_with_the_same_spans() {
         let text = "// é\njob \"ä\" {\n  (t)régime (u8)1 k=\"v\" /-2 x=#\"r\"# // c\n  b { c; d #true; }\n  /-e { f }\n}\n";
         let ours = check(text, &[]);
         let theirs = KdlDocument::parse(text).unwrap();
-        assert_eq!(said(&ours), said(&theirs));
+        assert_eq!(content(&ours), content(&theirs));
         let node = &ours.nodes()[0].children().unwrap().nodes()[0];
         let their_node = &theirs.nodes()[0].children().unwrap().nodes()[0];
         assert_eq!(node.name().span(), their_node.name().span());
@@ -339,7 +335,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn three_bare_units_are_three_problems_and_the_rest_is_read() {
+    fn each_bare_unit_is_a_problem_and_the_rest_is_parsed() {
         let text = "job \"x\" {\n    cluster \"c\" nodes=2 {\n        max-run 5d\n        volume 500GiB\n    }\n    \
                     checkpoint every=200 steps keep=3\n    region \"us-west-2\"\n}\n";
         let document = check(text, &["T0102 \"5d\"", "T0102 \"500GiB\"", "T0102 \"200 steps\""]);
@@ -349,26 +345,29 @@ pub(super) mod tests {
         assert_eq!(cluster.get_arg("max-run"), Some(&KdlValue::String("5d".into())));
         assert_eq!(job.get("checkpoint").unwrap().get("every"), Some(&KdlValue::String("200 steps".into())));
         assert_eq!(job.get("checkpoint").unwrap().get("keep"), Some(&KdlValue::Integer(3)));
-        assert!(is_mended(&cluster.nodes()[0].entries()[0]));
-        assert!(!is_mended(&job.nodes()[0].entries()[0]));
-        says("max-run 5d", "T0102 \"5d\" | `5d` needs quotes | write `\"5d\"`");
+        assert!(is_recovered(&cluster.nodes()[0].entries()[0]));
+        assert!(!is_recovered(&job.nodes()[0].entries()[0]));
+        reports("max-run 5d", "T0102 \"5d\" | `5d` needs quotes | write `\"5d\"`");
     }
 
     #[test]
-    fn numbers_that_are_none() {
-        says("x 1e", "T0102 \"1e\" | `1e` needs quotes | write `1` for the number, or `\"1e\"` for the text");
-        says(
-            "x y=1.",
-            "T0102 \"1.\" | `1.` needs quotes | write `1` for the number, or `\"1.\"` for the text",
+    fn malformed_numbers() {
+        reports(
+            "x 1e",
+            "T0102 \"1e\" | `1e` needs quotes | write `1` for the number, or `\"1e\"` for the string",
         );
-        says("x .5", "T0102 \".5\" | `.5` needs quotes | write `0.5`");
+        reports(
+            "x y=1.",
+            "T0102 \"1.\" | `1.` needs quotes | write `1` for the number, or `\"1.\"` for the string",
+        );
+        reports("x .5", "T0102 \".5\" | `.5` needs quotes | write `0.5`");
         check("x 0xfg", &["T0102 \"0xfg\""]);
         check("x -5d +3h", &["T0102 \"-5d\"", "T0102 \"+3h\""]);
         check("x 1_000 2e-4 0xff 0b1_0 0o17 -1.5E+3 +1", &[]);
     }
 
     #[test]
-    fn paths_and_addresses_need_quotes() {
+    fn paths_and_uris_need_quotes() {
         let text =
             "output s3=s3://bucket/out keep=1\nprogram train.py source=./scripts\ncheckpoint local=/opt/ml\n";
         let document =
@@ -389,9 +388,12 @@ pub(super) mod tests {
             check("a true\nb k=false null\n", &["T0103 \"true\"", "T0103 \"false\"", "T0103 \"null\""]);
         assert_eq!(document.get_arg("a"), Some(&KdlValue::Bool(true)));
         assert_eq!(document.get("b").unwrap().get("k"), Some(&KdlValue::Bool(false)));
-        says("a #True", "T0103 \"#True\" | `#True` is no keyword | write `#true`");
-        says("a #yes", "T0103 \"#yes\" | `#yes` is no keyword | write `#true`");
-        says("a #ff0000", "T0103 \"#ff0000\" | `#ff0000` is no keyword | write `\"#ff0000\"` for the text");
+        reports("a #True", "T0103 \"#True\" | unknown keyword `#True` | write `#true`");
+        reports("a #yes", "T0103 \"#yes\" | unknown keyword `#yes` | write `#true`");
+        reports(
+            "a #ff0000",
+            "T0103 \"#ff0000\" | unknown keyword `#ff0000` | write `\"#ff0000\"` for the string",
+        );
         check("true 1\nb\n", &["T0103 \"true\""]);
     }
 
@@ -403,7 +405,7 @@ pub(super) mod tests {
         let document = check(text, &["T0106 \"\\\"ml.p4d\""]);
         assert_eq!(document.nodes()[0].get("nodes"), Some(&KdlValue::Integer(2)));
         assert_eq!(document.nodes()[0].children().unwrap().nodes().len(), 1);
-        // Not the last quote is at fault, but the first string's missing one.
+        // The first string is missing its closing quote, not the last.
         check(
             "channel \"train s3=\"s3://b/x\" mode=\"rw\"\nb 5d\n",
             &["T0106 \"\\\"train\"", "T0102 \"5d\""],
@@ -455,11 +457,11 @@ pub(super) mod tests {
         let document = check("region 'us west'\n", &["T0101 \"'us west'\""]);
         assert_eq!(document.get_arg("region"), Some(&KdlValue::String("us west".into())));
         check("# a comment: it's {\na 1 # more\nb\n", &["T0101 \"#\"", "T0101 \"#\""]);
-        says(
+        reports(
             "x r\"a\\b\"",
             "T0101 \"r\\\"a\\\\b\\\"\" | a raw string is written without `r` | write `#\"a\\b\"#`",
         );
-        says(
+        reports(
             "x r#\"a\"b\"#",
             "T0101 \"r#\\\"a\\\"b\\\"#\" | a raw string is written without `r` | write `#\"a\"b\"#`",
         );
@@ -486,10 +488,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn odd_places() {
-        says(
+    fn edge_cases() {
+        reports(
             "region = \"us\" // c",
-            "T0101 \"=\" | the value of `region` follows without `=` | write `region \"us\"`",
+            "T0101 \"=\" | the value of node `region` is written without `=` | write `region \"us\"`",
         );
         check("a \"x\"b\n", &["T0101 \"b\""]);
         check("a k=\n b\n", &["T0101 \"k=\""]);
@@ -531,17 +533,17 @@ pub(super) mod tests {
         check(&deep, &[]);
         let (document, problems) = read(&("a {".repeat(MAX_DEPTH + 1) + &"}".repeat(MAX_DEPTH + 1)));
         assert!(document.is_none());
-        assert_eq!(problems, ["T0108 \"{\" | more than 32 blocks lie in each other | -"]);
+        assert_eq!(problems, ["T0108 \"{\" | blocks are nested more than 32 levels deep | -"]);
         let start = std::time::Instant::now();
         let (document, problems) = read(&"{".repeat(10 * MAX_BYTES));
         assert!(document.is_none());
-        assert_eq!(problems, ["T0107 \"\" | the file is larger than a manifest may be: 1 MiB at most | -"]);
+        assert_eq!(problems, ["T0107 \"\" | the file is larger than 1 MiB, the maximum for a manifest | -"]);
         assert_eq!(read(&"{".repeat(MAX_BYTES)).1.len(), 1);
         assert!(start.elapsed().as_secs() < 5);
     }
 
     #[test]
-    fn nothing_to_read_gives_no_document() {
+    fn a_text_without_nodes_gives_no_document() {
         assert!(read("").0.is_some_and(|document| document.nodes().is_empty()));
         assert!(read("// only a comment").0.is_some());
         assert!(read("5d").0.is_none());
@@ -550,9 +552,9 @@ pub(super) mod tests {
         assert_eq!(problems.len(), MAX_PROBLEMS + 1);
     }
 
-    /// Each of these once made some reader quadratic or worse.
+    /// Each of these once made a parser quadratic or worse.
     #[test]
-    fn much_of_anything_is_read_in_bounded_time() {
+    fn repeated_pieces_are_parsed_in_bounded_time() {
         let pieces = [
             "\"",
             "\"\"\"\n",
@@ -604,7 +606,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Texts near to KDL, sound and not.
+    /// Texts similar to KDL, valid and invalid.
     pub(crate) fn near_kdl() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(vec![
             "a",
@@ -677,25 +679,25 @@ pub(super) mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_bytes_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn any_bytes_can_be_parsed(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let _ = read(&String::from_utf8_lossy(&bytes));
         }
 
         #[test]
-        fn any_text_can_be_read(text in any::<String>()) {
+        fn any_text_can_be_parsed(text in any::<String>()) {
             let _ = read(&text);
         }
 
-        /// What we accept kdl reads alike. Not the other way round: we refuse some that is legal and surely a slip.
+        /// kdl parses alike what trainc accepts. trainc rejects some legal texts that are most likely typos.
         #[test]
-        fn kdl_and_we_agree(text in near_kdl()) {
+        fn accepted_text_parses_as_in_kdl(text in near_kdl()) {
             let (ours, problems) = read(&text);
-            // kdl 6.7 refuses a node behind `/-node;`, against the grammar.
+            // kdl 6.7 rejects a node after `/-node;`, contrary to the grammar.
             let known = text.contains("/-") && text.contains(';');
             if let (Some(ours), true, false) = (&ours, problems.is_empty(), known) {
                 let theirs = KdlDocument::parse(&text);
-                prop_assert!(theirs.is_ok(), "only we accept {text:?}");
-                prop_assert_eq!(said(ours), said(&theirs.unwrap()), "{:?}", text);
+                prop_assert!(theirs.is_ok(), "kdl rejects {text:?}");
+                prop_assert_eq!(content(ours), content(&theirs.unwrap()), "{:?}", text);
             }
         }
     }

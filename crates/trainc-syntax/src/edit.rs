@@ -1,7 +1,7 @@
-//! Edits of a manifest that leave everything else as it was written, comments and layout included.
+//! Edits manifests; everything else keeps its comments and layout.
 //!
-//! In: text, a path to a node, and what to put there as KDL text. Out: the new text and the place of the edit in
-//! the old text and in the new. Works on text with mistakes too, as far as the node can be found in it.
+//! In: text, a path to a node, and the new KDL text. Out: the edited text and the range of the edit in the old and the new
+//! text. Works on text with syntax errors if the node can be found.
 
 use super::characters::{is_bare_name, is_newline};
 use super::lexer::{Kind, Token};
@@ -9,22 +9,22 @@ use super::literal::{self, quoted};
 use super::tree::{self, Block, Entry, Item, Node, Part, Tree};
 use std::ops::Range;
 
-/// One step of a path: a node by its name, and by its first argument where that is given.
+/// One step of a path: a node by its name and, if given, its first argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathStep<'a> {
     /// The node's name.
     pub name: &'a str,
-    /// Its first argument, a string: tells `channel "train"` from `channel "test"`.
+    /// Its first argument, a string: distinguishes `channel "train"` from `channel "test"`.
     pub argument: Option<&'a str>,
 }
 
 impl<'a> PathStep<'a> {
-    /// The node of that name, whatever its arguments.
+    /// Selects a node by its name.
     pub fn named(name: &'a str) -> Self {
         Self { name, argument: None }
     }
 
-    /// The node of that name and first argument.
+    /// Selects a node by its name and first argument.
     pub fn with(name: &'a str, argument: &'a str) -> Self {
         Self { name, argument: Some(argument) }
     }
@@ -39,44 +39,44 @@ impl std::fmt::Display for PathStep<'_> {
     }
 }
 
-/// A text after an edit.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
     /// The whole new text.
     pub text: String,
-    /// What was replaced, in bytes of the old text; empty for an insertion.
+    /// The replaced range, in bytes of the old text; empty for an insertion.
     pub replaced: Range<usize>,
-    /// What took its place, in bytes of the new text; empty for a removal.
+    /// The range of the replacement, in bytes of the new text; empty for a removal.
     pub span: Range<usize>,
 }
 
-/// Why an edit cannot be made.
+/// An error that prevents an edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// No such node.
-    #[error("there is no node `{0}`")]
+    #[error("node `{0}` not found")]
     NotFound(String),
-    /// Several nodes answer to the step.
-    #[error("there are several nodes `{0}`")]
+    /// Several nodes match the step.
+    #[error("several nodes match `{0}`")]
     Ambiguous(String),
     /// The node has fewer arguments.
-    #[error("there is no argument {0}")]
+    #[error("argument {0} not found")]
     NoArgument(usize),
     /// The new text is not one KDL value.
-    #[error("`{0}` is not one KDL value")]
+    #[error("`{0}` is not a single KDL value")]
     NotAValue(String),
     /// The new text is not KDL nodes.
     #[error("`{0}` is not a KDL node")]
     NotANode(String),
-    /// The span lies outside of the text, cuts a character, or overlaps another.
+    /// The range is outside of the text, splits a character, or overlaps another.
     #[error("bytes {0} to {1} cannot be replaced")]
     BadSpan(usize, usize),
-    /// The text passes a limit of size or depth.
-    #[error("the text is too large or nests too deeply")]
+    /// The text exceeds a limit of size or depth.
+    #[error("the text is too large or too deeply nested")]
     Limit,
 }
 
-/// Sets a property of a node: replaces its value, or adds it behind the node's last value.
+/// Sets a property of a node: replaces its value, or adds it after the node's last value.
 pub fn set_property(
     text: &str,
     path: &[PathStep<'_>],
@@ -87,7 +87,7 @@ pub fn set_property(
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
     let named = |entry: &&Entry| entry.key.is_some_and(|key| string(text, key) == property);
-    // Of several, the last counts.
+    // The last one takes effect.
     if let Some(entry) = entries(node).filter(named).max_by_key(|entry| entry.start) {
         return replace_span(text, value_range(entry), value);
     }
@@ -96,7 +96,7 @@ pub fn set_property(
     replace_span(text, at..at, &format!(" {key}={value}"))
 }
 
-/// Removes a property of a node with the blanks before it; a node without it stays as it is.
+/// Removes a property of a node with the spaces before it; a node without it is unchanged.
 pub fn remove_property(text: &str, path: &[PathStep<'_>], property: &str) -> Result<Edited, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
@@ -115,7 +115,7 @@ pub fn remove_property(text: &str, path: &[PathStep<'_>], property: &str) -> Res
     Ok(Edited { text, span: last.start..last.start, replaced: last })
 }
 
-/// Sets an argument of a node, counted from 0: replaces it, or adds it where it is the next.
+/// Sets an argument of a node, counted from 0: replaces it, or adds it after the last argument.
 pub fn set_argument(
     text: &str,
     path: &[PathStep<'_>],
@@ -136,11 +136,11 @@ pub fn set_argument(
     replace_span(text, at..at, &format!(" {value}"))
 }
 
-/// Adds a node behind the last child of a node, indented like its siblings; with an empty path, at the end of the
-/// text. The child may have several lines; they are written as if they stood at the margin.
+/// Adds a node after the last child of a node, indented like its siblings; with an empty path, at the end of the text.
+/// The child may have several lines, written without indentation.
 pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Edited, EditError> {
     let child = child.trim();
-    if !tree::read(child).is_ok_and(|tree| tree.faults.is_empty() && !tree.items.is_empty()) {
+    if !tree::parse(child).is_ok_and(|tree| tree.faults.is_empty() && !tree.items.is_empty()) {
         return Err(EditError::NotANode(child.to_owned()));
     }
     let tree = read(text)?;
@@ -153,7 +153,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
     let Some(block) = live_block(node) else {
         let inner = format!("{outer}    ");
         let new = format!(" {{\n{}\n{outer}}}", indented(child, &inner));
-        // Behind a comment in the line it would be part of the comment; `end` is before that.
+        // `end` is before the comment of the line.
         return replace_span(text, node.end..node.end, &new);
     };
     let one_line = !child.contains(is_newline) && !child.contains("//");
@@ -174,7 +174,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
                 Item::Node(node) => Some(node.start),
                 Item::Comment { .. } | Item::Blank => None,
             });
-            // Siblings on the line of the brace give no indentation of their own.
+            // Siblings on the line of the brace have no indentation.
             let own_line =
                 |at: &usize| text.get(block.start..*at).is_some_and(|before| before.contains('\n'));
             let inner = match first.filter(own_line) {
@@ -186,7 +186,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
                 Some(Item::Comment { token, .. }) => token.end,
                 Some(Item::Blank) | None => block.comment.map_or(block.start + 1, |comment| comment.end),
             };
-            // The closing brace may stand on the last child's line.
+            // The closing brace may be on the last child's line.
             let closed = block_end(text, block);
             let rest = text.get(end..closed).unwrap_or("");
             let tail = if rest.contains('\n') { String::new() } else { format!("\n{outer}") };
@@ -196,7 +196,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
     }
 }
 
-/// Removes a node with its block and the comment at its end. Comments on the lines above it stay.
+/// Removes a node with its block and the comment at its end. Comments on the lines above it are kept.
 pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
@@ -207,7 +207,7 @@ pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditErro
     let line_left = after.find('\n').map_or(after, |at| after.get(..at).unwrap_or(""));
     if before.trim().is_empty() && line_left.trim().is_empty() {
         let line_end = (end + line_left.len() + 1).min(text.len());
-        // One of two blank lines that would meet goes too.
+        // One of two adjacent blank lines is removed too.
         let gap =
             text.get(..line_start).is_some_and(|above| above.ends_with("\n\n") || above.ends_with("\n\r\n"));
         let below = text.get(line_end..).unwrap_or("");
@@ -218,7 +218,7 @@ pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditErro
         let start = if gap && meets { line_start - blank } else { line_start };
         return replace_span(text, start..line_end, "");
     }
-    // On a line with others: up to the next of them, or with the `;` before it.
+    // On a line with other nodes: up to the next one, or with the `;` before it.
     let blanks = after.len() - after.trim_start_matches([' ', '\t']).len();
     if text.get(node.end..end).is_some_and(|rest| rest.contains(';'))
         && !after.trim_start_matches([' ', '\t']).starts_with('}')
@@ -227,12 +227,12 @@ pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditErro
     }
     let kept = before.trim_end().trim_end_matches(';').trim_end();
     let start = if before.trim_end().ends_with(';') { line_start + kept.len() } else { node.start };
-    // In `{ a }` one of the blanks around it goes too.
+    // In `{ a }` one of the spaces around it is removed too.
     let blanks = if start == node.start { blanks } else { 0 };
     replace_span(text, start..end + blanks, "")
 }
 
-/// Replaces a stretch of the text.
+/// Replaces a range of the text.
 pub fn replace_span(text: &str, range: Range<usize>, new: &str) -> Result<Edited, EditError> {
     let bad = EditError::BadSpan(range.start, range.end);
     let (Some(before), Some(_), Some(after)) =
@@ -244,7 +244,7 @@ pub fn replace_span(text: &str, range: Range<usize>, new: &str) -> Result<Edited
     Ok(Edited { text: [before, new, after].concat(), replaced: range, span })
 }
 
-/// Replaces several stretches at once, given in any order: what `check --fix` does. They must not overlap.
+/// Replaces several ranges at once, in any order, for `check --fix`. They must not overlap.
 pub fn replace_all(text: &str, edits: &[(Range<usize>, String)]) -> Result<String, EditError> {
     let mut edits: Vec<&(Range<usize>, String)> = edits.iter().collect();
     edits.sort_by_key(|(range, _)| (range.start, range.end));
@@ -261,7 +261,7 @@ pub fn replace_all(text: &str, edits: &[(Range<usize>, String)]) -> Result<Strin
     Ok(out)
 }
 
-/// The place of a node, from its name to the end of its block.
+/// Returns the range of a node, from its name to the end of its block.
 pub fn locate(text: &str, path: &[PathStep<'_>]) -> Result<Range<usize>, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
@@ -269,18 +269,18 @@ pub fn locate(text: &str, path: &[PathStep<'_>]) -> Result<Range<usize>, EditErr
 }
 
 fn read(text: &str) -> Result<Tree, EditError> {
-    tree::read(text).map_err(|_| EditError::Limit)
+    tree::parse(text).map_err(|_| EditError::Limit)
 }
 
 fn expect_value(value: &str) -> Result<(), EditError> {
-    let single = tree::read(&format!("x {value}")).is_ok_and(|tree| {
+    let single = tree::parse(&format!("x {value}")).is_ok_and(|tree| {
         tree.faults.is_empty()
             && matches!(tree.items.as_slice(), [Item::Node(node)] if node.comment.is_none()
                 && matches!(node.parts.as_slice(), [Part::Entry(Entry { key: None, slashdash: false, .. })]))
     });
-    // A value brings neither blanks nor a terminator along.
-    let tight = !value.ends_with(';') && value.trim() == value;
-    if single && tight { Ok(()) } else { Err(EditError::NotAValue(value.to_owned())) }
+    // No surrounding spaces and no terminator.
+    let is_trimmed = !value.ends_with(';') && value.trim() == value;
+    if single && is_trimmed { Ok(()) } else { Err(EditError::NotAValue(value.to_owned())) }
 }
 
 fn string(text: &str, token: Token) -> String {
@@ -302,7 +302,7 @@ fn live_block(node: &Node) -> Option<&Block> {
     })
 }
 
-/// The end of a node's last value, left out or not, or of its name.
+/// Returns the end of a node's last value, commented out or not, or of its name.
 fn head_end(node: &Node) -> usize {
     let ends = node.parts.iter().filter_map(|part| match part {
         Part::Entry(entry) => Some(entry.end),
@@ -311,7 +311,7 @@ fn head_end(node: &Node) -> usize {
     ends.max().unwrap_or(node.name.end)
 }
 
-/// A value with its type tag.
+/// Returns the range of a value with its type tag.
 fn value_range(entry: &Entry) -> Range<usize> {
     let start = entry.ty.map(|ty| ty.start).or(entry.value.map(|value| value.start)).unwrap_or(entry.end);
     start..entry.end
@@ -347,14 +347,14 @@ fn line_start(text: &str, at: usize) -> usize {
     text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1)
 }
 
-/// The blanks at the start of the line.
+/// Returns the indentation of the line.
 fn indentation(text: &str, at: usize) -> &str {
     let line = text.get(line_start(text, at)..at).unwrap_or("");
     let line = line.trim_start_matches('\u{feff}');
     line.get(..line.len() - line.trim_start().len()).unwrap_or("")
 }
 
-/// Each line that is not empty, moved in.
+/// Indents each line that is not empty.
 fn indented(child: &str, indent: &str) -> String {
     let lines: Vec<String> = child
         .lines()
@@ -363,12 +363,12 @@ fn indented(child: &str, indent: &str) -> String {
     lines.join("\n")
 }
 
-/// Past the `;` and the line comment that belong to a node.
+/// Returns the end of a node with its `;` or its line comment.
 fn past_terminator(text: &str, node: &Node) -> usize {
     if let Some(comment) = node.comment {
         return comment.end;
     }
-    // Block comments behind the last value are the node's.
+    // Block comments after the last value belong to the node.
     let end = node.parts.iter().rev().find_map(|part| match part {
         Part::Comment(token) if token.kind == Kind::BlockComment => Some(token.end),
         Part::Comment(_) | Part::Break(_) | Part::Entry(_) | Part::Block(_) => None,
@@ -379,7 +379,7 @@ fn past_terminator(text: &str, node: &Node) -> usize {
     if after.get(blanks..).is_some_and(|rest| rest.starts_with(';')) { end + blanks + 1 } else { end }
 }
 
-/// The closing brace, or the end of a block that has none.
+/// Returns the offset of the closing brace, or the end of a block without one.
 fn block_end(text: &str, block: &Block) -> usize {
     let closed =
         text.get(block.start..block.end).is_some_and(|inside| inside.len() > 1 && inside.ends_with('}'));
@@ -496,13 +496,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done() {
+    fn invalid_edits_are_rejected() {
         let channel = job(&[PathStep::named("channel")]);
         assert_eq!(set_property(TEXT, &channel, "s3", "1"), Err(EditError::Ambiguous("channel".into())));
         let none = job(&[PathStep::with("channel", "nope")]);
         assert_eq!(
             set_property(TEXT, &none, "s3", "1").unwrap_err().to_string(),
-            "there is no node `channel \"nope\"`"
+            "node `channel \"nope\"` not found"
         );
         for bad in ["5d", "1 2", "a=1", "", "1 // c", "1\nb", "1;", "/-1", "{ a }", "1 "] {
             assert_eq!(
@@ -523,12 +523,12 @@ mod tests {
     }
 
     #[test]
-    fn text_with_mistakes_can_be_edited() {
+    fn text_with_errors_can_be_edited() {
         let edited = set_argument("a 5d\nb 1\n", &[PathStep::named("b")], 0, "2").unwrap();
         assert_eq!(edited.text, "a 5d\nb 2\n");
     }
 
-    /// The nodes of a text as its reader sees them.
+    /// Parses the nodes of a text.
     fn nodes(text: &str) -> Vec<kdl::KdlNode> {
         let mut problems = trainc_diag::Problems::default();
         let document = crate::document::parse(trainc_diag::source::SourceId(0), text, &mut problems);
@@ -540,9 +540,9 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn no_edit_panics_and_sound_text_stays_sound(text in near_kdl()) {
+        fn no_edit_panics_and_valid_text_stays_valid(text in near_kdl()) {
             let path = [PathStep::named("a")];
-            let sound = tree::read(&text).is_ok_and(|tree| tree.faults.is_empty());
+            let was_valid = tree::parse(&text).is_ok_and(|tree| tree.faults.is_empty());
             let edits = [
                 set_property(&text, &path, "k", "7"),
                 set_argument(&text, &path, 0, "7"),
@@ -550,14 +550,14 @@ mod tests {
                 remove_node(&text, &path),
             ];
             for edited in edits.into_iter().flatten() {
-                let tree = tree::read(&edited.text);
-                let still = tree.is_ok_and(|tree| tree.faults.is_empty());
-                prop_assert!(!sound || still, "{:?} to {:?}", text, edited.text);
+                let tree = tree::parse(&edited.text);
+                let is_valid = tree.is_ok_and(|tree| tree.faults.is_empty());
+                prop_assert!(!was_valid || is_valid, "{:?} to {:?}", text, edited.text);
             }
         }
 
         #[test]
-        fn an_edit_does_what_it_says_and_nothing_else(text in super::super::format::tests::sloppy()) {
+        fn an_edit_changes_only_its_target(text in super::super::format::tests::unformatted_kdl()) {
             let path = [PathStep::named("node")];
             let before = nodes(&text);
             if let Ok(edited) = set_property(&text, &path, "k", "7") {

@@ -1,9 +1,9 @@
 //! Mistakes of syntax, found by the lexer and the tree; `fault_messages` words them.
 
-/// What is wrong at a place; words are put to it in `recover`.
+/// The kind of a syntax error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultKind {
-    /// A number with something behind it, or a path: needs quotes.
+    /// A number followed by other characters, or a path: needs quotes.
     NeedsQuotes,
     /// `true` for `#true`, as a value.
     NeedsHash,
@@ -11,10 +11,10 @@ pub(super) enum FaultKind {
     KeywordAsName,
     /// `'text'`.
     SingleQuotes,
-    /// The quotes of a text processor.
+    /// Typographic quotes.
     CurlyQuotes,
     UnclosedString,
-    /// A closing quote without an opening one; `other` is the value that it closes.
+    /// A closing quote without an opening one; `other` is the value before it.
     UnopenedString,
     UnclosedMulti,
     UnclosedComment,
@@ -26,7 +26,7 @@ pub(super) enum FaultKind {
     MultiStart,
     /// Text before the closing `"""`.
     MultiEnd,
-    /// A line that does not start with the blanks of the last.
+    /// A line that does not start with the indentation of the last.
     MultiIndent,
     /// `#"""#`.
     RawQuote,
@@ -63,13 +63,13 @@ pub(super) enum FaultKind {
     StraySemicolon,
 }
 
-/// One mistake of the writing.
+/// A syntax error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// A second place, where there is one.
+    /// A second span, for some kinds.
     pub(super) other: Option<(usize, usize)>,
 }
 

@@ -1,18 +1,18 @@
-//! What the edits that mend a mistake of the writing put in and take away.
+//! The replacement texts and spans of the fixes of syntax errors.
 
 use super::characters::is_space;
 use super::fault::Fault;
 use super::literal::{self, quoted};
 use trainc_diag::source::Span;
 
-/// Whether text stands on both sides of what is to go.
+/// Returns whether the fault touches text on both sides.
 pub(super) fn touches(text: &str, fault: &Fault) -> bool {
     let (before, behind) = (text.get(..fault.start).unwrap_or(""), text.get(fault.end..).unwrap_or(""));
     !before.ends_with(is_space) && !behind.starts_with(is_space)
 }
 
-/// What goes, with one of the two blanks where one is on both sides.
-pub(super) fn alone(text: &str, span: Span) -> Span {
+/// Returns the span to remove, with one of the two spaces if there is one on each side.
+pub(super) fn with_space(text: &str, span: Span) -> Span {
     let (before, behind) = (text.get(..span.start as usize), text.get(span.end as usize..));
     let blank = |text: Option<&str>, is: fn(&str) -> bool| text.is_some_and(is);
     let both = blank(before, |text| text.ends_with([' ', '\t']))
@@ -20,8 +20,8 @@ pub(super) fn alone(text: &str, span: Span) -> Span {
     Span { end: span.end + u32::from(both), ..span }
 }
 
-/// The items of a list in brackets or parentheses as one text, parted by commas: `"0.9,0.95"`.
-pub(super) fn one_text(raw: &str) -> String {
+/// Returns the items of a list in brackets or parentheses as a comma-separated string: `"0.9,0.95"`.
+pub(super) fn comma_separated(raw: &str) -> String {
     let items: Vec<&str> = raw
         .trim_matches(['[', ']', '(', ')'])
         .split([',', ' '])
@@ -31,10 +31,10 @@ pub(super) fn one_text(raw: &str) -> String {
     quoted(&items.join(","))
 }
 
-/// What stands in parentheses that are no type, as a value: `8` of `(8)`, `"0.9,0.95"` of `(0.9,0.95)`.
-pub(super) fn inside(raw: &str) -> Option<String> {
+/// Returns the value in parentheses that are not a type annotation: `8` of `(8)`, `"0.9,0.95"` of `(0.9,0.95)`.
+pub(super) fn value_in_parentheses(raw: &str) -> Option<String> {
     let text = raw.strip_prefix('(')?.strip_suffix(')')?.trim();
     let plain = !text.is_empty() && !text.contains(['(', ')', '{', '}', ';', '=', '#']);
     let is_number = matches!(literal::number(text), literal::Number::Value(_));
-    plain.then(|| if is_number { text.to_owned() } else { one_text(text) })
+    plain.then(|| if is_number { text.to_owned() } else { comma_separated(text) })
 }

@@ -1,25 +1,24 @@
-//! The words for each mistake of the writing.
+//! The message for each mistake of syntax.
 //!
-//! In: a [`Fault`] of the reader and the text. Out: one [`Diagnostic`], with the edit that mends it where there is
-//! only one.
+//! In: a [`Fault`] and the text. Out: one [`Diagnostic`], with a fix where there is only one.
 
 use super::characters::is_space;
 use super::codes::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, T0112};
 use super::fault::{Fault, FaultKind};
-use super::fault_fixes::{alone, inside, one_text, touches};
-use super::literal::{number_before, quoted, shortened};
+use super::fault_fixes::{comma_separated, touches, value_in_parentheses, with_space};
+use super::literal::{expand_suffix, leading_number, quoted};
 use trainc_diag::Diagnostic;
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 
-/// A mistake and the text around it.
+/// A fault and the text around it.
 struct Place<'t> {
     fault: &'t Fault,
     text: &'t str,
     span: Span,
-    /// What is to blame, as written.
+    /// The text at fault.
     raw: &'t str,
-    /// A further place that belongs to it, as written.
+    /// The second place of the fault, with its text.
     other: Option<(Span, &'t str)>,
 }
 
@@ -29,7 +28,7 @@ impl Place<'_> {
     }
 }
 
-/// The problem that a mistake of the writing is, in words.
+/// Returns the diagnostic of a fault.
 pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnostic {
     let place = Place {
         fault,
@@ -74,7 +73,7 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
         | FaultKind::StrayParen
         | FaultKind::StraySemicolon
         | FaultKind::MissingSpace
-        | FaultKind::SlashdashNothing => marks(&place),
+        | FaultKind::SlashdashNothing => punctuation(&place),
         FaultKind::UnclosedBrace
         | FaultKind::SurplusBrace
         | FaultKind::MissingTerminator
@@ -84,8 +83,8 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
     }
 }
 
-/// What is wrong with a string or a comment.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the table in `describe` is the one that names all")]
+/// Describes a fault of a string or a comment.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
 fn strings(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
     let shown = short(raw);
@@ -94,21 +93,23 @@ fn strings(place: &Place) -> Diagnostic {
         FaultKind::UnopenedString => {
             let (value, text) = place.other.unwrap_or((span, raw));
             Diagnostic::new(&T0106, value, "the string has no opening quote".to_owned())
-                .primary_label("only its closing quote is there")
+                .primary_label("only the closing quote is present")
                 .help(format!("write `{}`", quoted(text)))
                 .fix(Span { end: value.start, ..value }, "\"")
         }
         FaultKind::UnclosedMulti => Diagnostic::new(&T0106, span, "the string is never closed".to_owned())
-            .primary_label("it starts here and takes in the rest of the file")
+            .primary_label("starts here and includes the rest of the file")
             .help(format!("add a line with `{}`", closing_of(raw))),
         FaultKind::UnclosedComment => Diagnostic::new(&T0112, span, "the comment is never closed".to_owned())
-            .primary_label("it starts here and takes in the rest of the file")
+            .primary_label("starts here and includes the rest of the file")
             .help("add `*/` where it ends"),
         FaultKind::BadEscape => {
-            let diagnostic = place.error(format!("`{shown}` is no escape")).primary_label("unknown escape");
+            let diagnostic =
+                place.error(format!("invalid escape sequence `{shown}`")).primary_label("unknown escape");
             let rest = raw.strip_prefix('\\').unwrap_or("");
             if rest.starts_with('u') {
-                diagnostic.help("write `\\u{…}` with one to six hexadecimal digits of a character")
+                diagnostic
+                    .help("write `\\u{…}` with the one to six hexadecimal digits of a Unicode character")
             } else if rest == "/" {
                 diagnostic.help("write `/`").fix(span, "/")
             } else {
@@ -118,21 +119,21 @@ fn strings(place: &Place) -> Diagnostic {
             }
         }
         FaultKind::MultiStart => place
-            .error("a string of several lines starts on the line after `\"\"\"`".to_owned())
+            .error("the text of a multi-line string must start on the line after `\"\"\"`".to_owned())
             .primary_label("text follows on the same line")
-            .help("break the line after `\"\"\"`; a string of one line stands between single `\"`"),
+            .help("add a line break after `\"\"\"`, or use single `\"` for a one-line string"),
         FaultKind::MultiEnd => place
-            .error("the closing `\"\"\"` stands on a line of its own".to_owned())
-            .primary_label("text stands before it")
-            .help("break the line before `\"\"\"`"),
+            .error("the closing `\"\"\"` must be on its own line".to_owned())
+            .primary_label("text precedes it")
+            .help("add a line break before `\"\"\"`"),
         FaultKind::MultiIndent => place
             .error("the line is less indented than the closing `\"\"\"`".to_owned())
             .primary_label("starts further left")
             .help("indent the line as far as the closing `\"\"\"`")
-            .note("the blanks before the closing `\"\"\"` are taken off every line"),
+            .note("the whitespace before the closing `\"\"\"` is removed from every line"),
         FaultKind::RawQuote => place
-            .error("`#\"\"\"#` is no string".to_owned())
-            .primary_label("starts like a string of several lines")
+            .error("`#\"\"\"#` is not a valid string".to_owned())
+            .primary_label("starts like a multi-line string")
             .help("write `\"\\\"\"`")
             .fix(span, "\"\\\"\""),
         FaultKind::OldRaw => {
@@ -140,7 +141,7 @@ fn strings(place: &Place) -> Diagnostic {
             let new = if rest.starts_with('#') { rest.to_owned() } else { format!("#{rest}#") };
             place
                 .error("a raw string is written without `r`".to_owned())
-                .primary_label("this is KDL 1")
+                .primary_label("KDL 1 syntax")
                 .help(format!("write `{}`", short(&new)))
                 .fix(span, new)
         }
@@ -152,15 +153,15 @@ fn strings(place: &Place) -> Diagnostic {
         FaultKind::CurlyQuotes => {
             let plain = quoted(raw.trim_matches(['“', '”', '„', '‟', '"']));
             place
-                .error("a string stands between straight quotes, not typographic ones".to_owned())
-                .primary_label("the quotes of a text processor")
+                .error("strings need straight quotes, not typographic quotes".to_owned())
+                .primary_label("typographic quotes")
                 .help(format!("write `{plain}`"))
                 .fix(span, plain)
         }
         _ => {
             let double = quoted(raw.trim_matches('\''));
             place
-                .error("a string stands between double quotes, not single ones".to_owned())
+                .error("strings need double quotes, not single quotes".to_owned())
                 .primary_label("single quotes")
                 .help(format!("write `{double}`"))
                 .fix(span, double)
@@ -168,72 +169,70 @@ fn strings(place: &Place) -> Diagnostic {
     }
 }
 
-/// What is wrong with a keyword, a number or a value.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the table in `describe` is the one that names all")]
+/// Describes a fault of a keyword, a number or a value.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
 fn values(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
     let shown = short(raw);
     match fault.kind {
         FaultKind::NeedsQuotes => needs_quotes(span, raw),
         FaultKind::NeedsHash => Diagnostic::new(&T0103, span, format!("`{raw}` is written `#{raw}`"))
-            .primary_label("a keyword needs its `#`")
-            .help(format!("write `#{raw}`, or `{}` for the text", quoted(raw)))
+            .primary_label("keywords start with `#`")
+            .help(format!("write `#{raw}`, or `{}` for the string", quoted(raw)))
             .fix(span, format!("#{raw}")),
         FaultKind::KeywordAsName => {
-            Diagnostic::new(&T0103, span, format!("`{raw}` is no name without quotes"))
-                .primary_label("a keyword stands where a name is expected")
+            Diagnostic::new(&T0103, span, format!("`{raw}` cannot be an unquoted name"))
+                .primary_label("a keyword where a name is expected")
                 .help(format!("write `{}`", quoted(raw)))
                 .fix(span, quoted(raw))
         }
         FaultKind::UnknownKeyword => unknown_keyword(span, raw),
-        FaultKind::NumberTooLarge => {
-            Diagnostic::new(&T0109, span, format!("`{shown}` is too large for a number"))
-                .primary_label("does not fit")
-                .note("whole numbers go up to 2^127 - 1, others up to 1.8e308")
-        }
+        FaultKind::NumberTooLarge => Diagnostic::new(&T0109, span, format!("number `{shown}` is too large"))
+            .primary_label("out of range")
+            .note("the largest integer is 2^127 - 1; the largest other number is 1.8e308"),
         FaultKind::MissingValue => {
-            place.error(format!("`{shown}` has no value")).primary_label("a value is expected behind this")
+            place.error(format!("`{shown}` has no value")).primary_label("expected a value after this")
         }
         FaultKind::BadType => {
-            let what = "no type name, or nothing that has the type";
+            let what = "no type name, or no value after it";
             let one = place
-                .error("`(` starts a type, as in `(name)value`".to_owned())
+                .error("`(` starts a type annotation, such as `(name)value`".to_owned())
                 .primary_label(if raw.ends_with(')') { what } else { "never closed" });
-            match inside(raw) {
+            match value_in_parentheses(raw) {
                 Some(value) => one.help(format!("write `{}`", short(&value))).fix(span, value),
                 None => one.help("remove the parentheses, or quote the value"),
             }
         }
         _ => place
-            .error(format!("`{shown}` is no name"))
-            .primary_label("a name is expected here")
-            .help(format!("write `{}` if it is one", quoted(&shown))),
+            .error(format!("`{shown}` is not a valid name"))
+            .primary_label("expected a name")
+            .help(format!("write `{}` to use it as a name", quoted(&shown))),
     }
 }
 
-/// What is wrong with a sign that separates.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the table in `describe` is the one that names all")]
-fn marks(place: &Place) -> Diagnostic {
+/// Describes a fault of punctuation.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
+fn punctuation(place: &Place) -> Diagnostic {
     let Place { fault, text, span, raw, other } = *place;
     match fault.kind {
         FaultKind::BadCharacter => {
             let code = raw.chars().next().map_or(0, u32::from);
             let diagnostic = place
                 .error(format!("the character U+{code:04X} is not allowed"))
-                .primary_label("cannot be seen");
+                .primary_label("invisible character");
             diagnostic.help("remove it").fix(span, "").fact("character", code)
         }
         FaultKind::StrayBackslash => place
-            .error("`\\` stands at the end of a line only, or in a string".to_owned())
-            .primary_label("the line goes on after it")
+            .error("`\\` is only valid at the end of a line or in a string".to_owned())
+            .primary_label("the line continues after it")
             .help("remove it, or quote the value"),
         FaultKind::CommaForSemicolon => place
-            .error("nodes of one line are parted by `;`, not by commas".to_owned())
+            .error("nodes on one line are separated by `;`, not by commas".to_owned())
             .primary_label("a comma")
             .help("write `;`, or start a new line")
             .fix(span, ";"),
         FaultKind::Comma => place
-            .error("values are separated by blanks, not by commas".to_owned())
+            .error("values are separated by spaces, not by commas".to_owned())
             .primary_label("a comma")
             .help("remove it")
             .fix(
@@ -241,16 +240,16 @@ fn marks(place: &Place) -> Diagnostic {
                 if text.get(fault.end..).is_some_and(|rest| rest.starts_with(is_space)) { "" } else { " " },
             ),
         FaultKind::BracketValue => {
-            let one = one_text(raw);
+            let one = comma_separated(raw);
             place
-                .error("a property has one value, and no list".to_owned())
-                .primary_label("several values are one text, parted by commas")
+                .error("a property takes one value, not a list".to_owned())
+                .primary_label("write several values as one comma-separated string")
                 .help(format!("write `{}`", short(&one)))
                 .fix(span, one)
         }
         FaultKind::Bracket => place
-            .error(format!("`{raw}` has no meaning outside of strings"))
-            .primary_label("several values stand one after the other, without brackets")
+            .error(format!("`{raw}` is only valid in strings"))
+            .primary_label("several values are separated by spaces, without brackets")
             .help("remove it")
             .fix(span, ""),
         FaultKind::StrayEquals => place
@@ -258,7 +257,7 @@ fn marks(place: &Place) -> Diagnostic {
             .primary_label("a property is `name=value`")
             .help("write the name of the property before it, or remove it"),
         FaultKind::DoubleEquals => place
-            .error("a property has one `=`".to_owned())
+            .error("a property takes one `=`".to_owned())
             .primary_label("one too many")
             .help("remove it")
             .fix(span, ""),
@@ -271,51 +270,49 @@ fn marks(place: &Place) -> Diagnostic {
                 .trim();
             let value = if value.is_empty() { "value" } else { value };
             place
-                .error(format!("the value of `{name}` follows without `=`"))
-                .primary_label("only properties have one, after the node's name")
+                .error(format!("the value of node `{name}` is written without `=`"))
+                .primary_label("only properties take `=`")
                 .help(format!("write `{name} {}`", short(value)))
-                .fix(alone(text, span), if touches(text, fault) { " " } else { "" })
+                .fix(with_space(text, span), if touches(text, fault) { " " } else { "" })
         }
         FaultKind::StrayParen => place
-            .error("`)` closes nothing".to_owned())
+            .error("unmatched `)`".to_owned())
             .primary_label("no `(` before it")
             .help("remove it")
             .fix(span, ""),
         FaultKind::StraySemicolon => place
-            .error("`;` ends no node".to_owned())
+            .error("`;` without a node".to_owned())
             .primary_label("no node before it")
             .help("remove it")
             .fix(span, ""),
         FaultKind::MissingSpace => place
-            .error("a blank is missing".to_owned())
-            .primary_label("touches what stands before it")
-            .help("put a blank before it")
+            .error("a space is missing".to_owned())
+            .primary_label("not separated from the preceding text")
+            .help("add a space before it")
             .fix(Span { end: span.start, ..span }, " "),
         _ => place
-            .error("`/-` has nothing to leave out".to_owned())
-            .primary_label("a node, a value or a block is expected behind it")
+            .error("`/-` has nothing to comment out".to_owned())
+            .primary_label("expected a node, a value or a block after it")
             .help("remove it, or write `//` for a comment"),
     }
 }
 
-/// What is wrong with a block and its braces.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the table in `describe` is the one that names all")]
+/// Describes a fault of a block or its braces.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
 fn blocks(place: &Place) -> Diagnostic {
     let Place { fault, span, other, .. } = *place;
     match fault.kind {
         FaultKind::UnclosedBrace => unclosed_brace(span, other),
         FaultKind::SurplusBrace => {
-            let diagnostic = Diagnostic::new(&T0105, span, "`}` closes nothing".to_owned());
+            let diagnostic = Diagnostic::new(&T0105, span, "unmatched `}`".to_owned());
             match other {
-                // The block that it closes is closed before what belongs in it.
-                Some((line, _)) if line.end >= span.end => Diagnostic::new(
-                    &T0105,
-                    span,
-                    "the block ends here, before the lines that are in it".to_owned(),
-                )
-                .primary_label("one `}` too many")
-                .help("remove it")
-                .fix(span, ""),
+                // The block that it would close is closed before its content.
+                Some((line, _)) if line.end >= span.end => {
+                    Diagnostic::new(&T0105, span, "the block ends here, before its indented lines".to_owned())
+                        .primary_label("one `}` too many")
+                        .help("remove it")
+                        .fix(span, "")
+                }
                 Some((line, text)) => diagnostic
                     .primary_label("no block is open here")
                     .label(line, "its block has no `{`")
@@ -325,22 +322,22 @@ fn blocks(place: &Place) -> Diagnostic {
             }
         }
         FaultKind::MissingTerminator => place
-            .error("a node ends with its block".to_owned())
-            .primary_label("stands behind the closing `}`")
+            .error("a node ends with the `}` of its block".to_owned())
+            .primary_label("after the closing `}`")
             .help("start a new line here, or move it before the `{`"),
         FaultKind::BlockWithoutNode => place
-            .error("a block has no node".to_owned())
+            .error("a block without a node".to_owned())
             .primary_label("no node before this `{`")
             .help("write the name of the node before it"),
         FaultKind::BlockOnOwnLine => place
-            .error("`{` stands on the line of its node".to_owned())
-            .primary_label("the node has ended on the line before")
-            .help("move it to the end of the line before"),
-        _ => place.error("a node has one block".to_owned()).primary_label("this is its second"),
+            .error("`{` must be on the same line as its node".to_owned())
+            .primary_label("the node ended on the previous line")
+            .help("move it to the end of the previous line"),
+        _ => place.error("a node can have only one block".to_owned()).primary_label("second block"),
     }
 }
 
-/// As much of a text as a message can bear.
+/// Truncates a text to its first line, and that to 40 characters.
 fn short(text: &str) -> String {
     const MOST: usize = 40;
     let line = text.lines().next().unwrap_or("");
@@ -350,7 +347,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// The quotes that close what these opened.
+/// Returns the closing quotes for the opening ones.
 fn closing_of(open: &str) -> String {
     let hashes = open.len() - open.trim_start_matches('#').len();
     format!("\"\"\"{}", "#".repeat(hashes))
@@ -359,17 +356,17 @@ fn closing_of(open: &str) -> String {
 fn unknown_keyword(span: Span, raw: &str) -> Diagnostic {
     let word = raw.trim_start_matches('#').to_lowercase();
     let known = ["true", "false", "null", "inf", "nan"];
-    let meant = match word.as_str() {
+    let suggestion = match word.as_str() {
         "yes" | "on" => Some("true"),
         "no" | "off" => Some("false"),
         "none" | "nil" => Some("null"),
         _ => text::nearest(&word, known),
     };
-    let diagnostic = Diagnostic::new(&T0103, span, format!("`{}` is no keyword", short(raw)))
+    let diagnostic = Diagnostic::new(&T0103, span, format!("unknown keyword `{}`", short(raw)))
         .primary_label("`#` starts a keyword");
-    match meant {
-        Some(meant) => diagnostic.help(format!("write `#{meant}`")).fix(span, format!("#{meant}")),
-        None => diagnostic.help(format!("write `{}` for the text", quoted(raw))).fix(span, quoted(raw)),
+    match suggestion {
+        Some(keyword) => diagnostic.help(format!("write `#{keyword}`")).fix(span, format!("#{keyword}")),
+        None => diagnostic.help(format!("write `{}` for the string", quoted(raw))).fix(span, quoted(raw)),
     }
 }
 
@@ -378,13 +375,14 @@ fn unclosed_brace(span: Span, other: Option<(Span, &str)>) -> Diagnostic {
         Diagnostic::new(&T0104, span, "the block is never closed".to_owned()).primary_label("opened here");
     match other {
         Some((place, next)) => diagnostic
-            .label(place, "the indentation says that it has ended before this")
+            .label(place, "according to the indentation, the block ends before this line")
             .help(format!("add `}}` on the line before `{}`", short(next))),
         None => diagnostic.help("add `}` at the end of the block"),
     }
 }
 
-/// The problem of a string of one line without its end: what stands behind it was read, or it took in all of the line.
+/// Describes a one-line string without a closing quote. The lexer ended it before the properties that follow, or at the
+/// end of the line.
 fn unclosed_string(span: Span, raw: &str, text: &str) -> Diagnostic {
     let behind = text.get(span.end as usize..).and_then(|rest| rest.lines().next()).unwrap_or("").trim();
     let next = behind.split(is_space).next().filter(|word| word.contains('='));
@@ -392,8 +390,8 @@ fn unclosed_string(span: Span, raw: &str, text: &str) -> Diagnostic {
     let one = match next {
         Some(_) => one.primary_label("its closing quote is missing"),
         None => one
-            .primary_label("it starts here and takes in the rest of the line")
-            .note("text of several lines stands between `\"\"\"` and `\"\"\"`, each on its own line"),
+            .primary_label("starts here and includes the rest of the line")
+            .note("a multi-line string starts and ends with `\"\"\"`, each on its own line"),
     };
     let quote = |one: Diagnostic| one.fix(Span { start: span.end, ..span }, "\"");
     match (closed(raw), next) {
@@ -403,14 +401,14 @@ fn unclosed_string(span: Span, raw: &str, text: &str) -> Diagnostic {
     }
 }
 
-/// A string that nobody closed, closed: one word alone surely ends where it ends.
+/// Returns the string with its closing quote, if it is a single word.
 fn closed(raw: &str) -> Option<String> {
     let text = raw.trim_end().strip_prefix('"')?;
     let plain = !text.is_empty() && !text.contains([' ', '\t', '"', '\\', ';', '{', '}', '=']);
     plain.then(|| format!("\"{text}\""))
 }
 
-/// The problem of a value without quotes that is no name: a number with a unit, a path, an address, a placeholder.
+/// Describes an unquoted value that is not a name: a number with a unit, a path, an address, a placeholder.
 fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     let text = quoted(raw);
     let shown = short(raw);
@@ -424,38 +422,38 @@ fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     }
     let plain = raw.replace(',', "");
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    // `0,0002`: no thousands begin with a zero.
+    // `0,0002`: a group of thousands does not start with a zero.
     if let Some(("0", fraction)) = raw.split_once(',').filter(|(_, fraction)| is_number(fraction)) {
-        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
-            .primary_label("a fraction follows a point")
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is not a valid number"))
+            .primary_label("the decimal separator is a point")
             .help(format!("write `0.{fraction}`"))
             .fix(span, format!("0.{fraction}"));
     }
     if raw.contains(',') && is_number(&plain) && raw.split(',').skip(1).all(|group| group.len() == 3) {
         let grouped = raw.replace(',', "_");
-        return Diagnostic::new(&T0102, span, format!("`{shown}` is no number"))
-            .primary_label("thousands are parted by `_`, or by nothing")
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is not a valid number"))
+            .primary_label("thousands are separated by `_` or not at all")
             .help(format!("write `{plain}` or `{grouped}`"))
             .fix(span, grouped);
     }
-    if let numbers @ [_, ..] = shortened(raw).as_slice() {
-        return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a text"))
-            .primary_label("a number with something behind it")
+    if let numbers @ [_, ..] = expand_suffix(raw).as_slice() {
+        return Diagnostic::new(&T0102, span, format!("`{shown}` is neither a number nor a string"))
+            .primary_label("a number followed by other characters")
             .help(format!(
-                "write {} for the number, or `{text}` for the text",
+                "write {} for the number, or `{text}` for the string",
                 text::backtick_list(numbers, "or")
             ));
     }
-    if let Some(number) = number_before(raw) {
-        // Which of the two is meant is not known: there is no edit.
+    if let Some(number) = leading_number(raw) {
+        // Either may be meant, so there is no fix.
         return Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes"))
-            .primary_label("neither a number nor a text")
-            .help(format!("write `{number}` for the number, or `{text}` for the text"));
+            .primary_label("neither a number nor a string")
+            .help(format!("write `{number}` for the number, or `{text}` for the string"));
     }
     let here = if raw.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) {
-        "a number with something behind it"
+        "a number followed by other characters"
     } else {
-        "only names go without quotes"
+        "only names can be unquoted"
     };
     diagnostic.primary_label(here).help(format!("write `{text}`"))
 }

@@ -1,37 +1,37 @@
-//! Canonical layout: four blanks a level, one blank between values, one node a line.
+//! Formats manifests: four spaces per level, one space between values, one node per line.
 //!
-//! In: the text of a manifest without mistakes. Out: the same, laid out; comments, single blank lines and the
-//! spelling of every value stay as they were. What the text says never changes, and a second pass changes nothing.
+//! In: the text of a valid manifest. Out: the formatted text, with its comments, single blank lines and the spelling of
+//! every value. The meaning never changes, and a second pass changes nothing.
 
 use super::lexer::{Kind, Token};
 use super::tree::{self, Block, Entry, Item, Limit, Node, Part, Type};
 
-/// A block that was written on one line stays there up to this width.
+/// A block on one line stays on one line up to this width.
 const MAX_WIDTH: usize = 100;
 
-/// Why a text cannot be laid out.
+/// An error that prevents formatting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// It has mistakes of writing, which [`parse`](super::document::parse) reports.
-    #[error("the text has syntax mistakes, the first at byte {first}")]
+    /// The text has syntax errors, which [`parse`](super::document::parse) reports.
+    #[error("the text has syntax errors, the first at byte {first}")]
     Syntax {
-        /// How many.
-        mistakes: usize,
-        /// The byte of the first.
+        /// The number of errors.
+        count: usize,
+        /// The byte offset of the first.
         first: usize,
     },
-    /// It passes a limit of size or depth.
-    #[error("the text is too large or nests too deeply")]
+    /// The text exceeds a limit of size or depth.
+    #[error("the text is too large or too deeply nested")]
     Limit,
 }
 
-/// Lays a text out.
+/// Formats a text.
 pub fn format(text: &str) -> Result<String, FormatError> {
-    let tree = tree::read(text).map_err(|limit| match limit {
+    let tree = tree::parse(text).map_err(|limit| match limit {
         Limit::TooLarge | Limit::TooDeep(_) => FormatError::Limit,
     })?;
     if let Some(first) = tree.faults.first() {
-        return Err(FormatError::Syntax { mistakes: tree.faults.len(), first: first.start });
+        return Err(FormatError::Syntax { count: tree.faults.len(), first: first.start });
     }
     let mut printer = Printer { text, out: String::with_capacity(text.len() + 64) };
     printer.items(&tree.items, 0);
@@ -43,7 +43,7 @@ struct Printer<'t> {
     out: String,
 }
 
-/// The items without blank lines at either end.
+/// Returns the items without blank lines at either end.
 fn trimmed(items: &[Item]) -> &[Item] {
     let mut items = items;
     while let [Item::Blank, rest @ ..] | [rest @ .., Item::Blank] = items {
@@ -62,7 +62,7 @@ impl Printer<'_> {
         self.slice(token.start, token.end)
     }
 
-    /// The text of a comment, or the comment in a broken line.
+    /// Returns the text of a comment, or of the comment in a line continuation.
     fn comment(&self, token: Token) -> String {
         let text = self.token(token);
         let text = if token.kind == Kind::Escline { text.trim_start_matches('\\') } else { &text };
@@ -77,7 +77,7 @@ impl Printer<'_> {
         self.out.push_str(&"    ".repeat(depth));
     }
 
-    /// Whole lines.
+    /// Prints items on separate lines.
     fn items(&mut self, items: &[Item], depth: usize) {
         let mut fresh = true;
         for item in trimmed(items) {
@@ -115,7 +115,7 @@ impl Printer<'_> {
             {
                 format!("({})", self.token(name))
             }
-            // A comment stands inside: as written.
+            // It contains a comment: printed as written.
             _ => self.slice(ty.start, next),
         }
     }
@@ -132,7 +132,7 @@ impl Printer<'_> {
             .map(|key| key.start)
             .or(entry.ty.map(|ty| ty.start))
             .or(entry.value.map(|value| value.start));
-        if entry.odd {
+        if entry.has_trivia {
             return format!("{slashdash}{}", self.slice(first.unwrap_or(entry.start), entry.end));
         }
         let key = entry.key.map_or_else(String::new, |key| format!("{}=", self.token(key)));
@@ -141,12 +141,12 @@ impl Printer<'_> {
         format!("{slashdash}{key}{ty}{value}")
     }
 
-    /// A node from where the line stands; without the end of the line.
+    /// Prints a node without the line end.
     fn node(&mut self, node: &Node, depth: usize) {
         let head = self.head(node);
         self.out.push_str(&head);
         let mut at_start = false;
-        // Where nothing follows on the next line there is no need to break, and the comment ends this one.
+        // A line continuation before nothing is dropped, and its comment ends this line.
         let mut parts = node.parts.as_slice();
         let mut end = node.comment.map(|token| self.comment(token));
         while let [before @ .., Part::Break(token)] = parts {
@@ -223,7 +223,7 @@ impl Printer<'_> {
         self.out.push('}');
     }
 
-    /// A block on one line: neither a line comment nor a line end is in it.
+    /// Prints a block on one line; it contains neither a line comment nor a line end.
     fn flat(&self, items: &[Item]) -> String {
         let mut out = String::from("{ ");
         let mut after_node = false;
@@ -268,7 +268,7 @@ impl Printer<'_> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::document::tests::{near_kdl, said};
+    use super::super::document::tests::{content, near_kdl};
     use super::*;
     use crate::document;
     use proptest::prelude::*;
@@ -279,7 +279,7 @@ pub(super) mod tests {
         let mut problems = Problems::default();
         let document = document::parse(SourceId(0), text, &mut problems).unwrap();
         assert!(problems.is_empty(), "{text:?} {problems:?}");
-        said(&document)
+        content(&document)
     }
 
     /// Every comment of a text, sorted: none may be lost.
@@ -297,7 +297,7 @@ pub(super) mod tests {
         comments
     }
 
-    fn sound(text: &str) -> Result<(), TestCaseError> {
+    fn check_invariants(text: &str) -> Result<(), TestCaseError> {
         let Ok(once) = format(text) else {
             return Ok(());
         };
@@ -313,7 +313,7 @@ pub(super) mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         assert_eq!(format(text).as_deref(), Ok(expected));
-        sound(text).unwrap();
+        check_invariants(text).unwrap();
     }
 
     const STYLE: &str = r##"// A comment of the file.
@@ -342,17 +342,17 @@ job "llama-7b-fsdp" {
 "##;
 
     #[test]
-    fn the_canonical_layout_stays() {
+    fn formatted_text_is_unchanged() {
         check(STYLE, STYLE);
     }
 
     #[test]
-    fn loose_layout_is_tightened() {
+    fn extra_space_is_removed() {
         let mut loose =
             STYLE.replace("    ", "\t").replace(" {\n", "   {\n\n\n").replace("nodes=8", "nodes = 8  ");
         loose = loose.replace("\n    }", "\n\n  }").replace("\"us-west-2\" //", "\"us-west-2\"; //");
         loose.insert_str(0, "\u{feff}\n\n");
-        // The string's own indentation is its business.
+        // The indentation inside of a string is kept.
         check(
             &loose,
             &STYLE.replace(
@@ -374,7 +374,7 @@ job "llama-7b-fsdp" {
     }
 
     #[test]
-    fn comments_in_odd_places_stay() {
+    fn comments_are_kept_everywhere() {
         check("a /*1*/ b=/*2*/1 /- /*3*/ c // 4\n", "a /*1*/ b=/*2*/1 /*3*/ /-c // 4\n");
         check("/* x */ a\n", "/* x */ a\n");
         check("/- // why\n\n a {\n b }\n", "// why\n/-a {\n    b\n}\n");
@@ -389,14 +389,14 @@ job "llama-7b-fsdp" {
     }
 
     #[test]
-    fn mistakes_are_refused() {
-        assert_eq!(format("a\nb 5d\n"), Err(FormatError::Syntax { mistakes: 1, first: 4 }));
+    fn invalid_text_is_rejected() {
+        assert_eq!(format("a\nb 5d\n"), Err(FormatError::Syntax { count: 1, first: 4 }));
         assert_eq!(format(&"a {".repeat(40)), Err(FormatError::Limit));
         assert_eq!(format("").as_deref(), Ok(""));
     }
 
-    /// Sound documents in any layout.
-    pub(crate) fn sloppy() -> impl Strategy<Value = String> {
+    /// Valid documents in any layout.
+    pub(crate) fn unformatted_kdl() -> impl Strategy<Value = String> {
         let gap = prop::sample::select(vec![" ", "  ", "\t", " /* c */ ", " \\\n", " \\ // c\n  ", "\u{a0}"]);
         let value = prop::sample::select(vec![
             "1",
@@ -476,19 +476,19 @@ job "llama-7b-fsdp" {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn sloppy_documents_are_laid_out(text in sloppy()) {
+        fn valid_documents_are_formatted(text in unformatted_kdl()) {
             prop_assert!(format(&text).is_ok(), "{:?} {:?}", text, format(&text));
-            sound(&text)?;
+            check_invariants(&text)?;
         }
 
         #[test]
-        fn anything_near_to_kdl_keeps_its_meaning(text in near_kdl()) {
-            sound(&text)?;
+        fn near_kdl_keeps_its_meaning(text in near_kdl()) {
+            check_invariants(&text)?;
         }
 
         #[test]
-        fn any_text_can_be_given(text in any::<String>()) {
-            sound(&text)?;
+        fn any_text_can_be_formatted(text in any::<String>()) {
+            check_invariants(&text)?;
         }
     }
 }

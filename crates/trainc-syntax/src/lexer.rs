@@ -1,13 +1,13 @@
-//! Text to tokens, with what is wrong in the letters themselves.
+//! Splits text into tokens and reports lexical errors.
 //!
-//! In: any text. Out: tokens that cover it without a gap, and [`Fault`]s. Linear in the length of the text,
-//! never fails. Follows the grammar of KDL 2.0; knows nothing of nodes.
+//! In: any text. Out: tokens that cover it without a gap, and [`Fault`]s. Never fails; the time is linear in the length of
+//! the text. Follows the grammar of KDL 2.0.
 
 use super::characters::{is_disallowed, is_keyword, is_newline, is_space, is_word, looks_numeric};
 use super::fault::{Fault, FaultKind};
 use super::{literal, unclosed_string};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Newline,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Space,
     LineComment,
     BlockComment,
-    /// A backslash up to and with the end of its line. Behind block comments, only what follows them.
+    /// A backslash up to and including the end of its line; if block comments are between, only the part after them.
     Escline,
     Slashdash,
     Open,
@@ -33,19 +33,19 @@ pub(super) enum Kind {
     RawMulti,
     Keyword,
     Number,
-    /// Reported; stands for a string of its own text.
+    /// Reported; read as a string of its own text.
     Broken,
-    /// Reported; stands for a string of which only the start is known.
+    /// Reported; read as a string of which only the start is known.
     Unclosed,
 }
 
 impl Kind {
-    /// Whether a name or a key can be made of it.
+    /// Returns whether it is valid as a name or a key.
     pub(super) fn is_string(self) -> bool {
         matches!(self, Self::Word | Self::Quoted | Self::Multi | Self::Raw | Self::RawMulti)
     }
 
-    /// Whether it stands where a value stands, sound or not.
+    /// Returns whether it is in the place of a value, valid or not.
     pub(super) fn is_value(self) -> bool {
         self.is_string()
             || matches!(
@@ -63,15 +63,15 @@ pub(super) struct Token {
     pub(super) end: usize,
 }
 
-/// The tokens of a text and what is wrong in them.
+/// The tokens of a text and the errors in them.
 pub(super) struct Lexed {
     pub(super) tokens: Vec<Token>,
     pub(super) faults: Vec<Fault>,
-    /// A string or comment ran to the end of the text: what follows from that is not worth telling.
+    /// A string or comment extends to the end of the text; errors that follow from that are not reported.
     pub(super) cut_short: bool,
 }
 
-/// Cuts a text into tokens.
+/// Splits a text into tokens.
 pub(super) fn lex(text: &str) -> Lexed {
     let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), faults: Vec::new(), cut_short: false };
     while lexer.at < text.len() {
@@ -97,7 +97,7 @@ impl Lexer<'_> {
         self.rest_from(at).chars().next()
     }
 
-    /// The first place from `at` on where the test fails.
+    /// Returns the first offset from `at` on where the test fails.
     fn run(&self, at: usize, test: impl Fn(char) -> bool) -> usize {
         let rest = self.rest_from(at);
         at + rest.find(|c| !test(c)).unwrap_or(rest.len())
@@ -107,8 +107,8 @@ impl Lexer<'_> {
         self.run(at, |c| !is_newline(c))
     }
 
-    /// Where the closing letters stand, if they do before the line ends. Looks no further than it must:
-    /// each string of a long line asks.
+    /// Returns the offset of the closing characters, if they are on the same line. Does not search further, because each
+    /// string of a long line calls it.
     fn find_on_line(&self, from: usize, close: &str) -> Option<usize> {
         let rest = self.rest_from(from);
         for (at, c) in rest.char_indices() {
@@ -200,7 +200,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Where the block comment ends that starts here; others may lie in it.
+    /// Returns the end of the block comment that starts here; block comments nest.
     fn comment_end(&self, at: usize) -> Option<usize> {
         let mut depth = 1_usize;
         let mut end = at + 2;
@@ -226,7 +226,7 @@ impl Lexer<'_> {
         self.push(Kind::LineComment, end);
     }
 
-    /// Reports the first run of characters that are allowed nowhere, not even in comments.
+    /// Reports the first run of characters that are forbidden even in comments.
     fn check_characters(&mut self, start: usize, end: usize) {
         let bad = self.text.get(start..end).and_then(|text| text.find(is_disallowed));
         if let Some(bad) = bad {
@@ -235,7 +235,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The end of a list in brackets, on this line, that is the value of a property.
+    /// Returns the end of a list in brackets on this line that is the value of a property.
     fn list(&self) -> Option<usize> {
         const LONGEST: usize = 500;
         self.tokens.last().filter(|token| token.kind == Kind::Equals)?;
@@ -244,7 +244,7 @@ impl Lexer<'_> {
         (end <= LONGEST && rest.get(end..)?.starts_with(']')).then_some(self.at + end + 1)
     }
 
-    /// The end of a placeholder, `{{ model.name }}`, that begins here: in KDL two braces stand nowhere side by side.
+    /// Returns the end of a placeholder, `{{ model.name }}`, that starts here: KDL never has two adjacent braces.
     fn placeholder(&self, at: usize) -> Option<usize> {
         const LONGEST: usize = 200;
         let inside = self.rest_from(at).strip_prefix("{{")?;
@@ -252,7 +252,7 @@ impl Lexer<'_> {
         (close <= LONGEST && inside.get(close..)?.starts_with("}}")).then_some(at + 2 + close + 2)
     }
 
-    /// A path, an address or a placeholder without quotes: all up to the next blank outside of placeholders.
+    /// Reads a path, a URI or a placeholder without quotes: everything up to the next space outside of placeholders.
     fn path(&mut self, from: usize) {
         let mut end = from;
         loop {
@@ -263,7 +263,7 @@ impl Lexer<'_> {
                     && !matches!(c, '"' | ';' | '{' | '}' | '(' | ')')
             });
             match self.placeholder(end) {
-                Some(behind) => end = behind,
+                Some(after) => end = after,
                 None => break,
             }
         }
@@ -271,8 +271,8 @@ impl Lexer<'_> {
         self.push(Kind::Broken, end);
     }
 
-    /// A backslash at the end of its line. Block comments may stand between; they become tokens of their own,
-    /// and the rest of the line is the token that goes on in the next.
+    /// Reads a backslash at the end of its line. Block comments before the line end become separate tokens, and the rest
+    /// of the line is the line continuation.
     fn backslash(&mut self) {
         let at = self.at;
         let mut pieces = Vec::new();
@@ -298,7 +298,7 @@ impl Lexer<'_> {
         self.push(Kind::Escline, self.newline_end(line_end));
     }
 
-    /// A text between other quotes than KDL's, on its line.
+    /// Reads a text between quotes that KDL does not use, on one line.
     fn quotes(&mut self, kind: FaultKind, closing: &[&str]) {
         let at = self.at;
         let inside = at + self.char_at(at).map_or(1, char::len_utf8);
@@ -335,7 +335,7 @@ impl Lexer<'_> {
         } else if word == "," {
             self.comma(end);
         } else if word.starts_with(',') && self.tokens.last().is_some_and(|last| last.kind.is_value()) {
-            // `"a","b"` and `"a",b`: the comma belongs to nobody.
+            // `"a","b"` and `"a",b`.
             self.comma(at + 1);
         } else if word.len() > 1 && word.ends_with(',') && self.begins_node(end) {
             self.push(Kind::Word, end - 1);
@@ -347,31 +347,31 @@ impl Lexer<'_> {
 
     fn number(&mut self, word: &str, end: usize) {
         let at = self.at;
-        let sound = word.trim_end_matches(',');
-        match literal::number(sound) {
+        let digits = word.trim_end_matches(',');
+        match literal::number(digits) {
             literal::Number::Malformed => {
                 self.fault(FaultKind::NeedsQuotes, at, end);
                 self.push(Kind::Broken, end);
                 return;
             }
             literal::Number::TooLarge => {
-                self.fault(FaultKind::NumberTooLarge, at, at + sound.len());
-                self.push(Kind::Number, at + sound.len());
+                self.fault(FaultKind::NumberTooLarge, at, at + digits.len());
+                self.push(Kind::Number, at + digits.len());
             }
-            literal::Number::Value(_) => self.push(Kind::Number, at + sound.len()),
+            literal::Number::Value(_) => self.push(Kind::Number, at + digits.len()),
         }
         if self.at < end {
             self.comma(end);
         }
     }
 
-    /// Commas up to `end`: between two nodes of one line they were meant to part them, elsewhere they belong to nobody.
+    /// Reports the commas up to `end`, which separate two nodes on one line, or values.
     fn comma(&mut self, end: usize) {
         const MOST: usize = 64;
         let parts =
             |token: &Token| matches!(token.kind, Kind::Newline | Kind::Semicolon | Kind::Open | Kind::Close);
         let node = self.tokens.iter().rev().take(MOST).take_while(|token| !parts(token));
-        // A node has a name and a value before it; a list in brackets goes on.
+        // A node has a name and a value before the comma; a list in brackets continues.
         let start = node.clone().last().map_or(self.at, |first| first.start);
         let is_list = self.text.get(start..self.at).is_some_and(|text| text.contains(['[', '(']));
         if node.filter(|token| token.kind.is_value()).count() > 1 && !is_list && self.begins_node(end) {
@@ -383,7 +383,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Whether a name follows here, and a value or a block behind it.
+    /// Returns whether a name follows, and a value or a block after it.
     fn begins_node(&self, at: usize) -> bool {
         let rest = self.rest_from(at).trim_start_matches(is_space);
         let name = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_-".contains(c)).unwrap_or(rest.len());
@@ -415,7 +415,7 @@ impl Lexer<'_> {
         self.push(Kind::Broken, end);
     }
 
-    /// `r"…"` and `r#"…"#` of KDL 1.
+    /// Reads `r"…"` and `r#"…"#` of KDL 1.
     fn old_raw(&mut self) {
         let at = self.at;
         let hashes_end = self.run(at + 1, |c| c == '#');
@@ -514,7 +514,7 @@ impl Lexer<'_> {
                 end += next + 3;
                 break;
             }
-            // An escaped quote does not close; what is wrong with an escape is said by `check_multi`.
+            // An escaped quote does not close the string; `check_multi` reports invalid escapes.
             let escaped = found.chars().nth(1).map_or(0, char::len_utf8);
             end += next + 1 + if found.starts_with('\\') { escaped } else { 0 };
         }
@@ -522,8 +522,8 @@ impl Lexer<'_> {
         self.push(Kind::Multi, end);
     }
 
-    /// A string of one line that does not end on it. An earlier string of the line whose closing quote
-    /// touches text is the likelier culprit: it was closed by the next one's opening quote.
+    /// Reads a one-line string that is not closed on its line. An earlier string of the line whose closing quote touches
+    /// text is the more likely culprit: the opening quote of the next string closed it.
     fn unclosed(&mut self) {
         let mut first = self.tokens.len();
         let mut culprit = None;
@@ -556,12 +556,12 @@ impl Lexer<'_> {
             .take_while(|token| !matches!(token.kind, Kind::Newline | Kind::LineComment | Kind::Escline));
         let in_line_block = line_start.clone().filter(|token| token.kind == Kind::Open).count()
             > line_start.filter(|token| token.kind == Kind::Close).count();
-        // The brace at the end of the line was hardly meant as text.
+        // A brace at the end of the line is most likely not part of the text.
         let body = match line.strip_suffix('{').or_else(|| line.strip_suffix('}').filter(|_| in_line_block)) {
             Some(body) if body.ends_with(is_space) => body.trim_end(),
             _ => line,
         };
-        // Nor were the properties behind it: the string ends where they begin, and they are read.
+        // Neither are trailing properties: the string ends before them.
         let body = unclosed_string::trailing_properties(body).and_then(|at| body.get(..at)).unwrap_or(body);
         let end = self.at + body.len().max(1);
         self.fault(FaultKind::UnclosedString, self.at, end);

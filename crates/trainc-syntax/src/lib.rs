@@ -1,8 +1,8 @@
-//! Text to [`ast`]: what the user wrote, with every node against the language's tables; and edits of the text.
+//! Parses a manifest into an [`ast`], with every node checked against the language's tables; formats and edits its text.
 //!
-//! In: the text of one file. Out: [`ast::File`], as much of it as could be read, and problems; or new text.
-//! The letters and the tree are read by our own reader, because the `kdl` crate gives nothing for a file with
-//! a mistake in it; tests hold the two equal on sound text. Knows no defaults, no catalogue, no other file.
+//! In: the text of one file. Out: as much of [`ast::File`] as could be read, and problems; or new text. The crate has its
+//! own parser, because the `kdl` crate returns nothing for a file with an error in it; tests hold the two equal on
+//! valid text. Independent of defaults, the catalogue and other files.
 
 pub mod ast;
 mod braces;
@@ -36,33 +36,32 @@ pub use unclosed_string::trailing_properties;
 use trainc_diag::source::SourceId;
 use trainc_diag::{Code, Problems};
 
-/// The codes of this stage.
+/// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
     codes::ALL.to_vec()
 }
 
-/// Whether the language has a node of this name anywhere in a job.
+/// Returns whether the language has a node of this name anywhere in a job.
 pub fn is_node(name: &str) -> bool {
     !suggestions::parents_of(name).is_empty()
 }
 
-/// Whether the language has a node of this name that stands once where it stands.
+/// Returns whether the language has a node of this name that may not be repeated.
 pub fn is_unique_node(name: &str) -> bool {
     suggestions::parents_of(name).iter().any(|(_, spec)| spec.repeat == spec::Repeat::Once)
 }
 
-/// Reads one file; `None` when nothing at all could be read.
+/// Parses one file. Returns `None` if nothing could be read.
 pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<ast::File> {
-    let other = top_level::written_as_json(text, source).or_else(|| top_level::written_as_toml(text, source));
-    if let Some(other) = other {
-        // No line of it is KDL.
-        problems.push(other);
+    let other_format = top_level::detect_json(text, source).or_else(|| top_level::detect_toml(text, source));
+    if let Some(problem) = other_format {
+        problems.push(problem);
         return None;
     }
     let mut found = Problems::default();
     let document = document::parse(source, text, &mut found);
-    if let Some(yaml) = document.as_ref().and_then(|document| top_level::written_as_yaml(document, source)) {
-        // What is no KDL in it, and what a manifest would lack, follows from that.
+    if let Some(yaml) = document.as_ref().and_then(|document| top_level::detect_yaml(document, source)) {
+        // All other problems follow from that.
         problems.push(yaml);
         return None;
     }
@@ -70,7 +69,7 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<as
     let document = document?;
     let mut found = Problems::default();
     let file = top_level::file(&document, source, text, &mut found);
-    top_level::cap(&mut found);
+    top_level::limit_errors(&mut found);
     problems.extend(found);
     Some(file)
 }

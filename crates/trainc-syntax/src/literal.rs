@@ -1,6 +1,6 @@
-//! What a literal means: the text of a string, the figure of a number.
+//! The values of literals: strings, numbers and keywords.
 //!
-//! In: the letters of one token. Out: its value, or where it goes wrong, in bytes from its start.
+//! In: the text of one token. Out: its value, or the place of an error, in bytes from its start.
 
 use super::characters::{is_disallowed, is_newline, is_space};
 use super::fault::{Fault, FaultKind};
@@ -9,17 +9,17 @@ use kdl::KdlValue;
 use std::fmt::Write as _;
 use trainc_diag::text;
 
-/// What the letters of a number come to.
+/// The value of a number.
 pub(super) enum Number {
     /// An integer or a float.
     Value(KdlValue),
-    /// A number that neither `i128` nor `f64` holds.
+    /// Out of the range of `i128` or `f64`.
     TooLarge,
-    /// No number.
+    /// Not a number.
     Malformed,
 }
 
-/// Reads a number: decimal with fraction and exponent, `0x`, `0o`, `0b`; `_` between digits.
+/// Parses a number: decimal with fraction and exponent, `0x`, `0o`, `0b`; `_` between digits.
 pub(super) fn number(word: &str) -> Number {
     let (negative, rest) = match word.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -41,10 +41,10 @@ pub(super) fn number(word: &str) -> Number {
         Some((whole, fraction)) => (whole, Some(fraction)),
         None => (mantissa, None),
     };
-    let sound = is_digits(whole, 10)
+    let is_valid = is_digits(whole, 10)
         && fraction.is_none_or(|f| is_digits(f, 10))
         && exponent.is_none_or(|e| is_digits(e, 10));
-    if !sound {
+    if !is_valid {
         return Number::Malformed;
     }
     match word.replace('_', "").parse::<f64>() {
@@ -62,7 +62,7 @@ fn integer(digits: &str, radix: u32, negative: bool) -> Number {
     if !is_digits(digits, radix) {
         return Number::Malformed;
     }
-    // Signed before it is read: the least number has no positive twin.
+    // Parsed with its sign: the smallest number has no positive counterpart.
     let mut signed = String::with_capacity(digits.len() + 1);
     signed.extend(negative.then_some('-'));
     signed.extend(digits.chars().filter(|&c| c != '_'));
@@ -70,7 +70,7 @@ fn integer(digits: &str, radix: u32, negative: bool) -> Number {
         .map_or(Number::TooLarge, |value| Number::Value(KdlValue::Integer(value)))
 }
 
-/// The keyword `#true`, … of a word with or without its `#`.
+/// Returns the value of a keyword, with or without its `#`.
 pub(super) fn keyword(word: &str) -> KdlValue {
     match word.trim_start_matches('#') {
         "true" => KdlValue::Bool(true),
@@ -82,8 +82,8 @@ pub(super) fn keyword(word: &str) -> KdlValue {
     }
 }
 
-/// Reads the escape at the start of the text: the character, if it stands for one, and its length in bytes.
-/// An error gives the length of what is no escape.
+/// Parses the escape at the start of the text: its character, if any, and its length in bytes. An error is the length of
+/// the invalid escape.
 pub(super) fn escape(text: &str) -> Result<(Option<char>, usize), usize> {
     let after = text.get(1..).unwrap_or("");
     let Some(c) = after.chars().next() else {
@@ -108,7 +108,7 @@ pub(super) fn escape(text: &str) -> Result<(Option<char>, usize), usize> {
     Ok((Some(simple), 2))
 }
 
-/// `u{41}`: the text starts at the `u`, the length counts from the backslash before it.
+/// Parses `u{41}`: the text starts at the `u`, the length includes the backslash before it.
 fn unicode_escape(after: &str) -> Result<(Option<char>, usize), usize> {
     let Some(digits) = after.strip_prefix("u{") else {
         return Err(2);
@@ -124,7 +124,7 @@ fn unicode_escape(after: &str) -> Result<(Option<char>, usize), usize> {
     code.and_then(char::from_u32).map(|c| (Some(c), length + 4)).ok_or(length + 4)
 }
 
-/// The text of a string of any sort: bare, quoted, raw, of one line or several.
+/// Returns the text of any string: bare, quoted or raw, one-line or multi-line.
 pub(super) fn string(raw: &str) -> Result<String, Fault> {
     let hashes = raw.len() - raw.trim_start_matches('#').len();
     let inner = raw.get(hashes..raw.len().saturating_sub(hashes)).unwrap_or("");
@@ -142,7 +142,7 @@ pub(super) fn string(raw: &str) -> Result<String, Fault> {
     if hashes > 0 { Ok(body.to_owned()) } else { Ok(unescape(body)) }
 }
 
-/// Resolves all escapes; what is none stays as it stands.
+/// Resolves all escapes; invalid ones are kept as they are.
 fn unescape(body: &str) -> String {
     let mut out = String::with_capacity(body.len());
     let mut rest = body;
@@ -165,7 +165,7 @@ fn unescape(body: &str) -> String {
     out
 }
 
-/// A string of several lines: `body` is all between the triple quotes and starts `offset` bytes into the token.
+/// Parses a multi-line string: `body` is the text between the triple quotes and starts `offset` bytes into the token.
 fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     if let Some((bad, c)) = body.char_indices().find(|&(_, c)| is_disallowed(c)) {
         return Err(Fault::new(FaultKind::BadCharacter, offset + bad, offset + bad + c.len_utf8()));
@@ -173,7 +173,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     if !body.starts_with(is_newline) {
         return Err(Fault::new(FaultKind::MultiStart, 0, offset));
     }
-    // Lines as written, with their places; an escaped end of line joins two.
+    // Lines with their offsets; an escaped line end joins two.
     let mut lines: Vec<(usize, String)> = Vec::new();
     let mut line = String::new();
     let mut start = 0;
@@ -205,7 +205,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
         return Err(Fault::new(FaultKind::MultiEnd, offset + body.len(), offset + body.len() + 3));
     }
     let mut out = String::new();
-    // The first "line" is the end of the opening quotes' own.
+    // The first "line" is the rest of the line of the opening quotes.
     for (index, (start, line)) in lines.iter().enumerate().skip(1) {
         if index > 1 {
             out.push('\n');
@@ -215,7 +215,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
         }
         let Some(kept) = line.strip_prefix(indent.as_str()) else {
             let from = offset + start;
-            // Its blanks as they stand in the text, or its first character.
+            // Its indentation, or its first character.
             let written = body.get(*start..).unwrap_or("");
             let blanks = written.find(|c| !is_space(c)).unwrap_or(0);
             let first = written.chars().next().map_or(0, char::len_utf8);
@@ -230,7 +230,7 @@ fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     Ok(out)
 }
 
-/// A KDL string that says the text, with quotes.
+/// Returns the text as a KDL string, with quotes.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -252,22 +252,22 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// The numbers that a letter behind digits may stand for, written out: `100B` for 100 billion, `1.5M` for 1,500,000; `4k`
-/// also for 4 × 1,024, as lengths of sequences are said. Empty where there is no such letter.
-pub(super) fn shortened(raw: &str) -> Vec<String> {
+/// Returns the numbers that digits with a suffix may mean: `100B` is 100 billion, `1.5M` is 1,500,000; `4k` is also
+/// 4 × 1,024, as in sequence lengths. Empty if there is no such suffix.
+pub(super) fn expand_suffix(raw: &str) -> Vec<String> {
     let zeros = [("k", 3), ("K", 3), ("M", 6), ("B", 9), ("T", 12)];
     let found = zeros.iter().find_map(|(letter, zeros)| {
         let digits = raw.strip_suffix(letter)?;
         let binary = digits.parse::<u64>().ok().filter(|n| *n > 0 && letter.eq_ignore_ascii_case("k"));
         let binary =
             binary.and_then(|n| n.checked_mul(1_024)).map(|n| text::group_digits(n).replace(',', "_"));
-        Some(std::iter::once(with_zeros(digits, *zeros)?).chain(binary).collect())
+        Some(std::iter::once(times_power_of_ten(digits, *zeros)?).chain(binary).collect())
     });
     found.unwrap_or_default()
 }
 
-/// A number times a power of ten as a manifest has it, if that is whole: `1_500_000` of `1.5` and 6.
-pub(super) fn with_zeros(number: &str, zeros: u32) -> Option<String> {
+/// Returns a number times a power of ten as manifest text, if the product is whole: `1_500_000` of `1.5` and 6.
+pub(super) fn times_power_of_ten(number: &str, zeros: u32) -> Option<String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
     let rest = zeros.checked_sub(u32::try_from(fraction.len()).ok()?)?;
@@ -277,9 +277,9 @@ pub(super) fn with_zeros(number: &str, zeros: u32) -> Option<String> {
     Some(text::group_digits(value).replace(',', "_"))
 }
 
-/// The number that a text begins with, where little follows: `10%`, `2x`, `1e-`. A quantity (`2h`), a version and a
-/// date are texts.
-pub(super) fn number_before(raw: &str) -> Option<&str> {
+/// Returns the number at the start of a text, if at most two characters follow: `10%`, `2x`, `1e-`. Quantities (`2h`),
+/// versions and dates are not numbers.
+pub(super) fn leading_number(raw: &str) -> Option<&str> {
     let unsigned = raw.strip_prefix(['+', '-']).unwrap_or(raw);
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let whole = digits(unsigned);
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_behind_a_number_is_its_zeros() {
+    fn suffixes_are_expanded() {
         for (raw, numbers) in [
             ("100B", &["100_000_000_000"][..]),
             ("1.5M", &["1_500_000"]),
@@ -317,12 +317,12 @@ mod tests {
             ("99999999999T", &[]),
             ("1.5x", &[]),
         ] {
-            assert_eq!(shortened(raw), numbers, "{raw}");
+            assert_eq!(expand_suffix(raw), numbers, "{raw}");
         }
     }
 
     #[test]
-    fn a_number_with_something_behind_it() {
+    fn numbers_followed_by_other_characters() {
         for (raw, number) in [
             ("2x", "2"),
             ("10%", "10"),
@@ -333,12 +333,12 @@ mod tests {
             ("2e-5x", "2e-5"),
             ("1.5E+3ms", "1.5E+3"),
         ] {
-            assert_eq!(number_before(raw), Some(number), "{raw}");
+            assert_eq!(leading_number(raw), Some(number), "{raw}");
         }
         for raw in
             ["2h", "500GiB", "1.12.1", "2026-01-01", "us-east-1", "8xH100", "x", "-", "", "5steps", "12abc"]
         {
-            assert_eq!(number_before(raw), None, "{raw}");
+            assert_eq!(leading_number(raw), None, "{raw}");
         }
     }
 }

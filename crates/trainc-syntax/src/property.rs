@@ -1,4 +1,4 @@
-//! One property of a node: read by its table, and where the table has none of that name, what was meant.
+//! Properties: read by the table of their node, or by the most likely meaning where the table has none of that name.
 
 use super::ast::{Duplicate, Node, Value};
 use super::codes::{T0120, T0121, T0123, T0128};
@@ -6,35 +6,35 @@ use super::document;
 use super::reader::Reader;
 use super::required_values::example;
 use super::spec::{NodeSpec, Prop, Repeat, Ty};
-use super::suggestions::{left_out, other_property, other_spelling, parents_of};
-use super::value::typed;
+use super::suggestions::{node_alias, parents_of, property_alias, unsupported_setting};
+use super::value::parse_value;
 use kdl::{KdlEntry, KdlNode};
 use std::collections::BTreeMap;
 use trainc_diag::Diagnostic;
 use trainc_diag::source::{Span, Spanned};
 use trainc_diag::text;
 
-/// What a property that its node does not take was probably meant to be.
-enum Meant {
+/// The probable meaning of a property that its node does not take.
+enum Meaning {
     /// The node's first argument.
     Argument,
     /// A child of the node.
     Child(&'static NodeSpec),
-    /// A property of nearly that name.
+    /// A property with a similar name.
     Property(&'static Prop),
-    /// A node that stands elsewhere: its parent there, and its table.
-    Elsewhere(&'static str, &'static NodeSpec),
+    /// A node of another parent: the parent's name, and the node's table.
+    OtherParent(&'static str, &'static NodeSpec),
 }
 
-impl Meant {
-    fn of(key: &str, spec: &'static NodeSpec) -> Option<Self> {
+impl Meaning {
+    fn find(key: &str, spec: &'static NodeSpec) -> Option<Self> {
         if let Some(child) = spec.child(key) {
             return Some(Self::Child(child));
         }
         if spec.arg(0).is_some_and(|arg| arg.name == key) {
             return Some(Self::Argument);
         }
-        let other = other_property(key).and_then(|name| spec.prop(name));
+        let other = property_alias(key).and_then(|name| spec.prop(name));
         let near = |key| text::nearest(key, spec.props.iter().map(|prop| prop.name));
         if let Some(prop) = other.or_else(|| near(key).and_then(|near| spec.prop(near))) {
             return Some(Self::Property(prop));
@@ -44,22 +44,22 @@ impl Meant {
             return Some(Self::Child(child));
         }
         match parents_of(key).as_slice() {
-            [(parent, child)] if child.arg(0).is_some() => Some(Self::Elsewhere(parent, child)),
+            [(parent, child)] if child.arg(0).is_some() => Some(Self::OtherParent(parent, child)),
             _ => None,
         }
     }
 }
 
-/// A property that stood as a node of its own, beside or above the node it belongs to.
-pub(super) struct Astray {
+/// A property that was written as a node, a sibling of the node that it belongs to.
+pub(super) struct MisplacedProperty {
     owner: &'static NodeSpec,
     name: Spanned<String>,
     value: Spanned<Value>,
 }
 
-impl Astray {
-    /// Reads on as if it stood where it belongs, so that nothing is said to be missing.
-    pub(super) fn put(self, list: &mut Vec<Node>) {
+impl MisplacedProperty {
+    /// Adds the property to the node that it belongs to, so that nothing is reported as missing.
+    pub(super) fn insert(self, list: &mut Vec<Node>) {
         if let Some(owner) = list.iter_mut().find(|node| node.name.value == self.owner.name) {
             if owner.prop(&self.name.value).is_none() {
                 owner.props.push((self.name, self.value));
@@ -80,38 +80,38 @@ impl Astray {
     }
 }
 
-/// The one node, of those that may stand in a place, that takes a property by which a node there is called.
+/// Returns the only node, among those that are valid in a place, that takes a property of this name.
 pub(super) fn owner_of(
     name: &str,
     known: &[&str],
     specs: &'static [&'static NodeSpec],
 ) -> Option<&'static NodeSpec> {
-    let taken = other_spelling(name).is_some() || !parents_of(name).is_empty();
+    let taken = node_alias(name).is_some() || !parents_of(name).is_empty();
     if taken || text::nearest(name, known.iter().copied()).is_some() {
         return None;
     }
-    let name = other_property(name).unwrap_or(name);
-    // Of what may stand many times none is the one.
+    let name = property_alias(name).unwrap_or(name);
+    // A node that may be repeated is ambiguous.
     let mut owners =
         specs.iter().copied().filter(|spec| spec.prop(name).is_some() && spec.repeat == Repeat::Once);
     owners.next().filter(|_| owners.next().is_none())
 }
 
-/// Whether a node takes a name and a value, and has neither: `hyperparameter lr=2e-5`.
+/// Returns whether a node takes a name and a value, and has neither: `hyperparameter lr=2e-5`.
 fn is_pair(spec: &NodeSpec, read: &Node) -> bool {
     read.args.is_empty() && spec.props.is_empty() && matches!(spec.args, [_, second] if second.required)
 }
 
-/// Whether a name may stand without quotes.
-fn is_bare(name: &str) -> bool {
+/// Returns whether a name is an identifier of letters, digits, `_` and `-`.
+fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }
 
 impl Reader<'_> {
-    /// Reads `lr 2e-5`, `lr: 2e-5` and `lr:2e-5` for `lr=2e-5`; tells how many arguments were that.
-    pub(super) fn lacks_equals(
+    /// Reads `lr 2e-5`, `lr: 2e-5` and `lr:2e-5` as `lr=2e-5`; returns the number of arguments consumed.
+    pub(super) fn property_without_equals(
         &mut self,
         entry: &KdlEntry,
         next: Option<&KdlEntry>,
@@ -122,10 +122,11 @@ impl Reader<'_> {
         if spec.arg(read.args.len()).is_some() {
             return 0;
         }
-        // Of a node that takes any property every name is one, as `environment "A" "b"`.
-        let takes = |name: &str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_bare(name));
+        // A node that takes any property takes every name, as in `environment "A" "b"`.
+        let takes =
+            |name: &str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_identifier(name));
         let Some(word) = entry.value().as_string() else { return 0 };
-        // An ARN or an address in quotes is a value, whatever it begins with.
+        // An ARN or a URI in quotes is a value.
         let is_unquoted = document::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
         let (prop, behind) = match word.split_once(':').filter(|_| is_unquoted) {
             Some((name, value)) if takes(name) && !value.contains([':', '/']) => {
@@ -146,9 +147,9 @@ impl Reader<'_> {
                 &T0128,
                 name,
                 if word == prop {
-                    format!("surplus argument {prop}; it is a property")
+                    format!("unexpected argument {prop}; it is a property")
                 } else {
-                    format!("surplus argument {word}; `{prop}` is a property")
+                    format!("unexpected argument {word}; `{prop}` is a property")
                 },
             )
             .help(format!("write `{joined}`"))
@@ -156,7 +157,7 @@ impl Reader<'_> {
         );
         let key = Spanned::new(prop.to_owned(), name);
         let Some(next) = next else {
-            // Its value is a part of a word, and was not read.
+            // Its value is part of a word and was not read.
             read.props.push((key, Spanned::new(Value::Bad, name)));
             return 1;
         };
@@ -164,7 +165,7 @@ impl Reader<'_> {
         2
     }
 
-    /// Reads a child that is called as a property of its parent is; tells whether it was one.
+    /// Reads a child with the name of a property of its parent; returns whether it was one.
     pub(super) fn property_as_child(
         &mut self,
         node: &KdlNode,
@@ -176,7 +177,7 @@ impl Reader<'_> {
         if spec.child(name).is_some() {
             return false;
         }
-        let Some(prop) = spec.prop(name).or_else(|| other_property(name).and_then(|name| spec.prop(name)))
+        let Some(prop) = spec.prop(name).or_else(|| property_alias(name).and_then(|name| spec.prop(name)))
         else {
             return false;
         };
@@ -197,19 +198,19 @@ impl Reader<'_> {
         true
     }
 
-    /// A node that is called as a property of a neighbour is.
-    pub(super) fn property_astray(
+    /// Reads a node with the name of a property of a sibling.
+    pub(super) fn misplaced_property(
         &mut self,
         node: &KdlNode,
         name: &str,
         owner: &'static NodeSpec,
         place: &str,
-    ) -> Astray {
-        let known = other_property(name).unwrap_or(name);
+    ) -> MisplacedProperty {
+        let known = property_alias(name).unwrap_or(name);
         let span = self.span(node.name().span());
         let Some(prop) = owner.prop(known) else {
             let (name, value) = (Spanned::new(known.to_owned(), span), Spanned::new(Value::Bad, span));
-            return Astray { owner, name, value };
+            return MisplacedProperty { owner, name, value };
         };
         let (name_there, value, shown) = self.as_property(node, prop);
         self.push(
@@ -220,10 +221,10 @@ impl Reader<'_> {
             )
             .help(format!("write `{}={shown}` on the line of `{}`", prop.name, owner.name)),
         );
-        Astray { owner, name: name_there, value }
+        MisplacedProperty { owner, name: name_there, value }
     }
 
-    /// The name and the value of a property that was written as a node, and how to write the value.
+    /// Returns the name and the value of a property that was written as a node, and the text of the value.
     fn as_property(&mut self, node: &KdlNode, prop: &Prop) -> (Spanned<String>, Spanned<Value>, String) {
         let name = Spanned::new(prop.name.to_owned(), self.span(node.name().span()));
         let first = node.entries().iter().find(|entry| entry.name().is_none());
@@ -238,7 +239,7 @@ impl Reader<'_> {
         (name, Spanned::new(value, span), shown)
     }
 
-    /// Reads a property; tells whether it is known what it was meant to be.
+    /// Reads a property; returns whether its meaning is known.
     pub(super) fn property(
         &mut self,
         entry: &KdlEntry,
@@ -260,12 +261,12 @@ impl Reader<'_> {
                     read.args = vec![Spanned::new(Value::Text(key.value), at), Spanned::new(value, span)];
                     return true;
                 }
-                return self.as_meant(entry, span, key, spec, read);
+                return self.property_as_suggested(entry, span, key, spec, read);
             }
         };
         if let Some(first) = seen.insert(key.value.clone(), key.span) {
             self.push(
-                Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
+                Diagnostic::new(&T0123, key.span, format!("duplicate property `{}`", key.value))
                     .label(first, "the first")
                     .help("keep one of them"),
             );
@@ -278,9 +279,9 @@ impl Reader<'_> {
         true
     }
 
-    /// Reads on a property whose name was reported as if it stood as it was probably meant, so that nothing is said to
-    /// be missing; tells whether it is known what that is.
-    fn as_meant(
+    /// Reads a property whose name was reported by its probable meaning, so that nothing is reported as missing; returns
+    /// whether there is one.
+    fn property_as_suggested(
         &mut self,
         entry: &KdlEntry,
         span: Span,
@@ -288,15 +289,15 @@ impl Reader<'_> {
         spec: &'static NodeSpec,
         read: &mut Node,
     ) -> bool {
-        let Some(meant) = Meant::of(&key.value, spec) else { return false };
-        match meant {
-            Meant::Argument => {
+        let Some(meaning) = Meaning::find(&key.value, spec) else { return false };
+        match meaning {
+            Meaning::Argument => {
                 if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
                     let value = self.value(entry, span, arg.ty, &key.value);
                     read.args.push(Spanned::new(value, span));
                 }
             }
-            Meant::Child(child) | Meant::Elsewhere(_, child) => {
+            Meaning::Child(child) | Meaning::OtherParent(_, child) => {
                 let Some(arg) = child.arg(0) else { return true };
                 let value = self.value(entry, span, arg.ty, &key.value);
                 let node = Node {
@@ -309,14 +310,14 @@ impl Reader<'_> {
                     props: Vec::new(),
                     children: Vec::new(),
                 };
-                match meant {
-                    Meant::Elsewhere(parent, _) => self.strays.push((parent, node)),
+                match meaning {
+                    Meaning::OtherParent(parent, _) => self.misplaced.push((parent, node)),
                     _ => read.children.push(node),
                 }
             }
-            Meant::Property(prop) => {
-                // A value that does not fit may as well be of something else: the name is one mistake, and said.
-                let fits = typed(entry.value(), prop.ty).is_ok();
+            Meaning::Property(prop) => {
+                // A value that does not fit is not a second error: the name was reported.
+                let fits = parse_value(entry.value(), prop.ty).is_ok();
                 let value = if fits { self.value(entry, span, prop.ty, prop.name) } else { Value::Bad };
                 if !read.props.iter().any(|(name, _)| name.value == prop.name) {
                     let name = Spanned::new(prop.name.to_owned(), key.span);
@@ -337,38 +338,38 @@ impl Reader<'_> {
         let diagnostic =
             Diagnostic::new(&T0121, key.span, format!("`{}` has no property `{}`", spec.name, key.value));
         let shown = self.text.get(value.start as usize..value.end as usize).unwrap_or("…");
-        if let Some(why) = left_out(&key.value).filter(|_| spec.name == "storage") {
+        if let Some(why) = unsupported_setting(&key.value).filter(|_| spec.name == "storage") {
             return diagnostic.note(why);
         }
         if is_pair(spec, read) {
             return diagnostic.help(format!(
-                "write name and value side by side: `{} \"{}\" {shown}`",
+                "write the name and the value as two arguments: `{} \"{}\" {shown}`",
                 spec.name, key.value
             ));
         }
-        match Meant::of(&key.value, spec) {
-            Some(Meant::Argument) => {
+        match Meaning::find(&key.value, spec) {
+            Some(Meaning::Argument) => {
                 diagnostic.help(format!("write it without a name: `{} {shown}`", spec.name))
             }
-            // A child that is said by its properties, as `spot max-wait="2d"`.
-            Some(Meant::Child(child)) if child.args.is_empty() => {
+            // A child with properties only, such as `spot max-wait="2d"`.
+            Some(Meaning::Child(child)) if child.args.is_empty() => {
                 let first = child.props.first().map(|prop| format!(" {}={}", prop.name, example(prop.ty)));
                 let shown = format!("{}{}", child.name, first.unwrap_or_default());
-                diagnostic.help(format!("write it as a child: `{shown}`"))
+                diagnostic.help(format!("write it as a child node: `{shown}`"))
             }
-            Some(Meant::Child(child)) => {
-                diagnostic.help(format!("write it as a child: `{} {shown}`", child.name))
+            Some(Meaning::Child(child)) => {
+                diagnostic.help(format!("write it as a child node: `{} {shown}`", child.name))
             }
-            Some(Meant::Property(prop)) => {
+            Some(Meaning::Property(prop)) => {
                 diagnostic.help(format!("did you mean `{}`?", prop.name)).fix(key.span, prop.name)
             }
-            Some(Meant::Elsewhere(parent, child)) => {
+            Some(Meaning::OtherParent(parent, child)) => {
                 diagnostic.help(format!("`{}` belongs in `{parent}`: `{} {shown}`", child.name, child.name))
             }
-            None if spec.props.is_empty() => diagnostic.note(format!("`{}` takes no property", spec.name)),
+            None if spec.props.is_empty() => diagnostic.note(format!("`{}` takes no properties", spec.name)),
             None => {
                 let known: Vec<&str> = spec.props.iter().map(|prop| prop.name).collect();
-                diagnostic.note(format!("known here: {}", known.join(", ")))
+                diagnostic.note(format!("valid properties: {}", known.join(", ")))
             }
         }
     }

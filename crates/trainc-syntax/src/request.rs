@@ -1,4 +1,4 @@
-//! Nodes of any shape, as they stand under `request`.
+//! The nodes of any form below `request`.
 
 use super::ast::{Duplicate, Node};
 use super::codes::{T0122, T0123};
@@ -14,19 +14,15 @@ impl Reader<'_> {
         let mut out: Vec<Node> = Vec::new();
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for child in list {
-            let read = self.free(child);
+            let read = self.free_node(child);
             if read.name.value != "-" {
                 let at = *seen.entry(read.name.value.clone()).or_insert(out.len());
                 if let Some(first) = out.get_mut(at) {
                     self.push(
-                        Diagnostic::new(
-                            &T0122,
-                            read.name.span,
-                            format!("`{}` stands twice", read.name.value),
-                        )
-                        .primary_label("the second")
-                        .label(first.name.span, "the first")
-                        .help("keep one of them; the items of a list are written as `-`"),
+                        Diagnostic::new(&T0122, read.name.span, format!("duplicate `{}`", read.name.value))
+                            .primary_label("the second")
+                            .label(first.name.span, "the first")
+                            .help("keep one of them; the items of a list are written as `-`"),
                     );
                     first.add_duplicate(Duplicate::Node(read));
                     continue;
@@ -37,8 +33,8 @@ impl Reader<'_> {
         out
     }
 
-    /// A node of any shape, under `request`.
-    fn free(&mut self, node: &KdlNode) -> Node {
+    /// Reads a node of any form.
+    fn free_node(&mut self, node: &KdlNode) -> Node {
         let mut read = Node {
             spec: None,
             name: Spanned::new(node.name().value().to_owned(), self.span(node.name().span())),
@@ -60,7 +56,7 @@ impl Reader<'_> {
                     let key = Spanned::new(key.value().to_owned(), self.span(key.span()));
                     if let Some(first) = seen.insert(key.value.clone(), key.span) {
                         self.push(
-                            Diagnostic::new(&T0123, key.span, format!("`{}` is given twice", key.value))
+                            Diagnostic::new(&T0123, key.span, format!("duplicate property `{}`", key.value))
                                 .label(first, "the first")
                                 .help("keep one of them"),
                         );

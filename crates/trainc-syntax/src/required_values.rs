@@ -1,4 +1,4 @@
-//! What a node must have and lacks, once all layers are merged.
+//! Checks that a node has its required arguments and properties, once all layers are merged.
 
 use super::ast::{self, Value};
 use super::codes::T0129;
@@ -7,7 +7,7 @@ use super::schema::property_type;
 use super::spec::{Arg, Ty};
 use trainc_diag::{Diagnostic, Problems};
 
-/// What may be typed for a value of a type.
+/// Returns an example of a value of a type.
 pub(super) fn example(ty: Ty) -> String {
     match ty {
         Ty::Word(words) => words.first().map_or_else(|| "\"…\"".to_owned(), |word| format!("\"{word}\"")),
@@ -23,28 +23,32 @@ pub(super) fn example(ty: Ty) -> String {
     }
 }
 
-/// A node with the arguments that it has and one that it lacks.
-fn with_example(node: &ast::Node, lacks: &Arg) -> String {
+/// Returns a node with its arguments and an example of the missing one.
+fn with_example(node: &ast::Node, missing: &Arg) -> String {
     let mut words = vec![node.name.value.clone()];
     words.extend(node.args.iter().filter_map(|arg| match &arg.value {
         Value::Text(text) => Some(format!("{text:?}")),
         _ => None,
     }));
-    words.push(example(lacks.ty));
-    // Of one value alone nothing varies.
-    words.extend((lacks.many && lacks.ty == Ty::Scalar).then(|| example(lacks.ty)));
+    words.push(example(missing.ty));
+    // A `vary` needs two values to vary.
+    words.extend((missing.many && missing.ty == Ty::Scalar).then(|| example(missing.ty)));
     words.join(" ")
 }
 
-/// Reports arguments and properties that a node must have and lacks, once all layers are merged.
+/// Reports the required arguments and properties that a node and its children are missing.
 pub fn check_required(node: &ast::Node, problems: &mut Problems) {
     let Some(spec) = node.spec else { return };
     for (at, arg) in spec.args.iter().enumerate() {
         if arg.required && node.args.len() <= at {
             problems.push(
-                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks its {}", spec.name, arg.name))
-                    .help(format!("write `{}`", with_example(node, arg)))
-                    .note(format!("expected: {}", arg.ty.expected())),
+                Diagnostic::new(
+                    &T0129,
+                    node.name.span,
+                    format!("`{}` is missing its {}", spec.name, arg.name),
+                )
+                .help(format!("write `{}`", with_example(node, arg)))
+                .note(format!("expected: {}", arg.ty.expected())),
             );
             break;
         }
@@ -53,21 +57,24 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
         if prop.required && node.prop(prop.name).is_none() {
             let ty = property_type(spec, prop.name, prop.ty);
             problems.push(
-                Diagnostic::new(&T0129, node.name.span, format!("`{}` lacks `{}=`", spec.name, prop.name))
-                    .help(format!("add `{}={}`", prop.name, example(ty)))
-                    .note(format!("{}: {}", prop.name, prop.doc))
-                    .note(format!("expected: {}", ty.expected())),
+                Diagnostic::new(
+                    &T0129,
+                    node.name.span,
+                    format!("`{}` is missing `{}=`", spec.name, prop.name),
+                )
+                .help(format!("add `{}={}`", prop.name, example(ty)))
+                .note(format!("{}: {}", prop.name, prop.doc))
+                .note(format!("expected: {}", ty.expected())),
             );
         }
     }
-    // A reason is for those who read it later.
     if spec.name == ALLOW.name
         && let Some(reason) = node.prop("reason")
         && matches!(&reason.value, Value::Text(text) if text.trim().is_empty())
     {
         problems.push(
             Diagnostic::new(&T0129, reason.span, "`allow` has an empty reason")
-                .help("write why the problem may stay, as `reason=\"the data are tiny\"`"),
+                .help("state why the problem is acceptable, such as `reason=\"the data are tiny\"`"),
         );
     }
     if spec.name == SWEEP.name && node.children_named("vary").next().is_none() {

@@ -1,7 +1,5 @@
-//! The language as a document: every node with its values, rendered from the tables that the readers use.
-//!
-//! In: nothing but the tables. Out: text that is itself KDL, `schemas/manifest.v1.kdl`, for `trainc schema
-//! manifest`, editors and people. A test holds the file equal to it.
+//! Renders the tables of the language as a KDL document, `schemas/manifest.v1.kdl`, for `trainc schema manifest`, editors
+//! and readers. A test holds the file equal to it.
 
 use super::literal::quoted;
 use super::nodes::{ALLOW, ENGINE_NAMES, ENV, EXTENDS, JOB, engines_of};
@@ -9,25 +7,26 @@ use super::spec::{NodeSpec, Repeat, Ty};
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
-// The manifest language of trainc, node by node. Rendered from the compiler's own tables; do not edit.
+// The manifest language of trainc, node by node. Generated from the compiler's tables; do not edit.
 //
-//   node \"x\" { … }           a node that may stand here, once unless `repeat` says otherwise
-//   argument, property        its values: name, type, and `required=#true` if all layers together must give it
+//   node \"x\" { … }           a node that is valid here, once unless it has `repeat`
+//   argument, property        its values: name, type, and `required=#true` if some layer must set it
 //   any-property, any-child   values of any name
-//   only                      the engines that take it
-//   repeat \"by first\"         many may stand here, told apart by the first argument; \"by name\": by the property
+//   only                      the engines that support it
+//   repeat \"by first\"         may be repeated, distinguished by the first argument; \"by name\": by the property `name`
 //
-// Types: text and plain, which are strings; whole LOW..HIGH and number LOW..HIGH (bounds included); bool; size as
-// \"500GiB\"; duration as \"5d\"; rate as \"600GB/s\"; steps as \"200 steps\"; fraction as 0.01; any: a string, a
-// number, a bool or #null. Placeholders, as \"{{ batch.micro }}\", are taken by `text` and `any`, not by `plain`.
+// Types: text and plain (strings); whole LOW..HIGH and number LOW..HIGH (bounds included); bool; size such as
+// \"500GiB\"; duration such as \"5d\"; rate such as \"600GB/s\"; steps such as \"200 steps\"; fraction such as 0.01;
+// any: a string, a number, a bool or #null. `text` and `any` support placeholders such as \"{{ batch.micro }}\";
+// `plain` does not.
 version 1
 ";
 
-/// The whole language.
+/// Renders the whole language.
 pub fn render() -> String {
     let mut out = HEAD.to_owned();
-    out.push_str("\n// At the top of a manifest: one job, layers under it, and layers over it by --env.\n");
-    out.push_str("// A file without a job is a layer: it takes the children of job at its top.\n");
+    out.push_str("\n// At the top level of a manifest: one job, the layers that it extends, and the layers that --env applies.\n");
+    out.push_str("// A file without a job is a layer: it takes the children of job at its top level.\n");
     node(&mut out, &EXTENDS, 0);
     node(&mut out, &JOB, 0);
     let _ = writeln!(out, "node \"env\" {{");
@@ -35,7 +34,7 @@ pub fn render() -> String {
     values(&mut out, &ENV, 1);
     line(&mut out, 1, "repeat", &["by first"]);
     line(&mut out, 1, "children-of", &["job"]);
-    out.push_str("}\n\n// In every node.\n");
+    out.push_str("}\n\n// Valid in every node.\n");
     node(&mut out, &ALLOW, 0);
     out
 }
@@ -46,7 +45,7 @@ fn indent(out: &mut String, depth: usize) {
     }
 }
 
-/// A node of texts.
+/// Writes a node with string arguments.
 fn line(out: &mut String, depth: usize, name: &str, texts: &[&str]) {
     indent(out, depth);
     out.push_str(name);
@@ -98,7 +97,8 @@ fn values(out: &mut String, spec: &NodeSpec, depth: usize) {
     }
 }
 
-/// The engine's name is read as a text, so that a name from another tool can be answered; here it is a word.
+/// Returns the type of a property in the schema. The engine is parsed as a string, so that names from other tools get a
+/// help; here it is a list of words.
 pub(super) fn property_type(spec: &NodeSpec, prop: &str, ty: Ty) -> Ty {
     if spec.name == "parallel" && prop == "engine" { Ty::Word(ENGINE_NAMES) } else { ty }
 }

@@ -1,6 +1,6 @@
-//! What a node of the language takes: the form in which every reader is written.
+//! The table types of the language: the arguments, properties and children of each node.
 //!
-//! The readers, `trainc schema manifest`, the reference page and the language server all use these, so a
+//! The parser, `trainc schema manifest`, the reference page and the language server all use these tables, so a
 //! spelling exists in one place.
 
 /// The type of a value in the language.
@@ -8,7 +8,7 @@
 pub enum Ty {
     /// A string; placeholders are allowed.
     Text,
-    /// A string that the plan is made from, or that names something: a placeholder has no value there yet.
+    /// A string that the plan depends on, or a name: placeholders have no value there yet.
     Plain,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -18,17 +18,17 @@ pub enum Ty {
     Number(f64, f64),
     /// `#true` or `#false`.
     Bool,
-    /// A size with its unit, as `"500GiB"`.
+    /// A size with a unit, such as `"500GiB"`.
     Bytes,
-    /// A duration with its unit, as `"5d"`.
+    /// A duration with a unit, such as `"5d"`.
     Duration,
-    /// A data rate with its unit, as `"600GB/s"`.
+    /// A data rate with a unit, such as `"600GB/s"`.
     Rate,
-    /// Steps or a duration or a word, as `"200 steps"`, `"30m"`, `"optimal"`.
+    /// Steps, a duration or a word, such as `"200 steps"`, `"30m"`, `"optimal"`.
     Every,
-    /// Steps, or a fraction of the steps, as `"2000 steps"` or `0.01`.
+    /// Steps, or a fraction of the steps, such as `"2000 steps"` or `0.01`.
     Warmup,
-    /// A whole number of steps, bare.
+    /// A whole number, 1 or more.
     Count,
     /// `#true`, `#false`, or one of these words.
     BoolOr(&'static [&'static str]),
@@ -37,7 +37,7 @@ pub enum Ty {
 }
 
 impl Ty {
-    /// What to expect, for messages: `a size with its unit, as "500GiB"`.
+    /// Describes the type for messages: `a size with a unit, such as "500GiB"`.
     pub fn expected(self) -> String {
         match self {
             Self::Text | Self::Plain => "a string".to_owned(),
@@ -47,11 +47,11 @@ impl Ty {
             Self::Int(low, high) => format!("a whole number from {low} to {high}"),
             Self::Number(..) => "a number".to_owned(),
             Self::Bool => "`#true` or `#false`".to_owned(),
-            Self::Bytes => "a size with its unit, as `\"500GiB\"`".to_owned(),
-            Self::Duration => "a duration with its unit, as `\"90m\"` or `\"5d\"`".to_owned(),
-            Self::Rate => "a data rate with its unit, as `\"600GB/s\"`".to_owned(),
-            Self::Every => "steps, a duration or `optimal`, as `\"200 steps\"` or `\"30m\"`".to_owned(),
-            Self::Warmup => "steps or a fraction of them, as `\"2000 steps\"` or `0.01`".to_owned(),
+            Self::Bytes => "a size with a unit, such as `\"500GiB\"`".to_owned(),
+            Self::Duration => "a duration with a unit, such as `\"90m\"` or `\"5d\"`".to_owned(),
+            Self::Rate => "a data rate with a unit, such as `\"600GB/s\"`".to_owned(),
+            Self::Every => "steps, a duration or `optimal`, such as `\"200 steps\"` or `\"30m\"`".to_owned(),
+            Self::Warmup => "steps or a fraction of them, such as `\"2000 steps\"` or `0.01`".to_owned(),
             Self::BoolOr(words) => {
                 format!("`#true`, `#false` or {}", trainc_diag::text::backtick_list(words, "or"))
             }
@@ -59,7 +59,7 @@ impl Ty {
         }
     }
 
-    /// The word for the schema: `text`, `size`, `whole 1..8`.
+    /// Returns the name of the type in the schema: `text`, `size`, `whole 1..8`.
     pub fn word(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
@@ -86,13 +86,13 @@ impl Ty {
 /// A positional argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arg {
-    /// What it is, for messages and the schema.
+    /// Its name, for messages and the schema.
     pub name: &'static str,
     /// Its type.
     pub ty: Ty,
     /// Whether it must be there once all layers are merged.
     pub required: bool,
-    /// Whether any number may follow (only the last argument).
+    /// Whether it may be repeated (only the last argument).
     pub many: bool,
 }
 
@@ -109,20 +109,20 @@ pub struct Prop {
     pub doc: &'static str,
 }
 
-/// How often a node may stand in its parent, and what tells two apart.
+/// Whether a node may be repeated in its parent, and the key that distinguishes two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// Once.
     Once,
-    /// Many times, told apart by the first argument.
+    /// Many times, distinguished by the first argument.
     ByFirst,
-    /// Many times, told apart by the property `name`.
+    /// Many times, distinguished by the property `name`.
     ByName,
-    /// Many times, each on its own.
+    /// Many times, without a key.
     Many,
 }
 
-/// What a node takes.
+/// The table of a node.
 #[derive(Debug, PartialEq)]
 pub struct NodeSpec {
     /// Its name.
@@ -133,25 +133,23 @@ pub struct NodeSpec {
     pub args: &'static [Arg],
     /// Properties.
     pub props: &'static [Prop],
-    /// Whether properties of any name are taken, and of which type (tags, environment).
+    /// The type of properties with any name, if the node takes them (tags, environment).
     pub free_props: Option<Ty>,
     /// Children.
     pub children: &'static [&'static NodeSpec],
-    /// Whether children of any name and shape are taken (`request`).
+    /// Whether the node takes children of any name and form (`request`).
     pub free_children: bool,
-    /// How often it may stand.
+    /// Whether it may be repeated.
     pub repeat: Repeat,
-    /// Sets of properties, arguments and children, by name, that exclude each other, each led by the one that chooses
-    /// it: a later layer that writes the leader drops what earlier layers wrote of the other sets, so that it can
-    /// choose anew.
+    /// Mutually exclusive sets of properties, arguments and children, by name. The first name of a set selects it: a later
+    /// layer that writes it drops the values of the other sets in earlier layers.
     pub alternatives: &'static [&'static [&'static str]],
-    /// Properties that belong to what the first argument chose: a later layer that chooses another drops those that
-    /// earlier layers wrote.
+    /// Properties that depend on the first argument: a later layer that changes it drops those of earlier layers.
     pub of_first: &'static [&'static str],
 }
 
 impl NodeSpec {
-    /// A node that takes nothing: the base of all others.
+    /// A node that takes nothing, the base of all others.
     pub const LEAF: Self = Self {
         name: "",
         doc: "",
@@ -165,62 +163,62 @@ impl NodeSpec {
         of_first: &[],
     };
 
-    /// The child of that name.
+    /// Returns the child of that name.
     pub fn child(&self, name: &str) -> Option<&'static NodeSpec> {
         self.children.iter().copied().find(|child| child.name == name)
     }
 
-    /// The property of that name.
+    /// Returns the property of that name.
     pub fn prop(&self, name: &str) -> Option<&'static Prop> {
         self.props.iter().find(|prop| prop.name == name)
     }
 
-    /// The type of the argument at a position.
+    /// Returns the argument at a position.
     pub fn arg(&self, at: usize) -> Option<&'static Arg> {
         self.args.get(at).or_else(|| self.args.last().filter(|last| last.many))
     }
 }
 
-/// A required argument.
+/// Makes a required argument.
 pub const fn arg(name: &'static str, ty: Ty) -> Arg {
     Arg { name, ty, required: true, many: false }
 }
 
-/// An argument that may be left out.
-pub const fn maybe_arg(name: &'static str, ty: Ty) -> Arg {
+/// Makes an optional argument.
+pub const fn optional_arg(name: &'static str, ty: Ty) -> Arg {
     Arg { name, ty, required: false, many: false }
 }
 
-/// One argument or more.
-pub const fn args(name: &'static str, ty: Ty) -> Arg {
+/// Makes a required argument that may be repeated.
+pub const fn repeated_arg(name: &'static str, ty: Ty) -> Arg {
     Arg { name, ty, required: true, many: true }
 }
 
-/// A property that may be left out.
+/// Makes an optional property.
 pub const fn prop(name: &'static str, ty: Ty, doc: &'static str) -> Prop {
     Prop { name, ty, required: false, doc }
 }
 
-/// A required property.
-pub const fn must(name: &'static str, ty: Ty, doc: &'static str) -> Prop {
+/// Makes a required property.
+pub const fn required_prop(name: &'static str, ty: Ty, doc: &'static str) -> Prop {
     Prop { name, ty, required: true, doc }
 }
 
 const ONE_TEXT: &[Arg] = &[arg("value", Ty::Text)];
 const ONE_PLAIN: &[Arg] = &[arg("value", Ty::Plain)];
-const ONE_BOOL: &[Arg] = &[maybe_arg("on", Ty::Bool)];
+const ONE_BOOL: &[Arg] = &[optional_arg("on", Ty::Bool)];
 const ONE_DURATION: &[Arg] = &[arg("duration", Ty::Duration)];
 const ONE_BYTES: &[Arg] = &[arg("size", Ty::Bytes)];
 const ONE_RATE: &[Arg] = &[arg("rate", Ty::Rate)];
 const ONE_COUNT: &[Arg] = &[arg("count", Ty::Count)];
 const ONE_SCALAR: &[Arg] = &[arg("value", Ty::Scalar)];
 
-/// A node with one argument and nothing else. A boolean may be left out: the node alone means `#true`.
+/// Makes a node with one argument and nothing else. A boolean is optional: the node alone means `#true`.
 ///
 /// # Panics
 ///
-/// While compiling, for a type whose bounds or words it cannot carry: such a node writes its argument itself.
-pub const fn one(name: &'static str, ty: Ty, doc: &'static str) -> NodeSpec {
+/// At compile time, for a type with bounds or words: such a node lists its argument itself.
+pub const fn value_node(name: &'static str, ty: Ty, doc: &'static str) -> NodeSpec {
     let args = match ty {
         Ty::Text => ONE_TEXT,
         Ty::Plain => ONE_PLAIN,
@@ -230,7 +228,7 @@ pub const fn one(name: &'static str, ty: Ty, doc: &'static str) -> NodeSpec {
         Ty::Rate => ONE_RATE,
         Ty::Count => ONE_COUNT,
         Ty::Scalar => ONE_SCALAR,
-        _ => panic!("a node of this type writes its argument itself"),
+        _ => panic!("a node of this type lists its argument itself"),
     };
     NodeSpec { name, doc, args, ..NodeSpec::LEAF }
 }

@@ -1,5 +1,5 @@
-//! What a node was probably meant to be: names of other tools, the parents that a name belongs under, and laying
-//! such a node where it belongs. It was reported; read on as meant, nothing is said to be missing.
+//! The probable meaning of an unknown node: names from other tools, the parents that take it, and insertion below
+//! them. The node was reported; read as meant, nothing is reported as missing in addition.
 
 use super::ast::{Duplicate, Node};
 use super::nodes;
@@ -12,7 +12,7 @@ pub(super) fn add_missing(list: &mut Vec<Node>, node: Node) {
     }
 }
 
-/// Whether two nodes are one to their parent, which stands twice then.
+/// Returns whether two nodes of one parent are duplicates.
 fn is_same(one: &Node, other: &Node) -> bool {
     one.name.value == other.name.value
         && match one.spec.map_or(Repeat::Once, |spec| spec.repeat) {
@@ -23,7 +23,7 @@ fn is_same(one: &Node, other: &Node) -> bool {
 }
 
 /// Adds the children of a second node to those of the first, as the user will have to.
-pub(super) fn put_into_one(list: &mut Vec<Node>, second: Vec<Node>) {
+pub(super) fn merge_children(list: &mut Vec<Node>, second: Vec<Node>) {
     for node in second {
         match list.iter_mut().find(|other| is_same(other, &node)) {
             Some(first) => first.add_duplicate(Duplicate::Node(node)),
@@ -32,8 +32,8 @@ pub(super) fn put_into_one(list: &mut Vec<Node>, second: Vec<Node>) {
     }
 }
 
-/// Puts a node that stood elsewhere under the parent it belongs to, if there is one.
-pub(super) fn put_under(list: &mut [Node], parent: &str, node: &mut Option<Node>) {
+/// Inserts a misplaced node below the parent that it belongs to, if there is one.
+pub(super) fn insert_below(list: &mut [Node], parent: &str, node: &mut Option<Node>) {
     for candidate in list {
         if candidate.name.value == parent {
             if let Some(node) = node.take() {
@@ -41,27 +41,27 @@ pub(super) fn put_under(list: &mut [Node], parent: &str, node: &mut Option<Node>
             }
             return;
         }
-        put_under(&mut candidate.children, parent, node);
+        insert_below(&mut candidate.children, parent, node);
     }
 }
 
-/// Our name for a node that other tools call differently, with a word on it.
-pub(super) fn other_spelling(name: &str) -> Option<(&'static str, &'static str)> {
-    nodes::OTHER_NODES.iter().find(|(other, ..)| *other == name).map(|(_, ours, why)| (*ours, *why))
+/// Returns trainc's name for a node of another tool, with an explanation.
+pub(super) fn node_alias(name: &str) -> Option<(&'static str, &'static str)> {
+    nodes::OTHER_NODES.iter().find(|(other, ..)| *other == name).map(|(_, name, why)| (*name, *why))
 }
 
-/// Whether what other tools call so is a property of ours on another node.
-pub(super) fn is_property(name: &str) -> bool {
+/// Returns whether a node of another tool is a property in trainc.
+pub(super) fn is_property_alias(name: &str) -> bool {
     nodes::PROPERTIES_AS_NODES.contains(&name)
 }
 
-/// Our name for a property that other tools call differently.
-pub fn other_property(name: &str) -> Option<&'static str> {
-    nodes::OTHER_PROPERTIES.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours)
+/// Returns trainc's name for a property of another tool.
+pub fn property_alias(name: &str) -> Option<&'static str> {
+    nodes::OTHER_PROPERTIES.iter().find(|(other, _)| *other == name).map(|(_, name)| *name)
 }
 
-/// What of CreateFileSystem the language leaves out, by the names that people try: why, and what to do instead.
-pub(super) fn left_out(name: &str) -> Option<&'static str> {
+/// Returns the note on a setting of CreateFileSystem that the language does not support: the reason and the alternative.
+pub(super) fn unsupported_setting(name: &str) -> Option<&'static str> {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     Some(match plain.as_str() {
         "intelligenttiering"
@@ -69,7 +69,7 @@ pub(super) fn left_out(name: &str) -> Option<&'static str> {
         | "readcache"
         | "datareadcache"
         | "datareadcacheconfiguration" => {
-            "trainc makes no Intelligent-Tiering file systems: they have no S3 links; make it apart, and name it with `id=` and `mount=`"
+            "trainc does not create Intelligent-Tiering file systems, because they do not support S3 links; create it separately and refer to it with `id=` and `mount=`"
         }
         "backup"
         | "backups"
@@ -79,24 +79,24 @@ pub(super) fn left_out(name: &str) -> Option<&'static str> {
         | "dailyautomaticbackupstarttime"
         | "copytagstobackups"
         | "backupid" => {
-            "trainc makes file systems without backups, which S3 links exclude: the data are in S3; make one with backups apart, and name it with `id=` and `mount=`"
+            "trainc creates file systems without backups, which S3 links exclude, because the data are in S3; for backups, create the file system separately and refer to it with `id=` and `mount=`"
         }
         "rootsquash" | "rootsquashconfiguration" | "log" | "logconfiguration" => {
-            "trainc leaves this setting at the service's default; it can be changed later (UpdateFileSystem)"
+            "trainc keeps the service's default for this setting; UpdateFileSystem can change it later"
         }
         "importpath" | "exportpath" | "importedfilechunksize" | "autoimportpolicy" => {
-            "the S3 link of CreateFileSystem itself is the old form; write the children `import \"s3://…\"` and `export \"s3://…\"`"
+            "S3 links in CreateFileSystem itself are the older form; write the child nodes `import \"s3://…\"` and `export \"s3://…\"`"
         }
         _ => return None,
     })
 }
 
-/// Where in the language a node of that name stands: the names of its parents.
-pub(super) fn homes_of(name: &str) -> Vec<String> {
+/// Returns the names of the parents of a node of that name.
+pub(super) fn parent_names(name: &str) -> Vec<String> {
     parents_of(name).iter().map(|(parent, _)| (*parent).to_owned()).collect()
 }
 
-/// The parents of a node of that name, each with the node's table there.
+/// Returns the parents of a node of that name, each with the node's table there.
 pub(super) fn parents_of(name: &str) -> Vec<(&'static str, &'static NodeSpec)> {
     fn walk(spec: &'static NodeSpec, name: &str, out: &mut Vec<(&'static str, &'static NodeSpec)>) {
         if let Some(child) = spec.child(name) {

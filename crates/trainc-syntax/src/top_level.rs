@@ -1,34 +1,34 @@
-//! The top level of a file: its job, its layers, and what may stand beside them.
+//! The top level of a file: its job and its layers. Files in other formats are recognised here.
 
 use super::ast::{Duplicate, File, Node};
 use super::codes::{T0101, T0122, T0132, T0133, T0150, T0151, T0152};
 use super::reader::{MOST_PROBLEMS, Reader};
-use super::suggestions::{add_missing, put_into_one};
+use super::suggestions::{add_missing, merge_children};
 use super::{document, nodes};
 use kdl::{KdlDocument, KdlNode};
 use trainc_diag::source::{SourceId, Span};
 use trainc_diag::text;
 use trainc_diag::{Diagnostic, Problems};
 
-/// The one problem of a file that is written as YAML: it has `job:` and no `job`.
-pub(super) fn written_as_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
+/// Returns the diagnostic of a YAML file, recognised by `job:` without a `job`.
+pub(super) fn detect_yaml(document: &KdlDocument, source: SourceId) -> Option<Diagnostic> {
     let named = |wanted: &str| document.nodes().iter().find(|node| node.name().value() == wanted);
     let job = named("job:").filter(|node| named("job").is_none() && node.children().is_none())?;
     Some(
         Diagnostic::new(
             &T0150,
             document::name_span(source, job),
-            "the file is written as YAML; a manifest is KDL",
+            "the file is YAML; a manifest is KDL",
         )
-        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
+        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the other nodes inside the braces")
         .note(
-            "`trainc init` writes a manifest to start from; `trainc schema manifest` lists what it may say",
+            "`trainc init` writes a starter manifest; `trainc schema manifest` lists the valid nodes",
         ),
     )
 }
 
-/// The one problem of a file that is JSON: it begins with an object.
-pub(super) fn written_as_json(text: &str, source: SourceId) -> Option<Diagnostic> {
+/// Returns the diagnostic of a JSON file, recognised by an object at its start.
+pub(super) fn detect_json(text: &str, source: SourceId) -> Option<Diagnostic> {
     let mut body = text.trim_start_matches('\u{feff}').trim_start();
     while body.starts_with("//") {
         body = body.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
@@ -38,34 +38,31 @@ pub(super) fn written_as_json(text: &str, source: SourceId) -> Option<Diagnostic
         return None;
     }
     let at = text.len() - body.len();
-    let diagnostic = Diagnostic::new(
-        &T0151,
-        Span::new(source, at, at + 1),
-        "the file is written as JSON; a manifest is KDL",
-    );
+    let diagnostic =
+        Diagnostic::new(&T0151, Span::new(source, at, at + 1), "the file is JSON; a manifest is KDL");
     let is_request = ["TrainingJobName", "AlgorithmSpecification"].iter().any(|name| body.contains(name));
     Some(if is_request {
-        diagnostic.help("`trainc import FILE` makes a manifest of a request or a described job")
+        diagnostic.help("`trainc import FILE` converts a request or a job description to a manifest")
     } else {
         diagnostic
-            .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
-            .note("`trainc init` writes a manifest to start from")
+            .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the other nodes inside the braces")
+            .note("`trainc init` writes a starter manifest")
     })
 }
 
-/// Lines of TOML that are enough to tell it by.
-const TOLD: usize = 3;
+/// The number of lines that are inspected to recognise TOML.
+const TOML_LINES: usize = 3;
 
-/// The one problem of a file that is TOML: it begins with `key = value` and tables in brackets, and nothing else.
-pub(super) fn written_as_toml(text: &str, source: SourceId) -> Option<Diagnostic> {
+/// Returns the diagnostic of a TOML file, recognised by `key = value` lines and tables in brackets at its start.
+pub(super) fn detect_toml(text: &str, source: SourceId) -> Option<Diagnostic> {
     let is_key = |key: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '"');
         !key.is_empty() && key.chars().all(plain)
     };
     let body = text.trim_start_matches('\u{feff}');
-    let is_said = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("//");
-    let said: Vec<&str> = body.lines().map(str::trim).filter(is_said).take(TOLD).collect();
-    for line in &said {
+    let has_content = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.starts_with("//");
+    let lines: Vec<&str> = body.lines().map(str::trim).filter(has_content).take(TOML_LINES).collect();
+    for line in &lines {
         let table = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
         let table = table.map(|(name, _)| name.trim_start_matches('['));
         let key = line.split_once('=').map(|(key, _)| key.trim_end());
@@ -73,57 +70,57 @@ pub(super) fn written_as_toml(text: &str, source: SourceId) -> Option<Diagnostic
             return None;
         }
     }
-    // One `a = 1` is a slip of KDL, and so is one list in brackets.
+    // A single `a = 1` or a single list in brackets is a mistake in KDL.
     let has_table = body.lines().any(|line| {
         let line = line.trim();
         line.starts_with('[') && line.ends_with(']') && is_key(line.trim_matches(['[', ']']))
     });
-    // A slice of the text: where it begins is how far into it.
-    let first = said.first().filter(|_| has_table && said.len() > 1)?;
+    // The line is a slice of the text, so its address gives its offset.
+    let first = lines.first().filter(|_| has_table && lines.len() > 1)?;
     let at = first.as_ptr() as usize - text.as_ptr() as usize;
     Some(
         Diagnostic::new(
             &T0152,
             Span::new(source, at, at + first.len()),
-            "the file is written as TOML; a manifest is KDL",
+            "the file is TOML; a manifest is KDL",
         )
-        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the rest inside the braces")
-        .note(
-            "`trainc init` writes a manifest to start from; `trainc schema manifest` lists what it may say",
-        ),
+        .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the other nodes inside the braces")
+        .note("`trainc init` writes a starter manifest; `trainc schema manifest` lists the valid nodes"),
     )
 }
 
 /// Reads the top level of a file.
 pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
-    let mut reader = Reader { source, text, problems, strays: Vec::new(), heard: 0 };
+    let mut reader = Reader { source, text, problems, misplaced: Vec::new(), errors: 0 };
     let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
     let has_job = document.nodes().iter().any(|node| node.name().value() == "job");
-    // `Job` or `jobs`, where no node has the name itself: read on as one.
-    let slip =
+    // `Job` or `jobs` is read as `job` if there is no `job`.
+    let is_typo =
         |name: &str| !has_job && nodes::JOB.child(name).is_none() && text::nearest(name, ["job"]).is_some();
     let misspelt =
-        document.nodes().iter().find(|node| node.children().is_some() && slip(node.name().value()));
+        document.nodes().iter().find(|node| node.children().is_some() && is_typo(node.name().value()));
     let has_job = has_job || misspelt.is_some();
-    let mut loose: Vec<&KdlNode> = Vec::new();
-    let mut beside: Vec<Node> = Vec::new();
+    let mut layer_nodes: Vec<&KdlNode> = Vec::new();
+    let mut misplaced: Vec<Node> = Vec::new();
     for node in document.nodes() {
         match node.name().value() {
             name if name == "job" || misspelt.is_some_and(|other| std::ptr::eq(other, node)) => {
                 if name != "job" {
-                    let diagnostic = reader.unknown_node(node, name, &["job"], "at the top of a file");
+                    let diagnostic = reader.unknown_node(node, name, &["job"], "at the top level of a file");
                     reader.push(diagnostic);
                 }
                 let mut read = reader.node(node, &nodes::JOB);
                 "job".clone_into(&mut read.name.value);
-                reader.bring_home(std::slice::from_mut(&mut read));
+                reader.relocate(std::slice::from_mut(&mut read));
                 if let Some(first) = &mut file.job {
                     reader.push(
-                        Diagnostic::new(&T0132, read.name.span, "a file describes one job; this is a second")
-                            .label(first.name.span, "the first")
-                            .help(
-                                "move it to a file of its own; `trainc check DIR` takes a directory of jobs",
-                            ),
+                        Diagnostic::new(
+                            &T0132,
+                            read.name.span,
+                            "a file can describe only one job; this is the second",
+                        )
+                        .label(first.name.span, "the first")
+                        .help("move it to its own file; `trainc check DIR` checks a directory of jobs"),
                     );
                     first.add_duplicate(Duplicate::Node(read));
                 } else {
@@ -133,18 +130,18 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
             "extends" => file.extends.push(reader.node(node, &nodes::EXTENDS)),
             "env" => {
                 let mut read = reader.node(node, &nodes::ENV);
-                reader.bring_home(std::slice::from_mut(&mut read));
+                reader.relocate(std::slice::from_mut(&mut read));
                 let first = file.envs.iter_mut().find(|env: &&mut Node| {
                     env.first_text().is_some() && env.first_text() == read.first_text()
                 });
                 if let Some(first) = first {
                     let name = read.first_text().unwrap_or_default().to_owned();
                     reader.push(
-                        Diagnostic::new(&T0122, read.name.span, format!("`env \"{name}\"` stands twice"))
+                        Diagnostic::new(&T0122, read.name.span, format!("duplicate `env \"{name}\"`"))
                             .label(first.name.span, "the first")
-                            .help("put both into one node"),
+                            .help("merge them into one node"),
                     );
-                    put_into_one(&mut first.children, read.children);
+                    merge_children(&mut first.children, read.children);
                 } else {
                     file.envs.push(read);
                 }
@@ -156,17 +153,17 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
                         Diagnostic::new(
                             &T0133,
                             span,
-                            format!("`{name}` stands beside `job`; it belongs inside"),
+                            format!("`{name}` is outside `job`; it belongs inside"),
                         )
                         .help(format!("move `{name}` into `job \"…\" {{ … }}`")),
                     );
                     let read = reader.node(node, spec);
-                    beside.push(read);
+                    misplaced.push(read);
                 } else {
                     let known = ["job", "extends", "env"];
-                    let diagnostic = reader.unknown_node(node, name, &known, "at the top of a file");
+                    let diagnostic = reader.unknown_node(node, name, &known, "at the top level of a file");
                     reader.push(diagnostic);
-                    // Read on as what was probably meant: without its layer a job lacks half of its nodes.
+                    // Read as what was probably meant: without its layer a job would miss many nodes.
                     match text::nearest(name, known) {
                         Some("extends") => file.extends.push(reader.node(node, &nodes::EXTENDS)),
                         Some("env") => file.envs.push(reader.node(node, &nodes::ENV)),
@@ -174,25 +171,25 @@ pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problem
                     }
                 }
             }
-            _ => loose.push(node),
+            _ => layer_nodes.push(node),
         }
     }
     if !has_job {
-        file.layer = reader.children(&loose, nodes::JOB_CHILDREN, "at the top of a layer");
+        file.layer = reader.children(&layer_nodes, nodes::JOB_CHILDREN, "at the top level of a layer");
         let mut layer = std::mem::take(&mut file.layer);
-        reader.bring_home(&mut layer);
+        reader.relocate(&mut layer);
         file.layer = layer;
     }
     if let Some(job) = &mut file.job {
-        for node in beside {
+        for node in misplaced {
             add_missing(&mut job.children, node);
         }
     }
     file
 }
 
-/// Keeps the first mistakes of a file and counts the rest.
-pub(super) fn cap(problems: &mut Problems) {
+/// Keeps the first errors of a file and counts the rest.
+pub(super) fn limit_errors(problems: &mut Problems) {
     let all = problems.iter().count();
     if all <= MOST_PROBLEMS {
         return;
@@ -210,13 +207,9 @@ pub(super) fn cap(problems: &mut Problems) {
     if let Some(span) = next {
         let rest = u64::try_from(all - MOST_PROBLEMS).unwrap_or(u64::MAX);
         problems.push(
-            Diagnostic::new(
-                &T0101,
-                span,
-                format!("{} more follow from here on", text::count(rest, "mistake")),
-            )
-            .primary_label("the first that is not shown")
-            .fact("mistakes", all),
+            Diagnostic::new(&T0101, span, text::count(rest, "more error"))
+                .primary_label("the first one not shown")
+                .fact("mistakes", all),
         );
     }
 }

@@ -1,11 +1,11 @@
-//! Tokens to a tree of nodes that keeps comments and blank lines, whatever is wrong.
+//! Parses tokens into a tree of nodes that keeps comments and blank lines, and recovers from errors.
 //!
-//! In: any text within the limits. Out: [`Tree`], with everything that could be read and all faults. What
-//! [`document`](super::document), [`format`](super::format) and [`edit`](super::edit) have in common.
+//! In: any text within the limits. Out: [`Tree`], with everything that could be parsed and all faults. Used by
+//! [`document`](super::document), [`format`](super::format) and [`edit`](super::edit).
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "a kind of token that a place does not name is one like the others there"
+    reason = "token kinds that a match does not list are treated alike"
 )]
 
 use super::braces;
@@ -14,21 +14,21 @@ use super::fault::{Fault, FaultKind};
 use super::lexer::{self, Kind, Token};
 use super::literal;
 
-/// A text of more bytes is no manifest.
+/// The largest manifest, in bytes.
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
-/// Blocks may lie this deep in each other.
+/// The deepest nesting of blocks.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// Why a text is not even looked at.
+/// A limit that a text exceeds, so that it is not parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     /// Longer than [`MAX_BYTES`].
     TooLarge,
-    /// The brace at that byte opens a block below [`MAX_DEPTH`].
+    /// The brace at that byte opens a block deeper than [`MAX_DEPTH`].
     TooDeep(usize),
 }
 
-/// What stands in a block, in the order of the text.
+/// An item of a block, in the order of the text.
 #[derive(Debug)]
 pub(super) enum Item {
     Node(Box<Node>),
@@ -41,13 +41,13 @@ pub(super) enum Item {
     Blank,
 }
 
-/// A node, or what is left of one.
+/// A node, or the part of it that could be parsed.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) slashdash: bool,
     pub(super) ty: Option<Type>,
     pub(super) name: Token,
-    /// The name is no name: the node is kept for its place and its block only.
+    /// The name is invalid: the node is kept only for its span and its block.
     pub(super) broken: bool,
     pub(super) parts: Vec<Part>,
     /// A line comment that ends the node's line.
@@ -65,13 +65,13 @@ pub(super) struct Type {
     pub(super) name: Option<Token>,
 }
 
-/// What follows the name of a node.
+/// A part of a node after its name.
 #[derive(Debug)]
 pub(super) enum Part {
     Entry(Entry),
     Block(Block),
     Comment(Token),
-    /// A backslash that goes on in the next line.
+    /// A backslash that continues the node on the next line.
     Break(Token),
 }
 
@@ -81,14 +81,14 @@ pub(super) struct Entry {
     pub(super) slashdash: bool,
     pub(super) key: Option<Token>,
     pub(super) ty: Option<Type>,
-    /// Nothing if it was left out.
+    /// `None` if it is missing.
     pub(super) value: Option<Token>,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Comments or line breaks stand inside.
-    pub(super) odd: bool,
-    /// Written wrong; the value is a guess.
-    pub(super) mended: bool,
+    /// Contains comments or line breaks.
+    pub(super) has_trivia: bool,
+    /// Has a syntax error; the value is a guess.
+    pub(super) recovered: bool,
 }
 
 /// `{ … }`.
@@ -98,9 +98,9 @@ pub(super) struct Block {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) items: Vec<Item>,
-    /// A line comment behind the opening brace.
+    /// A line comment after the opening brace.
     pub(super) comment: Option<Token>,
-    /// No line ends in it.
+    /// It is on one line.
     pub(super) flat: bool,
 }
 
@@ -108,12 +108,12 @@ pub(super) struct Block {
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) items: Vec<Item>,
-    /// By place.
+    /// In the order of the text.
     pub(super) faults: Vec<Fault>,
 }
 
-/// Reads a text.
-pub(super) fn read(text: &str) -> Result<Tree, Limit> {
+/// Parses a text.
+pub(super) fn parse(text: &str) -> Result<Tree, Limit> {
     if text.len() > MAX_BYTES {
         return Err(Limit::TooLarge);
     }
@@ -121,18 +121,18 @@ pub(super) fn read(text: &str) -> Result<Tree, Limit> {
     if let Some(at) = too_deep(&lexed.tokens) {
         return Err(Limit::TooDeep(at));
     }
-    let (tokens, mut brace_faults) = braces::pair(text, lexed.tokens);
+    let (tokens, mut brace_faults) = braces::balance(text, lexed.tokens);
     if lexed.cut_short {
         brace_faults.clear();
     }
     let lexed_faults = lexed.faults.len();
-    let mut reader = Reader { text, tokens, at: 0, faults: lexed.faults, lexed: lexed_faults };
-    reader.faults.append(&mut brace_faults);
-    let items = reader.items();
-    let mut faults = reader.faults;
+    let mut parser = Parser { text, tokens, at: 0, faults: lexed.faults, lexed: lexed_faults };
+    parser.faults.append(&mut brace_faults);
+    let items = parser.items();
+    let mut faults = parser.faults;
     faults.sort_by_key(|fault| (fault.start, fault.end));
     faults.dedup_by_key(|fault| (fault.start, fault.kind));
-    // What stands in parentheses that are no type is one mistake.
+    // Errors inside of parentheses that are not a type annotation are one fault.
     let mut past = 0;
     faults.retain(|fault| {
         let inside = fault.start < past && fault.kind != FaultKind::BadType;
@@ -159,7 +159,7 @@ fn too_deep(tokens: &[Token]) -> Option<usize> {
     None
 }
 
-/// Words that stand behind a number as its unit.
+/// Words that are the unit of the number before them.
 const UNIT_WORDS: [&str; 36] = [
     "step",
     "steps",
@@ -199,16 +199,16 @@ const UNIT_WORDS: [&str; 36] = [
     "USD",
 ];
 
-struct Reader<'t> {
+struct Parser<'t> {
     text: &'t str,
     tokens: Vec<Token>,
     at: usize,
     faults: Vec<Fault>,
-    /// How many of the faults are the lexer's.
+    /// The number of faults from the lexer.
     lexed: usize,
 }
 
-impl Reader<'_> {
+impl Parser<'_> {
     fn peek(&self) -> Option<Token> {
         self.tokens.get(self.at).copied()
     }
@@ -225,7 +225,7 @@ impl Reader<'_> {
         self.text.get(token.start..token.end).unwrap_or("")
     }
 
-    /// Skips blanks, comments and, where lines may end, line ends. Tells whether comments were among them.
+    /// Skips spaces, comments and, if `lines`, line ends. Returns whether there were comments.
     fn skip(&mut self, lines: bool, comments: &mut Vec<Token>) -> bool {
         let before = comments.len();
         while let Some(token) = self.peek() {
@@ -241,7 +241,7 @@ impl Reader<'_> {
         comments.len() > before
     }
 
-    /// The items up to a closing brace or the end of the text.
+    /// Parses the items up to a closing brace or the end of the text.
     fn items(&mut self) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         let mut newlines = 0;
@@ -252,7 +252,7 @@ impl Reader<'_> {
                 Kind::Space => self.at += 1,
                 Kind::Escline => {
                     self.at += 1;
-                    if self.says_something(token) {
+                    if self.has_comment(token) {
                         items.push(Item::Comment { token, inline: false });
                     }
                 }
@@ -276,7 +276,7 @@ impl Reader<'_> {
                 Kind::Open => {
                     let block = self.block(false);
                     let last = last_node.and_then(|index: usize| items.get_mut(index));
-                    // A brace on the line below its node: the node has it nonetheless.
+                    // A brace on the line after its node opens the node's block.
                     match last {
                         Some(Item::Node(node)) if !matches!(node.parts.last(), Some(Part::Block(_))) => {
                             self.fault(FaultKind::BlockOnOwnLine, token);
@@ -290,13 +290,13 @@ impl Reader<'_> {
                 _ => {
                     let mut comments = Vec::new();
                     if let Some(node) = self.node(&mut comments) {
-                        comments.retain(|&token| self.says_something(token));
+                        comments.retain(|&token| self.has_comment(token));
                         items
                             .extend(comments.into_iter().map(|token| Item::Comment { token, inline: false }));
                         last_node = Some(items.len());
                         items.push(Item::Node(Box::new(node)));
                     }
-                    // A line comment ends the node's line; its line end is read here like any other.
+                    // A line comment ends the node's line; the line end is parsed here.
                     newlines = 0;
                 }
             }
@@ -304,12 +304,12 @@ impl Reader<'_> {
         items
     }
 
-    /// Whether a comment is in it: a backslash at the end of a line may have none.
-    fn says_something(&self, token: Token) -> bool {
+    /// Returns whether it contains a comment: a line continuation may have none.
+    fn has_comment(&self, token: Token) -> bool {
         token.kind != Kind::Escline || self.slice(token).contains('/')
     }
 
-    /// Whether a node begins on this line.
+    /// Returns whether a node starts on this line.
     fn node_follows(&self) -> bool {
         let next = self.tokens.get(self.at..).unwrap_or(&[]).iter().find(|token| token.kind != Kind::Space);
         next.is_some_and(|token| {
@@ -330,14 +330,14 @@ impl Reader<'_> {
             self.skip(false, &mut Vec::new());
         }
         let Some(name) = self.peek().filter(|token| token.kind.is_value()) else {
-            return self.no_name(first, slashdash);
+            return self.skip_invalid_start(first, slashdash);
         };
         self.at += 1;
         let broken = !name.kind.is_string();
         match name.kind {
             Kind::BareKeyword => self.fault(FaultKind::KeywordAsName, name),
             Kind::Number | Kind::Keyword => self.fault(FaultKind::NotAName, name),
-            // The lexer has said what is wrong with it.
+            // The lexer has reported it.
             _ => {}
         }
         let mut node = Node {
@@ -354,8 +354,8 @@ impl Reader<'_> {
         Some(node)
     }
 
-    /// Something that no node starts with: reported and passed over.
-    fn no_name(&mut self, first: Token, slashdash: bool) -> Option<Node> {
+    /// Reports and skips a token that cannot start a node.
+    fn skip_invalid_start(&mut self, first: Token, slashdash: bool) -> Option<Node> {
         let token = self.peek();
         match token {
             Some(token) if token.kind == Kind::Equals => self.fault(FaultKind::StrayEquals, token),
@@ -369,7 +369,7 @@ impl Reader<'_> {
                 self.fault(FaultKind::SlashdashNothing, first);
                 return None;
             }
-            // Only a type annotation can have come before, and it was read.
+            // Only a type annotation can precede it, and it was parsed.
             _ => {
                 self.fault(FaultKind::BadType, first);
                 return None;
@@ -381,7 +381,7 @@ impl Reader<'_> {
 
     fn parts(&mut self, node: &mut Node) {
         let mut spaced = false;
-        // Scanning the parts each time would cost the square of their number.
+        // Scanning the parts each time would be quadratic.
         let (mut blocks, mut live_block, mut entries) = (false, false, false);
         while let Some(token) = self.peek() {
             match token.kind {
@@ -421,7 +421,7 @@ impl Reader<'_> {
                     let block = self.block(false);
                     node.end = block.end;
                     node.parts.push(Part::Block(block));
-                    // A closing brace that was put in has ended the line too.
+                    // An inserted closing brace ends the line too.
                     if self.tokens.get(self.at.saturating_sub(1)).is_none_or(|close| close.start == close.end)
                     {
                         return;
@@ -458,12 +458,11 @@ impl Reader<'_> {
                     return;
                 }
                 _ => {
-                    // What was reported already needs no second report for touching its neighbour.
+                    // A token with a fault is not reported again for touching the one before it.
                     if !spaced && !matches!(token.kind, Kind::Broken | Kind::Unclosed) {
                         self.fault(FaultKind::MissingSpace, token);
                     }
-                    if !spaced && token.kind == Kind::Unclosed && self.closes_what_was_not_opened(node, token)
-                    {
+                    if !spaced && token.kind == Kind::Unclosed && self.closes_unopened_string(node, token) {
                         continue;
                     }
                     if let Some(entry) = self.entry() {
@@ -477,42 +476,43 @@ impl Reader<'_> {
         }
     }
 
-    /// `region us-west-2"`: the quote belongs to the value before it, whose opening quote is missing. That is one
-    /// mistake, and the rest of the line, which the quote took in, is no value of its own.
-    fn closes_what_was_not_opened(&mut self, node: &mut Node, quote: Token) -> bool {
-        let (value, mended) = match node.parts.last_mut() {
-            Some(Part::Entry(Entry { value: Some(value), mended, .. })) => (&*value, Some(mended)),
+    /// Handles `region us-west-2"`: the quote belongs to the value before it, whose opening quote is missing. That is one
+    /// fault, and the rest of the line, which the quote includes, is not a separate value.
+    fn closes_unopened_string(&mut self, node: &mut Node, quote: Token) -> bool {
+        let (value, recovered) = match node.parts.last_mut() {
+            Some(Part::Entry(Entry { value: Some(value), recovered, .. })) => (&*value, Some(recovered)),
             Some(_) => return false,
             None => (&node.name, None),
         };
         let opened = (value.start, value.end);
-        // The lexer's faults stand first, in order of place.
+        // The faults of the lexer come first, in the order of the text.
         let lexed = self.faults.get_mut(..self.lexed).unwrap_or(&mut []);
         let at = lexed.partition_point(|fault| fault.start < quote.start);
-        let said = |fault: &&mut Fault| fault.kind == FaultKind::UnclosedString && fault.start == quote.start;
-        let Some(fault) = lexed.get_mut(at).filter(said).filter(|_| opened.1 == quote.start) else {
+        let is_quote =
+            |fault: &&mut Fault| fault.kind == FaultKind::UnclosedString && fault.start == quote.start;
+        let Some(fault) = lexed.get_mut(at).filter(is_quote).filter(|_| opened.1 == quote.start) else {
             return false;
         };
         fault.kind = FaultKind::UnopenedString;
         fault.other = Some(opened);
-        // Quotes that it needs are those: the same mistake, which is told once.
-        let told = *fault;
+        // A `NeedsQuotes` fault of the value is the same fault.
+        let fault = *fault;
         let needs =
             |fault: &&mut Fault| fault.kind == FaultKind::NeedsQuotes && (fault.start, fault.end) == opened;
         let before = at.checked_sub(1).and_then(|before| lexed.get_mut(before));
         if let Some(same) = before.filter(needs) {
-            *same = told;
+            *same = fault;
         } else if let Some(same) = self.faults.last_mut().filter(needs) {
-            *same = told;
+            *same = fault;
         }
-        if let Some(mended) = mended {
-            *mended = true;
+        if let Some(recovered) = recovered {
+            *recovered = true;
         }
         self.at += 1;
         true
     }
 
-    /// A line comment that is all that is left of this line.
+    /// Parses a line comment that is the rest of this line.
     fn trailing_comment(&mut self) -> Option<Token> {
         let ahead = self.tokens.get(self.at..)?.iter().position(|token| token.kind != Kind::Space)?;
         let token =
@@ -566,7 +566,7 @@ impl Reader<'_> {
         Block { slashdash, start: open.start, end, items, comment, flat: !inside.contains(is_newline) }
     }
 
-    /// `(name)`; anything else in the parentheses is reported and passed over.
+    /// Parses `(name)`; anything else in the parentheses is reported and skipped.
     fn ty(&mut self) -> Option<Type> {
         let open = self.peek().filter(|token| token.kind == Kind::ParenOpen)?;
         self.at += 1;
@@ -615,14 +615,14 @@ impl Reader<'_> {
             value: None,
             start: first.start,
             end: first.end,
-            odd: false,
-            mended: false,
+            has_trivia: false,
+            recovered: false,
         };
         let mut inside = Vec::new();
         if first.kind.is_value() {
             self.at += 1;
             let after = self.at;
-            entry.odd = self.skip(false, &mut inside);
+            entry.has_trivia = self.skip(false, &mut inside);
             if let Some(equals) = self.peek().filter(|token| token.kind == Kind::Equals) {
                 self.at += 1;
                 match first.kind {
@@ -631,20 +631,20 @@ impl Reader<'_> {
                     _ => {}
                 }
                 entry.key = Some(first);
-                entry.mended = !first.kind.is_string();
+                entry.recovered = !first.kind.is_string();
                 entry.end = equals.end;
                 let after_equals = self.at;
-                entry.odd |= self.skip(false, &mut inside);
+                entry.has_trivia |= self.skip(false, &mut inside);
                 if !self.kind().is_some_and(|kind| kind.is_value() || kind == Kind::ParenOpen) {
                     self.at = after_equals;
-                    entry.odd = false;
-                    entry.mended = true;
+                    entry.has_trivia = false;
+                    entry.recovered = true;
                     self.faults.push(Fault::new(FaultKind::MissingValue, first.start, equals.end));
                     return Some(entry);
                 }
             } else {
                 self.at = after;
-                entry.odd = false;
+                entry.has_trivia = false;
                 self.value(&mut entry, first);
                 return Some(entry);
             }
@@ -652,21 +652,22 @@ impl Reader<'_> {
         entry.ty = self.ty();
         if let Some(ty) = entry.ty {
             entry.end = ty.end;
-            entry.mended |= ty.name.is_none();
+            entry.recovered |= ty.name.is_none();
             let after = self.at;
-            let odd = self.skip(false, &mut inside);
-            let is_its = |next: &Token| next.kind.is_value() && (ty.name.is_some() || next.start == ty.end);
-            if self.peek().as_ref().is_some_and(is_its) {
-                entry.odd |= odd;
+            let has_trivia = self.skip(false, &mut inside);
+            let is_typed = |next: &Token| next.kind.is_value() && (ty.name.is_some() || next.start == ty.end);
+            if self.peek().as_ref().is_some_and(is_typed) {
+                entry.has_trivia |= has_trivia;
             } else {
                 self.at = after;
                 if ty.name.is_some() {
                     self.faults.push(Fault::new(FaultKind::MissingValue, entry.start, ty.end));
                 }
-                entry.mended = true;
+                entry.recovered = true;
                 return (entry.key.is_some() || ty.name.is_none()).then_some(entry);
             }
-            entry.odd |= self.text.get(ty.start..ty.end).is_some_and(|text| text.contains(['/', '\\']));
+            entry.has_trivia |=
+                self.text.get(ty.start..ty.end).is_some_and(|text| text.contains(['/', '\\']));
         }
         let value = self.peek().filter(|token| token.kind.is_value())?;
         self.at += 1;
@@ -678,15 +679,16 @@ impl Reader<'_> {
         let mut token = token;
         match token.kind {
             Kind::BareKeyword => self.fault(FaultKind::NeedsHash, token),
-            Kind::Broken | Kind::Unclosed => entry.mended = true,
+            Kind::Broken | Kind::Unclosed => entry.recovered = true,
             Kind::Number => {
                 if let Some(unit) = self.unit() {
                     self.at += 2;
                     token = Token { kind: Kind::Broken, start: token.start, end: unit.end };
-                    entry.mended = true;
+                    entry.recovered = true;
                     self.fault(FaultKind::NeedsQuotes, token);
                 } else {
-                    entry.mended |= matches!(literal::number(self.slice(token)), literal::Number::TooLarge);
+                    entry.recovered |=
+                        matches!(literal::number(self.slice(token)), literal::Number::TooLarge);
                 }
             }
             _ => {}
@@ -695,7 +697,7 @@ impl Reader<'_> {
         entry.end = token.end;
     }
 
-    /// The unit behind a number and one run of blanks: `200 steps`.
+    /// Returns the unit after a number and a space: `200 steps`.
     fn unit(&self) -> Option<Token> {
         let space = self.tokens.get(self.at)?;
         let word = self.tokens.get(self.at + 1).copied()?;

@@ -2,13 +2,13 @@
 
 use super::characters::is_space;
 
-/// Bytes of a line beyond which nobody looks for its properties.
+/// The longest line that is searched, in bytes.
 const LONGEST: usize = 4_096;
 
-/// Where the properties behind a string begin that lacks its closing quote: the first blank of `body` from which
-/// properties alone follow, up to its end, a comment, or a block. `body` begins with the string's quote.
+/// Returns the offset of the properties after a string without a closing quote: the first space of `body` after which
+/// only properties follow, up to its end, a comment, or a block. `body` starts with the string's quote.
 ///
-/// A text may speak of `lr=3` too: where it has several words and no value behind it is quoted, it is taken for a text.
+/// A text may contain `lr=3` too: several words without a quoted value after them are taken as text.
 pub fn trailing_properties(body: &str) -> Option<usize> {
     if body.len() > LONGEST {
         return None;
@@ -18,14 +18,14 @@ pub fn trailing_properties(body: &str) -> Option<usize> {
         match properties(body, blank) {
             Ok(quoted) if quoted || !body.get(..blank)?.contains(is_space) => return Some(blank),
             Ok(_) => return None,
-            // Nothing between here and there begins a run of properties that gets past it.
+            // No run of properties that starts before this offset gets past it.
             Err(stopped) => at = stopped.max(blank + 1),
         }
     }
     None
 }
 
-/// Reads properties from a blank on. Gives whether one of their values is quoted, else where something else stands.
+/// Reads properties from a space on. Returns whether one of their values is quoted, or the offset of something else.
 fn properties(body: &str, from: usize) -> Result<bool, usize> {
     let rest = |at: usize| body.get(at..).unwrap_or("");
     let run = |at: usize, is: &dyn Fn(char) -> bool| rest(at).find(|c| !is(c)).map_or(body.len(), |n| at + n);
@@ -34,8 +34,8 @@ fn properties(body: &str, from: usize) -> Result<bool, usize> {
     loop {
         let start = run(at, &is_space);
         let here = rest(start);
-        let block = here.starts_with(['{', '}', ';']) && here.matches('"').count().is_multiple_of(2);
-        if any && (here.is_empty() || here.starts_with("//") || block) {
+        let is_block = here.starts_with(['{', '}', ';']) && here.matches('"').count().is_multiple_of(2);
+        if any && (here.is_empty() || here.starts_with("//") || is_block) {
             return Ok(quoted);
         }
         let key = run(start, &is_key);
@@ -65,18 +65,18 @@ mod tests {
     use super::trailing_properties;
 
     #[test]
-    fn properties_behind_a_string_are_no_part_of_it() {
+    fn trailing_properties_are_not_part_of_the_string() {
         let rest = |body: &str| trailing_properties(body).map(|at| body[at..].trim().to_owned());
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(rest("\"adamw lr=2e-5 warmup=\"50 steps\""), some("lr=2e-5 warmup=\"50 steps\""));
         assert_eq!(rest("\"ml.p4d nodes=2"), some("nodes=2"));
         assert_eq!(rest("\"ml.p4d nodes=2 placement=#true // two"), some("nodes=2 placement=#true // two"));
         assert_eq!(rest("\"x nodes=1 { max-run \"1h\" }"), some("nodes=1 { max-run \"1h\" }"));
-        // A text of several words is one, up to a property whose value is quoted.
+        // Several words are text, up to a property with a quoted value.
         assert_eq!(rest("\"see lr=3"), some("lr=3"));
         assert_eq!(rest("\"as we use lr=3"), None);
         assert_eq!(rest("\"as lr=3 is low until=\"2027-01-01\""), some("until=\"2027-01-01\""));
-        // Neither a pattern nor a text with an equals sign at its end is a property.
+        // A pattern, or a text that ends with an equals sign, is not a property.
         assert_eq!(rest("\"train loss=([0-9.]+)"), None);
         assert_eq!(rest("\"a b= c"), None);
         assert_eq!(rest("\"a b=\"c"), None);

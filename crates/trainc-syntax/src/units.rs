@@ -1,22 +1,22 @@
-//! Sizes, durations, rates and steps as people write them.
+//! Parses sizes, durations, rates and numbers of steps.
 
 use trainc_diag::text;
 
-/// Why a text is no quantity.
+/// The reason why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not begin with a number.
+    /// It does not start with a number.
     NoNumber,
     /// Nothing follows the number.
     NoUnit,
-    /// What follows the number is no unit.
+    /// The unit after the number is unknown.
     UnknownUnit {
-        /// What was written.
+        /// The unit, as written.
         unit: String,
         /// The whole text with the nearest unit.
         near: Option<String>,
     },
-    /// More than fits.
+    /// The value overflows 64 bits.
     TooLarge,
 }
 
@@ -55,17 +55,17 @@ const RATES: &[(&str, u64)] = &[
     ("Tbps", 125_000_000_000),
 ];
 
-/// Bytes of a size as `500GiB` or `1.5 TB`.
+/// Parses a size such as `500GiB` or `1.5 TB` into bytes.
 pub fn bytes(written: &str) -> Result<u64, Fault> {
-    single(written, BYTES)
+    parse_quantity(written, BYTES)
 }
 
-/// Bytes per second of a rate as `600GB/s` or `400Gbps`.
+/// Parses a rate such as `600GB/s` or `400Gbps` into bytes per second.
 pub fn rate(written: &str) -> Result<u64, Fault> {
-    single(written, RATES)
+    parse_quantity(written, RATES)
 }
 
-/// Milliseconds of a duration as `90s`, `1h30m` or `5d`.
+/// Parses a duration such as `90s`, `1h30m` or `5d` into milliseconds.
 pub fn milliseconds(written: &str) -> Result<u64, Fault> {
     let whole = written.trim();
     let mut rest = whole;
@@ -80,24 +80,24 @@ pub fn milliseconds(written: &str) -> Result<u64, Fault> {
         let unit = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let end = rest.len() - after.len() + unit;
         let part = rest.get(..end).unwrap_or(rest);
-        let milliseconds = single(part, MILLISECONDS).map_err(|fault| match fault {
+        let milliseconds = parse_quantity(part, MILLISECONDS).map_err(|fault| match fault {
             Fault::UnknownUnit { unit, near: Some(near) } => {
-                // The rest of the text stays as it is; it has to read with the unit that was meant.
+                // The whole text must be valid with the suggested unit.
                 let start = whole.len() - rest.len();
-                let mended = format!(
+                let corrected = format!(
                     "{}{}{}",
                     whole.get(..start).unwrap_or(""),
                     near.trim_matches('"'),
                     rest.get(end..).unwrap_or("")
                 );
-                let near = self::milliseconds(&mended).is_ok().then(|| format!("\"{mended}\""));
+                let near = self::milliseconds(&corrected).is_ok().then(|| format!("\"{corrected}\""));
                 Fault::UnknownUnit { unit, near }
             }
             other => other,
         })?;
         total = total.checked_add(milliseconds).ok_or(Fault::TooLarge)?;
         if unit == 0 {
-            // The part was a number alone; single() has refused it.
+            // A number without a unit, which parse_quantity() has rejected.
             return Err(Fault::NoUnit);
         }
         rest = rest.get(end..).unwrap_or("").trim_start();
@@ -105,7 +105,7 @@ pub fn milliseconds(written: &str) -> Result<u64, Fault> {
     Ok(total)
 }
 
-/// Steps of a text as `200 steps`.
+/// Parses a number of steps such as `200 steps`.
 pub fn steps(written: &str) -> Result<u64, Fault> {
     let (number, unit) = split(written)?;
     match unit {
@@ -118,8 +118,8 @@ pub fn steps(written: &str) -> Result<u64, Fault> {
     }
 }
 
-/// Units that people write otherwise, in lower case and without the `s` of the plural.
-const IN_FULL: &[(&str, &str)] = &[
+/// Other spellings of units, in lower case and without the plural `s`.
+const UNIT_ALIASES: &[(&str, &str)] = &[
     ("sec", "s"),
     ("second", "s"),
     ("min", "m"),
@@ -138,22 +138,22 @@ const IN_FULL: &[(&str, &str)] = &[
     ("tbit/", "Tbps"),
     ("tbit", "Tbps"),
 ];
-/// Bits, by the case of the `b`: never a slip for bytes.
+/// Bits, by the case of the `b`: never a typo of bytes.
 const BITS: &[(&str, &str)] = &[("Mb/s", "Mbps"), ("Gb/s", "Gbps"), ("Tb/s", "Tbps")];
 
-/// The unit that people write in full.
-fn in_full(unit: &str) -> Option<&'static str> {
+/// Returns the unit for another spelling.
+fn unit_alias(unit: &str) -> Option<&'static str> {
     let lower = unit.to_lowercase();
     let stem = lower.trim_end_matches('s');
     let bits = BITS.iter().find(|(written, _)| *written == unit);
-    let written = bits.or_else(|| IN_FULL.iter().find(|(written, _)| *written == stem));
-    // `houres`: what has the length of a word is a slip of one.
+    let written = bits.or_else(|| UNIT_ALIASES.iter().find(|(written, _)| *written == stem));
+    // `houres`: a long word is a typo of one.
     let near = || {
-        let long = IN_FULL.iter().map(|(written, _)| *written).filter(|written| written.len() > 3);
+        let long = UNIT_ALIASES.iter().map(|(written, _)| *written).filter(|written| written.len() > 3);
         let near = text::nearest(stem, long)?;
-        IN_FULL.iter().find(|(written, _)| *written == near)
+        UNIT_ALIASES.iter().find(|(written, _)| *written == near)
     };
-    written.or_else(near).map(|(_, meant)| *meant)
+    written.or_else(near).map(|(_, short)| *short)
 }
 
 fn split(written: &str) -> Result<(&str, &str), Fault> {
@@ -166,20 +166,20 @@ fn split(written: &str) -> Result<(&str, &str), Fault> {
     }
 }
 
-fn single(written: &str, table: &[(&str, u64)]) -> Result<u64, Fault> {
+fn parse_quantity(written: &str, table: &[(&str, u64)]) -> Result<u64, Fault> {
     let (number, unit) = split(written)?;
     if unit.is_empty() {
         return Err(Fault::NoUnit);
     }
     let Some((_, size)) = table.iter().find(|(name, _)| *name == unit) else {
         let lower = unit.to_lowercase();
-        let near = in_full(unit)
+        let near = unit_alias(unit)
             .filter(|short| table.iter().any(|(name, _)| name == short))
             .or_else(|| table.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(unit)))
             .or_else(|| {
                 table.iter().map(|(name, _)| *name).find(|name| name.to_lowercase().starts_with(&lower))
             })
-            // One letter is one slip from every other.
+            // A single letter is similar to every other.
             .or_else(|| text::nearest(unit, table.iter().map(|(name, _)| *name)).filter(|_| unit.len() > 1));
         return Err(Fault::UnknownUnit {
             unit: unit.to_owned(),
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_write() {
+    fn quantities_are_parsed() {
         assert_eq!(bytes("500GiB"), Ok(500 << 30));
         assert_eq!(bytes("1.5 TB"), Ok(1_500_000_000_000));
         assert_eq!(milliseconds("5d"), Ok(432_000_000));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_not() {
+    fn invalid_quantities_have_a_reason() {
         assert_eq!(bytes("500"), Err(Fault::NoUnit));
         assert_eq!(bytes("GiB"), Err(Fault::NoNumber));
         assert_eq!(

@@ -1,8 +1,8 @@
-//! One value against the type of its place, and the words for what does not fit.
+//! Values: parsed by the type that their place requires, and the diagnostics for those that do not fit.
 
 use super::ast::Value;
 use super::codes::{T0124, T0125, T0126, T0127, T0130, T0145};
-use super::literal::{shortened, with_zeros};
+use super::literal::{expand_suffix, times_power_of_ten};
 use super::spec::Ty;
 use super::units;
 use kdl::KdlValue;
@@ -10,8 +10,8 @@ use trainc_diag::Diagnostic;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 
-/// Reads a value by a type: for `--set`, where there is no document.
-pub fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
+/// Parses a value by its type.
+pub fn parse_value(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
     match (ty, value) {
         (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
         (Ty::Plain, KdlValue::String(text)) if text.contains("{{") => Err(Fault::Placeholder),
@@ -69,9 +69,9 @@ pub fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
             "optimal" => Ok(Value::Text(text.clone())),
             _ => match units::steps(text).map(Value::Steps).or_else(|of_steps| {
                 units::milliseconds(text).map(Value::Milliseconds).map_err(|of_time| {
-                    // `200 stpes` were steps.
-                    let slip = matches!(of_steps, units::Fault::UnknownUnit { near: Some(_), .. });
-                    Fault::Unit(if slip { of_steps } else { of_time })
+                    // `200 stpes` is a typo of steps.
+                    let is_typo = matches!(of_steps, units::Fault::UnknownUnit { near: Some(_), .. });
+                    Fault::Unit(if is_typo { of_steps } else { of_time })
                 })
             })? {
                 Value::Steps(0) | Value::Milliseconds(0) => Err(Fault::Range),
@@ -101,7 +101,7 @@ pub fn typed(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
     }
 }
 
-/// Why a value does not fit its place.
+/// A reason why a value does not fit its type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     Type,
@@ -119,24 +119,24 @@ impl Fault {
         let expected = ty.expected();
         match self {
             Self::Type => {
-                // Of the values that are scalars only these are none: no number, in JSON and for the script.
+                // `#inf` and `#nan` are not numbers in JSON.
                 let expected = match ty {
-                    Ty::Scalar => "a text, a finite number, `#true`, `#false` or `#null`",
+                    Ty::Scalar => "a string, a finite number, `#true`, `#false` or `#null`",
                     _ => expected.as_str(),
                 };
-                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
-                // A number or a keyword that was put in quotes.
+                let diagnostic =
+                    Diagnostic::new(&T0124, span, format!("{of} must be {expected}, not {shown}"));
+                // A number or a keyword in quotes.
                 let bare = shown.trim_matches('"');
                 let unquoted = match ty {
                     Ty::Int(..) | Ty::Count => bare.parse::<u64>().is_ok().then(|| bare.to_owned()),
                     Ty::Number(..) => bare.parse::<f64>().is_ok_and(f64::is_finite).then(|| bare.to_owned()),
-                    Ty::Bool | Ty::BoolOr(_) => keyword(bare).map(str::to_owned),
+                    Ty::Bool | Ty::BoolOr(_) => boolean_keyword(bare).map(str::to_owned),
                     _ => None,
                 };
-                // `10B` and `10 billion` of a number that counts.
-                if let (Ty::Int(..) | Ty::Count, numbers @ [_, ..]) = (ty, counted(bare).as_slice()) {
-                    let diagnostic =
-                        diagnostic.help(format!("write {}", text::backtick_list(numbers, "or")));
+                // `10B` and `10 billion` as a count.
+                if let (Ty::Int(..) | Ty::Count, numbers @ [_, ..]) = (ty, expand_count(bare).as_slice()) {
+                    let diagnostic = diagnostic.help(format!("write {}", text::backtick_list(numbers, "or")));
                     return match numbers {
                         [one] => diagnostic.fix(span, one),
                         _ => diagnostic,
@@ -149,45 +149,47 @@ impl Fault {
             }
             Self::WantsQuotes => {
                 let bare = shown.trim_start_matches('#');
-                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is a string, not {shown}"));
-                // In quotes alone it would be refused next.
-                if let Some(whole) = in_full(of, bare) {
+                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} must be a string, not {shown}"));
+                // The number in quotes would be rejected too.
+                if let Some(whole) = special_form(of, bare) {
                     return diagnostic.help(whole);
                 }
                 diagnostic.help(format!("put it in quotes: `\"{bare}\"`")).fix(span, format!("\"{bare}\""))
             }
-            Self::Placeholder => Diagnostic::new(
-                &T0145,
-                span,
-                format!("{of} takes no placeholder: {shown}"),
-            )
-            .help(
-                "write the value itself; where it differs from run to run, a layer (`env`, `--set`) gives it",
-            )
-            .note("the plan is made from it, or it is a name: `plain` in `trainc schema manifest`"),
+            Self::Placeholder => {
+                Diagnostic::new(&T0145, span, format!("{of} does not support placeholders: {shown}"))
+                    .help(
+                        "write the value; if it differs from run to run, set it in a layer (`env`, `--set`)",
+                    )
+                    .note("the plan depends on it, or it is a name: type `plain` in `trainc schema manifest`")
+            }
             Self::Word(word) => {
                 let words = match ty {
                     Ty::Word(words) | Ty::BoolOr(words) => words,
                     _ => &[],
                 };
-                let diagnostic = Diagnostic::new(&T0127, span, format!("{of} is {expected}, not `{word}`"));
-                let other = other_word(word).filter(|other| words.contains(other));
+                let diagnostic =
+                    Diagnostic::new(&T0127, span, format!("{of} must be {expected}, not `{word}`"));
+                let alias = value_alias(word).filter(|alias| words.contains(alias));
                 let near = || text::nearest(word, words.iter().copied()).or_else(|| part_of(word, words));
-                if let (Ty::BoolOr(_), Some(keyword)) = (ty, keyword(word)) {
+                if let (Ty::BoolOr(_), Some(keyword)) = (ty, boolean_keyword(word)) {
                     return diagnostic.help(format!("write `{keyword}`")).fix(span, keyword);
                 }
-                match other.or_else(near) {
+                match alias.or_else(near) {
                     Some(near) => diagnostic
                         .help(format!("did you mean `\"{near}\"`?"))
                         .fix(span, format!("\"{near}\"")),
                     None => diagnostic,
                 }
             }
-            Self::Range => {
-                Diagnostic::new(&T0130, span, format!("{of} is {}, not {shown}", range_words(ty, &expected)))
-            }
+            Self::Range => Diagnostic::new(
+                &T0130,
+                span,
+                format!("{of} must be {}, not {shown}", range_words(ty, &expected)),
+            ),
             Self::NotWhole(x) => {
-                let diagnostic = Diagnostic::new(&T0124, span, format!("{of} is {expected}, not {shown}"));
+                let diagnostic =
+                    Diagnostic::new(&T0124, span, format!("{of} must be {expected}, not {shown}"));
                 if x.fract() == 0.0 && *x >= 1.0 && *x < 1e18 {
                     #[expect(
                         clippy::cast_possible_truncation,
@@ -200,14 +202,14 @@ impl Fault {
                     diagnostic
                 }
             }
-            Self::UnitMissing => unit_missing(ty, shown, span, of),
-            Self::Unit(fault) => unit_unknown(fault, ty, shown, span, of),
+            Self::UnitMissing => missing_unit(ty, shown, span, of),
+            Self::Unit(fault) => unknown_unit(fault, ty, shown, span, of),
         }
     }
 }
 
-/// What other formats write for true and false.
-fn keyword(word: &str) -> Option<&'static str> {
+/// Returns the keyword for a boolean of another format.
+fn boolean_keyword(word: &str) -> Option<&'static str> {
     match word.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Some("#true"),
         "false" | "no" | "off" => Some("#false"),
@@ -215,9 +217,9 @@ fn keyword(word: &str) -> Option<&'static str> {
     }
 }
 
-/// The numbers that a text may mean which says its size by a letter or a word: `10B`, `10 billion`.
-fn counted(text: &str) -> Vec<String> {
-    let Some((number, word)) = text.split_once(' ') else { return shortened(text) };
+/// Returns the numbers that a text with a letter or a word for its size may mean: `10B`, `10 billion`.
+fn expand_count(text: &str) -> Vec<String> {
+    let Some((number, word)) = text.split_once(' ') else { return expand_suffix(text) };
     let zeros = match word.trim().to_ascii_lowercase().trim_end_matches('s') {
         "k" | "thousand" => 3,
         "m" | "million" => 6,
@@ -225,36 +227,36 @@ fn counted(text: &str) -> Vec<String> {
         "t" | "trillion" => 12,
         _ => return Vec::new(),
     };
-    with_zeros(number, zeros).into_iter().collect()
+    times_power_of_ten(number, zeros).into_iter().collect()
 }
 
-/// What to write of a number that has a form of its own as text, where this one has not that form.
-fn in_full(of: &str, bare: &str) -> Option<String> {
+/// Returns the help for a number where a string of a special form is expected.
+fn special_form(of: &str, bare: &str) -> Option<String> {
     match of {
         "`account`" if bare.len() != 12 => {
-            Some("write the account's twelve digits in quotes, as `\"111122223333\"`".to_owned())
+            Some("write the account's twelve digits in quotes, such as `\"111122223333\"`".to_owned())
         }
-        "`betas`" => Some(format!("write both in quotes, as `betas=\"{bare},0.999\"`")),
+        "`betas`" => Some(format!("write both values in quotes, such as `betas=\"{bare},0.999\"`")),
         // `2.10` as a number is 2.1, and torchrun wants all three numbers.
         "`version`" | "`pytorch`" | "`transformers`" => {
             let like = if of == "`transformers`" { "4.49.0" } else { "2.8.0" };
             Some(format!(
-                "write the full version in quotes, as `\"{like}\"`; `trainc catalog images` lists them"
+                "write the full version in quotes, such as `\"{like}\"`; `trainc catalog images` lists them"
             ))
         }
         _ => None,
     }
 }
 
-/// A bare number where a unit belongs.
-fn unit_missing(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+/// Describes a bare number where a unit is required.
+fn missing_unit(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
     let expected = ty.expected();
-    Diagnostic::new(&T0125, span, format!("{of} needs a unit: {expected}, not the bare number {shown}"))
+    Diagnostic::new(&T0125, span, format!("{of} requires a unit: expected {expected}, found {shown}"))
         .help(format!("write `{}`", with_unit(ty, shown)))
-        .note(format!("units here: {}", units_of(ty)))
+        .note(format!("valid units: {}", units_of(ty)))
 }
 
-/// The units that a place takes.
+/// Returns the units that a type accepts.
 fn units_of(ty: Ty) -> &'static str {
     match ty {
         Ty::Bytes => "B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)",
@@ -265,15 +267,15 @@ fn units_of(ty: Ty) -> &'static str {
     }
 }
 
-/// A bare number with the unit that is likely meant, in quotes; two where both are.
+/// Returns a bare number with the unit that is probably meant, in quotes; both where two are likely.
 fn with_unit(ty: Ty, number: &str) -> String {
     match ty {
         Ty::Bytes => format!("\"{number}GiB\""),
-        // A job runs for 28 days at most: what would be more, or so in hours, was said in a smaller unit.
+        // A job can run for at most 28 days, so a larger number has a smaller unit.
         Ty::Duration => match number.parse::<f64>() {
             Ok(n) if n <= 28.0 => format!("\"{number}h\"` or `\"{number}d\""),
             Ok(n) if n <= 28.0 * 24.0 => format!("\"{number}m\"` or `\"{number}h\""),
-            // So large a number were seconds, as the API has them.
+            // Seconds, as in the API.
             _ => format!("\"{number}s\""),
         },
         Ty::Rate => format!("\"{number}GB/s\""),
@@ -282,19 +284,19 @@ fn with_unit(ty: Ty, number: &str) -> String {
     }
 }
 
-/// A quantity that cannot be read.
-fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
+/// Describes a quantity that cannot be parsed.
+fn unknown_unit(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
     let expected = ty.expected();
     if *fault == units::Fault::TooLarge {
-        return Diagnostic::new(&T0130, span, format!("{of} is {shown}, more than trainc can count"));
+        return Diagnostic::new(&T0130, span, format!("{of} is {shown}, which overflows 64 bits"));
     }
-    let diagnostic = Diagnostic::new(&T0126, span, format!("{of} is {expected}, not {shown}"));
+    let diagnostic = Diagnostic::new(&T0126, span, format!("{of} must be {expected}, not {shown}"));
     match fault {
         units::Fault::UnknownUnit { near: Some(near), .. } => {
             let diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
             match units::rate(near.trim_matches('"')) {
                 Ok(bytes) if ty == Ty::Rate && near.contains("bps") => diagnostic
-                    .note(format!("`Gbps` counts bits and `GB/s` bytes: these are {}/s", text::bytes(bytes))),
+                    .note(format!("`Gbps` counts bits and `GB/s` bytes: this is {}/s", text::bytes(bytes))),
                 _ => diagnostic,
             }
         }
@@ -309,7 +311,7 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
             }
         }
         units::Fault::UnknownUnit { unit, near: None } => {
-            diagnostic.note(format!("`{unit}` is no unit; units here: {}", units_of(ty)))
+            diagnostic.note(format!("unknown unit `{unit}`; valid units: {}", units_of(ty)))
         }
         units::Fault::NoUnit => {
             let bare = shown.trim_matches('"').trim();
@@ -319,14 +321,14 @@ fn unit_unknown(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
     }
 }
 
-/// The one of the words of which a part was written, as `hybrid` of `hybrid-shard`; none where several have it.
+/// Returns the only word of which a part was written, such as `hybrid` of `hybrid-shard`.
 fn part_of<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let mut with = words.iter().filter(|known| known.split('-').any(|part| part.eq_ignore_ascii_case(word)));
     with.next().copied().filter(|_| with.next().is_none())
 }
 
-/// Words that other tools use for ours.
-fn other_word(word: &str) -> Option<&'static str> {
+/// Returns the word for a value as another tool spells it.
+fn value_alias(word: &str) -> Option<&'static str> {
     Some(match word {
         "bfloat16" | "torch.bfloat16" => "bf16",
         "float16" | "half" | "torch.float16" => "fp16",
@@ -358,7 +360,7 @@ fn range_words(ty: Ty, expected: &str) -> String {
         Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
         Ty::Number(low, high) => format!("a number from {low} to {high}"),
         Ty::Count => "a whole number, 1 or more".to_owned(),
-        Ty::Warmup => "steps, as `\"50 steps\"`, or a fraction of them from 0 to below 1".to_owned(),
+        Ty::Warmup => "steps, such as `\"50 steps\"`, or a fraction of them from 0 to below 1".to_owned(),
         Ty::Every => "one step or more, a duration above zero or `optimal`".to_owned(),
         _ => expected.to_owned(),
     }
@@ -369,8 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_number_gets_a_unit_that_its_place_takes() {
-        // 28 days are the most that a job runs.
+    fn a_bare_number_gets_a_valid_unit() {
         const MOST: u64 = 28 * 86_400 * 1_000;
         for (number, expected) in [
             ("5", "\"5h\"` or `\"5d\""),
@@ -391,12 +392,13 @@ mod tests {
     }
 
     #[test]
-    fn what_other_formats_write_is_said_in_ours() {
+    fn values_of_other_formats_get_a_help() {
         let span = Span::new(trainc_diag::source::SourceId(0), 0, 4);
         let help = |written: &str, ty: Ty| {
             let value = KdlValue::String(written.to_owned());
-            let said = typed(&value, ty).unwrap_err().diagnostic(ty, &format!("\"{written}\""), span, "`x`");
-            said.help
+            let diagnostic =
+                parse_value(&value, ty).unwrap_err().diagnostic(ty, &format!("\"{written}\""), span, "`x`");
+            diagnostic.help
         };
         let words = Ty::BoolOr(&["selective"]);
         for (written, ty, expected) in [
@@ -418,10 +420,10 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_no_scalar() {
+    fn infinity_is_not_a_scalar() {
         let span = Span::new(trainc_diag::source::SourceId(0), 0, 4);
-        let fault = typed(&KdlValue::Float(f64::INFINITY), Ty::Scalar).unwrap_err();
+        let fault = parse_value(&KdlValue::Float(f64::INFINITY), Ty::Scalar).unwrap_err();
         let message = fault.diagnostic(Ty::Scalar, "#inf", span, "`lr`").message;
-        assert_eq!(message, "`lr` is a text, a finite number, `#true`, `#false` or `#null`, not #inf");
+        assert_eq!(message, "`lr` must be a string, a finite number, `#true`, `#false` or `#null`, not #inf");
     }
 }

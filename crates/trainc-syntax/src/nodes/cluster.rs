@@ -1,6 +1,6 @@
 //! `cluster` and `network`.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, args, maybe_arg, must, one, prop};
+use crate::spec::{NodeSpec, Repeat, Ty, arg, optional_arg, prop, repeated_arg, required_prop, value_node};
 
 static VOLUME: NodeSpec = NodeSpec {
     name: "volume",
@@ -9,26 +9,27 @@ static VOLUME: NodeSpec = NodeSpec {
     props: &[prop("kms", Ty::Text, "key that encrypts it")],
     ..NodeSpec::LEAF
 };
-static MAX_RUN: NodeSpec = one("max-run", Ty::Duration, "longest run; the service stops the job then");
-static MAX_PENDING: NodeSpec = one("max-pending", Ty::Duration, "longest wait for capacity");
+static MAX_RUN: NodeSpec = value_node("max-run", Ty::Duration, "longest run; the service stops the job then");
+static MAX_PENDING: NodeSpec = value_node("max-pending", Ty::Duration, "longest wait for capacity");
 static SPOT: NodeSpec = NodeSpec {
     name: "spot",
     doc: "spot instances",
     props: &[
-        must("max-wait", Ty::Duration, "longest run and waiting together"),
+        required_prop("max-wait", Ty::Duration, "longest run and waiting together"),
         prop("interruptions-per-hour", Ty::Number(0.0, 3600.0), "expected, of one instance"),
     ],
     ..NodeSpec::LEAF
 };
-static WARM_POOL: NodeSpec = one("warm-pool", Ty::Duration, "how long instances are kept after the job");
-static RETRY: NodeSpec = one("retry", Ty::Count, "retries after internal server errors");
+static WARM_POOL: NodeSpec =
+    value_node("warm-pool", Ty::Duration, "how long instances are kept after the job");
+static RETRY: NodeSpec = value_node("retry", Ty::Count, "retries after internal server errors");
 static TRAINING_PLAN: NodeSpec =
-    one("training-plan", Ty::Text, "ARN of a training plan that holds the capacity");
+    value_node("training-plan", Ty::Text, "ARN of a training plan that holds the capacity");
 static ULTRA_SERVER: NodeSpec = NodeSpec {
     name: "ultra-server",
     doc: "an UltraServer and how many of the job's instances run on it",
     args: &[arg("id", Ty::Plain)],
-    props: &[must("instances", Ty::Int(0, 1_000_000), "instances of the job there")],
+    props: &[required_prop("instances", Ty::Int(0, 1_000_000), "instances of the job there")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -44,8 +45,8 @@ static GROUP: NodeSpec = NodeSpec {
     doc: "an instance group of a heterogeneous cluster",
     args: &[arg("name", Ty::Plain)],
     props: &[
-        must("instance", Ty::Plain, "instance type"),
-        must("nodes", Ty::Int(1, 1_000_000), "instances in the group"),
+        required_prop("instance", Ty::Plain, "instance type"),
+        required_prop("nodes", Ty::Int(1, 1_000_000), "instances in the group"),
     ],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
@@ -54,23 +55,24 @@ static GPU: NodeSpec = NodeSpec {
     name: "gpu",
     doc: "the accelerator of a custom or a local cluster",
     args: &[arg("name", Ty::Plain)],
-    props: &[must("per-node", Ty::Int(1, 1024), "accelerators in each node")],
+    props: &[required_prop("per-node", Ty::Int(1, 1024), "accelerators in each node")],
     ..NodeSpec::LEAF
 };
-static INTRA: NodeSpec = one("intra", Ty::Rate, "custom cluster: rate between the GPUs of a node, per GPU");
-static INTER: NodeSpec = one("inter", Ty::Rate, "custom cluster: network rate of a node");
+static INTRA: NodeSpec =
+    value_node("intra", Ty::Rate, "custom cluster: rate between the GPUs of a node, per GPU");
+static INTER: NodeSpec = value_node("inter", Ty::Rate, "custom cluster: network rate of a node");
 static RANKS: NodeSpec = NodeSpec {
     name: "ranks",
     doc: "local cluster, and engine `worker` on a type without GPUs: processes of each machine, one rank each",
     args: &[arg("count", Ty::Int(1, 1024))],
     ..NodeSpec::LEAF
 };
-static NODE_MTBF: NodeSpec = one("node-mtbf", Ty::Duration, "mean time between failures of one node");
+static NODE_MTBF: NodeSpec = value_node("node-mtbf", Ty::Duration, "mean time between failures of one node");
 
 pub(crate) static CLUSTER: NodeSpec = NodeSpec {
     name: "cluster",
     doc: "where the job runs: an instance type, `custom` or `local`",
-    args: &[maybe_arg("instance", Ty::Plain)],
+    args: &[optional_arg("instance", Ty::Plain)],
     props: &[prop("nodes", Ty::Int(1, 1_000_000), "instances")],
     children: &[
         &VOLUME,
@@ -94,17 +96,17 @@ pub(crate) static CLUSTER: NodeSpec = NodeSpec {
 static SUBNETS: NodeSpec = NodeSpec {
     name: "subnets",
     doc: "subnets of the job",
-    args: &[args("subnet", Ty::Plain)],
+    args: &[repeated_arg("subnet", Ty::Plain)],
     ..NodeSpec::LEAF
 };
 static SECURITY_GROUPS: NodeSpec = NodeSpec {
     name: "security-groups",
     doc: "security groups of the job",
-    args: &[args("group", Ty::Plain)],
+    args: &[repeated_arg("group", Ty::Plain)],
     ..NodeSpec::LEAF
 };
-static ISOLATION: NodeSpec = one("isolation", Ty::Bool, "no outbound calls from the container");
-static ENCRYPT: NodeSpec = one("encrypt-traffic", Ty::Bool, "encryption between containers");
+static ISOLATION: NodeSpec = value_node("isolation", Ty::Bool, "no outbound calls from the container");
+static ENCRYPT: NodeSpec = value_node("encrypt-traffic", Ty::Bool, "encryption between containers");
 
 pub(crate) static NETWORK: NodeSpec = NodeSpec {
     name: "network",

@@ -1,6 +1,6 @@
 //! `storage`, `channel`, `checkpoint`, `output`.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};
+use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
 static IMPORT: NodeSpec = NodeSpec {
     name: "import",
@@ -18,19 +18,19 @@ static EXPORT: NodeSpec = NodeSpec {
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
-static DELETE_AFTER_JOB: NodeSpec = one(
+static DELETE_AFTER_JOB: NodeSpec = value_node(
     "delete-after-job",
     Ty::Bool,
     "once the job has completed, `apply --wait` deletes the file system, and `destroy` needs no `--delete-data` for it",
 );
-static EFA: NodeSpec = one("efa", Ty::Bool, "EFA for the file system");
+static EFA: NodeSpec = value_node("efa", Ty::Bool, "EFA for the file system");
 
 pub(crate) static STORAGE: NodeSpec = NodeSpec {
     name: "storage",
     doc: "a file system: one that exists (id, mount), or one to make (capacity, deployment, throughput)",
     args: &[arg("kind", Ty::Word(&["lustre", "efs"]))],
     props: &[
-        must("name", Ty::Plain, "its name in this manifest"),
+        required_prop("name", Ty::Plain, "its name in this manifest"),
         prop("id", Ty::Plain, "an existing file system"),
         prop("mount", Ty::Plain, "its mount name"),
         prop("capacity", Ty::Bytes, "size"),
@@ -126,7 +126,7 @@ pub(crate) static OUTPUT: NodeSpec = NodeSpec {
     name: "output",
     doc: "where the model goes",
     props: &[
-        must("s3", Ty::Text, "S3 prefix"),
+        required_prop("s3", Ty::Text, "S3 prefix"),
         prop("kms", Ty::Text, "key that encrypts it"),
         prop("compress", Ty::Bool, "pack the model into model.tar.gz (the service's default)"),
     ],

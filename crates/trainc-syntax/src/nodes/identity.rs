@@ -1,6 +1,6 @@
 //! `role` and what watches the job.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};
+use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
 static READ: NodeSpec = NodeSpec {
     name: "read",
@@ -60,7 +60,10 @@ pub(crate) static PROFILER: NodeSpec = NodeSpec {
 pub(crate) static TENSORBOARD: NodeSpec = NodeSpec {
     name: "tensorboard",
     doc: "TensorBoard output",
-    props: &[must("s3", Ty::Text, "where event files go"), prop("local", Ty::Text, "path in the container")],
+    props: &[
+        required_prop("s3", Ty::Text, "where event files go"),
+        prop("local", Ty::Text, "path in the container"),
+    ],
     ..NodeSpec::LEAF
 };
 pub(crate) static EXPERIMENT: NodeSpec = NodeSpec {
@@ -74,8 +77,9 @@ pub(crate) static EXPERIMENT: NodeSpec = NodeSpec {
     ],
     ..NodeSpec::LEAF
 };
-pub(crate) static REMOTE_DEBUG: NodeSpec = one("remote-debug", Ty::Bool, "shell access to the containers");
+pub(crate) static REMOTE_DEBUG: NodeSpec =
+    value_node("remote-debug", Ty::Bool, "shell access to the containers");
 pub(crate) static HEALTH_CHECK: NodeSpec =
-    one("health-check", Ty::Bool, "infrastructure check before the job starts");
+    value_node("health-check", Ty::Bool, "infrastructure check before the job starts");
 pub(crate) static SESSION_CHAINING: NodeSpec =
-    one("session-chaining", Ty::Bool, "the job's tags as session tags of its role");
+    value_node("session-chaining", Ty::Bool, "the job's tags as session tags of its role");

@@ -12,7 +12,7 @@ mod train;
 pub(crate) use aliases::{OTHER_NODES, OTHER_PROPERTIES, PROPERTIES_AS_NODES};
 pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
 
-use super::spec::{NodeSpec, Repeat, Ty, arg, must, one, prop};
+use super::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
 /// The children of `job`, which a layer file and `env` take as well.
 pub const JOB_CHILDREN: &[&NodeSpec] = &[
@@ -46,9 +46,9 @@ pub const JOB_CHILDREN: &[&NodeSpec] = &[
     &ALLOW,
 ];
 
-static REGION: NodeSpec = one("region", Ty::Plain, "AWS region");
+static REGION: NodeSpec = value_node("region", Ty::Plain, "AWS region");
 static ACCOUNT: NodeSpec =
-    one("account", Ty::Plain, "AWS account, twelve digits; removes ${account} from what is emitted");
+    value_node("account", Ty::Plain, "AWS account, twelve digits; removes ${account} from what is emitted");
 static TAGS: NodeSpec = NodeSpec {
     name: "tags",
     doc: "labels on everything that is made",
@@ -59,7 +59,7 @@ static BUDGET: NodeSpec = NodeSpec {
     name: "budget",
     doc: "what the job may cost",
     props: &[
-        must("usd", Ty::Number(0.0, f64::MAX), "US dollars"),
+        required_prop("usd", Ty::Number(0.0, f64::MAX), "US dollars"),
         prop(
             "hard",
             Ty::Bool,
@@ -84,7 +84,7 @@ pub(crate) static SWEEP: NodeSpec = NodeSpec {
 static VARY: NodeSpec = NodeSpec {
     name: "vary",
     doc: "a path as in --set, and its values",
-    args: &[arg("path", Ty::Plain), super::spec::args("values", Ty::Scalar)],
+    args: &[arg("path", Ty::Plain), super::spec::repeated_arg("values", Ty::Scalar)],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -95,7 +95,7 @@ pub static ALLOW: NodeSpec = NodeSpec {
     doc: "silences a warning in the node where it stands",
     args: &[arg("code", Ty::Plain)],
     props: &[
-        must("reason", Ty::Plain, "why; shown in the plan"),
+        required_prop("reason", Ty::Plain, "why; shown in the plan"),
         prop("until", Ty::Plain, "last day, as 2026-12-31; after it an error"),
     ],
     repeat: Repeat::ByFirst,

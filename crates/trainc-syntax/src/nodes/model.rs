@@ -1,9 +1,9 @@
 //! `model`, `adapter`, `quantize`.
 
-use crate::spec::{NodeSpec, Ty, arg, maybe_arg, one, prop};
+use crate::spec::{NodeSpec, Ty, arg, optional_arg, prop, value_node};
 
 const fn dimension(name: &'static str, doc: &'static str) -> NodeSpec {
-    one(name, Ty::Count, doc)
+    value_node(name, Ty::Count, doc)
 }
 
 static HIDDEN: NodeSpec = dimension("hidden", "width of the residual stream");
@@ -16,14 +16,14 @@ static VOCAB: NodeSpec = dimension("vocab", "size of the vocabulary");
 static POSITIONS: NodeSpec = dimension("positions", "longest sequence");
 static EXPERTS: NodeSpec = dimension("experts", "experts in each layer");
 static ACTIVE_EXPERTS: NodeSpec = dimension("active-experts", "experts that each token passes");
-static TIED: NodeSpec = one("tied", Ty::Bool, "the head shares the embedding's weights");
+static TIED: NodeSpec = value_node("tied", Ty::Bool, "the head shares the embedding's weights");
 static PARAMETERS: NodeSpec = dimension("parameters", "the size alone; what needs more is null");
 
 /// The names of the dimension nodes.
 pub(crate) static MODEL: NodeSpec = NodeSpec {
     name: "model",
     doc: "a catalogue name (Hugging Face id), or an architecture with its dimensions as children",
-    args: &[maybe_arg("name", Ty::Plain)],
+    args: &[optional_arg("name", Ty::Plain)],
     props: &[prop("config", Ty::Plain, "a Hugging Face config.json, relative to this file")],
     children: &[
         &HIDDEN,

@@ -1,6 +1,6 @@
 //! `parallel` and the parameters of every engine.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, maybe_arg, must, one, prop};
+use crate::spec::{NodeSpec, Repeat, Ty, arg, optional_arg, prop, required_prop, value_node};
 
 /// The engines, in the order of the reference.
 pub const ENGINE_NAMES: &[&str] = &["fsdp", "smp", "smddp", "ddp", "device-map", "worker", "none"];
@@ -12,8 +12,9 @@ static STRATEGY: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 static SHARD_DEGREE: NodeSpec =
-    one("shard-degree", Ty::Count, "GPUs over which one replica's states are sharded");
-static TENSOR_DEGREE: NodeSpec = one("tensor-degree", Ty::Count, "GPUs over which each layer is split");
+    value_node("shard-degree", Ty::Count, "GPUs over which one replica's states are sharded");
+static TENSOR_DEGREE: NodeSpec =
+    value_node("tensor-degree", Ty::Count, "GPUs over which each layer is split");
 static PIPELINE_DEGREE: NodeSpec = NodeSpec {
     name: "pipeline-degree",
     doc: "stages of the pipeline",
@@ -25,9 +26,10 @@ static PIPELINE_DEGREE: NodeSpec = NodeSpec {
     ],
     ..NodeSpec::LEAF
 };
-static CONTEXT_DEGREE: NodeSpec = one("context-degree", Ty::Count, "GPUs over which the sequence is split");
-static EXPERT_DEGREE: NodeSpec = one("expert-degree", Ty::Count, "GPUs over which experts are spread");
-static WRAP: NodeSpec = one("wrap", Ty::Plain, "fsdp: decoder layer class that makes a unit");
+static CONTEXT_DEGREE: NodeSpec =
+    value_node("context-degree", Ty::Count, "GPUs over which the sequence is split");
+static EXPERT_DEGREE: NodeSpec = value_node("expert-degree", Ty::Count, "GPUs over which experts are spread");
+static WRAP: NodeSpec = value_node("wrap", Ty::Plain, "fsdp: decoder layer class that makes a unit");
 static PLACEMENT: NodeSpec = NodeSpec {
     name: "placement",
     doc: "smp v1: which axis varies fastest over the ranks; a permutation of D, P, T, right-most fastest",
@@ -37,15 +39,16 @@ static PLACEMENT: NodeSpec = NodeSpec {
 static OFFLOAD_ACTIVATIONS: NodeSpec = NodeSpec {
     name: "offload-activations",
     doc: "smp: checkpointed activations wait in host memory",
-    args: &[maybe_arg("on", Ty::Bool)],
+    args: &[optional_arg("on", Ty::Bool)],
     props: &[prop("horizon", Ty::Int(1, u64::MAX), "layers or tasks loaded ahead")],
     ..NodeSpec::LEAF
 };
-static PRESCALED: NodeSpec = one("prescaled-batch", Ty::Bool, "smp v1: all tensor ranks read one batch");
+static PRESCALED: NodeSpec =
+    value_node("prescaled-batch", Ty::Bool, "smp v1: all tensor ranks read one batch");
 static SHARD_OPTIMIZER: NodeSpec =
-    one("shard-optimizer-state", Ty::Bool, "smp v1: optimizer states over the replicas");
+    value_node("shard-optimizer-state", Ty::Bool, "smp v1: optimizer states over the replicas");
 static PROCESSES: NodeSpec =
-    one("processes", Ty::Count, "ddp, smp: processes per host; one per GPU if left out");
+    value_node("processes", Ty::Count, "ddp, smp: processes per host; one per GPU if left out");
 static MPI_ENV: NodeSpec = NodeSpec {
     name: "mpi-env",
     doc: "variables for the MPI ranks (-x K=V)",
@@ -53,7 +56,7 @@ static MPI_ENV: NodeSpec = NodeSpec {
     repeat: Repeat::Many,
     ..NodeSpec::LEAF
 };
-static MPI_OPTIONS: NodeSpec = one("mpi-options", Ty::Text, "further options of mpirun, as written");
+static MPI_OPTIONS: NodeSpec = value_node("mpi-options", Ty::Text, "further options of mpirun, as written");
 
 /// A parameter that passes through to an engine, and its name there.
 #[derive(Debug)]
@@ -98,7 +101,7 @@ macro_rules! options {
             name: "parallel",
             doc: "how the work is divided over the GPUs",
             props: &[
-                must("engine", Ty::Plain, "fsdp, smp, smddp, ddp, device-map, worker or none"),
+                required_prop("engine", Ty::Plain, "fsdp, smp, smddp, ddp, device-map, worker or none"),
                 prop("launcher", Ty::Word(&["torchrun", "pytorchddp", "mpi"]), "ddp: what starts the ranks"),
                 prop("group", Ty::Plain, "the instance group of the cluster on which the ranks run"),
             ],
@@ -112,7 +115,7 @@ macro_rules! options {
     };
 }
 
-const ON: &[crate::spec::Arg] = &[maybe_arg("on", Ty::Bool)];
+const ON: &[crate::spec::Arg] = &[optional_arg("on", Ty::Bool)];
 const COUNT: &[crate::spec::Arg] = &[arg("count", Ty::Int(0, u64::MAX))];
 const NUMBER: &[crate::spec::Arg] = &[arg("number", Ty::Number(0.0, f64::MAX))];
 const PORT: &[crate::spec::Arg] = &[arg("port", Ty::Int(1, 65_535))];

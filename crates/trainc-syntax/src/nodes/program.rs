@@ -1,6 +1,6 @@
 //! `program` and `image`.
 
-use crate::spec::{NodeSpec, Repeat, Ty, arg, args, maybe_arg, must, prop};
+use crate::spec::{NodeSpec, Repeat, Ty, arg, optional_arg, prop, repeated_arg, required_prop};
 
 static HYPERPARAMETER: NodeSpec = NodeSpec {
     name: "hyperparameter",
@@ -20,7 +20,7 @@ static SECRET: NodeSpec = NodeSpec {
     name: "secret",
     doc: "a variable whose value is fetched when the container starts",
     args: &[arg("variable", Ty::Plain)],
-    props: &[must("from", Ty::Text, "ARN of the secret in Secrets Manager")],
+    props: &[required_prop("from", Ty::Text, "ARN of the secret in Secrets Manager")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -28,7 +28,7 @@ static METRIC: NodeSpec = NodeSpec {
     name: "metric",
     doc: "a metric read from the log",
     args: &[arg("name", Ty::Plain)],
-    props: &[must("regex", Ty::Text, "expression whose first group is the value")],
+    props: &[required_prop("regex", Ty::Text, "expression whose first group is the value")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -42,20 +42,20 @@ static DEPENDENCY: NodeSpec = NodeSpec {
 static ENTRYPOINT: NodeSpec = NodeSpec {
     name: "entrypoint",
     doc: "entry point of the container, for images without the training toolkit",
-    args: &[args("word", Ty::Text)],
+    args: &[repeated_arg("word", Ty::Text)],
     ..NodeSpec::LEAF
 };
 static ARGUMENTS: NodeSpec = NodeSpec {
     name: "arguments",
     doc: "arguments of the container's entry point",
-    args: &[args("word", Ty::Text)],
+    args: &[repeated_arg("word", Ty::Text)],
     ..NodeSpec::LEAF
 };
 
 pub(crate) static PROGRAM: NodeSpec = NodeSpec {
     name: "program",
     doc: "what runs; not needed for engine `worker`",
-    args: &[maybe_arg("entry", Ty::Plain)],
+    args: &[optional_arg("entry", Ty::Plain)],
     props: &[
         prop("source", Ty::Plain, "local directory, relative to this file"),
         prop("git", Ty::Plain, "repository"),
@@ -73,7 +73,7 @@ pub(crate) static PROGRAM: NodeSpec = NodeSpec {
 pub(crate) static IMAGE: NodeSpec = NodeSpec {
     name: "image",
     doc: "the container: a Deep Learning Container by its versions, or a registry path",
-    args: &[maybe_arg("family", Ty::Word(&["pytorch", "huggingface"]))],
+    args: &[optional_arg("family", Ty::Word(&["pytorch", "huggingface"]))],
     props: &[
         prop("version", Ty::Plain, "PyTorch version (pytorch)"),
         prop("transformers", Ty::Plain, "Transformers version (huggingface)"),

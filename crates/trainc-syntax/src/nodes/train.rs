@@ -1,6 +1,6 @@
 //! `train`.
 
-use crate::spec::{NodeSpec, Ty, arg, one, prop};
+use crate::spec::{NodeSpec, Ty, arg, prop, value_node};
 
 static PRECISION: NodeSpec = NodeSpec {
     name: "precision",
@@ -8,18 +8,19 @@ static PRECISION: NodeSpec = NodeSpec {
     args: &[arg("precision", Ty::Word(&["fp32", "fp16", "bf16"]))],
     ..NodeSpec::LEAF
 };
-static SEQUENCE_LENGTH: NodeSpec = one("sequence-length", Ty::Count, "tokens in one sequence");
-static MICRO_BATCH: NodeSpec = one("micro-batch", Ty::Count, "sequences through one model replica at a time");
-static ACCUMULATION: NodeSpec = one("accumulation", Ty::Count, "passes per optimizer step");
+static SEQUENCE_LENGTH: NodeSpec = value_node("sequence-length", Ty::Count, "tokens in one sequence");
+static MICRO_BATCH: NodeSpec =
+    value_node("micro-batch", Ty::Count, "sequences through one model replica at a time");
+static ACCUMULATION: NodeSpec = value_node("accumulation", Ty::Count, "passes per optimizer step");
 static GLOBAL_BATCH: NodeSpec =
-    one("global-batch", Ty::Count, "sequences per optimizer step over all replicas");
+    value_node("global-batch", Ty::Count, "sequences per optimizer step over all replicas");
 static CHECKPOINTING: NodeSpec = NodeSpec {
     name: "activation-checkpointing",
     doc: "recompute activations in the backward pass",
     args: &[arg("value", Ty::BoolOr(&["selective"]))],
     ..NodeSpec::LEAF
 };
-static FLASH: NodeSpec = one("flash-attention", Ty::Bool, "attention without the s × s matrix");
+static FLASH: NodeSpec = value_node("flash-attention", Ty::Bool, "attention without the s × s matrix");
 static OPTIMIZER: NodeSpec = NodeSpec {
     name: "optimizer",
     doc: "the optimizer and its schedule",
@@ -51,8 +52,8 @@ static OPTIMIZER: NodeSpec = NodeSpec {
     ],
     ..NodeSpec::LEAF
 };
-static STEPS: NodeSpec = one("steps", Ty::Count, "optimizer steps");
-static TOKENS: NodeSpec = one("tokens", Ty::Count, "tokens to train on");
+static STEPS: NodeSpec = value_node("steps", Ty::Count, "optimizer steps");
+static TOKENS: NodeSpec = value_node("tokens", Ty::Count, "tokens to train on");
 static EPOCHS: NodeSpec = NodeSpec {
     name: "epochs",
     doc: "passes over the data; needs `dataset`",
