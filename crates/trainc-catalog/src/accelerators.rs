@@ -1,4 +1,4 @@
-//! Accelerators by short name; also what a cluster outside AWS may name.
+//! Accelerators by short name, including those for clusters outside AWS.
 
 use serde::Deserialize;
 
@@ -20,9 +20,9 @@ struct AcceleratorRow {
     peak_fp16_tflops: Option<f64>,
     memory_bandwidth_gb_s: Option<f64>,
     nvlink_gb_s: Option<f64>,
-    /// Ranks of one, where they are not one.
+    /// Ranks of one device, if not 1.
     ranks: Option<u64>,
-    /// The first release of the Neuron SDK that knows it.
+    /// The first release of the Neuron SDK that supports it.
     least_neuron: Option<String>,
     bf16: bool,
     note: Option<String>,
@@ -30,7 +30,7 @@ struct AcceleratorRow {
     sourced: Sourced,
 }
 
-/// The accelerator of that short name: `H100-SXM5-80GB`.
+/// Returns the accelerator by short name: `H100-SXM5-80GB`.
 pub fn get(name: &str) -> Option<Accelerator> {
     let row: AcceleratorRow = TABLE.row(name)?;
     Some(Accelerator {
@@ -54,12 +54,12 @@ pub fn get(name: &str) -> Option<Accelerator> {
     })
 }
 
-/// All short names, in the order of the file.
+/// Returns all short names, in the order of the file.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.keys()
 }
 
-/// All accelerators.
+/// Returns all accelerators.
 pub fn all() -> impl Iterator<Item = Accelerator> {
     names().filter_map(get)
 }

@@ -1,4 +1,4 @@
-//! How credentials look.
+//! Detection of credentials by pattern, name and file name.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -11,26 +11,26 @@ pub(crate) const TABLE: Table = Table::new("credentials", include_str!("data/cre
 
 #[derive(Clone, Deserialize)]
 struct CredentialRow {
-    /// Every text that the expression matches has one of these.
+    /// Every match contains one of these.
     contains: Vec<String>,
     regex: String,
-    /// The bytes of the shortest text that the expression matches.
+    /// Length of the shortest match in bytes.
     shortest: usize,
     statement: String,
     #[serde(flatten)]
-    #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
+    #[expect(dead_code, reason = "the source is for readers of the file only")]
     sourced: Sourced,
 }
 
-/// A form, whose expression is compiled at the first text that could have it: most manifests have none, and
-/// compiling all of them takes a fifth of a cold `check`.
+/// A pattern, compiled for the first text that could match. Most manifests contain none, and compiling all patterns takes a
+/// fifth of a cold `check`.
 struct CredentialPattern {
     row: CredentialRow,
     compiled: OnceLock<Option<Regex>>,
 }
 
 impl CredentialPattern {
-    /// The expression, for a text that could match it.
+    /// Returns the expression if the text could match it.
     fn for_text(&self, text: &str) -> Option<&Regex> {
         let could =
             text.len() >= self.row.shortest && self.row.contains.iter().any(|word| text.contains(word));
@@ -43,7 +43,7 @@ static PATTERNS: LazyLock<Vec<CredentialPattern>> = LazyLock::new(|| {
     rows.map(|row| CredentialPattern { row, compiled: OnceLock::new() }).collect()
 });
 
-/// What credential stands in the text, as a phrase: `an AWS access key id`.
+/// Returns the kind of credential in the text, as a phrase: `an AWS access key id`.
 pub fn find(text: &str) -> Option<&'static str> {
     PATTERNS
         .iter()
@@ -51,7 +51,7 @@ pub fn find(text: &str) -> Option<&'static str> {
         .map(|form| form.row.statement.as_str())
 }
 
-/// Every credential in a text: from which byte to which, and what it is.
+/// Returns the byte range and kind of every credential in a text.
 pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
     let mut out: Vec<(usize, usize, &'static str)> = Vec::new();
     for form in PATTERNS.iter() {
@@ -61,24 +61,24 @@ pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
         );
     }
     out.sort_unstable();
-    // One that two forms know is one.
+    // Overlapping matches count once.
     out.dedup_by(|later, earlier| later.0 < earlier.1);
     out
 }
 
 pub(crate) const NAMES: Table = Table::new("credential-names", include_str!("data/credential-names.toml"));
 
-/// What the last word of a name says of its value.
+/// The class of a value by the last word of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NamedCredential {
-    /// A password, whatever it looks like.
+    /// A password, whatever the value.
     Password,
-    /// A credential, unless the value is plainly a setting.
+    /// A credential, unless the value is clearly a setting.
     Credential,
-    /// A credential, or a setting: `token`, `key`.
+    /// A credential or a setting: `token`, `key`.
     Perhaps,
-    /// A digest or an id, which looks as random as a key: `commit`, `id`.
+    /// A digest or an ID, which looks as random as a key: `commit`, `id`.
     Digest,
 }
 
@@ -86,11 +86,11 @@ pub enum NamedCredential {
 struct CredentialNameRow {
     kind: NamedCredential,
     #[serde(flatten)]
-    #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
+    #[expect(dead_code, reason = "the source is for readers of the file only")]
     sourced: Sourced,
 }
 
-/// What a name says of its value by its last word: `db-password`, `WANDB_API_KEY`.
+/// Classifies a name by its last word: `db-password`, `WANDB_API_KEY`.
 pub fn named(name: &str) -> Option<NamedCredential> {
     let name = name.to_lowercase().replace(['-', '.'], "_");
     let last = name.rsplit('_').next()?;
@@ -103,11 +103,11 @@ pub(crate) const FILES: Table = Table::new("credential-files", include_str!("dat
 struct CredentialFileRow {
     statement: String,
     #[serde(flatten)]
-    #[expect(dead_code, reason = "every row says where it comes from; the look-up does not need it")]
+    #[expect(dead_code, reason = "the source is for readers of the file only")]
     sourced: Sourced,
 }
 
-/// What credentials a file holds by its path, as a phrase: `a private key for ssh`.
+/// Returns the kind of credentials in a file by its path, as a phrase: `an SSH private key`.
 pub fn in_file(path: &str) -> Option<String> {
     let is_of = |key: &str| match key.strip_prefix('*') {
         Some(ending) => path.ends_with(ending),

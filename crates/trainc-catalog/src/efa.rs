@@ -1,4 +1,4 @@
-//! What NCCL over EFA wants of a container's environment.
+//! Environment variables for NCCL over EFA.
 
 use serde::Deserialize;
 
@@ -20,12 +20,12 @@ struct EfaVariableRow {
     value: Option<String>,
     r#where: Where,
     #[serde(flatten)]
-    #[cfg_attr(not(test), expect(dead_code, reason = "every row has its source; only people read it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "the source is for readers of the file only"))]
     sourced: Sourced,
 }
 
-/// Name and value of each variable on that instance type, in the order of the file; none on a type without EFA, or where
-/// it is not known to have it.
+/// Returns name and value of each variable for an instance type, in the order of the file; empty for types that are not
+/// known to support EFA.
 pub fn environment(instance: &Instance) -> Vec<(String, String)> {
     if instance.efa != Some(true) {
         return Vec::new();

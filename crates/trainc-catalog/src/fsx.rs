@@ -1,4 +1,4 @@
-//! FSx for Lustre: which deployment, storage, capacity and throughput go together.
+//! FSx for Lustre: legal combinations of deployment, storage, capacity and throughput.
 
 use serde::Deserialize;
 
@@ -7,68 +7,68 @@ use trainc_ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("fsx", include_str!("data/fsx.toml"));
 
-/// Whether a setting has to be given.
+/// Whether a setting is required or forbidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
-    /// Has to be given.
+    /// The setting is required.
     Required,
-    /// Must not be given.
+    /// The setting is not allowed.
     Forbidden,
 }
 
-/// One legal combination of deployment and storage type.
+/// A legal combination of deployment and storage type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegalCombination {
-    /// Capacities allowed beside the multiples, GiB.
+    /// Capacities allowed in addition to the multiples, GiB.
     pub first_gib: Vec<u64>,
-    /// (throughput in MB/s/TiB, step in GiB); throughput 0 stands for any. Empty: StorageCapacity must be absent.
+    /// (throughput in MB/s/TiB, step in GiB); throughput 0 means any. Empty: StorageCapacity must be absent.
     pub steps_gib: Vec<(u32, u64)>,
-    /// Whether PerUnitStorageThroughput has to be given.
+    /// Whether PerUnitStorageThroughput is required.
     pub throughput: Presence,
     /// Its values, MB/s/TiB.
     pub throughputs: Vec<u32>,
-    /// Disk throughput where it is not chosen, MB/s/TiB.
+    /// Fixed disk throughput, MB/s/TiB.
     pub fixed_throughput_mb_s_per_tib: Option<u32>,
-    /// (throughput tier, baseline network throughput in MB/s/TiB); tier 0 stands for any.
+    /// (throughput tier, baseline network throughput in MB/s/TiB); tier 0 means any.
     pub network_mb_s_per_tib: Vec<(u32, u32)>,
     /// Network burst, MB/s/TiB.
     pub burst_mb_s_per_tib: Option<u32>,
     /// Disk burst, MB/s/TiB.
     pub disk_burst_mb_s_per_tib: Option<u32>,
-    /// ThroughputCapacity in MB/s: (least, most, step); only for Intelligent-Tiering.
+    /// ThroughputCapacity in MB/s: (minimum, maximum, step); only for Intelligent-Tiering.
     pub throughput_capacity_mb_s: Option<(u64, u64, u64)>,
-    /// DataReadCacheConfiguration has to be given.
+    /// DataReadCacheConfiguration is required.
     pub read_cache_required: bool,
     /// Values of FileSystemTypeVersion.
     pub versions: Vec<String>,
-    /// Data repository associations are possible (from version 2.12 on).
+    /// Supports data repository associations (from version 2.12 on).
     pub associations: bool,
-    /// Versions with which data repository associations are possible.
+    /// Versions that support data repository associations.
     pub association_versions: Vec<String>,
-    /// KmsKeyId may be given.
+    /// Supports KmsKeyId.
     pub kms_key: bool,
-    /// MetadataConfiguration may be given.
+    /// Supports MetadataConfiguration.
     pub metadata: bool,
-    /// Versions with which a metadata configuration is possible.
+    /// Versions that support a metadata configuration.
     pub metadata_versions: Vec<String>,
-    /// Metadata operations per second that may be provisioned beside the multiples.
+    /// Provisioned metadata operations per second allowed in addition to the multiples.
     pub metadata_iops: Vec<u64>,
     /// Step of the provisioned metadata operations per second.
     pub metadata_step_iops: Option<u64>,
-    /// MetadataConfiguration has to be given.
+    /// MetadataConfiguration is required.
     pub metadata_required: bool,
-    /// Whether DriveCacheType has to be given.
+    /// Whether DriveCacheType is required.
     pub drive_cache: Presence,
     /// Values of DriveCacheType.
     pub drive_caches: Vec<String>,
-    /// StorageCapacity can be raised later.
+    /// StorageCapacity can be increased later.
     pub grows: bool,
-    /// It is what the API takes when nothing is said.
+    /// The default of the API.
     pub api_default: bool,
-    /// What a reader should know.
+    /// A note.
     pub note: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -108,22 +108,22 @@ struct FsxRow {
     sourced: Sourced,
 }
 
-/// What is legal for `legal("PERSISTENT_2", "SSD")`; `None` for a pair that the service refuses.
+/// Returns the legal settings of a pair: `legal("PERSISTENT_2", "SSD")`; `None` for a pair that the service rejects.
 pub fn legal(deployment: &str, storage: &str) -> Option<LegalCombination> {
     read(&format!("{deployment}/{storage}"))
 }
 
-/// What is legal with `EfaEnabled`; only PERSISTENT_2 on SSD has it.
+/// Returns the legal settings with `EfaEnabled`, which only PERSISTENT_2 on SSD supports.
 pub fn legal_with_efa(deployment: &str, storage: &str) -> Option<LegalCombination> {
     read(&format!("{deployment}/{storage}/EFA"))
 }
 
-/// What is legal with or without `EfaEnabled`.
+/// Returns the legal settings with or without `EfaEnabled`.
 pub fn legal_with(deployment: &str, storage: &str, efa: bool) -> Option<LegalCombination> {
     if efa { legal_with_efa(deployment, storage) } else { legal(deployment, storage) }
 }
 
-/// All pairs of deployment and storage type, in the order of the file, the EFA row left out.
+/// Returns all pairs of deployment and storage type, in the order of the file, without the EFA row.
 pub fn pairs() -> impl Iterator<Item = (&'static str, &'static str)> {
     TABLE.keys().filter_map(|key| key.split_once('/')).filter(|(_, storage)| !storage.contains('/'))
 }
@@ -160,14 +160,15 @@ fn read(key: &str) -> Option<LegalCombination> {
 }
 
 impl LegalCombination {
-    /// Step of the capacity in GiB at a throughput; `None` where StorageCapacity must be absent or the throughput is not one of the values.
+    /// Returns the step of the capacity in GiB at a throughput; `None` where StorageCapacity must be absent or the throughput
+    /// is invalid.
     pub fn step_gib(&self, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let tier = throughput_mb_s_per_tib.unwrap_or(0);
         let step = self.steps_gib.iter().find(|(of, _)| *of == 0 || *of == tier);
         step.map(|(_, step)| *step)
     }
 
-    /// Whether the capacity is one that the service takes at that throughput.
+    /// Returns whether the service accepts the capacity at that throughput.
     pub fn takes_gib(&self, capacity_gib: u64, throughput_mb_s_per_tib: Option<u32>) -> bool {
         let Some(step) = self.step_gib(throughput_mb_s_per_tib) else {
             return false;
@@ -175,7 +176,7 @@ impl LegalCombination {
         capacity_gib > 0 && (self.first_gib.contains(&capacity_gib) || capacity_gib.is_multiple_of(step))
     }
 
-    /// The least legal capacity that holds `wanted_gib`.
+    /// Returns the smallest legal capacity of at least `wanted_gib`.
     pub fn round_up_gib(&self, wanted_gib: u64, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let step = self.step_gib(throughput_mb_s_per_tib)?;
         let multiple = wanted_gib.max(1).next_multiple_of(step);
@@ -183,7 +184,7 @@ impl LegalCombination {
         Some(first.map_or(multiple, |first| first.min(multiple)))
     }
 
-    /// The greatest legal capacity below `wanted_gib`.
+    /// Returns the largest legal capacity of at most `wanted_gib`.
     pub fn round_down_gib(&self, wanted_gib: u64, throughput_mb_s_per_tib: Option<u32>) -> Option<u64> {
         let step = self.step_gib(throughput_mb_s_per_tib)?;
         let multiple = wanted_gib - wanted_gib % step;
@@ -191,7 +192,7 @@ impl LegalCombination {
         first.into_iter().chain((multiple > 0).then_some(multiple)).max()
     }
 
-    /// Whether that many metadata operations per second can be provisioned, up to the documented most.
+    /// Returns whether this number of metadata operations per second can be provisioned, up to the documented maximum.
     pub fn takes_metadata_iops(&self, iops: u64, most: u64) -> bool {
         iops > 0
             && iops <= most
@@ -199,7 +200,7 @@ impl LegalCombination {
                 || self.metadata_step_iops.is_some_and(|step| iops.is_multiple_of(step)))
     }
 
-    /// Baseline network throughput at a tier, MB/s per TiB.
+    /// Returns the baseline network throughput at a tier, MB/s per TiB.
     pub fn network_baseline_mb_s_per_tib(&self, throughput_mb_s_per_tib: Option<u32>) -> Option<u32> {
         let tier = throughput_mb_s_per_tib.unwrap_or(0);
         let found = self.network_mb_s_per_tib.iter().find(|(of, _)| *of == 0 || *of == tier);

@@ -1,4 +1,4 @@
-//! A row as it stands in its table: every table can be shown, also those that no listing of their own lays out.
+//! A generic listing for tables without a specific one.
 
 use serde_json::{Map, Value, json};
 
@@ -7,13 +7,13 @@ use super::listing::Listing;
 use super::table::{Sourced, Table};
 use trainc_ir::hardware::Provenance;
 
-/// The names of all tables, in the order of [`tables`](super::tables).
+/// Returns the names of all tables, in the order of [`tables`](super::tables).
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|table| table.name)
 }
 
-/// All rows of the table of that name: key, facts as `name value`, source and date. `None` where there is no such table.
-/// As JSON each row is an object of its facts, with `key` and `provenance`.
+/// Returns all rows of a table: key, facts as `name value`, source and date; `None` for an unknown table. As JSON each row is
+/// an object of its facts, with `key` and `provenance`.
 pub fn listing(name: &str) -> Option<Listing> {
     let table = TABLES.iter().find(|table| table.name == name)?;
     let (rows, json): (Vec<_>, Vec<_>) = table.keys().filter_map(|key| record(*table, key)).unzip();
@@ -24,21 +24,22 @@ fn record(table: Table, key: &str) -> Option<(Vec<String>, Value)> {
     let provenance = Provenance::from(table.row::<Sourced>(key)?);
     let mut facts: Map<String, Value> = table.row(key)?;
     facts.retain(|name, _| !["source", "date"].contains(&name.as_str()));
-    let words: Vec<String> = facts.iter().map(|(name, value)| format!("{name} {}", shown(value))).collect();
+    let words: Vec<String> =
+        facts.iter().map(|(name, value)| format!("{name} {}", format_value(value))).collect();
     let cells = vec![key.to_owned(), words.join("; "), provenance.source.clone(), provenance.date.clone()];
     facts.insert("key".to_owned(), json!(key));
     facts.insert("provenance".to_owned(), json!({"source": provenance.source, "date": provenance.date}));
     Some((cells, Value::Object(facts)))
 }
 
-/// A value without the quotes and braces that only tools need.
-fn shown(value: &Value) -> String {
+/// Formats a value without quotes and braces.
+fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => items.iter().map(format_value).collect::<Vec<_>>().join(", "),
         Value::Object(members) => members
             .iter()
-            .map(|(name, value)| format!("{name} = {}", shown(value)))
+            .map(|(name, value)| format!("{name} = {}", format_value(value)))
             .collect::<Vec<_>>()
             .join(", "),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),

@@ -1,4 +1,4 @@
-//! IAM actions that a training role or the operator uses: exact case, ARN formats, actions AWS requires beside them.
+//! IAM actions that a training role or the operator uses: exact case, ARN formats, dependent actions.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use trainc_ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("iam-actions", include_str!("data/iam_actions.toml"));
 
-/// One action.
+/// An IAM action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
     /// `s3:GetObject`, in the case of the reference.
@@ -20,9 +20,9 @@ pub struct Action {
     pub resources: BTreeMap<String, String>,
     /// Only `Resource "*"` works.
     pub star_only: bool,
-    /// Actions that AWS requires beside it.
+    /// Actions that AWS requires in addition.
     pub dependent: Vec<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -38,7 +38,7 @@ struct ActionRow {
     sourced: Sourced,
 }
 
-/// The action of that name, in exact case.
+/// Returns the action with that name, in exact case.
 pub fn get(name: &str) -> Option<Action> {
     let row: ActionRow = TABLE.row(name)?;
     Some(Action {
@@ -51,13 +51,13 @@ pub fn get(name: &str) -> Option<Action> {
     })
 }
 
-/// All action names, in the order of the file.
+/// Returns all action names, in the order of the file.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.keys()
 }
 
 impl Action {
-    /// Whether one of the formats fits the ARN; a variable stands for any text.
+    /// Returns whether one of the formats matches the ARN; a variable matches any text.
     pub fn takes(&self, arn: &str) -> bool {
         self.resources.values().any(|format| fits(format, arn))
     }

@@ -40,7 +40,7 @@ struct InstanceRow {
     sourced: Sourced,
 }
 
-/// The instance type with accelerators of that name: `ml.p4d.24xlarge`.
+/// Returns the instance type with accelerators by name: `ml.p4d.24xlarge`.
 pub fn get(name: &str) -> Option<Instance> {
     let row: InstanceRow = TABLE.row(name)?;
     Some(Instance {
@@ -69,30 +69,30 @@ pub fn get(name: &str) -> Option<Instance> {
     })
 }
 
-/// Names of the types with accelerators, in the order of the file.
+/// Returns the names of the types with accelerators, in the order of the file.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.keys()
 }
 
-/// All types with accelerators.
+/// Returns all types with accelerators.
 pub fn all() -> impl Iterator<Item = Instance> {
     names().filter_map(get)
 }
 
-/// Whether the offerings that were read hold the region at all: for one that they do not hold, nothing is known.
+/// Returns whether the offerings include the region; for other regions nothing is known.
 pub fn is_region_listed(region: &str) -> bool {
     names()
         .filter_map(|name| TABLE.row::<InstanceRow>(name))
         .any(|row| row.ec2_offering_regions.iter().any(|listed| listed == region))
 }
 
-/// Whether SageMaker training knows the type at all, CPU types included.
+/// Returns whether SageMaker training supports the type, including CPU types.
 pub fn instance_exists(name: &str) -> bool {
     static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| names().collect());
     NAMES.contains(name) || shapes::enum_values("TrainingInstanceType").iter().any(|known| known == name)
 }
 
-/// All type names that a training job may name, CPU types included, sorted.
+/// Returns all type names that SageMaker training supports, including CPU types, sorted.
 pub fn all_names() -> Vec<String> {
     let mut all = shapes::enum_values("TrainingInstanceType").to_vec();
     all.extend(names().map(str::to_owned));

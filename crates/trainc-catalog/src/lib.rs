@@ -1,8 +1,8 @@
 //! Facts as data: instance types, images, prices, regions, limits, quotas, and the shapes of service requests.
 //!
-//! In: a name. Out: a row with its source and date, or nothing. Pure: the data are embedded, no file, clock or
-//! environment is read. A look-up finds its row by scanning the text and parses only that row, so a command does not
-//! pay for data it does not use. Knows nothing of manifests, plans or diagnostics.
+//! Input: a name. Output: a row with its source and date, or `None`. The data are embedded; no file, clock or environment is
+//! read. A lookup scans the text for its row and parses only that row, so a command does not pay for data it does not use.
+//! Independent of manifests, plans and diagnostics.
 
 pub mod accelerators;
 pub mod credentials;
@@ -28,7 +28,7 @@ pub mod usual_ranges;
 pub mod memo;
 mod table;
 
-/// Date of the data: no row is newer. Rules have days of their own.
+/// Date of the data: no row is newer. Rules have separate dates.
 pub const VERSION: &str = "2026-11-22";
 
 /// All tables.
@@ -57,7 +57,7 @@ const TABLES: &[table::Table] = &[
     usual_ranges::TABLE,
 ];
 
-/// Name and number of rows of every table, sorted by name.
+/// Returns the name and number of rows of every table, sorted by name.
 pub fn tables() -> impl Iterator<Item = (&'static str, usize)> {
     TABLES.iter().map(|table| (table.name, table.keys().count()))
 }

@@ -1,4 +1,4 @@
-//! Documented limits that no service shape holds, or that messages name.
+//! Documented limits that are not in a service shape, or that messages use.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use trainc_ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("limits", include_str!("data/limits.toml"));
 
-/// One limit.
+/// A documented limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "LimitRow")]
 pub struct Limit {
@@ -15,11 +15,11 @@ pub struct Limit {
     pub value: u64,
     /// `seconds`, `characters`, …
     pub unit: String,
-    /// What is limited, as a phrase.
+    /// The limited quantity, as a phrase.
     pub statement: String,
     /// No source was read for the figure.
     pub recalled: bool,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -45,12 +45,12 @@ impl From<LimitRow> for Limit {
     }
 }
 
-/// A limit by key: `job.max-runtime`, `iam.inline-policies`, `fsx.associations`, `vpc.addresses-per-efa-instance`, …
+/// Returns a limit by key: `job.max-runtime`, `iam.inline-policies`, `fsx.associations`, `vpc.addresses-per-efa-instance`, …
 pub fn get(key: &str) -> Option<Limit> {
     TABLE.row(key)
 }
 
-/// The keys of [`get`], in the order of the file.
+/// Returns the keys of [`get`], in the order of the file.
 pub fn keys() -> impl Iterator<Item = &'static str> {
     TABLE.keys()
 }

@@ -1,4 +1,4 @@
-//! Tables for `trainc catalog`: headers and rows for people, the same facts as JSON for tools.
+//! Listings for `trainc catalog`: headers and rows for people, and JSON for tools.
 
 use serde_json::{Value, json};
 
@@ -11,17 +11,16 @@ use trainc_ir::units::GIB;
 /// A table without colour or width.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// Column heads; a unit stands in the head.
+    /// Column headers, including units.
     pub headers: Vec<&'static str>,
     /// Cells; an unknown figure is `-`.
     pub rows: Vec<Vec<String>>,
-    /// An array with one object per row, all facts of it.
+    /// An array with one object per row, with all of its facts.
     pub json: Value,
 }
 
 impl Listing {
-    /// Adds where each row comes from and of when that is, in the columns `source` and `date` where it lacks them; `-` for a
-    /// row that does not say.
+    /// Adds the missing columns `source` and `date`; `-` for a row without them.
     pub fn add_sources(&mut self) {
         let Value::Array(items) = &self.json else { return };
         for member in ["source", "date"] {
@@ -39,7 +38,7 @@ impl Listing {
         }
     }
 
-    /// Gives each object that says `source` and `date` itself the object `provenance` as well, which others have.
+    /// Adds an object `provenance` to objects with `source` and `date` of their own.
     pub fn add_provenance(&mut self) {
         let Value::Array(items) = &mut self.json else { return };
         for item in items.iter_mut().filter_map(Value::as_object_mut) {
@@ -61,11 +60,11 @@ impl Listing {
     }
 }
 
-/// The names of the listings that are laid out by hand.
+/// The names of the specific listings.
 pub const NAMES: [&str; 9] =
     ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
 
-/// A listing by name, all rows; a table that none is laid out for is shown [row by row](generic_listing::listing).
+/// Returns a listing by name with all rows; tables without a specific one use the [generic](generic_listing::listing) one.
 pub fn named(name: &str) -> Option<Listing> {
     Some(match name {
         "accelerators" => accelerators_listing(),
@@ -231,7 +230,7 @@ pub fn regions_listing() -> Listing {
     })
 }
 
-/// Account-wide quotas, then those of each instance type.
+/// Returns account-wide quotas, then those of each instance type.
 pub fn quotas_listing() -> Listing {
     let headers = ["key", "name", "code", "new account", "unit"];
     let general = quotas::general_keys().filter_map(|key| Some((key.to_owned(), quotas::general(key)?)));
@@ -247,7 +246,7 @@ pub fn quotas_listing() -> Listing {
     })
 }
 
-/// Which engine works with which PyTorch version, by which version of its library, on which instance types.
+/// Returns the PyTorch versions, library versions and instance types that each engine supports.
 pub fn support_listing() -> Listing {
     let headers = ["engine", "PyTorch", "library", "instances", "archived", "note", "source", "date"];
     Listing::from_items(&headers, support::all(), |row| {
@@ -323,7 +322,7 @@ pub fn fsx_listing() -> Listing {
     })
 }
 
-/// The names of the tables, and how many rows the listing of each has.
+/// Returns the names of the tables with the number of rows of each.
 pub fn tables_listing() -> Listing {
     Listing::from_items(&["table", "rows"], generic_listing::names(), |name| {
         let rows = named(name).map_or(0, |listing| listing.rows.len());

@@ -1,18 +1,18 @@
-//! Answers already worked out: a repository of jobs asks for the same few again and again.
+//! A cache of lookups: a repository of jobs repeats the same few.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Answers of a pure look-up, by its question. Holds what was asked in this process, no more.
+/// A process-wide cache of the results of a pure lookup, by key.
 pub struct Memo<K, V>(Mutex<BTreeMap<K, V>>);
 
 impl<K: Ord, V: Clone> Memo<K, V> {
-    /// Nothing asked yet.
+    /// Creates an empty cache.
     pub const fn new() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// The answer, worked out once. The look-up runs outside the lock: it may ask other tables.
+    /// Returns the cached result, or computes it. The lookup runs outside the lock, since it may use other tables.
     pub fn get(&self, question: K, look_up: impl FnOnce(&K) -> V) -> V {
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&question) {
             return known.clone();

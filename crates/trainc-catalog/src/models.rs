@@ -1,8 +1,7 @@
 //! Well-known models by their Hugging Face id: dimensions, exact parameters, licence.
 //!
-//! In: a name. Out: its row of `data/models.toml`, as an architecture. The text is embedded and scanned for
-//! the row's header or alias line, and only that slice is parsed: looking one model up costs the same however
-//! long the table grows.
+//! Input: a name. Output: its row of `data/models.toml`, as an architecture. The embedded text is scanned for the row's
+//! header or alias line, and only that row is parsed.
 
 use super::memo::Memo;
 use serde::Deserialize as _;
@@ -10,7 +9,7 @@ use trainc_ir::architecture::{Architecture, Class, Defaulted, Details, Dimension
 
 const TEXT: &str = include_str!("data/models.toml");
 
-/// One model of the catalogue.
+/// A model of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelRow {
     /// The Hugging Face id, as the table spells it.
@@ -19,25 +18,25 @@ pub struct ModelRow {
     pub aliases: Vec<String>,
     /// Its architecture.
     pub architecture: Architecture,
-    /// What its arithmetic needs beside the dimensions, where it is not what its family has as a rule.
+    /// Details that differ from those of its family.
     pub details: Details,
-    /// What the row leaves to the family's defaults.
+    /// Dimensions set by the family's defaults.
     pub defaulted: Vec<Defaulted>,
-    /// The class that `parameters` counts, and that the model is published as.
+    /// The published class of the model, which `parameters` counts.
     pub class: Class,
     /// Exact parameters of that class, counted with transformers.
     pub parameters: u64,
-    /// The licence as the Hub names it, where known.
+    /// The licence as named on the Hub, if known.
     pub license: Option<String>,
-    /// The Hub gives it only to those who accepted its terms.
+    /// Access on the Hub requires accepting its terms.
     pub gated: bool,
-    /// Where the dimensions come from.
+    /// The source of the dimensions.
     pub source: String,
-    /// When the row was written, `YYYY-MM-DD`.
+    /// The date of the row, `YYYY-MM-DD`.
     pub date: String,
 }
 
-/// A row as written: the dimensions are what remains of the table when these are taken out.
+/// A row of the table; all other keys are dimensions.
 #[derive(serde::Deserialize)]
 struct ModelTableRow {
     #[serde(default)]
@@ -55,7 +54,7 @@ struct ModelTableRow {
     dimensions: toml::Table,
 }
 
-/// The row of this name or alias; letters' case does not matter, as on the Hub.
+/// Returns the row with this name or alias, ignoring case as on the Hub.
 pub fn find(name: &str) -> Option<ModelRow> {
     static MEMO: Memo<String, Option<ModelRow>> = Memo::new();
     MEMO.get(name.to_owned(), |name| look_up(name))
@@ -66,7 +65,7 @@ fn look_up(name: &str) -> Option<ModelRow> {
     row(id, table)
 }
 
-/// All names, aliases included, in the order of the table: for lists and did-you-mean.
+/// Returns all names, including aliases, in the order of the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TEXT.lines().flat_map(|line| {
         let aliases = line.strip_prefix(ALIASES).map(quoted);
@@ -74,7 +73,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// The Hugging Face ids only, in the order of the table.
+/// Returns the Hugging Face IDs, in the order of the table.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     TEXT.lines().filter_map(header)
 }
@@ -86,12 +85,12 @@ fn header(line: &'static str) -> Option<&'static str> {
     line.strip_prefix("[\"")?.strip_suffix("\"]")
 }
 
-/// The strings of a TOML array on one line: every second piece between quotes.
+/// Returns the strings of a TOML array on one line.
 fn quoted(array: &'static str) -> impl Iterator<Item = &'static str> {
     array.split('"').skip(1).step_by(2)
 }
 
-/// The id and the text below the header of the row that has this name.
+/// Returns the ID and the text of the row with this name.
 fn slice(name: &str) -> Option<(&'static str, &'static str)> {
     let mut current: Option<(&'static str, usize)> = None;
     let mut at = 0;
@@ -114,7 +113,7 @@ fn slice(name: &str) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// Nothing where the row is malformed, which the test of all rows rules out.
+/// Parses a row; returns `None` for a malformed row, which a test excludes.
 fn row(id: &'static str, table: &str) -> Option<ModelRow> {
     let written: ModelTableRow = toml::from_str(table).ok()?;
     let dimensions = Dimensions::deserialize(written.dimensions).ok()?;

@@ -13,20 +13,20 @@ pub(crate) const STORAGE: Table = Table::new("storage-prices", include_str!("dat
 /// Hours of a month in AWS bills.
 pub const HOURS_PER_MONTH: f64 = 730.0;
 
-/// The price of one instance hour.
+/// The price of an instance hour.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Price {
     /// `ml.p4d.24xlarge`.
     pub instance: String,
     /// USD per instance hour, on demand.
     pub usd_per_hour: f64,
-    /// Region, where the source states one.
+    /// Region, if the source states one.
     pub region: Option<String>,
-    /// The source's words for a region that it does not state clearly.
+    /// The source's description of an unclear region.
     pub region_words: Option<String>,
     /// `sagemaker`, or `ec2` for a price that SageMaker does not bill.
     pub product: String,
-    /// The source's words for a date that is not exact; `provenance.date` is then a sortable stand-in.
+    /// The source's description of an inexact date; `provenance.date` is then a sortable approximation.
     pub date_words: Option<String>,
     /// Source and effective date.
     pub provenance: Provenance,
@@ -57,7 +57,7 @@ fn read(key: &str) -> Option<Price> {
     })
 }
 
-/// The newest SageMaker price of the type in the region, by effective date; of two with one date the first in the file.
+/// Returns the newest SageMaker price of the type in the region, by effective date; the first in the file for equal dates.
 pub fn newest(instance: &str, region: &str) -> Option<Price> {
     static MEMO: Memo<(String, String), Option<Price>> = Memo::new();
     MEMO.get((instance.to_owned(), region.to_owned()), |(instance, region)| look_up(instance, region))
@@ -70,7 +70,7 @@ fn look_up(instance: &str, region: &str) -> Option<Price> {
     )
 }
 
-/// The newest SageMaker price of the type in any stated region: an indication where the region has none.
+/// Returns the newest SageMaker price of the type in any stated region.
 pub fn newest_anywhere(instance: &str) -> Option<Price> {
     newest_of(of_instance(instance).filter(|price| price.region.is_some()))
 }
@@ -82,13 +82,13 @@ fn newest_of(prices: impl Iterator<Item = Price>) -> Option<Price> {
     })
 }
 
-/// Every row of the type, unclear ones and EC2 prices included, in the order of the file.
+/// Returns every row of the type, including unclear ones and EC2 prices, in the order of the file.
 pub fn of_instance(instance: &str) -> impl Iterator<Item = Price> {
     let under = format!("{instance}/");
     INSTANCES.keys().filter(move |key| key.starts_with(&under)).filter_map(read)
 }
 
-/// Every row of every type.
+/// Returns every row of every type.
 pub fn all() -> impl Iterator<Item = Price> {
     INSTANCES.keys().filter_map(read)
 }
@@ -100,7 +100,7 @@ pub struct StoragePrice {
     pub usd_per_gb_month: f64,
     /// Region.
     pub region: String,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -121,22 +121,22 @@ fn read_storage(key: &str) -> Option<StoragePrice> {
     })
 }
 
-/// The row of a key, as [`lustre_key`] and [`volume_key`] make it.
+/// Returns the row of a key from [`lustre_key`] or [`volume_key`].
 pub fn storage(key: &str) -> Option<StoragePrice> {
     read_storage(key)
 }
 
-/// The key of FSx for Lustre storage: `fsx/us-east-1/PERSISTENT_2/SSD/250`; 0 stands for no tier.
+/// Returns the key of FSx for Lustre storage: `fsx/us-east-1/PERSISTENT_2/SSD/250`; 0 means no tier.
 pub fn lustre_key(region: &str, deployment: &str, storage: &str, tier_mb_s_per_tib: Option<u32>) -> String {
     format!("fsx/{region}/{deployment}/{storage}/{}", tier_mb_s_per_tib.unwrap_or(0))
 }
 
-/// The key of a region's training volumes: `ebs-training/us-east-1`.
+/// Returns the key of a region's training volumes: `ebs-training/us-east-1`.
 pub fn volume_key(region: &str) -> String {
     format!("ebs-training/{region}")
 }
 
-/// Whether a key means storage that there is, whatever the catalogue knows of its price.
+/// Returns whether a key is for existing storage, with or without a price in the catalogue.
 pub fn is_storage_key(key: &str) -> bool {
     let known = |region: &str| regions::get(region).is_some();
     match key.split('/').collect::<Vec<_>>().as_slice() {
@@ -154,7 +154,7 @@ pub fn is_storage_key(key: &str) -> bool {
     }
 }
 
-/// FSx for Lustre storage: `lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250))`; a SCRATCH deployment has no tier.
+/// Returns the price of FSx for Lustre storage: `lustre("us-east-1", "PERSISTENT_2", "SSD", Some(250))`; a SCRATCH deployment has no tier.
 pub fn lustre(
     region: &str,
     deployment: &str,
@@ -164,7 +164,7 @@ pub fn lustre(
     read_storage(&lustre_key(region, deployment, storage, tier_mb_s_per_tib))
 }
 
-/// The EBS volume of a training instance without local NVMe, per GB of `VolumeSizeInGB`.
+/// Returns the price of the EBS volume of a training instance without local NVMe, per GB of `VolumeSizeInGB`.
 pub fn training_volume(region: &str) -> Option<StoragePrice> {
     read_storage(&volume_key(region))
 }
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// A figure without a source is no row: the plan then says that it does not know.
+    /// A figure without a source has no row, and its price is unknown.
     #[test]
     fn storage_prices_are_those_with_a_source() {
         let price = |deployment, tier| Some(lustre("us-east-1", deployment, "SSD", tier)?.usd_per_gb_month);

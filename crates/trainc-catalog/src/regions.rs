@@ -1,4 +1,4 @@
-//! Regions: partition, DNS suffix, service principal, and where IAM requests are signed.
+//! Regions: partition, DNS suffix, service principal, and the region of IAM requests.
 
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ struct RegionRow {
     sourced: Sourced,
 }
 
-/// One AWS region.
+/// An AWS region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     /// `us-west-2`.
@@ -37,11 +37,11 @@ pub struct Region {
     pub iam_region: String,
     /// Place name: `US West (Oregon)`.
     pub place: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
-/// The region of that name.
+/// Returns the region by name.
 pub fn get(name: &str) -> Option<Region> {
     let row: RegionRow = TABLE.row(name)?;
     Some(Region {
@@ -56,12 +56,12 @@ pub fn get(name: &str) -> Option<Region> {
     })
 }
 
-/// All region names, sorted.
+/// Returns all region names, sorted.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.keys()
 }
 
-/// All regions.
+/// Returns all regions.
 pub fn all() -> impl Iterator<Item = Region> {
     names().filter_map(get)
 }

@@ -1,4 +1,4 @@
-//! Names that something else sets: environment variables, hyperparameters, tags, channels, directories.
+//! Names that are set by other software: environment variables, hyperparameters, tags, channels, directories.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use trainc_ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("reserved", include_str!("data/reserved.toml"));
 
-/// What a name is a name of.
+/// The kind of a reserved name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A variable of the container.
@@ -68,13 +68,13 @@ impl Kind {
     }
 }
 
-/// When what a job writes under a name is surely overwritten.
+/// The condition under which a value of the job is certainly overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lost {
-    /// Whatever starts the program.
+    /// With every launcher.
     Always,
-    /// Where torchrun starts the program.
+    /// With torchrun.
     Torchrun,
 }
 
@@ -83,15 +83,15 @@ pub enum Lost {
 pub struct Reserved {
     /// The name, or a prefix that ends with `*`.
     pub name: String,
-    /// Who sets it.
+    /// The software that sets it.
     pub set_by: String,
-    /// What it is, as a phrase.
+    /// A description, as a phrase.
     pub statement: String,
-    /// When a value of the job's is surely lost; `None` where it only may be.
+    /// The condition under which a value of the job is certainly overwritten; `None` where it may be.
     pub lost: Option<Lost>,
-    /// The value that is set, where it is one and the same for all jobs.
+    /// The value that is set, if it is the same for all jobs.
     pub value: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -105,7 +105,7 @@ struct ReservedRow {
     sourced: Sourced,
 }
 
-/// The row that reserves the name, if one does; tag prefixes are compared without case.
+/// Returns the row that reserves the name, if any; tag prefixes are compared without case.
 pub fn get(kind: Kind, name: &str) -> Option<Reserved> {
     static MEMO: Memo<(&str, String), Option<Reserved>> = Memo::new();
     MEMO.get((kind.word(), name.to_owned()), |(_, name)| find(kind, name))
@@ -118,7 +118,7 @@ fn find(kind: Kind, name: &str) -> Option<Reserved> {
         Some(prefix) => name.starts_with(prefix),
         None => false,
     };
-    // A name has a row of its own, or that of how it begins, the longest that is known.
+    // An exact row takes precedence over the longest matching prefix.
     let mut keys = TABLE.keys_under(kind.word());
     let key = keys
         .find(|key| known(key) == name)

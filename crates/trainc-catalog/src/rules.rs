@@ -1,4 +1,4 @@
-//! Where the rules come from, and since when they stand: by the codes of their pages.
+//! Sources and dates of the rules, by code.
 
 use serde::Deserialize;
 
@@ -6,21 +6,21 @@ use super::table::Table;
 
 const TABLE: Table = Table::new("rules", include_str!("data/rules.toml"));
 
-/// Where a rule comes from.
+/// The source of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RuleRow {
-    /// The source, where the rule's page has no sentence that names it.
+    /// The source, unless the rule's page states it.
     pub source: Option<String>,
-    /// The day on which the rule was taken down from it.
+    /// The day on which the source was read.
     pub date: String,
 }
 
-/// The row of a code.
+/// Returns the row of a code.
 pub fn get(code: &str) -> Option<RuleRow> {
     TABLE.row(code)
 }
 
-/// All codes that have a row.
+/// Returns all codes with a row.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     TABLE.keys()
 }

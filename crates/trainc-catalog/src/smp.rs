@@ -1,4 +1,4 @@
-//! Parameters of SageMaker model parallelism, as rows that checks can be driven by.
+//! Parameters of SageMaker model parallelism.
 
 use serde::Deserialize;
 use std::sync::LazyLock;
@@ -40,7 +40,7 @@ pub enum ParameterKind {
     Word,
 }
 
-/// One parameter.
+/// A parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
     /// Name in `mp_parameters`.
@@ -49,43 +49,43 @@ pub struct Parameter {
     pub aliases: Vec<String>,
     /// Type.
     pub kind: ParameterKind,
-    /// Least value.
+    /// Minimum.
     pub min: Option<f64>,
-    /// Greatest value.
+    /// Maximum.
     pub max: Option<f64>,
-    /// Greatest value, as another figure: `dp`, `world_size`, `partitions - 1`, `hybrid_shard_degree`.
+    /// Maximum that depends on other figures: `dp`, `world_size`, `partitions - 1`, `hybrid_shard_degree`.
     pub max_words: Option<String>,
-    /// The figure that it has to divide.
+    /// The figure that it must divide.
     pub divides: Option<String>,
-    /// Words that the library takes.
+    /// Values that the library accepts.
     pub words: Vec<String>,
-    /// Words that the SDK takes, where that is another set.
+    /// Values that the SDK accepts, if different.
     pub sdk_words: Vec<String>,
-    /// Has to be given.
+    /// The parameter is required.
     pub required: bool,
     /// Default, as JSON text.
     pub default: Option<String>,
-    /// Default, where it depends on others.
+    /// Default that depends on other parameters.
     pub default_words: Option<String>,
     /// No source was read for the default.
     pub default_recalled: bool,
-    /// SMP version that brought it.
+    /// The first SMP version that supports it.
     pub since: Option<String>,
-    /// Parameters that have to be set with it.
+    /// Parameters that it requires.
     pub needs: Vec<String>,
-    /// Nothing reads it unless one of these is in use.
+    /// It is ignored unless one of these is in use.
     pub read_under: Vec<String>,
-    /// Parameters that it excludes, each when both are in use.
+    /// Parameters that it excludes, when both are in use.
     pub excludes: Vec<String>,
     /// Parameters that it excludes in libraries older than a version.
     pub excludes_before: Vec<(String, String)>,
-    /// Only for this framework.
+    /// The only framework that supports it.
     pub framework: Option<String>,
-    /// Families of models that it is made for, by the names that manifests use; of all where none is named.
+    /// Model families that support it, by their names in manifests; all families if empty.
     pub families: Vec<String>,
-    /// What a reader should know.
+    /// A note.
     pub note: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -125,7 +125,7 @@ struct SmpParameterRow {
     sourced: Sourced,
 }
 
-/// The parameter of that name or alias.
+/// Returns the parameter with that name or alias.
 pub fn parameter(version: SmpVersion, name: &str) -> Option<&'static Parameter> {
     let rows = rows(version);
     rows.iter()
@@ -133,17 +133,17 @@ pub fn parameter(version: SmpVersion, name: &str) -> Option<&'static Parameter> 
         .or_else(|| rows.iter().find(|row| row.aliases.iter().any(|alias| alias == name)))
 }
 
-/// All parameters of a version, in the order of the file.
+/// Returns all parameters of a version, in the order of the file.
 pub fn parameters(version: SmpVersion) -> impl Iterator<Item = &'static Parameter> {
     rows(version).iter()
 }
 
-/// Names of all parameters of a version, without aliases.
+/// Returns the names of all parameters of a version, without aliases.
 pub fn names(version: SmpVersion) -> impl Iterator<Item = &'static str> {
     TABLE.keys().filter_map(move |key| key.strip_prefix(version.prefix()))
 }
 
-/// The rows of a version, read once: every written parameter is looked for in both.
+/// Returns the rows of a version, parsed once.
 fn rows(version: SmpVersion) -> &'static [Parameter] {
     static V1: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V1));
     static V2: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V2));

@@ -1,4 +1,4 @@
-//! Which engine works with which PyTorch version and instance type.
+//! PyTorch versions and instance types that the engines support.
 
 use serde::Deserialize;
 
@@ -45,20 +45,20 @@ impl Engine {
     }
 }
 
-/// What an engine supports.
+/// The versions and instance types that an engine supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
     /// PyTorch versions, in the order of the source.
     pub pytorch_versions: Vec<String>,
     /// Instance types; empty where the source names none.
     pub instances: Vec<String>,
-    /// Since when the library is archived (ISO date), if it is.
+    /// The date from which the library is archived (ISO date), if it is.
     pub archived: Option<String>,
-    /// A text in an image's registry path for which the SDK refuses the engine.
+    /// A text in an image URI with which the SDK rejects the engine.
     pub refused_in_image_uri: Option<String>,
-    /// What a reader should know.
+    /// A note.
     pub note: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -67,24 +67,24 @@ pub struct Support {
 pub struct Library {
     /// Version of the library.
     pub version: String,
-    /// What a reader should know.
+    /// A note.
     pub note: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
-/// One row, for people to read.
+/// A row of the listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The engine, as `smp-v1`; what the SDK itself takes stands under names of its own.
+    /// The engine, such as `smp-v1`; versions that the SDK accepts have separate names.
     pub engine: String,
-    /// Version of the engine's library for the PyTorch version, where the row is about one.
+    /// Version of the engine's library, if the row is for one PyTorch version.
     pub library: Option<String>,
     /// The PyTorch versions and instance types of the row.
     pub support: Support,
 }
 
-/// All rows, in the order of the file. A row of one PyTorch version has the instance types of its engine.
+/// Returns all rows, in the order of the file. A row of one PyTorch version has the instance types of its engine.
 pub fn all() -> impl Iterator<Item = Entry> {
     TABLE.keys().filter_map(|key| {
         let mut support = read(key)?;
@@ -112,7 +112,7 @@ fn read(key: &str) -> Option<Support> {
     })
 }
 
-/// What the engine supports: its instance types, and the PyTorch versions that have a library.
+/// Returns the instance types that the engine supports and the PyTorch versions with a library.
 pub fn engine(engine: Engine) -> Option<Support> {
     let mut support = read(engine.word())?;
     if support.pytorch_versions.is_empty() {
@@ -123,43 +123,43 @@ pub fn engine(engine: Engine) -> Option<Support> {
     Some(support)
 }
 
-/// The library of the engine in the image of a full PyTorch version: `library(Engine::SmpV1, "1.13.1")` is 1.15.
+/// Returns the library of the engine for a full PyTorch version: `library(Engine::SmpV1, "1.13.1")` is 1.15.
 pub fn library(engine: Engine, pytorch: &str) -> Option<Library> {
     let row: SupportRow = TABLE.row(&format!("{}/{pytorch}", engine.word()))?;
     Some(Library { version: row.library?, note: row.note, provenance: row.sourced.into() })
 }
 
-/// SMP 2: PyTorch versions for which it exists.
+/// Returns the PyTorch versions of SMP 2.
 pub fn smp_v2() -> Option<Support> {
     engine(Engine::SmpV2)
 }
 
-/// PyTorch versions for which the SDK takes `torch_distributed` on GPUs; it refuses short spellings.
+/// Returns the PyTorch versions for which the SDK accepts `torch_distributed` on GPUs; it rejects short spellings.
 pub fn torch_distributed_accepted() -> Option<Support> {
     read("torch-distributed/gpu")
 }
 
-/// PyTorch versions that the SDK takes for `torch_distributed` and that have a `pytorch-training` image.
+/// Returns the PyTorch versions that the SDK accepts for `torch_distributed` and that have a `pytorch-training` image.
 pub fn torch_distributed_usable() -> Option<Support> {
     read("torch-distributed/usable")
 }
 
-/// PyTorch spellings that the SDK takes on Trainium.
+/// Returns the PyTorch spellings that the SDK accepts on Trainium.
 pub fn torch_distributed_trainium() -> Option<Support> {
     read("torch-distributed/trainium")
 }
 
-/// PyTorch spellings for which the SDK takes `smdistributed.dataparallel`; it does not look at the instance type.
+/// Returns the PyTorch spellings for which the SDK accepts `smdistributed.dataparallel`; it does not check the instance type.
 pub fn smddp_accepted_by_sdk() -> Option<Support> {
     read("smddp/sdk")
 }
 
-/// PyTorch versions whose containers have an early SMP 1 that the table of supported frameworks leaves out.
+/// Returns the PyTorch versions whose containers have an early SMP 1 that is not in the table of supported frameworks.
 pub fn smp_v1_early() -> Option<Support> {
     read("smp-v1-early")
 }
 
-/// The transformers version from which on the Trainer no longer starts SMDDP (the only version of the row).
+/// Returns the transformers version from which the Trainer no longer supports SMDDP (the only version of the row).
 pub fn trainer_without_smddp() -> Option<Support> {
     read("smddp/trainer")
 }

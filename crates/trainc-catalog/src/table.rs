@@ -1,7 +1,6 @@
-//! A table is a TOML text whose rows are `["key"]`-headed; one row is found and parsed without the rest.
+//! Embedded TOML tables with `["key"]` rows. A row is found and parsed without parsing the other rows.
 //!
-//! The data keep to a subset that a scan can slice: each header on a line of its own, each value on one line,
-//! no sub-tables.
+//! The data use a subset of TOML that can be scanned: each header on a separate line, each value on one line, no sub-tables.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -21,12 +20,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Names an embedded text.
+    /// Creates a table from an embedded text.
     pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
         Self { name, text }
     }
 
-    /// The lines of one row, without its header.
+    /// Returns the lines of a row, without its header.
     pub(crate) fn slice(self, key: &str) -> Option<&'static str> {
         if key.contains(['"', '\n', '\\']) {
             return None;
@@ -38,11 +37,11 @@ impl Table {
         body.get(..end)
     }
 
-    /// One row, parsed once in a process. A row that the type cannot read counts as absent; a test reads every row
-    /// of every table.
+    /// Returns a row, parsed once per process. A row of another type counts as absent; a test parses every row of every
+    /// table.
     pub(crate) fn row<T: DeserializeOwned + Clone + Send + Sync + 'static>(self, key: &str) -> Option<T> {
         static ROWS: Memo<(usize, TypeId, String), Option<Arc<dyn Any + Send + Sync>>> = Memo::new();
-        // Two tables never share a text, so where it lies names the table.
+        // Tables never share a text, so its address identifies the table.
         let question = (self.text.as_ptr().addr(), TypeId::of::<T>(), key.to_owned());
         let row = ROWS.get(question, |_| {
             let row: T = toml::from_str(self.slice(key)?).ok()?;
@@ -51,7 +50,7 @@ impl Table {
         row?.downcast_ref::<T>().cloned()
     }
 
-    /// All keys, in the order of the file: found once in a process, since the rules ask for them many times.
+    /// Returns all keys in the order of the file. They are cached, since the rules use them many times.
     pub(crate) fn keys(self) -> impl Iterator<Item = &'static str> {
         static KEYS: Memo<usize, Arc<[&'static str]>> = Memo::new();
         let keys = KEYS.get(self.text.as_ptr().addr(), |_| {
@@ -60,13 +59,13 @@ impl Table {
         (0..keys.len()).filter_map(move |at| keys.get(at).copied())
     }
 
-    /// The keys that begin with `prefix`.
+    /// Returns the keys that begin with `prefix`.
     pub(crate) fn keys_under(self, prefix: &str) -> impl Iterator<Item = &'static str> {
         self.keys().filter(move |key| key.starts_with(prefix))
     }
 }
 
-/// The two columns that every row has.
+/// The columns of every row.
 #[derive(Debug, Clone, serde::Deserialize)]
 pub(crate) struct Sourced {
     source: String,

@@ -1,4 +1,4 @@
-//! What settings of an optimizer usually are.
+//! Usual ranges of optimizer settings.
 
 use serde::Deserialize;
 
@@ -7,14 +7,14 @@ use trainc_ir::hardware::Provenance;
 
 pub(crate) const TABLE: Table = Table::new("usual", include_str!("data/usual.toml"));
 
-/// What one setting usually is.
+/// The usual range of a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsualRange {
-    /// The published span, ends included.
+    /// The published range, inclusive.
     pub usual: (f64, f64),
-    /// Outside of this span a slip of the keys is likelier than a choice.
+    /// The range outside of which a value is probably a typo.
     pub far: (f64, f64),
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -27,7 +27,7 @@ struct UsualRow {
     sourced: Sourced,
 }
 
-/// The row of a setting under an optimizer: `get("lr", "adamw")`.
+/// Returns the range of a setting for an optimizer: `get("lr", "adamw")`.
 pub fn get(setting: &str, optimizer: &str) -> Option<UsualRange> {
     TABLE.keys_under(&format!("{setting}/")).find_map(|key| {
         let row: UsualRow = TABLE.row(key)?;

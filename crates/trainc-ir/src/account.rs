@@ -1,5 +1,5 @@
-//! What only an account knows, put where the plan leaves room for it. Never by looking for a mark in a text: what a user
-//! wrote for the program may say the same.
+//! Facts of an account and their substitution into a plan. Marks are replaced in addresses only, since other texts of the
+//! user may contain the same characters.
 
 use super::job::Job;
 use super::origin::Field;
@@ -8,26 +8,25 @@ use super::s3;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What stands for the account, where the manifest does not say it: in offline output, and in the places of a manifest
-/// that name something of the account.
+/// The mark for the account ID where it is unknown: in offline output and in the addresses of a manifest.
 pub const ACCOUNT_MARK: &str = "${account}";
 
-/// What an account says of a plan; nothing of it shapes the job, or its digest.
+/// Facts of an account about a plan. They affect neither the job nor its digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountFacts {
-    /// The account.
+    /// The account ID.
     pub account: Option<String>,
-    /// The ARN of the role that trainc made.
+    /// The ARN of the role that trainc created.
     pub role_arn: Option<String>,
-    /// Id, and mount name, of each file system that trainc made, by its name in the manifest.
+    /// ID and mount name of each file system that trainc created, by its name in the manifest.
     pub file_systems: BTreeMap<String, (String, Option<String>)>,
-    /// Addresses that stand filled in, and how they begin as written: the digest is of what is written.
+    /// Substituted beginnings of addresses with the text as written, which the digest covers.
     pub filled: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// The plan in an account: its number stands where the manifest says `${account}` in the name of a bucket or as
-    /// the account of an ARN. Neither can have those letters itself, so that nothing else can be meant.
+    /// Replaces `${account}` by the account ID in bucket names and as the account of ARNs. Neither can contain these
+    /// characters literally.
     #[must_use]
     pub fn in_account(mut self, account: &str) -> Self {
         let mut filled = Vec::new();
@@ -41,7 +40,7 @@ impl Plan {
         self
     }
 
-    /// The plan in the account that its manifest writes, if it writes one.
+    /// Applies [`in_account`](Self::in_account) with the account of the manifest, if it has one.
     #[must_use]
     pub fn in_own_account(self) -> Self {
         match self.job.account.value().cloned() {
@@ -50,12 +49,12 @@ impl Plan {
         }
     }
 
-    /// The account, where the manifest or the account itself says it.
+    /// Returns the account ID, if known.
     pub fn account(&self) -> Option<&str> {
         self.account_facts.account.as_deref().or_else(|| self.job.account.value().map(String::as_str))
     }
 
-    /// The plan without what the account said of file systems and roles.
+    /// Returns the plan without the account's file systems and role.
     pub fn offline(&self) -> Cow<'_, Self> {
         if self.account_facts.file_systems.is_empty() && self.account_facts.role_arn.is_none() {
             return Cow::Borrowed(self);
@@ -67,15 +66,15 @@ impl Plan {
     }
 }
 
-/// Where the part of an address ends in which the account is filled in; none where the text is no address.
-pub fn filled_until(text: &str) -> Option<usize> {
+/// Returns the end of the part of an address in which the account is substituted; `None` for other texts.
+pub fn substitution_end(text: &str) -> Option<usize> {
     match s3::parse(text) {
-        // The scheme and the bucket, or the host of a web address.
+        // The scheme and the bucket, or the host of a URL.
         Some(_) => {
             let start = text.find("://").map_or(0, |at| at + 3);
             Some(text.get(start..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| start + at))
         }
-        // `arn:partition:service:region:account:resource`: the resource is a name of the user's.
+        // `arn:partition:service:region:account:resource`: the user chooses the name of the resource.
         None if text.starts_with("arn:") => {
             Some(text.match_indices(':').nth(4).map_or(text.len(), |(at, _)| at))
         }
@@ -83,15 +82,15 @@ pub fn filled_until(text: &str) -> Option<usize> {
     }
 }
 
-/// What a resource that trainc names, or an address, is called in an account: as [`Plan::in_account`] fills it in.
+/// Replaces `${account}` in a resource name or address, as [`Plan::in_account`] does.
 pub fn in_account(name: &str, account: &str) -> String {
-    let end = filled_until(name).unwrap_or(name.len());
+    let end = substitution_end(name).unwrap_or(name.len());
     let (head, tail) = name.split_at_checked(end).unwrap_or((name, ""));
     head.replace(ACCOUNT_MARK, account) + tail
 }
 
 fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
-    let Some(head) = filled_until(text).and_then(|end| text.get(..end)) else { return };
+    let Some(head) = substitution_end(text).and_then(|end| text.get(..end)) else { return };
     if !head.contains(ACCOUNT_MARK) {
         return;
     }
@@ -99,7 +98,7 @@ fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
     *text = in_account(text, account);
 }
 
-/// Shows every field that is an address of S3 or an ARN.
+/// Passes every field that is an S3 URI or an ARN to a function.
 pub fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
     if let Some(program) = &mut job.program {
         with(&mut program.s3);
@@ -152,13 +151,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_filled_in_as_its_address_is() {
+    fn names_and_addresses_are_substituted_alike() {
         assert_eq!(in_account("sagemaker-us-west-2-${account}", "1"), "sagemaker-us-west-2-1");
         assert_eq!(in_account("s3://a-${account}/${account}/x", "1"), "s3://a-1/${account}/x");
     }
 
     #[test]
-    fn only_buckets_and_accounts_of_arns_are_filled_in() {
+    fn only_buckets_and_accounts_of_arns_are_substituted() {
         for (written, whole) in [
             ("s3://runs-${account}/${account}/x", "s3://runs-111122223333/${account}/x"),
             ("s3://runs-${account}", "s3://runs-111122223333"),

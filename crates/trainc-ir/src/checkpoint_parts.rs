@@ -1,12 +1,12 @@
-//! Where the parts of a checkpoint of the Rust worker lie.
+//! Checkpoints of engine `worker`, whose ranks each write a part.
 
 use super::job::Channel;
 use super::{Engine, Plan};
 
-/// Where the service puts and finds checkpoints if `local` is not written (CheckpointConfig, LocalPath).
+/// The checkpoint directory if `local` is not set (CheckpointConfig, LocalPath).
 pub const DEFAULT_CHECKPOINT_PATH: &str = "/opt/ml/checkpoints";
 
-/// A shard group whose hosts share no directory of checkpoints.
+/// A shard group whose hosts have no shared checkpoint directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitCheckpoint {
     /// Ranks of a shard group.
@@ -16,13 +16,13 @@ pub struct SplitCheckpoint {
 }
 
 impl SplitCheckpoint {
-    /// Hosts of a shard group.
+    /// Returns the number of hosts of a shard group.
     pub fn hosts(self) -> u64 {
         self.ranks.div_ceil(self.ranks_per_host)
     }
 }
 
-/// The channel of a file system on which the checkpoints lie and which the job writes to, if they lie on one.
+/// Returns the writable file system channel that contains the checkpoint directory, if there is one.
 pub fn checkpoint_channel(plan: &Plan) -> Option<&Channel> {
     let local = plan.job.checkpoint.as_ref()?.local.value()?;
     plan.job.channels.iter().find(|channel| {
@@ -34,8 +34,8 @@ pub fn checkpoint_channel(plan: &Plan) -> Option<&Channel> {
     })
 }
 
-/// Whether a shard group of engine `worker` spans hosts that would each hold a part of its checkpoints. The worker asks
-/// for one directory whatever is saved, so a job without `checkpoint` counts too.
+/// Returns the shard group of engine `worker` if it spans hosts that would each hold only a part of its checkpoints. The
+/// worker requires one directory even if nothing is saved, so a job without `checkpoint` counts too.
 pub fn split_checkpoint(plan: &Plan) -> Option<SplitCheckpoint> {
     let mesh = plan.mesh.as_ref().filter(|mesh| mesh.engine == Engine::Worker && plan.deployable)?;
     plan.job.parallel.as_ref()?;

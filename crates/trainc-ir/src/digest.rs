@@ -1,8 +1,8 @@
-//! Digests and number texts that must never change between versions: names are made of them.
+//! Digests and number formats that must never change between versions, since names are derived from them.
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 in lowercase hexadecimal.
+/// Returns the SHA-256 in lowercase hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     let mut out = String::with_capacity(64);
@@ -13,10 +13,10 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     out
 }
 
-/// A float as Python's `repr` and `json.dumps` print it: `0.0002`, `1e-05`, `1.0`.
+/// Formats a float as Python's `repr` and `json.dumps` do: `0.0002`, `1e-05`, `1.0`.
 ///
-/// Both print the shortest digits that read back to the same number; they differ from Rust in when an
-/// exponent is used (below 1e-4, from 1e16 on) and in its two digits.
+/// Both print the shortest digits that parse to the same number. They differ from Rust in using an exponent below 1e-4 and
+/// from 1e16 on, and in printing at least two digits of it.
 pub fn python_float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

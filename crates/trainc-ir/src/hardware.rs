@@ -1,6 +1,6 @@
-//! Accelerators and instance types: what the machine is, with units in the field names.
+//! Accelerators and instance types, with units in the field names.
 
-/// What kind of device computes.
+/// The kind of an accelerator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AcceleratorKind {
     /// A CUDA device.
@@ -10,7 +10,7 @@ pub enum AcceleratorKind {
 }
 
 impl AcceleratorKind {
-    /// What people call one of them.
+    /// Returns the noun for one device.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Gpu => "GPU",
@@ -18,7 +18,7 @@ impl AcceleratorKind {
         }
     }
 
-    /// `gpu` or `trainium`.
+    /// Returns `gpu` or `trainium`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Gpu => "gpu",
@@ -27,16 +27,16 @@ impl AcceleratorKind {
     }
 }
 
-/// Where a row of the catalogue comes from.
+/// The source and date of a catalogue row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
     /// Publication, file or measurement.
     pub source: String,
-    /// `YYYY-MM-DD` on which the source was read, or from which the row holds.
+    /// `YYYY-MM-DD` on which the source was read, or from which the row is valid.
     pub date: String,
 }
 
-/// One accelerator device. A figure that no source gave is `None`.
+/// An accelerator device. A figure without a source is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accelerator {
     /// Short name, as in a manifest: `A100-SXM4-40GB`.
@@ -53,7 +53,7 @@ pub struct Accelerator {
     pub compute_capability: Option<(u8, u8)>,
     /// Device memory in bytes, as the instance reports it (MiB x 2^20).
     pub memory_bytes: Option<u64>,
-    /// What of it a process can have, bytes: what CUDA reports beside the driver's own.
+    /// Memory available to a process, bytes, as CUDA reports it: without the driver's part.
     pub usable_bytes: Option<u64>,
     /// Dense bf16 peak, TFLOP/s.
     pub peak_bf16_tflops: Option<f64>,
@@ -63,26 +63,26 @@ pub struct Accelerator {
     pub memory_bandwidth_gb_s: Option<f64>,
     /// NVLink, decimal GB/s, sum of both directions; 0 for a device without NVLink.
     pub nvlink_gb_s: Option<f64>,
-    /// Ranks that torchrun starts on one: 1 for a GPU, the NeuronCores that a Trainium chip shows.
+    /// Ranks that torchrun starts on one device: 1 for a GPU, the number of NeuronCores for a Trainium chip.
     pub ranks: u64,
-    /// The first release of the Neuron SDK that knows it, for Trainium from its second generation on.
+    /// The first release of the Neuron SDK that supports it, for Trainium from its second generation on.
     pub least_neuron: Option<String>,
     /// Has bf16 tensor cores.
     pub bf16: bool,
-    /// What a reader should know of the figures.
+    /// A note on the figures.
     pub note: Option<String>,
-    /// Where the figures come from.
+    /// The source of the figures.
     pub provenance: Provenance,
 }
 
 impl Accelerator {
-    /// Share of the memory that a process can have, where both are known.
+    /// Returns the fraction of the memory that is available to a process.
     pub fn usable_share(&self) -> Option<f64> {
         Some(self.usable_bytes? as f64 / self.memory_bytes.filter(|bytes| *bytes > 0)? as f64)
     }
 }
 
-/// One instance type with accelerators. A figure that no source gave is `None`.
+/// An instance type with accelerators. A figure without a source is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instance {
     /// `ml.p4d.24xlarge`.
@@ -101,13 +101,13 @@ pub struct Instance {
     pub efa: Option<bool>,
     /// EFA interfaces.
     pub efa_interfaces: Option<u32>,
-    /// Local NVMe, decimal GB in all.
+    /// Total local NVMe, decimal GB.
     pub nvme_total_gb: Option<u64>,
     /// Local NVMe disks: (count, decimal GB each).
     pub nvme_disks: Vec<(u32, u64)>,
-    /// `VolumeSizeInGB` is ignored and `VolumeKmsKeyId` refused: storage is the local NVMe.
+    /// `VolumeSizeInGB` is ignored and `VolumeKmsKeyId` rejected: storage is the local NVMe.
     pub ebs_volume_ignored: bool,
-    /// Stands in the enumeration of CreateTrainingJob.
+    /// Is in the enumeration of CreateTrainingJob.
     pub in_sagemaker_enum: bool,
     /// SMDDP 1.x supports it.
     pub smddp_v1: bool,
@@ -115,29 +115,29 @@ pub struct Instance {
     pub smddp_v2: bool,
     /// SMP 1.x supports it.
     pub smp_v1: bool,
-    /// The training toolkit sets `FI_PROVIDER=efa` there.
+    /// The training toolkit sets `FI_PROVIDER=efa` on this type.
     pub toolkit_sets_nccl_efa_env: bool,
-    /// The training toolkit sets `FI_EFA_USE_DEVICE_RDMA` there.
+    /// The training toolkit sets `FI_EFA_USE_DEVICE_RDMA` on this type.
     pub toolkit_sets_efa_rdma_env: bool,
-    /// Stands in an UltraServer.
+    /// Is part of an UltraServer.
     pub ultra_server: bool,
     /// Regions where EC2 (not SageMaker) offers the type.
     pub ec2_offering_regions: Vec<String>,
-    /// Why the type counts as retired, if it does.
+    /// The reason why the type is considered retired, if it is.
     pub retired: Option<String>,
-    /// What a reader should know of the row.
+    /// A note on the row.
     pub note: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
 impl Instance {
-    /// Family between the dots: `p4d` of `ml.p4d.24xlarge`.
+    /// Returns the family: `p4d` for `ml.p4d.24xlarge`.
     pub fn family(&self) -> &str {
         self.name.split('.').nth(1).unwrap_or("")
     }
 
-    /// Memory of all devices of one instance, in bytes.
+    /// Returns the memory of all devices of one instance, in bytes.
     pub fn accelerator_memory_bytes(&self) -> Option<u64> {
         self.accelerator.memory_bytes.map(|bytes| bytes * u64::from(self.accelerators))
     }

@@ -1,7 +1,7 @@
-//! The job: everything that one manifest says, with layers merged, names bound and units converted.
+//! The job: the content of one manifest, with layers merged and units converted.
 //!
-//! Plain data. A node that was not written is `None`; a field is a [`Field`] so that later stages can tell
-//! "absent" from "already reported".
+//! A node that is not written is `None`; a value is a [`Field`], which distinguishes absent values from invalid ones that
+//! were already reported.
 
 use super::origin::{Field, Val};
 use super::scalar::{RequestMember, Scalar};
@@ -13,9 +13,9 @@ pub const SERVERLESS: &str = "ServerlessJobConfig";
 /// One job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// The name after `job`, and the span of the node's name (blame for the job as a whole).
+    /// The name of the job.
     pub name: Field<String>,
-    /// The `job` word: the place of blame for the job as a whole.
+    /// The span of the word `job`, where problems of the whole job are reported.
     pub span: Span,
     /// The AWS region.
     pub region: Field<String>,
@@ -23,35 +23,35 @@ pub struct Job {
     pub account: Field<String>,
     /// Tags in the order written.
     pub tags: Vec<Pair>,
-    /// What is trained.
+    /// The model.
     pub model: Option<Model>,
-    /// The trainable part, if not the whole model.
+    /// The adapter, if only a part is trained.
     pub adapter: Option<Adapter>,
     /// Quantised base weights.
     pub quantize: Option<Quantize>,
-    /// Where it runs.
+    /// The cluster.
     pub cluster: Option<Cluster>,
-    /// How the work is divided.
+    /// Engine and parallelism.
     pub parallel: Option<Parallel>,
-    /// Whether the engine, as written or as probably meant, runs the user's program in an image.
+    /// Whether the engine, as written or as most likely intended, runs the user's program in an image.
     pub needs_program: bool,
-    /// How it is trained.
+    /// Training settings.
     pub train: Train,
-    /// What runs.
+    /// The program.
     pub program: Option<Program>,
-    /// In which container.
+    /// The container image as written.
     pub image: Option<ImageRequest>,
     /// VPC settings.
     pub network: Option<Network>,
-    /// File systems, by the order written.
+    /// File systems, in the order written.
     pub storage: Vec<Storage>,
     /// Input channels, in the order written.
     pub channels: Vec<Channel>,
     /// Checkpoints.
     pub checkpoint: Option<Checkpoint>,
-    /// Where the model goes.
+    /// The output location of the model.
     pub output: Option<Output>,
-    /// Which role the job has.
+    /// The execution role.
     pub role: Option<Role>,
     /// SageMaker Debugger.
     pub debugger: Option<Debugger>,
@@ -67,28 +67,28 @@ pub struct Job {
     pub health_check: Field<bool>,
     /// Session chaining of the job's tags, on or off.
     pub session_chaining: Field<bool>,
-    /// What it may cost.
+    /// The budget.
     pub budget: Option<Budget>,
-    /// Members of the request that no node says.
+    /// Raw members of the request.
     pub request: Vec<RequestMember>,
-    /// Values that make several jobs of this one.
+    /// Values of a sweep, which expand to several jobs.
     pub sweep: Vec<Vary>,
-    /// The name that the manifest gives, where this is one job of its sweep, whose own name has the values behind it.
+    /// The name in the manifest, if this is a job of a sweep, whose name has the values as suffix.
     pub swept_from: Option<String>,
-    /// Silenced warnings.
+    /// Suppressed warnings.
     pub allows: Vec<Allow>,
-    /// Whether everything that was written could be read: else what seems missing may stand in a part that could not.
+    /// Whether all layers and blocks could be read; otherwise a node that seems missing may be in an unreadable one.
     pub is_whole: bool,
-    /// What a later layer changed, for the plan to show.
+    /// Values that a later layer changed, which the plan shows.
     pub overrides: Vec<Override>,
 }
 
-/// A name and a text, both with their places.
+/// A name and a text, both with their spans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// The name.
     pub key: String,
-    /// Its place.
+    /// The span of the name.
     pub key_span: Span,
     /// The text; a placeholder inside is replaced by bind.
     pub value: Field<String>,
@@ -101,15 +101,15 @@ pub struct Model {
     pub span: Span,
     /// Catalogue name or architecture as written.
     pub name: Field<String>,
-    /// A Hugging Face config file, as written, relative to the file that says it.
+    /// A Hugging Face config file, relative to the file that contains the path.
     pub config: Field<String>,
     /// Dimensions as written: `hidden`, `layers`, `heads`, `kv-heads`, `ffn`, `vocab`, `positions`, `experts`, `active-experts`.
     pub dimensions: Vec<(&'static str, Val<u64>)>,
-    /// Dimensions that were written but cannot be used: already reported.
+    /// Dimensions with an invalid value, already reported.
     pub unusable: Vec<&'static str>,
     /// Whether the head shares the embedding's weights.
     pub tied: Field<bool>,
-    /// The size alone, where nothing else is known.
+    /// The number of parameters, if only the size is specified.
     pub parameters: Field<u64>,
 }
 
@@ -126,7 +126,7 @@ pub struct Adapter {
     pub alpha: Field<f64>,
     /// Dropout on the adapter's input, a fraction.
     pub dropout: Field<f64>,
-    /// Names of the matrices it sits on.
+    /// Names of the target matrices.
     pub targets: Field<Vec<String>>,
 }
 
@@ -150,25 +150,25 @@ pub struct Cluster {
     pub span: Span,
     /// The instance type, `custom` or `local`.
     pub instance: Field<String>,
-    /// How many instances.
+    /// Number of instances.
     pub nodes: Field<u64>,
     /// EBS volume of each instance, bytes.
     pub volume_bytes: Field<u64>,
     /// Key that encrypts the volume.
     pub volume_kms: Field<String>,
-    /// Longest run, seconds.
+    /// Maximum run time, seconds.
     pub max_run_seconds: Field<u64>,
-    /// Longest wait for capacity, seconds.
+    /// Maximum wait for capacity, seconds.
     pub max_pending_seconds: Field<u64>,
     /// Spot instances.
     pub spot: Option<Spot>,
-    /// How long instances are kept after the job, seconds.
+    /// Time for which instances are kept after the job, seconds.
     pub warm_pool_seconds: Field<u64>,
     /// Retries after internal server errors.
     pub retry: Field<u64>,
     /// A training plan's ARN.
     pub training_plan: Field<String>,
-    /// On which UltraServers the instances run.
+    /// Placement on UltraServers.
     pub placement: Option<Placement>,
     /// Instance groups of a heterogeneous cluster.
     pub groups: Vec<InstanceGroup>,
@@ -189,7 +189,7 @@ pub struct Cluster {
 pub struct Spot {
     /// The word `spot`.
     pub span: Span,
-    /// Longest run and waiting together, seconds.
+    /// Maximum run and wait time together, seconds.
     pub max_wait_seconds: Field<u64>,
     /// Expected interruptions of one instance, per hour.
     pub interruptions_per_hour: Field<f64>,
@@ -202,7 +202,7 @@ pub struct Placement {
     pub span: Span,
     /// Whether other jobs may run on the same UltraServers.
     pub multiple_jobs: Field<bool>,
-    /// UltraServers, each with how many of the job's instances run there.
+    /// UltraServers, each with the number of the job's instances on it.
     pub ultra_servers: Vec<(Val<String>, Field<u64>)>,
 }
 
@@ -215,7 +215,7 @@ pub struct InstanceGroup {
     pub name: Field<String>,
     /// Instance type.
     pub instance: Field<String>,
-    /// How many instances.
+    /// Number of instances.
     pub nodes: Field<u64>,
 }
 
@@ -226,11 +226,11 @@ pub struct CustomGpu {
     pub span: Span,
     /// The catalogue's name of the accelerator.
     pub name: Field<String>,
-    /// How many in each node.
+    /// Accelerators of each node.
     pub per_node: Field<u64>,
 }
 
-/// The engines.
+/// A training engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engine {
     /// PyTorch FSDP under torchrun.
@@ -241,7 +241,7 @@ pub enum Engine {
     Smddp,
     /// PyTorch DDP.
     Ddp,
-    /// One process lays layers over the GPUs of one node.
+    /// One process that places layers on the GPUs of one node.
     DeviceMap,
     /// The Rust FSDP worker.
     Worker,
@@ -261,7 +261,7 @@ impl Engine {
         ("none", Self::None),
     ];
 
-    /// Its name in the language.
+    /// Returns its name in the language.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, engine)| *engine == self).map_or("none", |(name, _)| name)
     }
@@ -274,9 +274,9 @@ pub struct Parallel {
     pub span: Span,
     /// The engine.
     pub engine: Field<Engine>,
-    /// `ddp`: which launcher.
+    /// `ddp`: the launcher.
     pub launcher: Field<String>,
-    /// The instance group on which the ranks run.
+    /// The instance group that runs the ranks.
     pub group: Field<String>,
     /// `fsdp`: sharding strategy.
     pub strategy: Field<String>,
@@ -302,7 +302,7 @@ pub struct Parallel {
     pub offload_activations: Field<bool>,
     /// Layers or tasks loaded ahead when activations are offloaded.
     pub offload_horizon: Field<u64>,
-    /// `fsdp`: decoder layer class that makes a unit.
+    /// `fsdp`: decoder layer class that forms a unit.
     pub wrap: Field<String>,
     /// SMP v1: whether all tensor ranks read one batch.
     pub prescaled_batch: Field<bool>,
@@ -310,7 +310,7 @@ pub struct Parallel {
     pub shard_optimizer_state: Field<bool>,
     /// `ddp` with MPI: processes per host.
     pub processes: Field<u64>,
-    /// Everything else the engine takes, by its name in the language, in the order written.
+    /// Other parameters of the engine, in the order written.
     pub options: Vec<EngineOption>,
     /// Environment for MPI ranks, in the order written.
     pub mpi_env: Vec<Pair>,
@@ -318,7 +318,7 @@ pub struct Parallel {
     pub mpi_options: Field<String>,
 }
 
-/// A parameter of an engine that only passes through.
+/// A parameter that is passed to the engine unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineOption {
     /// Its name in the language, with dashes.
@@ -362,7 +362,7 @@ pub struct Train {
     pub seed: Field<u64>,
 }
 
-/// What is recomputed in the backward pass.
+/// The scope of activation recomputation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recompute {
     /// Nothing.
@@ -374,7 +374,7 @@ pub enum Recompute {
 }
 
 impl Recompute {
-    /// Its word in the plan.
+    /// Returns its name in the plan.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -438,7 +438,7 @@ pub struct Program {
     pub span: Span,
     /// Entry point, relative to the source.
     pub entry: Field<String>,
-    /// Local source directory, relative to the file that says it.
+    /// Local source directory, relative to the file that contains the path.
     pub source: Field<String>,
     /// Git repository.
     pub git: Field<String>,
@@ -450,7 +450,7 @@ pub struct Program {
     pub dir: Field<String>,
     /// A source archive in S3.
     pub s3: Field<String>,
-    /// Where the archive is uploaded.
+    /// The S3 location to which the archive is uploaded.
     pub upload: Field<String>,
     /// Arguments of the script, in the order written.
     pub hyperparameters: Vec<Hyperparameter>,
@@ -460,7 +460,7 @@ pub struct Program {
     pub secrets: Vec<Secret>,
     /// Metrics read from the log.
     pub metrics: Vec<Metric>,
-    /// Local directories added beside the source.
+    /// Local directories added to the source archive.
     pub dependencies: Vec<Val<String>>,
     /// Container entry point, for images without the training toolkit.
     pub entrypoint: Vec<Val<String>>,
@@ -497,7 +497,7 @@ pub struct Metric {
     pub name: String,
     /// The span of the name.
     pub name_span: Span,
-    /// The expression that finds it.
+    /// The regular expression that extracts it.
     pub regex: Field<String>,
 }
 
@@ -514,9 +514,9 @@ pub struct ImageRequest {
     pub transformers: Field<String>,
     /// PyTorch version (family `huggingface`).
     pub pytorch: Field<String>,
-    /// Python, as `py310`.
+    /// Python version, such as `py310`.
     pub python: Field<String>,
-    /// A registry path that is used as it stands.
+    /// An image URI, used unchanged.
     pub uri: Field<String>,
 }
 
@@ -576,7 +576,7 @@ pub struct Storage {
     pub imports: Vec<StorageLink>,
     /// S3 prefixes linked for export.
     pub exports: Vec<StorageLink>,
-    /// Whether it goes when the job is done.
+    /// Whether it is deleted after the job.
     pub delete_after_job: Field<bool>,
     /// EFA for the file system.
     pub efa: Field<bool>,
@@ -614,7 +614,7 @@ pub struct Channel {
     pub attributes: Field<Vec<String>>,
     /// The name of a `storage`.
     pub from: Field<String>,
-    /// The span of `from`, for blame.
+    /// The path in the file system.
     pub path: Field<String>,
     /// `ro` or `rw`.
     pub mode: Field<String>,
@@ -649,15 +649,15 @@ pub struct Checkpoint {
     pub s3: Field<String>,
     /// Path in the container.
     pub local: Field<String>,
-    /// How often.
+    /// The interval.
     pub every: Field<CheckpointInterval>,
-    /// How many are kept.
+    /// Number of checkpoints to keep.
     pub keep: Field<u64>,
-    /// Key that the bucket encrypts with.
+    /// KMS key of the bucket.
     pub kms: Field<String>,
 }
 
-/// How often a checkpoint is written.
+/// The interval between checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CheckpointInterval {
     /// Optimizer steps.
@@ -686,7 +686,7 @@ pub struct Output {
 pub struct Role {
     /// The word `role`.
     pub span: Span,
-    /// Whether trainc makes it.
+    /// Whether trainc creates it.
     pub create: Field<bool>,
     /// An existing role.
     pub arn: Field<String>,
@@ -694,7 +694,7 @@ pub struct Role {
     pub boundary: Field<String>,
     /// Path of a created role.
     pub path: Field<String>,
-    /// What a created role may read beside what the job's nodes name.
+    /// S3 prefixes that a created role may read in addition to those of the job's nodes.
     pub reads: Vec<RoleRead>,
 }
 
@@ -712,7 +712,7 @@ pub struct RoleRead {
 pub struct Debugger {
     /// The word `debugger`.
     pub span: Span,
-    /// Where its tensors go; the output path if not written.
+    /// Output location of the tensors; the output path by default.
     pub s3: Field<String>,
     /// Path in the container.
     pub local: Field<String>,
@@ -736,9 +736,9 @@ pub struct Collection {
 pub struct Profiler {
     /// The word `profiler`.
     pub span: Span,
-    /// Where its data goes; the output path if not written.
+    /// Output location of its data; the output path by default.
     pub s3: Field<String>,
-    /// Interval of system metrics, seconds × 1000.
+    /// Interval of system metrics, milliseconds.
     pub interval_milliseconds: Field<u64>,
     /// Profiling parameters.
     pub parameters: Vec<Pair>,
@@ -749,7 +749,7 @@ pub struct Profiler {
 pub struct Tensorboard {
     /// The word `tensorboard`.
     pub span: Span,
-    /// Where event files go.
+    /// Output location of event files.
     pub s3: Field<String>,
     /// Path in the container.
     pub local: Field<String>,
@@ -777,14 +777,14 @@ pub struct Budget {
     pub span: Span,
     /// US dollars.
     pub usd: Field<f64>,
-    /// Whether going over is an error.
+    /// Whether exceeding it is an error.
     pub hard: Field<bool>,
 }
 
 /// `vary` of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vary {
-    /// A path as in `--set`.
+    /// A path in `--set` syntax.
     pub path: Val<String>,
     /// Its values, one job each.
     pub values: Vec<Val<Scalar>>,
@@ -795,11 +795,11 @@ pub struct Vary {
 pub struct Allow {
     /// The word `allow`.
     pub span: Span,
-    /// The node that it stands in, in every layer.
+    /// The spans of the enclosing node, in every layer.
     pub scopes: Vec<Span>,
     /// Code or name as written.
     pub code: Field<String>,
-    /// Why.
+    /// The reason.
     pub reason: Field<String>,
     /// Last day, ISO date.
     pub until: Field<String>,
@@ -808,12 +808,12 @@ pub struct Allow {
 /// A value that a later layer changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
-    /// What was changed, as `cluster.nodes`.
+    /// The path of the value, such as `cluster.nodes`.
     pub path: String,
-    /// Where the earlier value stands.
+    /// The span of the earlier value.
     pub from: Span,
-    /// Where the later value stands.
+    /// The span of the later value.
     pub by: Span,
-    /// What took its place, as `role.create`, where that is not another value of the same.
+    /// The path of the value that replaced it, such as `role.create`, if different.
     pub replaced_by: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The language, resolved: plain data, no behaviour beyond invariants.
+//! The data types of a resolved job and its plan. Plain data without behaviour, except for invariants.
 
 pub mod account;
 pub mod architecture;

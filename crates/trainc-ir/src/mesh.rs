@@ -1,4 +1,4 @@
-//! The mesh: how the ranks of a job are divided over the axes, and where each rank lies.
+//! The mesh: the layout of the ranks over the parallel axes.
 
 use super::job::Engine;
 use super::origin::Val;
@@ -6,13 +6,13 @@ use super::origin::Val;
 /// An axis of the mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Axis {
-    /// Whole copies of the model's states.
+    /// Replicas of the model's states.
     Replica,
-    /// Ranks over which one copy is sharded.
+    /// Ranks over which one replica is sharded.
     Shard,
     /// Ranks over which each layer is split.
     Tensor,
-    /// Stages.
+    /// Pipeline stages.
     Pipeline,
     /// Ranks over which the sequence is split: a part of the shard axis.
     Context,
@@ -21,7 +21,7 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// Its word in plan.json.
+    /// Returns its name in plan.json.
     pub fn word(self) -> &'static str {
         match self {
             Self::Replica => "replica",
@@ -46,39 +46,39 @@ pub struct Mesh {
     pub nodes: u64,
     /// GPUs of each instance.
     pub gpus_per_node: u64,
-    /// Processes of each instance; for `device-map` one process has all GPUs.
+    /// Processes of each instance; one process has all GPUs for `device-map`.
     pub processes_per_node: u64,
-    /// Ranks in all: one per GPU, fewer where `processes` says so, one per NeuronCore on Trainium. For `device-map` and
-    /// plain scripts the GPUs.
+    /// Number of ranks: one per GPU, fewer with `processes`, one per NeuronCore on Trainium. For `device-map` and plain
+    /// scripts the number of GPUs.
     pub world_size: u64,
-    /// Whole copies of the model's states.
+    /// Replicas of the model's states.
     pub replicas: Val<u64>,
-    /// Ranks over which one copy is sharded.
+    /// Ranks over which one replica is sharded.
     pub shard_degree: Val<u64>,
     /// Ranks over which each layer is split.
     pub tensor_degree: Val<u64>,
-    /// Stages.
+    /// Pipeline stages.
     pub pipeline_degree: Val<u64>,
     /// Parts of the sequence.
     pub context_degree: Val<u64>,
     /// Parts of the experts.
     pub expert_degree: Val<u64>,
-    /// Ranks that read data of their own.
+    /// Ranks that read different data.
     pub data_ranks: Val<u64>,
-    /// What the 3-billion rule asks of the shard group, nodes; none where the rule does not apply.
+    /// Minimum nodes of the shard group by the rule of one node per 3 billion parameters; `None` where it does not apply.
     pub minimum_nodes: Option<Val<u64>>,
-    /// The next power of two of it.
+    /// The next power of two of the minimum nodes.
     pub recommended_nodes: Option<Val<u64>>,
-    /// Axes from the slowest to the fastest over ascending ranks, with their degrees.
+    /// Axes with their degrees, from the slowest to the fastest varying over ascending ranks.
     pub order: Vec<(Axis, u64)>,
 }
 
-/// The most ranks for which groups are listed one by one.
+/// Maximum number of ranks for which groups are listed individually.
 pub const LISTED_RANKS: u64 = 65_536;
 
 impl Mesh {
-    /// A mesh of `(nodes, GPUs per node)` with one process a GPU and these axes, outermost first. The other degrees are
-    /// 1, and `rule` is the origin of all of them.
+    /// Creates a mesh of `(nodes, GPUs per node)` with one process per GPU and the given axes, outermost first. The other
+    /// degrees are 1; `rule` is the origin of all degrees.
     pub fn new(
         engine: Engine,
         (nodes, gpus_per_node): (u64, u64),
@@ -108,7 +108,7 @@ impl Mesh {
         }
     }
 
-    /// The degree of an axis.
+    /// Returns the degree of an axis.
     pub fn degree(&self, axis: Axis) -> u64 {
         match axis {
             Axis::Replica => self.replicas.value,
@@ -120,35 +120,36 @@ impl Mesh {
         }
     }
 
-    /// GPUs in all.
+    /// Returns the total number of GPUs.
     pub fn gpus(&self) -> u64 {
         self.nodes.saturating_mul(self.gpus_per_node)
     }
 
-    /// Ranks in all: one per GPU, but for a plain script (one per host) and fewer processes than GPUs.
+    /// Returns the total number of ranks: one per GPU, except for plain scripts (one per host) and with fewer processes than
+    /// GPUs.
     pub fn ranks(&self) -> u64 {
         self.order.iter().map(|(_, degree)| degree).product()
     }
 
-    /// Ranks of each node.
+    /// Returns the number of ranks of each node.
     pub fn ranks_per_node(&self) -> u64 {
         self.ranks().checked_div(self.nodes).unwrap_or(0).max(1)
     }
 
-    /// Places of a node in a picture: its accelerators, or its ranks where an accelerator has several.
-    pub fn places_per_node(&self) -> u64 {
+    /// Returns the cells of a node in a diagram: its accelerators, or its ranks where an accelerator has several.
+    pub fn cells_per_node(&self) -> u64 {
         self.gpus_per_node.max(self.ranks_per_node())
     }
 
-    /// The node of a rank. Ranks are numbered node by node.
+    /// Returns the node of a rank. Ranks are numbered node by node.
     pub fn node_of(&self, rank: u64) -> u64 {
         rank / self.ranks_per_node()
     }
 
-    /// The distance between neighbours of an axis: the product of the degrees of all faster axes.
+    /// Returns the rank distance between neighbours of an axis: the product of the degrees of all faster axes.
     fn stride(&self, axis: Axis) -> u64 {
         match axis {
-            // Parts of the shard axis: its fastest ranks first.
+            // These axes are the fastest part of the shard axis.
             Axis::Context | Axis::Expert => self.stride(Axis::Shard),
             _ => self
                 .order
@@ -160,9 +161,8 @@ impl Mesh {
         }
     }
 
-    /// The rank groups of an axis, each in ascending order, sorted by their first rank; none for degree 1.
-    ///
-    /// Empty as well beyond [`LISTED_RANKS`].
+    /// Returns the rank groups of an axis, each in ascending order, sorted by their first rank. Empty for degree 1 and for
+    /// more than [`LISTED_RANKS`] ranks.
     pub fn groups(&self, axis: Axis) -> Vec<Vec<u64>> {
         let degree = self.degree(axis);
         if degree <= 1 || self.ranks() > LISTED_RANKS {
@@ -176,7 +176,7 @@ impl Mesh {
             .collect()
     }
 
-    /// Nodes that one group of an axis touches, at most; closed form, so that it holds for any world size.
+    /// Returns the maximum number of nodes that a group of an axis spans, in closed form for any world size.
     pub fn nodes_of_group(&self, axis: Axis) -> u64 {
         let degree = self.degree(axis);
         if degree <= 1 {
@@ -184,7 +184,7 @@ impl Mesh {
         }
         let stride = self.stride(axis);
         let block = stride.saturating_mul(degree);
-        // Groups repeat with the block; the first ranks of a block stand for all when blocks align with nodes.
+        // Groups repeat with the block; the first ranks of a block represent all when blocks align with nodes.
         let period = block.max(self.ranks_per_node()).min(self.ranks().max(1));
         (0..period.min(4096))
             .filter(|rank| rank % block < stride)
@@ -199,7 +199,7 @@ impl Mesh {
             .unwrap_or(1)
     }
 
-    /// Where a rank stands on an axis.
+    /// Returns the coordinate of a rank on an axis.
     pub fn coordinate(&self, axis: Axis, rank: u64) -> u64 {
         let stride = self.stride(axis);
         rank.checked_div(stride).unwrap_or(0) % self.degree(axis).max(1)

@@ -1,23 +1,23 @@
-//! The model of a plan: which one, how large, and what of it is trained.
+//! The model of a plan.
 
 use super::architecture::{Architecture, Class, Details};
 use super::origin::Val;
 
-/// What is known of the model. What only the architecture tells is `None` when the size alone was given.
+/// Facts of the model. Those that require the architecture are `None` when only the size is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelFacts {
     /// As written, or the catalogue's full name.
     pub name: String,
     /// The architecture with its dimensions.
     pub architecture: Option<Architecture>,
-    /// Which head is counted.
+    /// The class, which determines the head that is counted.
     pub class: Option<Class>,
     /// All parameters.
     pub parameters: Val<u64>,
-    /// Those that are trained: all, or the adapter's.
+    /// Trained parameters: all, or those of the adapter.
     pub trainable: Option<Val<u64>>,
-    /// What its arithmetic needs beside the dimensions.
+    /// Facts that the arithmetic requires in addition to the dimensions.
     pub details: Details,
-    /// Defaults that the dimensions took: name, value, rule.
+    /// Dimensions set by default: name, value, rule.
     pub defaulted: Vec<(String, String, String)>,
 }

@@ -1,29 +1,29 @@
-//! Why a value is what it is. Every value of the plan carries one of these; `plan -v` and diagnostics say it.
+//! Origins of values. Every value of the plan has one; `plan -v` and diagnostics show it.
 
 use trainc_diag::source::Span;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The user wrote it, here.
+    /// Written by the user at this span.
     Written(Span),
-    /// Nobody wrote it: the rule that filled it in.
+    /// Not written; the rule that set the default.
     Default(&'static str),
-    /// Computed from other values; the text shows the arithmetic.
+    /// Computed from other values; the text shows the computation.
     Derived(String),
-    /// A row of the catalogue: table and row, source and date.
+    /// A row of the catalogue.
     Catalogue {
-        /// Table and row, as `instances ml.p4d.24xlarge`.
+        /// Table and row, such as `instances ml.p4d.24xlarge`.
         row: String,
-        /// Who says so.
+        /// The source of the row.
         source: String,
-        /// When it was said (ISO date).
+        /// The date of the source (ISO date).
         date: String,
     },
 }
 
 impl Origin {
-    /// The place in a manifest, if the value was written there.
+    /// Returns the span in a manifest, if the value was written there.
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Written(span) => Some(*span),
@@ -37,53 +37,53 @@ impl Origin {
 pub struct Val<T> {
     /// The value.
     pub value: T,
-    /// Why it is what it is.
+    /// The origin.
     pub origin: Origin,
 }
 
 impl<T> Val<T> {
-    /// A value that was written at a place.
+    /// Creates a value that was written at a span.
     pub fn written(value: T, span: Span) -> Self {
         Self { value, origin: Origin::Written(span) }
     }
 
-    /// A value that a rule filled in.
+    /// Creates a value that a rule set by default.
     pub fn default(value: T, rule: &'static str) -> Self {
         Self { value, origin: Origin::Default(rule) }
     }
 
-    /// A value computed from others.
+    /// Creates a value computed from others.
     pub fn derived(value: T, from: impl Into<String>) -> Self {
         Self { value, origin: Origin::Derived(from.into()) }
     }
 
-    /// The place where it was written, else the given one.
+    /// Returns the span where it was written, otherwise the fallback.
     pub fn span_or(&self, fallback: Span) -> Span {
         self.origin.span().unwrap_or(fallback)
     }
 }
 
-/// A field of a node: not written, written but unusable (already reported), or a value.
+/// A field of a node: not written, written but invalid (already reported), or a value.
 ///
-/// Later stages stay silent about `Bad` and go on with the rest.
+/// Later stages report nothing about `Bad` and process the other fields.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Field<T> {
-    /// Nobody wrote it and no rule fills it in.
+    /// Not written, and without a default.
     #[default]
     Absent,
-    /// Written, but its problem was already reported.
+    /// Written but invalid; the problem was already reported.
     Bad,
-    /// Known.
+    /// A value.
     Is(Val<T>),
 }
 
 impl<T> Field<T> {
-    /// The value, if it is known.
+    /// Returns the value, if there is one.
     pub fn value(&self) -> Option<&T> {
         self.val().map(|val| &val.value)
     }
 
-    /// The value with its origin, if it is known.
+    /// Returns the value with its origin, if there is one.
     pub fn val(&self) -> Option<&Val<T>> {
         match self {
             Self::Is(val) => Some(val),
@@ -91,7 +91,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// The value, to change it in place.
+    /// Returns the value for changes in place.
     pub fn value_mut(&mut self) -> Option<&mut T> {
         match self {
             Self::Is(val) => Some(&mut val.value),
@@ -99,22 +99,22 @@ impl<T> Field<T> {
         }
     }
 
-    /// Whether nobody wrote it.
+    /// Returns whether it was not written and has no default.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 
-    /// Whether it was written but is unusable.
+    /// Returns whether it was written but is invalid.
     pub fn is_bad(&self) -> bool {
         matches!(self, Self::Bad)
     }
 
-    /// The place where it was written.
+    /// Returns the span where it was written.
     pub fn span(&self) -> Option<Span> {
         self.val().and_then(|val| val.origin.span())
     }
 
-    /// The same with the value changed.
+    /// Converts the value and keeps its origin.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Field<U> {
         match self {
             Self::Absent => Field::Absent,
@@ -123,7 +123,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// Fills in a default where nothing was written.
+    /// Sets a default where nothing was written.
     #[must_use]
     pub fn or_default(self, value: T, rule: &'static str) -> Self {
         match self {
@@ -134,7 +134,7 @@ impl<T> Field<T> {
 }
 
 impl<T: Copy> Field<T> {
-    /// The value by copy, if it is known.
+    /// Returns a copy of the value, if there is one.
     pub fn get(&self) -> Option<T> {
         self.value().copied()
     }

@@ -1,4 +1,4 @@
-//! The plan: a job with every choice made.
+//! The plan: a job with all choices made.
 
 use super::account::AccountFacts;
 use super::hardware::Instance;
@@ -11,17 +11,17 @@ use super::source_tree::SourceTree;
 use super::units::GIB;
 use super::worker::Worker;
 
-/// Stands for the job's digest in bound text until the digest is known: as long as the digest itself.
+/// Represents the job's digest in bound texts until it is computed. It has the length of the digest.
 pub const DIGEST_MARK: &str = "d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e57d16e";
 
-/// A job with every choice made: immutable, names everything, leaves nothing to decide.
+/// A job with all choices made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The job, with placeholders replaced once bound.
     pub job: Job,
     /// The catalogue's row of the instance type.
     pub instance: Option<Instance>,
-    /// What each node is, for catalogue, custom and local clusters alike.
+    /// The machine of each node, for catalogue, custom and local clusters.
     pub machine: Option<Machine>,
     /// The region's partition and names.
     pub region: Option<Region>,
@@ -31,38 +31,38 @@ pub struct Plan {
     pub mesh: Option<Mesh>,
     /// The batch.
     pub batch: Option<Batch>,
-    /// How long, in steps and tokens.
+    /// The length of the run, in steps and tokens.
     pub run: Run,
     /// The container.
     pub image: Option<Image>,
-    /// Which generation of SageMaker model parallel the image has (engine `smp`).
+    /// The SageMaker model parallel generation of the image (engine `smp`).
     pub smp: Option<Smp>,
-    /// What engine `worker` is told.
+    /// The settings of engine `worker`.
     pub worker: Option<Worker>,
-    /// Price of one instance of a cluster of one kind.
+    /// Price of one instance of a homogeneous cluster.
     pub price: Option<Price>,
-    /// Prices of one instance of each group of a heterogeneous cluster, in the groups' order; empty where it has none.
+    /// Prices of one instance of each group, in order; empty for a homogeneous cluster.
     pub group_prices: Vec<Option<Price>>,
-    /// Prices of the file systems, in the order of the job's storages; `None` where none is known.
+    /// Prices of the file systems, in the order of the job's storages; `None` where the price is unknown.
     pub storage_prices: Vec<Option<StoragePrice>>,
-    /// Price of the training volumes, where it is known.
+    /// Price of the training volumes, if known.
     pub volume_price: Option<StoragePrice>,
     /// The program's files.
     pub source: Option<SourceTree>,
-    /// Why the program's directory could not be read.
+    /// The error, if the program's directory could not be read.
     pub missing: Option<UnreadDirectory>,
-    /// Further directories that could not be read: which of the program's, and why.
+    /// Further directories that could not be read: index and error.
     pub missing_dependencies: Vec<(usize, UnreadDirectory)>,
     /// Further directories of the program.
     pub dependencies: Vec<SourceTree>,
-    /// Whether the cluster is one that `apply` can use.
+    /// Whether the cluster runs on SageMaker, so that `apply` supports it.
     pub deployable: bool,
-    /// What an account has said of it.
+    /// Facts of the account, once known.
     pub account_facts: AccountFacts,
 }
 
 impl Plan {
-    /// What a rank is here: an accelerator, or where the machine has none, a process.
+    /// Returns the noun for a rank: the accelerator, or `rank` where the machine has none.
     pub fn rank_noun(&self) -> &'static str {
         if self.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()) {
             return "rank";
@@ -73,14 +73,14 @@ impl Plan {
         self.chip_noun()
     }
 
-    /// The program's further directories that could be read, each with the word that names it.
+    /// Returns the program's further directories that could be read, each with its path as written.
     pub fn dependency_trees(&self) -> impl Iterator<Item = (&Val<String>, &SourceTree)> {
         let named = self.job.program.iter().flat_map(|program| &program.dependencies).enumerate();
         let read = named.filter(|(at, _)| self.missing_dependencies.iter().all(|(missing, _)| missing != at));
         read.map(|(_, dir)| dir).zip(&self.dependencies)
     }
 
-    /// Price of one of the instances on which the ranks run.
+    /// Returns the price of one of the instances that run the ranks.
     pub fn rank_price(&self) -> Option<&Price> {
         if self.price.is_some() {
             return self.price.as_ref();
@@ -91,8 +91,8 @@ impl Plan {
         price.as_ref()
     }
 
-    /// What all instances of the job cost for an hour, US dollars: of a heterogeneous cluster its groups together.
-    /// `None` where the price or the number of some is not known.
+    /// Returns the price of all instances for an hour, US dollars. Returns `None` where the price or number of some is
+    /// unknown.
     pub fn usd_per_hour(&self) -> Option<f64> {
         let cluster = self.job.cluster.as_ref()?;
         if cluster.groups.is_empty() {
@@ -102,7 +102,7 @@ impl Plan {
         each.map(|(group, price)| Some(price.as_ref()?.usd_per_hour * group.nodes.get()? as f64)).sum()
     }
 
-    /// Instance types of groups whose price is not known, each once.
+    /// Returns the instance types of groups without a known price, each once.
     pub fn unpriced_groups(&self) -> Vec<&str> {
         let groups = self.job.cluster.iter().flat_map(|cluster| &cluster.groups);
         let mut names: Vec<&str> = groups
@@ -115,44 +115,43 @@ impl Plan {
         names
     }
 
-    /// The file systems that the job makes, each with its price where that is known. One that exists costs the same
-    /// without the job.
+    /// Returns the file systems that the job creates, each with its price if known. Existing ones are no cost of the job.
     pub fn made_file_systems(&self) -> impl Iterator<Item = (&Storage, Option<&StoragePrice>)> {
         let prices = self.storage_prices.iter().map(Option::as_ref).chain(std::iter::repeat(None));
         self.job.storage.iter().zip(prices).filter(|(storage, _)| storage.id.is_absent())
     }
 
-    /// What people call one accelerator of the job's instances: a GPU, unless the catalogue says otherwise.
+    /// Returns the noun for one accelerator: `GPU` unless the catalogue has another one.
     pub fn chip_noun(&self) -> &'static str {
         self.instance.as_ref().map_or("GPU", |instance| instance.accelerator.kind.noun())
     }
 }
 
-/// What a node is.
+/// The machine of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// Accelerators of a node.
     pub gpus_per_node: u64,
     /// Name of the accelerator.
     pub gpu: Option<String>,
-    /// Ranks that torchrun starts on one accelerator: its NeuronCores on Trainium, else 1.
+    /// Ranks that torchrun starts on one accelerator: its NeuronCores on Trainium, otherwise 1.
     pub ranks_per_gpu: u64,
     /// Memory of one accelerator, bytes.
     pub gpu_memory_bytes: Option<u64>,
-    /// Whether its tensor cores take bf16.
+    /// Whether its tensor cores support bf16.
     pub bf16: Option<bool>,
-    /// Whether nodes talk over EFA.
+    /// Whether nodes communicate over EFA.
     pub efa: Option<bool>,
 }
 
 impl Machine {
-    /// Memory of one rank, bytes: the accelerator's, or a NeuronCore's part of its chip's.
+    /// Returns the memory of one rank, bytes: that of the accelerator, or a NeuronCore's share of its chip's.
     pub fn rank_memory_bytes(&self) -> Option<u64> {
         self.gpu_memory_bytes.map(|bytes| bytes / self.ranks_per_gpu.max(1))
     }
 }
 
-/// A region and what follows from it.
+/// A region with its partition and DNS suffix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// `us-west-2`.
@@ -180,7 +179,7 @@ pub struct Batch {
     pub global_tokens: Option<u64>,
 }
 
-/// How long.
+/// The length of the run.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Run {
     /// Optimizer steps.
@@ -192,7 +191,7 @@ pub struct Run {
 /// Generations of SageMaker model parallel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Smp {
-    /// v1 under MPI; its version, where the catalogue knows it.
+    /// v1 under MPI, with its version if known.
     V1(Option<String>),
     /// v2 under torchrun.
     V2,
@@ -203,16 +202,16 @@ pub enum Smp {
 pub struct Price {
     /// US dollars per hour.
     pub usd_per_hour: f64,
-    /// The region that the catalogue's row holds for; none where the user gave the price.
+    /// The region of the catalogue row; `None` for a price of the user.
     pub region: Option<String>,
-    /// Since when, a day or words as `before 2025-06`; none where the user gave the price.
+    /// The date from which it is valid, such as a day or `before 2025-06`; `None` for a price of the user.
     pub date: Option<String>,
-    /// Who says so; `--price` when the user did.
+    /// The source; `--price` for a price of the user.
     pub source: String,
 }
 
 impl Price {
-    /// Whether the user gave it, or a discount on it: then it holds for spot instances too.
+    /// Returns whether the user set it or a discount on it, so that it applies to spot instances too.
     pub fn is_given(&self) -> bool {
         self.source.starts_with("--price") || self.source.contains("--discount")
     }
@@ -223,21 +222,21 @@ impl Price {
 pub struct StoragePrice {
     /// US dollars per GB and month; of FSx per GiB of capacity.
     pub usd_per_gb_month: f64,
-    /// The region that the catalogue's row holds for; none where the user gave the price.
+    /// The region of the catalogue row; `None` for a price of the user.
     pub region: Option<String>,
-    /// The row's date; none where the user gave the price.
+    /// The date of the row; `None` for a price of the user.
     pub date: Option<String>,
-    /// Who says so; `--price` when the user did.
+    /// The source; `--price` for a price of the user.
     pub source: String,
 }
 
 impl StoragePrice {
-    /// Region and date of the catalogue's row, `us-west-2, 2026-06-01`; none where the user gave the price.
+    /// Returns region and date of the catalogue row, `us-west-2, 2026-06-01`; `None` for a price of the user.
     pub fn row(&self) -> Option<String> {
         Some(format!("{}, {}", self.region.as_ref()?, self.date.as_ref()?))
     }
 
-    /// US dollars of so many bytes for a month.
+    /// Returns the price of this many bytes for a month, US dollars.
     pub fn usd_per_month(&self, bytes: u64) -> f64 {
         bytes as f64 / GIB as f64 * self.usd_per_gb_month
     }

@@ -1,35 +1,35 @@
-//! Addresses of S3 as a job names them: `s3://bucket/key`, and the web addresses that the service takes as well.
+//! S3 URIs of a job: `s3://bucket/key`, and the HTTPS URLs that SageMaker accepts too.
 
-/// A bucket and a key, borrowed from the address.
+/// The parts of an S3 URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uri<'a> {
-    /// The bucket; empty where the address has none.
+    /// The bucket; may be empty.
     pub bucket: &'a str,
-    /// What follows the bucket's `/`; empty for the whole bucket.
+    /// The key after the bucket and `/`; empty for the whole bucket.
     pub key: &'a str,
-    /// The region that a web address names.
+    /// The region in an HTTPS URL.
     pub region: Option<&'a str>,
 }
 
-/// Takes an address apart; `None` if it does not begin with `s3://` and is no plain web address of S3.
+/// Parses a URI; returns `None` if it neither begins with `s3://` nor is a plain HTTPS URL of S3.
 pub fn parse(uri: &str) -> Option<Uri<'_>> {
     if let Some(rest) = uri.strip_prefix("s3://") {
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         return Some(Uri { bucket, key, region: None });
     }
-    web(uri.strip_prefix("https://")?)
+    parse_https(uri.strip_prefix("https://")?)
 }
 
-/// `bucket.s3.region.amazonaws.com/key` and `s3.region.amazonaws.com/bucket/key`, the second also without a region or
-/// with `s3-region` (Amazon S3 user guide, "Methods for accessing a general purpose bucket"). One that is signed or
-/// encoded is not taken apart: nothing says how the service reads it.
-fn web(rest: &str) -> Option<Uri<'_>> {
+/// Parses `bucket.s3.region.amazonaws.com/key` and `s3.region.amazonaws.com/bucket/key`, the second also without a region or
+/// with `s3-region` (Amazon S3 user guide, "Methods for accessing a general purpose bucket"). Signed and encoded URLs are not
+/// parsed, since it is not documented how SageMaker reads them.
+fn parse_https(rest: &str) -> Option<Uri<'_>> {
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if path.contains(['?', '%', '#']) {
         return None;
     }
     let host = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"))?;
-    let (bucket, region) = ends(host)?;
+    let (bucket, region) = parse_host(host)?;
     if let Some(bucket) = bucket {
         return (!bucket.is_empty()).then_some(Uri { bucket, key: path, region });
     }
@@ -37,13 +37,13 @@ fn web(rest: &str) -> Option<Uri<'_>> {
     Some(Uri { bucket, key, region })
 }
 
-/// The bucket before `s3` in a host, if there is one, and the region behind it.
-fn ends(host: &str) -> Option<(Option<&str>, Option<&str>)> {
+/// Returns the bucket before `s3` in a host name, if there is one, and the region after it.
+fn parse_host(host: &str) -> Option<(Option<&str>, Option<&str>)> {
     let is_region = |name: &&str| {
         let words = name.split('-').count() >= 3 && name.ends_with(|last: char| last.is_ascii_digit());
         words && name.find('-') == Some(2)
     };
-    // From the end: a bucket's name may hold dots, and `s3` among them.
+    // Parse from the end: a bucket name may contain dots and `s3`.
     let (before, last) = host.rsplit_once('.').map_or((None, host), |(before, last)| (Some(before), last));
     if last == "s3" {
         return Some((before, None));

@@ -1,8 +1,8 @@
-//! Values of the user's own: hyperparameters and raw request members.
+//! Untyped values: hyperparameters and raw request members.
 
 use trainc_diag::source::{Span, Spanned};
 
-/// A scalar as the user wrote it, or as a placeholder gave it.
+/// A scalar, as written or as the value of a placeholder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
     /// Text.
@@ -18,7 +18,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The word for its type, for messages.
+    /// Returns the name of its type for messages.
     pub fn type_word(&self) -> &'static str {
         match self {
             Self::Text(_) => "a string",
@@ -30,10 +30,10 @@ impl Scalar {
     }
 }
 
-/// What stands at a member of `request { … }`.
+/// The value of a member of `request { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Raw {
-    /// A single value, and where it was written.
+    /// A single value with its span.
     Scalar(Spanned<Scalar>),
     /// `-` children, in order.
     List(Vec<Raw>),
@@ -42,7 +42,7 @@ pub enum Raw {
 }
 
 impl Raw {
-    /// The text, where it is one.
+    /// Returns the text of a string.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Scalar(Spanned { value: Scalar::Text(text), .. }) => Some(text),
@@ -50,7 +50,7 @@ impl Raw {
         }
     }
 
-    /// The member of an object.
+    /// Returns the member of an object.
     pub fn member(&self, name: &str) -> Option<&RequestMember> {
         match self {
             Self::Object(members) => members.iter().find(|member| member.name == name),
@@ -59,13 +59,13 @@ impl Raw {
     }
 }
 
-/// A member of `request { … }`, or one inside it.
+/// A member of `request { … }` or a nested one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestMember {
     /// The AWS name.
     pub name: String,
-    /// Its place.
+    /// The span of the name.
     pub span: Span,
-    /// What stands there.
+    /// Its value.
     pub value: Raw,
 }

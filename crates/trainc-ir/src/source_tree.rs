@@ -1,29 +1,29 @@
-//! The program's files, as they go into the source archive.
+//! The program's files, as packed into the source archive.
 
 use super::digest::sha256_hex;
 use std::sync::Arc;
 
-/// One file.
+/// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     /// Path inside the archive, with `/`.
     pub path: String,
     /// Content.
     pub bytes: Arc<[u8]>,
-    /// Whether it may be executed.
+    /// Whether it is executable.
     pub executable: bool,
     sha256: Arc<str>,
 }
 
 impl SourceFile {
-    /// A file with its content, which is hashed once: many jobs share one program.
+    /// Creates a file and hashes its content once, since many jobs share one program.
     pub fn new(path: impl Into<String>, bytes: impl Into<Arc<[u8]>>, executable: bool) -> Self {
         let bytes = bytes.into();
         let sha256 = sha256_hex(&bytes).into();
         Self { path: path.into(), bytes, executable, sha256 }
     }
 
-    /// SHA-256 of the content, in hexadecimal digits.
+    /// Returns the SHA-256 of the content in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
@@ -39,7 +39,7 @@ pub struct SourceTree {
 }
 
 impl SourceTree {
-    /// SHA-256 over paths, modes and contents: the same on every machine, whatever packs the archive.
+    /// Returns the SHA-256 of paths, modes and contents, which does not depend on the machine or the archiver.
     pub fn digest(&self) -> String {
         let mut text = String::new();
         for file in &self.files {
@@ -52,12 +52,12 @@ impl SourceTree {
         sha256_hex(text.as_bytes())
     }
 
-    /// Bytes of all files.
+    /// Returns the total size of all files in bytes.
     pub fn total_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes.len() as u64).sum()
     }
 
-    /// The file of that path.
+    /// Returns the file with that path.
     pub fn get(&self, path: &str) -> Option<&SourceFile> {
         self.files.iter().find(|file| file.path == path)
     }

@@ -1,4 +1,4 @@
-//! Units of size, bytes.
+//! Units of size, in bytes.
 
-/// One GiB: the unit of volumes and file systems in AWS requests, which their documentation calls GB.
+/// One GiB: the unit of volumes and file systems in AWS requests, called GB in the AWS documentation.
 pub const GIB: u64 = 1 << 30;

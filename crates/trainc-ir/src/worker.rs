@@ -1,4 +1,4 @@
-//! What engine `worker` is told beside the mesh and the batch: the network by its parts, and the settings of the run.
+//! Settings of engine `worker` in addition to mesh and batch: the network and the run.
 
 use super::architecture::RopeScaling;
 use super::origin::Val;
@@ -9,56 +9,56 @@ use serde::Serialize;
 pub const TRAIN_CHANNEL: &str = "train";
 /// The channel with packed tokens to evaluate on.
 pub const VALIDATION_CHANNEL: &str = "validation";
-/// The channel with weights to begin from, as Hugging Face stores them.
+/// The channel with initial weights in Hugging Face format.
 pub const WEIGHTS_CHANNEL: &str = "model";
 
-/// All that the worker's config needs and the job does not say in so many words.
+/// The settings of the worker's config that are derived from the job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worker {
     /// The network.
     pub model: WorkerModel,
     /// AdamW.
     pub optimizer: WorkerOptimizer,
-    /// Learning rate over steps.
+    /// Learning rate schedule.
     pub schedule: WorkerSchedule,
     /// Parameters and activations are bf16; master weights and optimizer states are always f32.
     pub bf16: Val<bool>,
-    /// Gradients are summed between ranks in bf16.
+    /// Gradients are reduced in bf16.
     pub reduce_bf16: Val<bool>,
-    /// Blocks are run again in backward.
+    /// Blocks are recomputed in the backward pass.
     pub recompute: Val<bool>,
     /// Units gathered ahead of use.
     pub prefetch: Val<u64>,
-    /// Blocks are freed after forward and gathered again.
+    /// Blocks are resharded after the forward pass and gathered again for the backward pass.
     pub reshard_after_forward: Val<bool>,
-    /// Master weights and optimizer states wait in host memory.
+    /// Master weights and optimizer states are kept in host memory.
     pub offload: Val<bool>,
-    /// Attention stays inside a document.
+    /// Attention is limited to a document.
     pub document_mask: Val<bool>,
     /// Complete checkpoints kept.
     pub keep: Val<u64>,
-    /// Of fresh weights and of the order of the data.
+    /// Seed of the initial weights and of the data order.
     pub seed: Val<u64>,
-    /// The binary that will run, where the caller found one.
+    /// The worker's binary, if found.
     pub binary: Option<SourceFile>,
 }
 
-/// The network by its parts; names as in `schemas/worker.v1.json`.
+/// The network, with names as in `schemas/worker.v1.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerModel {
-    /// Whose tensor names.
+    /// The family of the tensor names.
     pub family: WorkerFamily,
-    /// The norms.
+    /// The normalisation.
     pub norm: WorkerNorm,
-    /// Between the products of the feed-forward part.
+    /// The activation of the feed-forward layer.
     pub activation: WorkerActivation,
-    /// Every product of the blocks has a bias; else none has.
+    /// All matrices of the blocks have biases, otherwise none.
     pub biases: bool,
     /// Added to the variance in norms; no unit.
     pub norm_eps: Val<f64>,
-    /// Standard deviation of fresh weights.
+    /// Standard deviation of the initial weights.
     pub initializer_range: Val<f64>,
-    /// Rotary positions; none: learned ones.
+    /// Rotary positions; `None` for learned ones.
     pub rotary: Option<Rotary>,
 }
 
@@ -67,9 +67,9 @@ pub struct WorkerModel {
 pub struct Rotary {
     /// Base of the wavelengths.
     pub theta: f64,
-    /// Part of each head that is turned, 0 to 1.
+    /// Fraction of each head that is rotated, 0 to 1.
     pub fraction: Val<f64>,
-    /// Stretching; none: as they are.
+    /// RoPE scaling, if any.
     pub scaling: Option<Val<RopeScaling>>,
 }
 
@@ -95,7 +95,7 @@ pub enum WorkerNorm {
     Rms,
 }
 
-/// A non-linearity.
+/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkerActivation {
@@ -110,19 +110,19 @@ pub enum WorkerActivation {
 /// AdamW.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerOptimizer {
-    /// Highest learning rate, per step.
+    /// Peak learning rate.
     pub learning_rate: Val<f64>,
-    /// Decay of the mean of gradients and of their squares.
+    /// Decay rates of the first and second moment.
     pub betas: Val<(f64, f64)>,
-    /// Added to the root.
+    /// Added to the denominator.
     pub eps: Val<f64>,
     /// Decoupled weight decay.
     pub weight_decay: Val<f64>,
-    /// Bound of the gradient's global norm.
+    /// Maximum global norm of the gradients.
     pub clip_norm: Option<Val<f64>>,
 }
 
-/// Learning rate over optimizer steps.
+/// Learning rate schedule over optimizer steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerSchedule {
     /// `constant`, `linear` or `cosine`.

@@ -77,7 +77,7 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
             PictureRow::Node { word, node, cells, note } => {
                 let mut line = vec![plain(format!("{word:>4} {node:>digits$} {bar}"))];
                 let mut used = frame;
-                for piece in elided(cells, mesh.places_per_node(), room) {
+                for piece in elided(cells, mesh.cells_per_node(), room) {
                     let text = format!(" {:>cell$}", piece.text);
                     used += text.len();
                     line.push(Piece { text, group: piece.group });
@@ -166,7 +166,7 @@ impl Cells<'_> {
 
     /// Returns the GPUs of a node that are drawn: the first ones and the last.
     fn gpus(&self) -> impl Iterator<Item = u64> {
-        let all = self.mesh.places_per_node();
+        let all = self.mesh.cells_per_node();
         let first = all.min(MOST_CELLS);
         (0..first).chain((all > first).then(|| all - 1))
     }

@@ -131,13 +131,13 @@ fn what_the_worker_lacks_is_refused_before_anything_runs() {
     };
     refused(
         &manifest("model \"mistralai/Mistral-7B-v0.1\"", 8192),
-        "no attention that sees 4096 tokens of 8192",
+        "unsupported attention window of 4096 tokens with sequences of 8192",
     );
     let config = json!({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
         "intermediate_size": 96, "vocab_size": 61, "max_position_embeddings": 64,
         "rope_scaling": {"rope_type": "yarn", "factor": 4.0}});
     scratch.write("config.json", config.to_string());
-    refused(&manifest("model config=\"config.json\"", 16), "no positions scaled by `yarn`");
+    refused(&manifest("model config=\"config.json\"", 16), "unsupported positions scaled by `yarn`");
 }
 
 #[test]

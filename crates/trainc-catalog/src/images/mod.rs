@@ -1,7 +1,7 @@
-//! Training images: from what the user wrote to the URI that the SageMaker Python SDK gives.
+//! Training images: resolves versions as written to the URI that the SageMaker Python SDK returns.
 //!
-//! In: framework, versions as spelled, region, instance type. Out: one [`Image`], or one [`ImageProblem`] with the
-//! facts that a message needs. The tag keeps the user's spelling; an alias is only used to find the row.
+//! Input: framework, versions as spelled, region, instance type. Output: an [`Image`], or an [`ImageProblem`]. The tag keeps
+//! the user's spelling; an alias is only used to find the row.
 
 mod processor;
 mod query;
@@ -18,13 +18,13 @@ use self::rows::{ImageRow, accounts, alias, sort_versions, versions};
 use crate::memo::Memo;
 use crate::{regions, support};
 
-/// The full version of PyTorch that a spelling in the tag of a `pytorch-training` container stands for: `1.12.1` for
-/// `1.12`, and the spelling itself where it is no alias.
+/// Returns the full PyTorch version for a spelling in the tag of a `pytorch-training` container: `1.12.1` for `1.12`, and
+/// the spelling itself if it is not an alias.
 pub fn full_pytorch(spelled: &str) -> String {
     alias(ImageFamily::PyTorch, spelled).unwrap_or_else(|| spelled.to_owned())
 }
 
-/// The image that SDK 2.257.7 gives for the query; for versions that only SDK 3 lists, the one that 3.27.0 gives.
+/// Returns the image of SDK 2.257.7 for the query; for versions that only SDK 3 lists, that of 3.27.0.
 pub fn resolve(query: &ImageQuery) -> Result<Image, ImageProblem> {
     static MEMO: Memo<String, Result<Image, ImageProblem>> = Memo::new();
     MEMO.get(format!("{query:?}"), |_| look_up(query))
@@ -79,7 +79,7 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
 fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let known = versions(ImageFamily::Neuron);
     let aliased = alias(ImageFamily::Neuron, query.pytorch);
-    // With one version in its table the SDK takes that one for whatever was asked, and writes it into the tag.
+    // With one version in its table the SDK uses it for every query, and writes it into the tag.
     let (full, spelled, substituted) = match (aliased, known.as_slice()) {
         (Some(full), _) => (full, query.pytorch.to_owned(), false),
         (None, [only]) => (only.clone(), only.clone(), only != query.pytorch),
@@ -172,7 +172,7 @@ fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
     Ok(found.image(query, row.clone(), ImageFamily::SmpV2, tag, full))
 }
 
-/// What region, Python and processor come to, in the order in which the SDK looks at them.
+/// Region, Python and processor, in the order in which the SDK checks them.
 struct Found {
     account: String,
     dns_suffix: String,
@@ -233,7 +233,7 @@ impl Found {
     }
 }
 
-/// The SageMaker SDK's words for kinds of processors, as people say them.
+/// Returns the noun for a processor of the SageMaker SDK.
 pub fn chips(processor: &str) -> &str {
     match processor {
         "cpu" => "CPUs",

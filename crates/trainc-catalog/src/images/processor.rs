@@ -1,8 +1,8 @@
-//! Which kind of image an instance type takes, by the SDK's rule on the family name.
+//! The processor of an instance type, by the SDK's rule on the family name.
 
 use super::ImageProblem;
 
-/// The family of `ml.<family>.<size>` or `ml_<family>`.
+/// Returns the family of `ml.<family>.<size>` or `ml_<family>`.
 pub(super) fn family(instance: &str) -> Option<&str> {
     let rest = instance.strip_prefix("ml.").or_else(|| instance.strip_prefix("ml_"))?;
     let (family, size) = rest.split_once('.').unwrap_or((rest, ""));
@@ -11,7 +11,7 @@ pub(super) fn family(instance: &str) -> Option<&str> {
     (!family.is_empty() && family_ok && size_ok).then_some(family)
 }
 
-/// The processor word of the instance type, if it is among `available`.
+/// Returns the processor of the instance type, if it is among `available`.
 pub(super) fn for_instance(instance: &str, available: &[String]) -> Result<String, ImageProblem> {
     let Some(family) = family(instance) else {
         return Err(ImageProblem::BadInstanceName { instance: instance.to_owned() });

@@ -1,4 +1,4 @@
-//! What is asked and answered.
+//! Queries for images and their results.
 
 use super::ImageFamily;
 use trainc_ir::hardware::Provenance;
@@ -14,7 +14,7 @@ pub enum Framework {
     SmpV2,
 }
 
-/// What an image is asked for.
+/// A query for an image.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageQuery<'a> {
     /// The estimator.
@@ -29,7 +29,7 @@ pub struct ImageQuery<'a> {
     pub region: &'a str,
     /// Instance type of the job.
     pub instance: &'a str,
-    /// `smdistributed` stands in the distribution (PyTorch 1.6 has another image then).
+    /// The distribution contains `smdistributed`, for which PyTorch 1.6 has another image.
     pub smdistributed: bool,
 }
 
@@ -50,33 +50,33 @@ pub struct Image {
     pub pytorch_full_version: String,
     /// transformers version with the alias resolved.
     pub transformers_full_version: Option<String>,
-    /// Python of the image; `None` for Amazon Linux 2023 images, whose tag does not say.
+    /// Python version of the image; `None` for Amazon Linux 2023 images, whose tag does not contain it.
     pub python: Option<String>,
     /// `cpu`, `gpu` or `trn`.
     pub processor: String,
-    /// The SDK gave another version than asked for (it does so for the only Neuron image).
+    /// The SDK replaced the requested version, as it does for the only Neuron image.
     pub version_substituted: bool,
-    /// Major versions of the SageMaker Python SDK that list it: an image only of `v3` is refused by `v2`.
+    /// Major versions of the SageMaker Python SDK that list it: `v2` rejects an image of `v3` only.
     pub sdk: Vec<String>,
     /// General availability and end of patch of the PyTorch version, `YYYY-MM-DD`.
     pub patch_window: Option<(String, String)>,
     /// Long tag of the GPU image, with CUDA and operating system.
     pub full_tag: Option<String>,
-    /// What a reader should know of the row.
+    /// A note on the row.
     pub note: Option<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
 impl Image {
-    /// Version of the Neuron SDK in it, which its tag says: `2.4.0`. None in an image for GPUs.
+    /// Returns the Neuron SDK version in its tag: `2.4.0`; `None` for a GPU image.
     pub fn neuron(&self) -> Option<&str> {
         let (_, rest) = self.tag.split_once("-sdk")?;
         rest.split('-').next()
     }
 }
 
-/// Why there is no image: facts for a message.
+/// The reason why there is no image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageProblem {
     /// No image of that version. `known` is sorted, oldest first, full versions only.
@@ -90,7 +90,7 @@ pub enum ImageProblem {
     },
     /// HuggingFace without a transformers version.
     MissingTransformers,
-    /// The Python word is not one of the image, or is left out where several exist.
+    /// The image has no such Python version, or has several and none is specified.
     UnknownPython {
         /// As spelled.
         found: Option<String>,
@@ -106,7 +106,7 @@ pub enum ImageProblem {
         /// PyTorch versions that have one, oldest first.
         bases: Vec<String>,
     },
-    /// One version is short (`4.28`), the other full (`2.0.0`): the estimator wants both alike.
+    /// One version is short (`4.28`), the other full (`2.0.0`): the estimator requires the same length.
     MixedVersionLengths {
         /// As spelled.
         transformers: String,
@@ -120,21 +120,21 @@ pub enum ImageProblem {
         /// Regions that have it, sorted.
         known: Vec<String>,
     },
-    /// The instance type is not of a kind that the image serves.
+    /// The image does not support the processor of the instance type.
     UnsupportedProcessor {
         /// Instance type as spelled.
         instance: String,
         /// `cpu`, `gpu`, `trn`, `inf`.
         processor: String,
-        /// Kinds that the image serves.
+        /// Processors that the image supports.
         known: Vec<String>,
     },
-    /// Not the form of an instance type.
+    /// Invalid instance type.
     BadInstanceName {
         /// As spelled.
         instance: String,
     },
-    /// P2 instances are refused from PyTorch 1.13 on.
+    /// P2 instances are rejected from PyTorch 1.13 on.
     InstanceDeprecated {
         /// As spelled.
         instance: String,
@@ -147,7 +147,7 @@ pub enum ImageProblem {
         found: String,
         /// PyTorch versions, oldest first.
         known: Vec<String>,
-        /// It is a version of the SMP library, which the SDK takes for one of PyTorch and turns into a tag that does not exist.
+        /// It is a version of the SMP library, which the SDK treats as a PyTorch version, giving a tag that does not exist.
         is_library_version: bool,
     },
 }

@@ -13,7 +13,7 @@ pub(crate) const TABLE: Table = Table::new("images", include_str!("../data/image
 pub(crate) const ALIASES: Table = Table::new("image-aliases", include_str!("../data/image_aliases.toml"));
 pub(crate) const REGISTRIES: Table = Table::new("registries", include_str!("../data/registries.toml"));
 
-/// Which table of the SDK an image comes from.
+/// The SDK table of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImageFamily {
     /// `pytorch-training` (and, below 1.2, `sagemaker-pytorch`).
@@ -31,7 +31,7 @@ pub enum ImageFamily {
 impl ImageFamily {
     const ALL: [Self; 5] = [Self::PyTorch, Self::Amzn2023, Self::HuggingFace, Self::SmpV2, Self::Neuron];
 
-    /// The word that begins the keys of this family: `pytorch`, `amzn2023`, `huggingface`, `smp`, `neuron`.
+    /// Returns the prefix of the keys of this family: `pytorch`, `amzn2023`, `huggingface`, `smp`, `neuron`.
     pub fn word(self) -> &'static str {
         match self {
             Self::PyTorch => "pytorch",
@@ -43,7 +43,7 @@ impl ImageFamily {
     }
 }
 
-/// One row as the file has it.
+/// A row of the file.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ImageRow {
     pub(crate) python: Vec<String>,
@@ -75,17 +75,17 @@ struct RegistryRow {
     accounts: BTreeMap<String, String>,
 }
 
-/// The version for which a spelling stands, if it is an alias.
+/// Returns the version for an alias.
 pub(crate) fn alias(family: ImageFamily, spelled: &str) -> Option<String> {
     ALIASES.row::<AliasRow>(family.word())?.aliases.remove(spelled)
 }
 
-/// The accounts of a set of regions.
+/// Returns the accounts of a set of regions.
 pub(crate) fn accounts(registry: &str) -> BTreeMap<String, String> {
     REGISTRIES.row::<RegistryRow>(registry).map(|row| row.accounts).unwrap_or_default()
 }
 
-/// The versions of a family (for HuggingFace those of transformers), oldest first, each once.
+/// Returns the versions of a family (of transformers for HuggingFace), oldest first, each once.
 pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
     let prefix = format!("{}/", family.word());
     let mut all: Vec<String> =
@@ -94,8 +94,8 @@ pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
     all
 }
 
-/// The full transformers version and the PyTorch under it that a HuggingFace image has, nearest to two that have none:
-/// those that share the most leading numbers with them, of these the newest.
+/// Returns the versions of the HuggingFace image nearest to a pair without image: those that share the most leading numbers,
+/// then the newest.
 pub fn nearest_pair(transformers: &str, pytorch: &str) -> Option<(String, String)> {
     let shared = |one: &str, other: &str| {
         version_key(one).iter().zip(version_key(other)).take_while(|(a, b)| **a == *b).count()
@@ -112,18 +112,18 @@ pub fn nearest_pair(transformers: &str, pytorch: &str) -> Option<(String, String
         .map(|(full, base)| (full.to_owned(), base.to_owned()))
 }
 
-/// Sorts by the numbers between the dots and drops doubles.
+/// Sorts versions numerically and removes duplicates.
 pub(crate) fn sort_versions(versions: &mut Vec<String>) {
     versions.sort_by_key(|version| version_key(version));
     versions.dedup();
 }
 
-/// The numbers between the dots.
+/// Returns the numbers between the dots.
 pub fn version_key(version: &str) -> Vec<u32> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
-/// One image for a list: what exists, without a region or an instance.
+/// An image of the listing, independent of region and instance type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedImage {
     /// Table of the SDK.
@@ -146,7 +146,7 @@ pub struct ListedImage {
     pub full_tag: Option<String>,
     /// Regions whose registry has it, sorted.
     pub regions: Vec<String>,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
@@ -177,18 +177,18 @@ fn listed(key: &str) -> Option<ListedImage> {
     })
 }
 
-/// All images, in the order of the file.
+/// Returns all images, in the order of the file.
 pub fn all() -> impl Iterator<Item = ListedImage> {
     TABLE.keys().filter_map(listed)
 }
 
-/// The images of one family, in the order of the file.
+/// Returns the images of a family, in the order of the file.
 pub fn of_family(family: ImageFamily) -> Arc<[ListedImage]> {
     static MEMO: Memo<ImageFamily, Arc<[ListedImage]>> = Memo::new();
     MEMO.get(family, |family| TABLE.keys_under(&format!("{}/", family.word())).filter_map(listed).collect())
 }
 
-/// The newest `pytorch-training` GPU image of the region: the newest one known to hold the training toolkit.
+/// Returns the newest `pytorch-training` GPU image of the region, the newest one known to contain the training toolkit.
 pub fn newest_pytorch_gpu(region: &str) -> Option<ListedImage> {
     versions(ImageFamily::PyTorch)
         .iter()

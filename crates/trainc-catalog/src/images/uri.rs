@@ -1,4 +1,4 @@
-//! Reading an ECR image URI.
+//! Parses ECR image URIs.
 
 /// The parts of `{account}.dkr.ecr.{region}.{dns_suffix}/{repository}[:{tag}][@{digest}]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct ImageUri {
     pub digest: Option<String>,
 }
 
-/// Reads a private ECR URI; `None` for anything else.
+/// Parses a private ECR URI; returns `None` for anything else.
 pub fn parse_uri(uri: &str) -> Option<ImageUri> {
     let (host, path) = uri.split_once('/')?;
     let (account, rest) = host.split_once(".dkr.ecr.")?;

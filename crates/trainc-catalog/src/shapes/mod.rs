@@ -1,7 +1,7 @@
-//! Service shapes: what the service models say of each member of a request.
+//! Shapes of the service models: constraints of each member of a request.
 //!
-//! In: an operation and a JSON request, or a path. Out: violations, or the member. One file per operation; only the
-//! file of the operation asked for is parsed. Cross-field rules are not here.
+//! Input: an operation and a JSON request, or a path. Output: violations, or the member. One file per operation; only the
+//! requested file is parsed. Cross-field rules are not included.
 
 mod pattern;
 mod validate;
@@ -69,7 +69,7 @@ pub struct Shape {
     /// Type.
     #[serde(rename = "type")]
     pub of: ShapeType,
-    /// Has to be given, inside its structure.
+    /// Required within its structure.
     #[serde(default)]
     pub required: bool,
     /// Shortest length, fewest entries, or least number.
@@ -78,7 +78,7 @@ pub struct Shape {
     pub max: Option<f64>,
     /// The service's regular expression; the whole text has to match.
     pub pattern: Option<Pattern>,
-    /// How the pattern was rewritten because Rust's `regex` has no such syntax.
+    /// A note on how the pattern was rewritten for Rust's `regex` syntax.
     pub pattern_note: Option<String>,
     #[serde(default, rename = "enum")]
     values: Vec<String>,
@@ -95,7 +95,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The words that the member takes; empty where any text may stand.
+    /// Returns the values that the member accepts; empty if any text is allowed.
     pub fn enum_values(&self) -> &[String] {
         match &self.enum_name {
             Some(name) => enum_values(name),
@@ -103,7 +103,7 @@ impl Shape {
         }
     }
 
-    /// Whether the member takes the text: length, words and pattern. A pattern that Rust cannot read refuses nothing.
+    /// Returns whether the member accepts the text: length, enumeration and pattern. An unsupported pattern accepts any text.
     pub fn takes_text(&self, text: &str) -> bool {
         let length = text.chars().count() as f64;
         let words = self.enum_values();
@@ -114,36 +114,36 @@ impl Shape {
     }
 }
 
-/// One operation of a service model.
+/// An operation of a service model.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Operation {
     /// `sagemaker`, `iam`, `fsx`.
     pub service: String,
     /// The request.
     pub input: Shape,
-    /// Names of the members of the answer.
+    /// Names of the members of the response.
     pub output_members: Vec<String>,
     /// Wire codes of the modelled errors.
     pub errors: Vec<String>,
-    /// Where the model comes from.
+    /// The source of the model.
     pub source: String,
     /// `YYYY-MM-DD` on which it was read.
     pub date: String,
 }
 
-/// The shapes of an operation: `operation("CreateTrainingJob")`. Parsed once, and kept as long as the process.
+/// Returns the shapes of an operation: `operation("CreateTrainingJob")`. Parsed once per process.
 pub fn operation(name: &str) -> Option<&'static Operation> {
     static MEMO: Memo<&str, Option<&'static Operation>> = Memo::new();
     let (name, text) = OPERATIONS.iter().find(|(known, _)| *known == name)?;
     MEMO.get(name, |_| serde_json::from_str(text).ok().map(|parsed| &*Box::leak(Box::new(parsed))))
 }
 
-/// The operations that have shapes, sorted.
+/// Returns the operations with shapes, sorted.
 pub fn operations() -> impl Iterator<Item = &'static str> {
     OPERATIONS.iter().map(|(name, _)| *name)
 }
 
-/// A member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) goes into a list or into the values of a map:
+/// Returns a member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) selects the items of a list or the values of a map:
 /// `InputDataConfig[].ChannelName`, `HyperParameters[]`.
 pub fn member(operation_name: &str, path: &str) -> Option<&'static Shape> {
     let mut shape = &operation(operation_name)?.input;
@@ -158,7 +158,7 @@ pub fn member(operation_name: &str, path: &str) -> Option<&'static Shape> {
     Some(shape)
 }
 
-/// The words of a named enumeration: `TrainingInstanceType`, `SecondaryStatus`, `fsx.StorageType`.
+/// Returns the values of an enumeration: `TrainingInstanceType`, `SecondaryStatus`, `fsx.StorageType`.
 pub fn enum_values(name: &str) -> &'static [String] {
     #[derive(Clone, Deserialize)]
     struct EnumRow {

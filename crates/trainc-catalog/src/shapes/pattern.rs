@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use regex::Regex;
 use serde::Deserialize;
 
-/// So many questions are answered without the compiled expression. Compiling one takes about 250 µs, an answer of
-/// `regex-lite`, which is ready in 15 µs, 1 to 6 µs where the compiled one takes 0.1: a process that checks one
-/// manifest asks each pattern a few times, one that checks thousands asks often.
-const QUICK_ANSWERS: u32 = 64;
+/// Number of matches with `regex-lite` before a pattern is compiled. Compiling takes about 250 µs, and a match then 0.1 µs;
+/// `regex-lite` is ready in 15 µs, and a match takes 1 to 6 µs. Checking one manifest matches each pattern only a few times.
+const QUICK_MATCHES: u32 = 64;
 
 /// A pattern of a member. The text has to match as a whole, and `\d`, `\w`, `\s` are ASCII.
 #[derive(Debug, Deserialize)]
@@ -17,9 +16,9 @@ const QUICK_ANSWERS: u32 = 64;
 pub struct Pattern {
     text: String,
     asked: AtomicU32,
-    /// For the first questions; none where it lacks the syntax.
+    /// For the first matches; `None` for unsupported syntax.
     quick: OnceLock<Option<regex_lite::Regex>>,
-    /// Compiled where questions are many; none where Rust's `regex` has no such syntax.
+    /// Compiled for many matches; `None` for syntax that Rust's `regex` does not support.
     compiled: OnceLock<Option<Regex>>,
 }
 
@@ -42,14 +41,14 @@ impl PartialEq for Pattern {
 }
 
 impl Pattern {
-    /// As the service's model has it.
+    /// Returns the pattern as in the service model.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the whole text matches. A pattern that Rust cannot read refuses nothing.
+    /// Returns whether the whole text matches. An unsupported pattern accepts any text.
     pub fn takes(&self, text: &str) -> bool {
-        if self.asked.fetch_add(1, Ordering::Relaxed) < QUICK_ANSWERS
+        if self.asked.fetch_add(1, Ordering::Relaxed) < QUICK_MATCHES
             && let Some(quick) = self.quick(text)
         {
             return quick.is_match(text);
@@ -57,8 +56,8 @@ impl Pattern {
         self.compiled().is_none_or(|regex| regex.is_match(text))
     }
 
-    /// What answers for this text without compiling. Its classes are ASCII by themselves; the classes of Unicode
-    /// that tags take are narrowed to what an ASCII text can have of them.
+    /// Returns the `regex-lite` expression for this text. Its classes are ASCII; Unicode classes, used by tags, are narrowed to
+    /// their ASCII characters, so texts with other characters return `None`.
     pub(super) fn quick(&self, text: &str) -> Option<&regex_lite::Regex> {
         if self.text.contains(r"\p{") && !text.is_ascii() {
             return None;
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn the_answer_stays_when_questions_become_many() {
         let name = Pattern::from(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}".to_owned());
-        for asked in 0..=QUICK_ANSWERS {
+        for asked in 0..=QUICK_MATCHES {
             assert!(name.takes("my-job") && !name.takes("my_job"), "{asked}");
         }
         assert!(name.compiled.get().is_some_and(Option::is_some), "compiled by now");

@@ -5,14 +5,14 @@ use serde_json::{Map, Value};
 use super::{Shape, ShapeType, operation};
 use std::fmt;
 
-/// What is wrong with a member.
+/// The kind of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViolationKind {
-    /// A required member is not there.
+    /// A required member is missing.
     Missing,
     /// The structure has no such member.
     Unknown,
-    /// Another JSON type.
+    /// Wrong JSON type.
     Type,
     /// Too few characters or entries.
     TooShort,
@@ -22,24 +22,24 @@ pub enum ViolationKind {
     OutOfRange,
     /// The text does not match the pattern.
     Pattern,
-    /// Not one of the words.
+    /// Not a value of the enumeration.
     Enum,
 }
 
-/// One rule that a request breaks.
+/// A constraint that a request violates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// `ResourceConfig.InstanceCount`, `InputDataConfig[0].ChannelName`, `HyperParameters["lr"]`.
     pub path: String,
-    /// Which rule.
+    /// The kind of the violation.
     pub kind: ViolationKind,
-    /// What the service wants.
+    /// The constraint.
     pub expected: String,
-    /// What is there.
+    /// The value found.
     pub found: String,
 }
 
-/// All violations of the request, in the order of its members' names; `None` for an operation without shapes.
+/// Returns all violations of the request, sorted by member name; `None` for an operation without shapes.
 pub fn validate(operation_name: &str, request: &Value) -> Option<Vec<Violation>> {
     let operation = operation(operation_name)?;
     let mut walk = Walk { violations: Vec::new() };
@@ -47,7 +47,7 @@ pub fn validate(operation_name: &str, request: &Value) -> Option<Vec<Violation>>
     Some(walk.violations)
 }
 
-/// Where the walk is. It becomes text only where something is to be said: almost never.
+/// The current path of the walk, formatted only for violations.
 struct At<'a> {
     within: Option<&'a At<'a>>,
     step: Step<'a>,

@@ -1,8 +1,7 @@
-//! Hugging Face `config.json` to an architecture.
+//! Reads an architecture from a Hugging Face `config.json`.
 //!
-//! Keys: the `configuration_*.py` of transformers 5, with the spellings of older files. A key that is absent
-//! has the configuration class's default, as it has for transformers, where that default is a rule; a missing
-//! width, depth or head count is a problem rather than the default model's.
+//! Keys: the `configuration_*.py` of transformers 5, with the spellings of older files. An absent key has the default of the
+//! configuration class where that default is a rule, as in transformers; a missing width, depth or head count is a problem.
 
 use super::Architecture;
 use super::config_reader::{ConfigReader, keys, short, whole};
@@ -33,7 +32,7 @@ impl Architecture {
             Ok((architecture, _)) if problems.is_empty() => Ok(architecture),
             Ok(_) => Err(problems),
             Err(more) => {
-                // A key that could not be read must not be reported as missing too.
+                // An invalid key must not be reported as missing too.
                 let renamed = more.into_iter().map(|problem| rename(problem, &keys));
                 let fresh: Vec<ArchitectureProblem> =
                     renamed.filter(|p| !problems.iter().any(|q| q.key() == p.key())).collect();
@@ -43,7 +42,7 @@ impl Architecture {
         }
     }
 
-    /// The class that `architectures` names, if transformers has it for this family.
+    /// Returns the class that `architectures` names, if transformers has it for this family.
     pub fn class_of_hf_config(&self, config: &Value) -> Option<Class> {
         let name = config.get("architectures")?.get(0)?.as_str()?;
         let class = self.family.class_from_name(name)?;
@@ -65,7 +64,7 @@ fn family(config: &Value) -> Result<Family, Vec<ArchitectureProblem>> {
     match config.get("model_type") {
         None | Some(Value::Null) => Err(vec![ArchitectureProblem::Missing { key, expected: expected() }]),
         Some(value) => {
-            // Falcon's first files, before it was part of transformers.
+            // Names in Falcon configs from before its integration into transformers.
             let name = match value.as_str() {
                 Some("RefinedWeb" | "RefinedWebModel") => Some("falcon"),
                 name => name,
@@ -192,7 +191,7 @@ fn dimensions(r: &mut ConfigReader<'_>, family: Family) -> Dimensions {
                     }
                 }
             }
-            // transformers ties unless told otherwise, also for T5 1.1.
+            // transformers ties by default, also for T5 1.1.
             d.tied = d.tied.or(Some(true));
         }
         _ => {}
@@ -207,7 +206,7 @@ fn rope(r: &mut ConfigReader<'_>, d: &mut Dimensions, family: Family) {
     {
         return;
     }
-    // transformers 5 moved it into an object of its own.
+    // transformers 5 moved it into a nested object.
     let nested = r.config.get("rope_parameters").and_then(|rope| rope.get("rope_theta")).cloned();
     d.rope_theta = match nested.as_ref().and_then(Value::as_f64).and_then(whole) {
         Some(theta) => Some(theta),
@@ -218,7 +217,7 @@ fn rope(r: &mut ConfigReader<'_>, d: &mut Dimensions, family: Family) {
 fn falcon(r: &mut ConfigReader<'_>, d: &mut Dimensions) {
     let new = r.flag("layer-norms", "new_decoder_architecture") == Some(true);
     let multi_query = r.flag("kv-heads", "multi_query") != Some(false);
-    // As FalconAttention: the written count holds only in the new decoder or without multi-query.
+    // As in FalconAttention: the written count applies only to the new decoder or without multi-query.
     d.kv_heads = match (new, multi_query) {
         (true, _) => r.number("kv-heads", &["num_kv_heads", "n_head_kv"]).or(d.heads),
         (false, true) => Some(1),

@@ -1,19 +1,19 @@
-//! Typed reading of a Hugging Face config: which keys a family uses, and values that cannot be.
+//! Reads typed values from a Hugging Face config and reports invalid ones.
 
 use super::dimensions::ArchitectureProblem;
 use super::family::Family;
 use super::kinds::Activation;
 use serde_json::Value;
 
-/// A config being read: its problems, and which key gave which dimension.
+/// A config being read, with its problems.
 pub(super) struct ConfigReader<'a> {
     pub(super) config: &'a Value,
     pub(super) problems: Vec<ArchitectureProblem>,
-    /// Which key gave which dimension, to name the key when the dimension is refused.
+    /// Dimension and key pairs, so that problems of a dimension name its key.
     pub(super) keys: Vec<(&'static str, &'static str)>,
 }
 
-/// Keys of the dimensions that every family has, first the family's own.
+/// Keys of the common dimensions, preferred ones first.
 pub(super) struct Keys {
     pub(super) hidden: &'static [&'static str],
     pub(super) layers: &'static [&'static str],
@@ -82,7 +82,7 @@ pub(super) fn keys(family: Family) -> Keys {
 }
 
 impl<'a> ConfigReader<'a> {
-    /// The first of these keys that is there and not null.
+    /// Returns the first of these keys that exists and is not null.
     pub(super) fn get(&self, keys: &[&'static str]) -> Option<(&'static str, &'a Value)> {
         keys.iter()
             .find_map(|key| self.config.get(key).filter(|value| !value.is_null()).map(|value| (*key, value)))
@@ -97,7 +97,7 @@ impl<'a> ConfigReader<'a> {
         });
     }
 
-    /// A whole number; remembered under the dimension that it gives.
+    /// Reads a whole number and records its key for the dimension.
     pub(super) fn number(&mut self, field: &'static str, keys: &[&'static str]) -> Option<u64> {
         if let Some(first) = keys.first() {
             self.keys.push((field, first));
@@ -106,7 +106,7 @@ impl<'a> ConfigReader<'a> {
         if let Some(last) = self.keys.last_mut() {
             last.1 = key;
         }
-        // 10000.0 is how bases of frequencies are written.
+        // RoPE bases are written as floats, such as 10000.0.
         let whole = value.as_u64().or_else(|| whole(value.as_f64()?));
         if whole.is_none() {
             self.refuse(key, value, "a whole number of at least 1");
@@ -124,10 +124,10 @@ impl<'a> ConfigReader<'a> {
         flag
     }
 
-    /// Something that changes the parameters in a way that no formula here has.
-    pub(super) fn unsupported(&mut self, key: &'static str, refused: bool, expected: &str) {
+    /// Rejects a flag value for which the parameter count has no formula.
+    pub(super) fn unsupported(&mut self, key: &'static str, rejected: bool, expected: &str) {
         if let Some((_, value)) = self.get(&[key])
-            && value.as_bool() == Some(refused)
+            && value.as_bool() == Some(rejected)
         {
             self.refuse(key, value, expected);
         }
@@ -139,7 +139,7 @@ impl<'a> ConfigReader<'a> {
         }
         let keys = ["hidden_act", "activation_function", "activation", "hidden_activation"];
         let (key, value) = self.get(&keys)?;
-        // Gemma's files say "gelu" or nothing and mean the tanh form, which transformers uses in all cases.
+        // Gemma configs contain "gelu" or nothing, and transformers always uses the tanh form.
         if matches!(family, Family::Gemma | Family::Gemma2) {
             return None;
         }
@@ -151,13 +151,13 @@ impl<'a> ConfigReader<'a> {
     }
 }
 
-/// A float without a fraction, small enough to be exact.
+/// Converts a float without a fraction, if it is small enough to be exact.
 pub(super) fn whole(value: f64) -> Option<u64> {
     let text = format!("{value:.0}");
     if value.fract() == 0.0 && (1.0..=9e15).contains(&value) { text.parse().ok() } else { None }
 }
 
-/// At most 40 characters of a value, for messages.
+/// Returns at most 40 characters of a value, for messages.
 pub(super) fn short(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 40 {

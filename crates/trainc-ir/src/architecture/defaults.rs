@@ -1,28 +1,28 @@
-//! From written dimensions to an architecture: defaults by family, each said, and refusals.
+//! Builds an architecture from written dimensions: sets and records defaults of the family, reports problems.
 
 use super::Architecture;
 use super::dimensions::{ArchitectureProblem, Defaulted, Dimensions};
 use super::family::{DefaultFfn, Family};
 use super::kinds::{Activation, Positions};
 
-/// Largest figures taken: an order of magnitude above anything built, and small enough that no count overflows.
+/// Maximum values: an order of magnitude above any existing model, and small enough that no count overflows.
 const HIDDEN: u64 = 1 << 20;
 const LAYERS: u64 = 1_000_000;
 const FFN: u64 = 1 << 24;
 const VOCAB: u64 = 1 << 28;
 const POSITIONS: u64 = 1 << 32;
 const EXPERTS: u64 = 1 << 16;
-/// 10^18: a million times the largest model trained; past it something was mistyped.
+/// 10^18: a million times the largest model; a larger number is a typo.
 const PARAMETERS: u64 = 1_000_000_000_000_000_000;
 
-/// Collects defaults and problems while the fields are filled.
-struct Fill {
+/// Collects defaults and problems while fields are set.
+struct DimensionFiller {
     family: Family,
     defaulted: Vec<Defaulted>,
     problems: Vec<ArchitectureProblem>,
 }
 
-impl Fill {
+impl DimensionFiller {
     fn bounded(&mut self, field: &'static str, value: u64, max: u64) -> u64 {
         if value == 0 || value > max {
             self.refuse(field, value.to_string(), format!("a whole number from 1 to {max}"));
@@ -48,7 +48,7 @@ impl Fill {
             return self.bounded(field, value, max);
         }
         self.problems.push(ArchitectureProblem::Missing { key: field.to_owned(), expected: what.to_owned() });
-        // Any value will do: a problem stands, so no architecture comes out.
+        // The value does not matter: with a problem there is no architecture.
         1
     }
 
@@ -63,15 +63,15 @@ impl Fill {
         if let Some(value) = written {
             return self.bounded(field, value, max);
         }
-        self.say(field, value.to_string(), rule);
+        self.record(field, value.to_string(), rule);
         value
     }
 
-    fn say(&mut self, field: &'static str, value: String, rule: &'static str) {
+    fn record(&mut self, field: &'static str, value: String, rule: &'static str) {
         self.defaulted.push(Defaulted { field, value, rule });
     }
 
-    /// A field that this family does not have must not be written, or only as it is anyway.
+    /// Checks a field that is fixed for this family: it may only be written with the fixed value.
     fn fixed<T: PartialEq + std::fmt::Display>(
         &mut self,
         field: &'static str,
@@ -81,10 +81,10 @@ impl Fill {
         if let Some(written) = written
             && written != value
         {
-            // What a family does not have is left out: a 0 for it is no value that could be written.
+            // A fixed 0 means that the family does not have the field, since 0 cannot be written.
             let shown = value.to_string();
             let expected = match shown.as_str() {
-                "0" => format!("none: `{}` has no `{field}`", self.family),
+                "0" => format!("no value: `{}` does not support `{field}`", self.family),
                 _ => format!("{shown}, which is fixed for `{}`", self.family),
             };
             self.refuse(field, written.to_string(), expected);
@@ -96,7 +96,7 @@ impl Fill {
         self.family.spec().free.contains(&field)
     }
 
-    /// A number that some families leave open, with a default too plain to be worth saying.
+    /// Returns a number that varies in some families; its default is not recorded.
     fn choice(&mut self, field: &'static str, written: Option<u64>, max: u64, usual: u64) -> u64 {
         match written {
             Some(written) if self.is_free(field) => self.bounded(field, written, max),
@@ -109,20 +109,19 @@ impl Fill {
     }
 }
 
-const FAMILY_DEFAULT: &str = "the default of the family's Hugging Face configuration";
+const FAMILY_DEFAULT: &str = "default of the family's Hugging Face configuration";
 
 impl Architecture {
-    /// Fills what is not written by the family's rules, and says each.
+    /// Builds an architecture and sets missing dimensions by the rules of the family; returns the defaults too.
     ///
-    /// Sources of the defaults: the `configuration_*.py` of transformers 5; for Llama's feed-forward width the
-    /// rule of the original code (two thirds of 4h, rounded up to a multiple of 256). All problems are
-    /// reported together.
+    /// Sources of the defaults: the `configuration_*.py` of transformers 5; for Llama's feed-forward width the rule of the
+    /// original code (two thirds of 4h, rounded up to a multiple of 256). All problems are reported together.
     pub fn from_dimensions(
         family: Family,
         written: &Dimensions,
     ) -> Result<(Self, Vec<Defaulted>), Vec<ArchitectureProblem>> {
         let spec = family.spec();
-        let mut fill = Fill { family, defaulted: Vec::new(), problems: Vec::new() };
+        let mut fill = DimensionFiller { family, defaulted: Vec::new(), problems: Vec::new() };
         let f = &mut fill;
         let w = written;
 
@@ -136,7 +135,7 @@ impl Architecture {
         let positions = f.or("positions", w.positions, POSITIONS, spec.max_positions, FAMILY_DEFAULT);
         let (experts, active_experts) = experts(f, w);
         let decoder_layers = if f.is_free("decoder-layers") {
-            f.or("decoder-layers", w.decoder_layers, LAYERS, layers, "as many as the encoder has")
+            f.or("decoder-layers", w.decoder_layers, LAYERS, layers, "same as the encoder")
         } else {
             f.fixed("decoder-layers", w.decoder_layers, 0)
         };
@@ -159,19 +158,19 @@ impl Architecture {
         let alibi = f.switch("alibi", w.alibi, spec.positions == Positions::Alibi);
         let layer_norms = layer_norms(f, w, parallel, kv_heads == 1 || kv_heads == heads);
 
-        // T5 1.1 changed three things at once: gated GELU, and a head of its own.
+        // T5 1.1 uses gated GELU and an untied head.
         let gated_t5 = family == Family::T5 && gated;
         let tied = w.tied.unwrap_or_else(|| {
             let (tied, rule) =
-                if gated_t5 { (false, "T5 1.1 has a head of its own") } else { (spec.tied, FAMILY_DEFAULT) };
-            f.say("tied", format!("#{tied}"), rule);
+                if gated_t5 { (false, "T5 1.1 has an untied head") } else { (spec.tied, FAMILY_DEFAULT) };
+            f.record("tied", format!("#{tied}"), rule);
             tied
         });
         let activation =
             w.activation.unwrap_or(if gated_t5 { Activation::GeluTanh } else { spec.activation });
         let position_kind = if alibi { Positions::Alibi } else { spec.positions };
         let rope_theta = if position_kind == Positions::Rotary {
-            // transformers' defaults; no figure of this crate depends on it.
+            // Defaults of transformers; no count depends on it.
             let usual = if family == Family::Mixtral { 1_000_000 } else { 10_000 };
             w.rope_theta.map_or(usual, |theta| f.bounded("rope-theta", theta, POSITIONS))
         } else {
@@ -209,21 +208,21 @@ impl Architecture {
         };
         if fill.problems.is_empty() && architecture.parameters().total > PARAMETERS {
             let total =
-                format!("`{layers}`, which with the other dimensions makes more than 10^18 parameters");
+                format!("`{layers}`, which with the other dimensions gives more than 10^18 parameters");
             fill.refuse("layers", total, "at most 10^18 parameters");
         }
         if fill.problems.is_empty() { Ok((architecture, fill.defaulted)) } else { Err(fill.problems) }
     }
 }
 
-fn head_dim(f: &mut Fill, w: &Dimensions, hidden: u64, heads: u64) -> u64 {
+fn head_dim(f: &mut DimensionFiller, w: &Dimensions, hidden: u64, heads: u64) -> u64 {
     let spec = f.family.spec();
     if f.is_free("head-dim") {
         if let Some(written) = w.head_dim {
             return f.bounded("head-dim", written, HIDDEN);
         }
         if spec.head_dim > 0 {
-            f.say("head-dim", spec.head_dim.to_string(), FAMILY_DEFAULT);
+            f.record("head-dim", spec.head_dim.to_string(), FAMILY_DEFAULT);
             return spec.head_dim;
         }
     }
@@ -233,14 +232,14 @@ fn head_dim(f: &mut Fill, w: &Dimensions, hidden: u64, heads: u64) -> u64 {
     f.fixed("head-dim", w.head_dim, (hidden / heads.max(1)).max(1))
 }
 
-fn kv_heads(f: &mut Fill, w: &Dimensions, heads: u64) -> u64 {
+fn kv_heads(f: &mut DimensionFiller, w: &Dimensions, heads: u64) -> u64 {
     if !f.is_free("kv-heads") {
         return f.fixed("kv-heads", w.kv_heads, heads);
     }
     let (usual, rule) = if matches!(f.family, Family::Falcon | Family::GptBigCode) {
-        (1, "one for all query heads, as in the family's default configuration")
+        (1, "one for all query heads, default of the family's Hugging Face configuration")
     } else {
-        (heads, "as many as query heads")
+        (heads, "same as query heads")
     };
     let kv_heads = f.or("kv-heads", w.kv_heads, HIDDEN, usual, rule);
     if !heads.is_multiple_of(kv_heads) && w.heads.is_some() {
@@ -249,7 +248,7 @@ fn kv_heads(f: &mut Fill, w: &Dimensions, heads: u64) -> u64 {
     kv_heads
 }
 
-fn ffn(f: &mut Fill, w: &Dimensions, hidden: u64) -> u64 {
+fn ffn(f: &mut DimensionFiller, w: &Dimensions, hidden: u64) -> u64 {
     let (usual, rule) = match f.family.spec().ffn {
         DefaultFfn::Times(8) => (hidden.saturating_mul(8), "8 x hidden"),
         DefaultFfn::Times(times) => (hidden.saturating_mul(times), "4 x hidden"),
@@ -259,13 +258,13 @@ fn ffn(f: &mut Fill, w: &Dimensions, hidden: u64) -> u64 {
             "two thirds of 4 x hidden, rounded up to a multiple of 256",
         ),
         DefaultFfn::Written => {
-            return f.need("ffn", w.ffn, FFN, "the feed-forward width, for which this family has no rule");
+            return f.need("ffn", w.ffn, FFN, "the feed-forward width, which has no default for this family");
         }
     };
     f.or("ffn", w.ffn, FFN, usual, rule)
 }
 
-fn experts(f: &mut Fill, w: &Dimensions) -> (u64, u64) {
+fn experts(f: &mut DimensionFiller, w: &Dimensions) -> (u64, u64) {
     if !f.is_free("experts") {
         return (f.fixed("experts", w.experts, 0), f.fixed("active-experts", w.active_experts, 0));
     }
@@ -277,9 +276,9 @@ fn experts(f: &mut Fill, w: &Dimensions) -> (u64, u64) {
     (experts, active)
 }
 
-/// Falcon's old decoder (7B: one key head) has one norm before both branches, its new one (grouped key
-/// heads) `ln_attn` and `ln_mlp`, and the sequential one two; StableLM drops the second when parallel.
-fn layer_norms(f: &mut Fill, w: &Dimensions, parallel: bool, ungrouped: bool) -> u64 {
+/// Returns the norms of a layer. Falcon's old decoder (7B: one key head) has one norm before both branches, its new one
+/// (grouped key heads) `ln_attn` and `ln_mlp`, and the sequential one two; StableLM has only the first when parallel.
+fn layer_norms(f: &mut DimensionFiller, w: &Dimensions, parallel: bool, ungrouped: bool) -> u64 {
     let family = f.family;
     let one = match family.name() {
         "falcon" => parallel && ungrouped,

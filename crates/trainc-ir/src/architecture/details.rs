@@ -1,44 +1,44 @@
-//! What the arithmetic of a model needs beside its dimensions; none of it changes a count.
+//! Numerical details of a model that do not affect its parameter counts.
 
 use super::Family;
 use serde_json::Value;
 
-/// Facts of a model that only whoever computes with it needs; what is not known is `None`.
+/// Details that are required to compute with a model; unknown ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
 pub struct Details {
     /// Added to the variance in norms; no unit.
     pub norm_eps: Option<f64>,
-    /// Standard deviation of fresh weights.
+    /// Standard deviation of the initial weights.
     pub initializer_range: Option<f64>,
-    /// Part of each head that rotary positions turn, 0 to 1.
+    /// Fraction of each head with rotary positions, 0 to 1.
     pub rotary_fraction: Option<f64>,
-    /// How rotary positions are stretched.
+    /// RoPE scaling.
     pub rope_scaling: Option<RopeScaling>,
-    /// Tokens that a query sees; all where there is none.
+    /// Attention window in tokens, if limited.
     pub window: Option<u64>,
-    /// What else the model asks for: lowercase fragments, each a thing that few programs have.
+    /// Other features that few programs support, as lowercase fragments.
     #[serde(skip)]
     pub unusual: Vec<String>,
 }
 
-/// Stretching of rotary positions, as Hugging Face's `rope_type` has it (`modeling_rope_utils.py` of transformers).
+/// RoPE scaling by Hugging Face's `rope_type` (`modeling_rope_utils.py` of transformers).
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all(deserialize = "kebab-case"), deny_unknown_fields)]
 pub struct RopeScaling {
-    /// Which way.
+    /// The kind of scaling.
     pub kind: ScalingKind,
-    /// How many times the original length.
+    /// Multiple of the original length.
     pub factor: f64,
-    /// Wavelengths longer than the original length over this are stretched whole; `llama3` alone has it.
+    /// Wavelengths longer than the original length divided by this are scaled by the full factor (`llama3` only).
     pub low_frequency_factor: Option<f64>,
-    /// Wavelengths shorter than the original length over this stay; `llama3` alone has it.
+    /// Wavelengths shorter than the original length divided by this are not scaled (`llama3` only).
     pub high_frequency_factor: Option<f64>,
-    /// Tokens that the model was first trained on; `linear` has none.
+    /// Original context length in tokens; `None` for `linear`.
     pub original_positions: Option<u64>,
 }
 
-/// Which way positions are stretched.
+/// The kind of RoPE scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScalingKind {
@@ -46,12 +46,12 @@ pub enum ScalingKind {
     Linear,
     /// The base grows with sequences longer than the original.
     Dynamic,
-    /// Long wavelengths by the factor, short ones not, between them by degrees (Llama 3.1).
+    /// Long wavelengths by the factor, short ones not, with interpolation between them (Llama 3.1).
     Llama3,
 }
 
 impl ScalingKind {
-    /// As Hugging Face and worker.json spell it.
+    /// Returns its name in Hugging Face configs and worker.json.
     pub fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -62,7 +62,7 @@ impl ScalingKind {
 }
 
 impl Details {
-    /// Reads them from a Hugging Face `config.json` of a decoder. A key that is absent stays unknown.
+    /// Reads the details from a Hugging Face `config.json` of a decoder. Absent keys stay unknown.
     pub fn from_hf_config(config: &Value, family: Family) -> Self {
         let get =
             |keys: &[&str]| keys.iter().find_map(|key| config.get(key).filter(|value| !value.is_null()));
@@ -93,7 +93,7 @@ impl Details {
         let factor = |key: &str| inner(key).and_then(Value::as_f64);
         let whole = |value: Option<&Value>| value.and_then(Value::as_u64);
         let positions = whole(get(&["max_position_embeddings"]));
-        // What is stretched by nothing that is known has no usual value: transformers refuses it as well.
+        // These factors have no default; transformers rejects a config without them too.
         let needed: &[&str] = match kind {
             "linear" | "dynamic" => &["factor"],
             "llama3" => &["factor", "low_freq_factor", "high_freq_factor"],
@@ -116,7 +116,7 @@ impl Details {
                 None
             }
             ("linear", _) => stretched(ScalingKind::Linear, None),
-            // transformers takes the positions of the model for the original ones.
+            // transformers uses the model's positions as the original ones.
             ("dynamic", _) => stretched(ScalingKind::Dynamic, positions),
             ("llama3", _) => {
                 let original = whole(inner("original_max_position_embeddings")).or(positions);
@@ -137,7 +137,7 @@ impl Details {
             rotary_fraction: factor("partial_rotary_factor")
                 .or_else(|| number(&["rotary_pct", "partial_rotary_factor"])),
             rope_scaling,
-            // Mistral's own default (transformers, `MistralConfig`); `null` is none.
+            // Default of Mistral (transformers, `MistralConfig`); `null` means no window.
             window: match config.get("sliding_window") {
                 None if config.get("model_type").and_then(Value::as_str) == Some("mistral") => Some(4_096),
                 written => whole(written),
@@ -153,7 +153,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_config_says_what_no_dimension_does() {
+    fn details_are_read_from_a_config() {
         let llama = json!({"rms_norm_eps": 1e-6, "initializer_range": 0.01, "max_position_embeddings": 131_072,
             "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                 "original_max_position_embeddings": 8_192}});

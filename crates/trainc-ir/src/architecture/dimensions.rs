@@ -1,8 +1,8 @@
-//! What is written about an architecture, what is filled in, and what is refused.
+//! Dimensions of an architecture as written, defaults, and problems.
 
 use super::kinds::Activation;
 
-/// What somebody wrote; everything may be missing. Field names are the manifest's, with dashes.
+/// Dimensions as written, all optional. Field names are those of the manifest, with dashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Dimensions {
@@ -58,54 +58,54 @@ pub struct Dimensions {
     pub alibi: Option<bool>,
 }
 
-/// A value that nobody wrote, and the rule that gave it.
+/// A dimension set by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaulted {
-    /// Which dimension, as manifests name it.
+    /// The name of the dimension in manifests.
     pub field: &'static str,
-    /// Its value, as a manifest would write it.
+    /// Its value in manifest syntax.
     pub value: String,
-    /// Why: a lowercase fragment.
+    /// The rule, a lowercase fragment.
     pub rule: &'static str,
 }
 
-/// A dimension that is missing or cannot be.
+/// A missing or invalid dimension.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchitectureProblem {
-    /// Needed, and no rule gives it.
+    /// Required, without a default.
     #[error("`{key}` is missing; expected {expected}")]
     Missing {
-        /// As the source names it: `kv-heads` in a manifest, `num_key_value_heads` in a config.
+        /// The name in the source: `kv-heads` in a manifest, `num_key_value_heads` in a config.
         key: String,
-        /// What belongs there.
+        /// The expected value.
         expected: String,
     },
-    /// Written, but it cannot be used.
+    /// Invalid value.
     #[error("`{key}` is {found}; expected {expected}")]
     Unusable {
-        /// As the source names it.
+        /// The name in the source.
         key: String,
-        /// What stands there.
+        /// The value.
         found: String,
-        /// What belongs there.
+        /// The expected value.
         expected: String,
     },
-    /// A number that should divide another, and does not.
+    /// A number that does not divide another.
     #[error("`{key}` is {found}; expected a divisor of `{of}`, {whole}")]
     Indivisible {
-        /// As the source names it.
+        /// The name in the source.
         key: String,
-        /// The number that stands there.
+        /// The number.
         found: u64,
-        /// The dimension that it should divide.
+        /// The name of the dimension that it must divide.
         of: &'static str,
-        /// That dimension.
+        /// The value of that dimension.
         whole: u64,
     },
 }
 
 impl ArchitectureProblem {
-    /// The dimension or config key.
+    /// Returns the dimension or config key.
     pub fn key(&self) -> &str {
         match self {
             Self::Missing { key, .. } | Self::Unusable { key, .. } | Self::Indivisible { key, .. } => key,

@@ -1,8 +1,8 @@
-//! The families of models: their names, and what all members of one have in common.
+//! Model families: names and common properties.
 
 use super::kinds::{Activation, Class, Norm, Positions};
 
-/// A family: one Hugging Face modelling file, thus one formula for the parameters.
+/// A model family: one Hugging Face modelling file and one formula for the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// GPT-2.
@@ -53,7 +53,7 @@ pub enum Family {
     T5,
 }
 
-/// ModuleNames of the modules of one layer, as paths below it, and of the parts around the stack.
+/// ModuleModule paths within a layer and outside the layers.
 #[derive(Debug)]
 pub(super) struct ModuleNames {
     /// Token embedding.
@@ -74,7 +74,7 @@ pub(super) struct ModuleNames {
     pub(super) head: &'static str,
 }
 
-/// The feed-forward width where none is written.
+/// The default of the feed-forward width.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum DefaultFfn {
     /// A multiple of the hidden width.
@@ -83,22 +83,22 @@ pub(super) enum DefaultFfn {
     ThreeAndHalf,
     /// Two thirds of four times the hidden width, rounded up to a multiple of 256 (Llama's own code).
     TwoThirds,
-    /// No rule holds across the sizes: it must be written.
+    /// No rule applies to all sizes: it must be written.
     Written,
 }
 
-/// What a family fixes, and the defaults of its configuration class.
+/// Fixed properties of a family and the defaults of its configuration class.
 #[derive(Debug)]
 pub(super) struct FamilySpec {
-    /// As manifests write it.
+    /// Name in manifests.
     pub(super) name: &'static str,
-    /// As `model_type` of config.json writes it.
+    /// `model_type` in config.json.
     pub(super) model_type: &'static str,
-    /// What its class names begin with: `GPT2`, `Llama`.
+    /// Prefix of its class names: `GPT2`, `Llama`.
     pub(super) prefix: &'static str,
     /// The class that is wrapped, checkpointed and counted as one layer.
     pub(super) layer: &'static str,
-    /// Class used when nobody says which.
+    /// The default class.
     pub(super) class: Class,
     pub(super) norm: Norm,
     pub(super) activation: Activation,
@@ -116,11 +116,11 @@ pub(super) struct FamilySpec {
     /// `vocab_size` and `max_position_embeddings` of the default configuration.
     pub(super) vocab: u64,
     pub(super) max_positions: u64,
-    /// Where the feed-forward width comes from when it is not written.
+    /// Default of the feed-forward width.
     pub(super) ffn: DefaultFfn,
-    /// Head width of the default configuration where it does not follow `hidden / heads`, else 0.
+    /// Head width of the default configuration where it is not `hidden / heads`, otherwise 0.
     pub(super) head_dim: u64,
-    /// Dimensions that members of the family set for themselves; all others are as this row says.
+    /// Dimensions that vary within the family; all others are fixed.
     pub(super) free: &'static [&'static str],
     pub(super) names: ModuleNames,
 }
@@ -153,17 +153,17 @@ impl Family {
         Self::T5,
     ];
 
-    /// The name that manifests use: `gpt2`, `gpt-neox`, `llama`.
+    /// Returns the name in manifests: `gpt2`, `gpt-neox`, `llama`.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// All names, for a did-you-mean.
+    /// Returns all names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Self::ALL.into_iter().map(Self::name)
     }
 
-    /// Reads a manifest name or a `model_type`, in either spelling of the separators (`gpt_neox`, `gpt-neox`).
+    /// Parses a manifest name or a `model_type`, with either separator (`gpt_neox`, `gpt-neox`).
     pub fn from_name(name: &str) -> Option<Self> {
         let plain = name.to_ascii_lowercase().replace('_', "-");
         Self::ALL.into_iter().find(|family| {
@@ -172,33 +172,32 @@ impl Family {
         })
     }
 
-    /// `model_type` of the Hugging Face config: `gpt_neox`.
+    /// Returns the `model_type` of the Hugging Face config: `gpt_neox`.
     pub fn model_type(self) -> &'static str {
         self.spec().model_type
     }
 
-    /// The Hugging Face class of one layer, for FSDP's wrap policy and activation checkpointing.
+    /// Returns the Hugging Face class of one layer, for FSDP's wrap policy and activation checkpointing.
     pub fn wrap_class(self) -> &'static str {
         self.spec().layer
     }
 
-    /// The class that is meant when a job does not say which: the language model of decoders, the bare
-    /// model of encoders, text to text for T5.
+    /// Returns the default class: the language model for decoders, the bare model for encoders, text to text for T5.
     pub fn default_class(self) -> Class {
         self.spec().class
     }
 
-    /// Whether attention looks only backwards (for T5: in its decoder).
+    /// Returns whether attention is causal (for T5: in its decoder).
     pub fn causal(self) -> bool {
         !matches!(self, Self::Bert | Self::Roberta | Self::DistilBert)
     }
 
-    /// Whether the default configuration trains with dropout, whose masks are kept for the backward pass.
+    /// Returns whether the default configuration trains with dropout, whose masks are kept for the backward pass.
     pub fn dropout(self) -> bool {
         self.spec().dropout
     }
 
-    /// The Hugging Face class name, or nothing where transformers has no such class (5.x, checked by
+    /// Returns the Hugging Face class name; `None` where transformers has no such class (5.x, checked by
     /// `tests/python/verify_models.py`).
     pub fn class_name(self, class: Class) -> Option<String> {
         let prefix = self.spec().prefix;
@@ -256,7 +255,7 @@ impl Family {
         Some(format!("{prefix}{suffix}"))
     }
 
-    /// Reads an entry of `architectures` of config.json; a classifier gets the default two labels.
+    /// Parses an entry of `architectures` of config.json; a classifier gets two labels by default.
     pub fn class_from_name(self, class_name: &str) -> Option<Class> {
         Class::NAMES
             .into_iter()

@@ -1,4 +1,4 @@
-//! Floating-point operations of training, counted and by the conventions of publications.
+//! Floating-point operations of training, counted exactly and by the conventions of publications.
 //!
 //! One multiply-add is two operations. Sources: Narayanan et al. 2021 (SC21) eq. 3; Korthikanti et al. 2022
 //! eq. 7-8; the README of llm-foundry ("MFU and HFU"); Chowdhery et al. 2022 (PaLM) appendix B.
@@ -20,34 +20,34 @@ pub struct ForwardFlops {
     pub head: f64,
 }
 
-/// What the backward pass computes again.
+/// The scope of activation recomputation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlopsRecompute {
     /// Nothing: all activations are kept.
     None,
     /// The attention core only (Korthikanti et al. 2022).
     Selective,
-    /// All layers; the head is not computed again.
+    /// All layers; the head is not recomputed.
     Full,
 }
 
 impl ForwardFlops {
-    /// The whole forward pass, in FLOP.
+    /// Returns the FLOP of the forward pass.
     pub fn total(&self) -> f64 {
         self.layers() + self.head
     }
 
-    /// The layers without the head, in FLOP.
+    /// Returns the FLOP of the layers without the head.
     pub fn layers(&self) -> f64 {
         self.projections + self.attention_core + self.feed_forward
     }
 
-    /// Forward and backward, in FLOP: the backward pass is twice the forward one.
+    /// Returns the FLOP of forward and backward pass: the backward pass is twice the forward pass.
     pub fn model(&self) -> f64 {
         3.0 * self.total()
     }
 
-    /// What the hardware does: [`Self::model`] and what is computed again, in FLOP.
+    /// Returns the FLOP that the hardware executes: [`Self::model`] and recomputation.
     pub fn hardware(&self, recompute: FlopsRecompute) -> f64 {
         self.model()
             + match recompute {
@@ -58,7 +58,7 @@ impl ForwardFlops {
     }
 }
 
-/// How a publication counts; every reported figure must name one.
+/// The convention by which a publication counts FLOP; every reported figure must name one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Convention {
     /// 6 N: forward and backward of the matrices (Kaplan, Chinchilla).
@@ -71,14 +71,14 @@ pub enum Convention {
     Megatron,
     /// 96 L h² (1 + s/6h + V/16Lh): SC21 with full recomputation.
     MegatronRecompute,
-    /// Megatron with the attention core computed again: + 4 L h s (Korthikanti's hardware FLOPs).
+    /// Megatron with the attention core recomputed: + 4 L h s (Korthikanti's hardware FLOPs).
     Selective,
-    /// As PaLM with half the attention: only what a causal mask leaves.
+    /// As PaLM with half the attention, since a causal mask removes the other half.
     Causal,
 }
 
 impl Convention {
-    /// All, in the order of the documentation.
+    /// All conventions, in the order of the documentation.
     pub const ALL: [Self; 7] = [
         Self::SixN,
         Self::EightN,
@@ -89,7 +89,7 @@ impl Convention {
         Self::Causal,
     ];
 
-    /// As reports write it: `6N`, `palm`, `megatron-recompute`.
+    /// Returns its name in reports: `6N`, `palm`, `megatron-recompute`.
     pub fn name(self) -> &'static str {
         match self {
             Self::SixN => "6N",
@@ -102,24 +102,24 @@ impl Convention {
         }
     }
 
-    /// Reads one of the names.
+    /// Parses one of the names.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|convention| convention.name() == name)
     }
 }
 
 impl Architecture {
-    /// One forward pass of one sequence of `tokens` with the family's usual head. T5 counts as many tokens
-    /// on each side.
+    /// Returns the FLOP of a forward pass of one sequence of `tokens` with the default head of the family. T5 reads and
+    /// writes as many tokens.
     pub fn flops_forward_per_sequence(&self, tokens: u64) -> ForwardFlops {
         self.flops_forward_as(self.family.default_class(), tokens, tokens).unwrap_or_default()
     }
 
-    /// One forward pass of one sequence: `tokens` read, and for T5 `target` tokens written. Nothing where the
-    /// family has no such class.
+    /// Returns the FLOP of a forward pass of one sequence: `tokens` read, and for T5 `target` tokens written. Returns `None`
+    /// where the family has no such class.
     ///
-    /// 2 x in x out for each token that meets a matrix; 4 s² a d for an attention core. A causal mask is not
-    /// taken off: kernels differ in how much of it they skip.
+    /// 2 x in x out for each token and matrix; 4 s² a d for an attention core. A causal mask is not subtracted, since kernels
+    /// differ in how much of it they skip.
     pub fn flops_forward_as(&self, class: Class, tokens: u64, target: u64) -> Option<ForwardFlops> {
         let modules = self.modules(class)?;
         let (source, target) = (tokens as f64, target as f64);
@@ -134,7 +134,7 @@ impl Architecture {
                     source
                 }
             };
-            // Of the experts' copies only the chosen ones see a given token.
+            // Only the active experts process a token.
             let copies = if module.role == ModuleRole::Expert {
                 self.layers as f64 * self.active_experts as f64
             } else {
@@ -155,10 +155,10 @@ impl Architecture {
         Some(out)
     }
 
-    /// FLOP per token by a convention, at this sequence length in tokens.
+    /// Returns the FLOP per token by a convention, at this sequence length in tokens.
     ///
-    /// N is all parameters, of a mixture those that are active. Where published formulas write `h` for the
-    /// attention, the heads' width `a d` stands, which is the same but in models that set it apart.
+    /// N is the number of parameters, or of active parameters for a mixture of experts. Published formulas use `h` for the
+    /// attention; this uses the heads' width `a d`, which differs in models that set the head width.
     pub fn flops_per_token(&self, convention: Convention, tokens: u64) -> f64 {
         let n = self.parameters().active as f64;
         let (h, v, s) = (self.hidden as f64, self.vocab as f64, tokens as f64);

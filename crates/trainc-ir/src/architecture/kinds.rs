@@ -1,6 +1,6 @@
-//! What a block is made of, as far as counts, activations and a worker need to know.
+//! Kinds of activations, position encodings, norms and heads.
 
-/// The non-linearity of the feed-forward part.
+/// The activation function of the feed-forward layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
@@ -15,11 +15,11 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The spellings of Hugging Face configs (`hidden_act`, `activation_function`, …) that are known.
+    /// The supported spellings in Hugging Face configs (`hidden_act`, `activation_function`, …).
     pub const CONFIG_NAMES: [&'static str; 7] =
         ["gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu", "silu", "swish"];
 
-    /// Reads one of [`Self::CONFIG_NAMES`].
+    /// Parses one of [`Self::CONFIG_NAMES`].
     pub fn from_config_name(name: &str) -> Option<Self> {
         match name {
             "gelu" => Some(Self::Gelu),
@@ -31,15 +31,15 @@ impl Activation {
     }
 }
 
-/// How a model knows the order of its tokens.
+/// The position encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Positions {
     /// A learned vector per position: the sequence cannot be longer than the table.
     Learned,
-    /// Rotation of queries and keys: no parameters.
+    /// Rotation of queries and keys, without parameters.
     Rotary,
-    /// A bias by distance on the attention scores: no parameters.
+    /// A bias by distance on the attention scores, without parameters.
     Alibi,
     /// A learned bias per bucket of distances and head (T5).
     Relative,
@@ -49,7 +49,7 @@ pub enum Positions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
-    /// Mean and variance; weight and bias: two parameters a channel.
+    /// Mean and variance; weight and bias: two parameters per channel.
     LayerNorm,
     /// Mean and variance; weight only (MPT).
     LayerNormWithoutBias,
@@ -58,13 +58,13 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// Whether the layer has a bias beside its weight.
+    /// Returns whether the layer has a bias in addition to its weight.
     pub fn has_bias(self) -> bool {
         self == Self::LayerNorm
     }
 }
 
-/// What the model is trained to do: the head above the stack of layers, as the Hugging Face classes have it.
+/// The training objective, which determines the head above the layers, as in the Hugging Face classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The bare model (`BertModel`, with the pooler where the class has one).
@@ -77,15 +77,15 @@ pub enum Class {
     ConditionalGeneration,
     /// One label for a sequence.
     SequenceClassification {
-        /// How many labels there are.
+        /// Number of labels.
         labels: u64,
     },
-    /// Start and end of an answer span: two outputs a token.
+    /// Start and end of an answer span: two outputs per token.
     QuestionAnswering,
 }
 
 impl Class {
-    /// The names of the catalogue and of messages, without the count of labels.
+    /// The names in the catalogue and in messages, without the number of labels.
     pub const NAMES: [&'static str; 6] = [
         "base",
         "causal-lm",
@@ -95,7 +95,7 @@ impl Class {
         "question-answering",
     ];
 
-    /// One of [`Self::NAMES`].
+    /// Returns its name, one of [`Self::NAMES`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -107,8 +107,7 @@ impl Class {
         }
     }
 
-    /// Reads one of [`Self::NAMES`]; a classifier gets the two labels that are the default of every
-    /// Hugging Face config (`num_labels`).
+    /// Parses one of [`Self::NAMES`]. A classifier gets two labels, the default of Hugging Face configs (`num_labels`).
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "base" => Some(Self::Base),

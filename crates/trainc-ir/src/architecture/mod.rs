@@ -1,9 +1,8 @@
-//! What a model is made of: dimensions in, exact parameter counts, matrices and FLOPs out.
+//! Model architectures: exact parameter counts, matrices and FLOPs from dimensions.
 //!
-//! In: dimensions that somebody wrote ([`Architecture::from_dimensions`]) or a Hugging Face config
-//! ([`Architecture::from_hf_config`]). Out: plain data and figures derived from one list of modules
-//! ([`Architecture::modules`]), so that counts, LoRA and FLOPs cannot disagree. Knows no manifest, no
-//! catalogue, no file.
+//! Input: dimensions ([`Architecture::from_dimensions`]) or a Hugging Face config ([`Architecture::from_hf_config`]). Output:
+//! plain data and figures derived from one list of modules ([`Architecture::modules`]), so that counts, LoRA and FLOPs cannot
+//! disagree. Independent of manifests, catalogue and files.
 
 mod config;
 mod config_reader;
@@ -26,13 +25,13 @@ pub use kinds::{Activation, Class, Norm, Positions};
 pub use modules::{LinearModule, Module, ModulePlace, ModuleRole};
 pub use parameters::{LoraProblem, ParameterCount};
 
-/// A model's architecture, complete: nothing here is a guess of this module.
+/// A complete model architecture.
 ///
-/// All figures are counts (channels, layers, heads, tokens), never bytes. Made by
-/// [`Architecture::from_dimensions`] and [`Architecture::from_hf_config`], which refuse what cannot be.
+/// All figures are counts (channels, layers, heads, tokens), never bytes. [`Architecture::from_dimensions`] and
+/// [`Architecture::from_hf_config`] create it and reject invalid values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// Which formulas apply.
+    /// The family, which determines the formulas.
     pub family: Family,
     /// `h`: channels of the residual stream.
     pub hidden: u64,
@@ -46,7 +45,7 @@ pub struct Architecture {
     pub kv_heads: u64,
     /// `d`: channels of one head (`d_kv` of T5).
     pub head_dim: u64,
-    /// `f`: channels inside the feed-forward part, of one expert where there are experts.
+    /// `f`: intermediate channels of the feed-forward layer, or of one expert.
     pub ffn: u64,
     /// `V`: rows of the token embedding.
     pub vocab: u64,
@@ -66,9 +65,9 @@ pub struct Architecture {
     pub buckets: u64,
     /// Base of the rotary frequencies; 0 where positions are not rotary.
     pub rope_theta: u64,
-    /// How order is known.
+    /// The position encoding.
     pub position_kind: Positions,
-    /// The non-linearity.
+    /// The activation function.
     pub activation: Activation,
     /// The normalisation.
     pub norm: Norm,
@@ -80,7 +79,7 @@ pub struct Architecture {
     pub out_bias: bool,
     /// The feed-forward matrices have biases.
     pub mlp_bias: bool,
-    /// Attention and feed-forward run side by side on the same input.
+    /// Attention and feed-forward layer process the same input in parallel.
     pub parallel: bool,
     /// Norms of the hidden width in one layer (of the encoder for T5).
     pub layer_norms: u64,
@@ -89,7 +88,7 @@ pub struct Architecture {
 }
 
 impl Architecture {
-    /// The longest sequence in tokens that the position table can hold, where there is such a table.
+    /// Returns the maximum sequence length of the position table, in tokens; `None` without such a table.
     pub fn sequence_limit(&self) -> Option<u64> {
         match self.position_kind {
             // RoBERTa counts positions from its padding index: two rows are never used by a token.
@@ -99,12 +98,12 @@ impl Architecture {
         }
     }
 
-    /// Channels of all query heads together, `a*d`.
+    /// Returns the channels of all query heads together, `a*d`.
     pub fn attention_width(&self) -> u64 {
         self.heads.saturating_mul(self.head_dim)
     }
 
-    /// Channels of all key heads together, `k*d`; the values have as many.
+    /// Returns the channels of all key heads together, `k*d`; the value heads have as many.
     pub fn kv_width(&self) -> u64 {
         self.kv_heads.saturating_mul(self.head_dim)
     }

@@ -1,36 +1,35 @@
-//! The one list from which counts, LoRA and FLOPs are made: every module that has parameters.
+//! The list of all modules with parameters, from which counts, LoRA and FLOPs are computed.
 //!
-//! Shapes: the `modeling_*.py` of transformers 5; totals are held equal to its classes by the catalogue's
-//! test and by `tests/python/verify_models.py`.
+//! Shapes: the `modeling_*.py` of transformers 5; the catalogue's test and `tests/python/verify_models.py` compare the totals
+//! with its classes.
 
 use super::Architecture;
 use super::family::{Family, ModuleNames};
 use super::kinds::{Class, Positions};
 
-/// Where a module stands.
+/// The position of a module in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ModulePlace {
-    /// Below the stack. T5's relative bias, which its first layers hold, is counted here too, so that all
-    /// layers are alike.
+    /// Before the layers. Includes T5's relative bias, which is part of its first layers, so that all layers are equal.
     Embedding,
     /// In each layer of the stack (T5: of the encoder).
     Layer,
     /// In each layer of T5's decoder.
     DecoderLayer,
-    /// Above the stack: the last norm, and OPT-350m's projection.
+    /// After the layers: the last norm, and OPT-350m's projection.
     Final,
     /// The output of the class: language-model head, pooler, classifier.
     Head,
 }
 
-/// What a module does, as far as FLOPs and targets care.
+/// The function of a module, for FLOPs and LoRA targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ModuleRole {
     /// A table of vectors: no multiplication.
     Lookup,
     /// A matrix of self-attention, or query and output of cross-attention.
     Attention,
-    /// Key and value of cross-attention: they see the encoder's tokens.
+    /// Key and value of cross-attention, which process the encoder's tokens.
     CrossMemory,
     /// A feed-forward matrix.
     Mlp,
@@ -40,55 +39,55 @@ pub enum ModuleRole {
     Router,
     /// A normalisation.
     Norm,
-    /// A matrix of the output that sees every token.
+    /// A matrix of the output that processes every token.
     Output,
-    /// A matrix of the output that sees one token of a sequence.
+    /// A matrix of the output that processes one token of a sequence.
     Pooled,
 }
 
 impl ModuleRole {
-    /// Whether it multiplies by a matrix, so that LoRA can be put on it and FLOPs counted.
+    /// Returns whether it is a matrix multiplication, which LoRA can adapt and FLOPs include.
     pub fn is_matrix(self) -> bool {
         !matches!(self, Self::Lookup | Self::Norm)
     }
 }
 
-/// One module with parameters, and how often it occurs.
+/// A module with parameters and its number of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Module {
     /// Path below the layer (or below the model): `mlp.down_proj`. The last part is what LoRA targets name.
     pub path: &'static str,
-    /// Where it stands.
+    /// Its position.
     pub place: ModulePlace,
-    /// What it does.
+    /// Its function.
     pub role: ModuleRole,
     /// Channels in (rows of a table; width of a norm).
     pub inputs: u64,
     /// Channels out (1 for a norm).
     pub outputs: u64,
-    /// Values that are added: `outputs`, the width of a norm, or 0.
+    /// Size of the bias: `outputs`, the width of a norm, or 0.
     pub bias: u64,
-    /// Copies in one layer: the experts, else 1.
+    /// Copies in one layer: the number of experts, otherwise 1.
     pub per_layer: u64,
     /// Copies in the model.
     pub copies: u64,
-    /// The weight is another module's (a tied head): it multiplies but adds no parameters.
+    /// The weight is shared with another module (a tied head) and adds no parameters.
     pub shared: bool,
 }
 
 impl Module {
-    /// Values of the weight of one copy, shared or not.
+    /// Returns the size of the weight of one copy, shared or not.
     pub fn weight(&self) -> u128 {
         u128::from(self.inputs).saturating_mul(u128::from(self.outputs))
     }
 
-    /// Parameters of one copy that are its own.
+    /// Returns the unshared parameters of one copy.
     pub fn parameters(&self) -> u128 {
         let weight = if self.shared { 0 } else { self.weight() };
         weight.saturating_add(u128::from(self.bias))
     }
 
-    /// The last part of the path: `down_proj`.
+    /// Returns the last part of the path: `down_proj`.
     pub fn leaf(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
@@ -97,9 +96,9 @@ impl Module {
 /// A matrix, as adapters and quantisation see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinearModule {
-    /// The module's own name: `q_proj`, `query_key_value`, `c_attn`.
+    /// The name of the module: `q_proj`, `query_key_value`, `c_attn`.
     pub name: &'static str,
-    /// Path below the layer, which tells two of one name apart: `attn.c_proj`.
+    /// Path below the layer, which distinguishes modules with the same name: `attn.c_proj`.
     pub path: &'static str,
     /// Channels in.
     pub inputs: u64,
@@ -109,11 +108,11 @@ pub struct LinearModule {
     pub per_layer: u64,
     /// Copies in the model.
     pub copies: u64,
-    /// Where it stands.
+    /// Its position.
     pub place: ModulePlace,
 }
 
-/// Gathers modules for one architecture.
+/// Collects the modules of an architecture.
 pub(super) struct ModuleList<'a> {
     pub(super) a: &'a Architecture,
     pub(super) names: &'static ModuleNames,
@@ -169,7 +168,7 @@ impl ModuleList<'_> {
         let place = ModulePlace::Embedding;
         self.add(names.tokens, place, ModuleRole::Lookup, (a.vocab, a.word_embedding, 0));
         if a.position_kind == Positions::Learned {
-            // OPT numbers its positions from 2.
+            // OPT counts positions from 2.
             let extra = if a.family == Family::Opt { 2 } else { 0 };
             self.add(
                 names.positions,
@@ -196,7 +195,7 @@ impl ModuleList<'_> {
         }
     }
 
-    /// One stack: self-attention, feed-forward, norms.
+    /// Adds one stack of layers: self-attention, feed-forward, norms.
     fn stack(&mut self, place: ModulePlace) {
         let (a, names) = (self.a, self.names);
         let (h, q, kv) = (a.hidden, a.attention_width(), a.kv_width());
@@ -240,7 +239,7 @@ impl ModuleList<'_> {
         let Some((down, ups)) = paths.split_last() else {
             return;
         };
-        // Gate and up are one matrix in Phi 3.
+        // Phi 3 fuses gate and up into one matrix.
         let width = if a.gated && ups.len() == 1 { f.saturating_mul(2) } else { f };
         for up in ups {
             self.matrix(up, place, role, (h, width), a.mlp_bias);
@@ -254,7 +253,7 @@ impl ModuleList<'_> {
         if new_falcon { &["ln_attn", "ln_mlp"] } else { self.names.norms }
     }
 
-    /// T5's decoder reads the encoder's output: four matrices and a norm more in each layer.
+    /// Adds the cross-attention of T5's decoder: four matrices and a norm in each layer.
     fn cross_attention(&mut self) {
         let (h, width) = (self.a.hidden, self.a.attention_width());
         let place = ModulePlace::DecoderLayer;
@@ -265,7 +264,7 @@ impl ModuleList<'_> {
         self.norm("EncDecAttention.layer_norm", place, h);
     }
 
-    fn above_the_stack(&mut self) {
+    fn final_modules(&mut self) {
         let a = self.a;
         if a.final_norm {
             self.norm(self.names.final_norm, ModulePlace::Final, a.hidden);
@@ -286,8 +285,8 @@ impl ModuleList<'_> {
 }
 
 impl Architecture {
-    /// All modules that have parameters, with this head, in the order of a forward pass; nothing where
-    /// transformers has no such class for the family.
+    /// Returns all modules with parameters for this head, in the order of a forward pass; `None` where transformers has no
+    /// such class for the family.
     pub fn modules(&self, class: Class) -> Option<Vec<Module>> {
         self.family.class_name(class)?;
         let mut list = ModuleList { a: self, names: &self.family.spec().names, modules: Vec::new() };
@@ -297,19 +296,19 @@ impl Architecture {
             list.stack(ModulePlace::DecoderLayer);
             list.cross_attention();
         }
-        list.above_the_stack();
+        list.final_modules();
         list.head(class);
         Some(list.modules)
     }
 
-    /// The matrices of one layer (of both stacks for T5), fused where the Hugging Face module is fused.
+    /// Returns the matrices of one layer (of both stacks for T5), fused where the Hugging Face module is fused.
     pub fn linear_modules(&self) -> Vec<LinearModule> {
         let mut all = self.all_linear(self.family.default_class());
         all.retain(|module| matches!(module.place, ModulePlace::Layer | ModulePlace::DecoderLayer));
         all
     }
 
-    /// As [`Self::linear_modules`], with those outside the layers (`lm_head`, `pooler.dense`, …).
+    /// Returns the [`Self::linear_modules`] and those outside the layers (`lm_head`, `pooler.dense`, …).
     pub(super) fn all_linear(&self, class: Class) -> Vec<LinearModule> {
         let modules = self.modules(class).unwrap_or_default();
         modules

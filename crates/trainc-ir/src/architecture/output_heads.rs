@@ -1,11 +1,11 @@
-//! What stands above the stack: the heads of the Hugging Face classes.
+//! The output heads of the Hugging Face classes.
 
 use super::family::Family;
 use super::kinds::Class;
 use super::modules::{ModuleList, ModulePlace, ModuleRole};
 
 impl ModuleList<'_> {
-    /// The output matrix over the vocabulary, whose weight may be the embedding's.
+    /// Adds the output matrix over the vocabulary, whose weight may be shared with the embedding.
     fn vocabulary(&mut self, path: &'static str, bias: bool) {
         let a = self.a;
         self.matrix(path, ModulePlace::Head, ModuleRole::Output, (a.word_embedding, a.vocab), bias);
@@ -14,7 +14,7 @@ impl ModuleList<'_> {
         }
     }
 
-    /// A square matrix that sees one vector a sequence.
+    /// Adds a square matrix that processes one vector per sequence.
     fn pooled(&mut self, path: &'static str) {
         let h = self.a.hidden;
         self.matrix(path, ModulePlace::Head, ModuleRole::Pooled, (h, h), true);
@@ -22,7 +22,7 @@ impl ModuleList<'_> {
 
     pub(super) fn head(&mut self, class: Class) {
         let a = self.a;
-        // What the head reads: OPT projects back to the embedding's width first.
+        // Input width of the head: OPT first projects back to the embedding width.
         let h = a.word_embedding;
         match class {
             Class::Base if matches!(a.family, Family::Bert | Family::Roberta) => {
@@ -52,7 +52,7 @@ impl ModuleList<'_> {
     }
 }
 
-/// The dense layer, the norm and the vocabulary matrix of masked-token prediction.
+/// Returns the paths of dense layer, norm and vocabulary matrix of masked-token prediction.
 fn masked_lm(family: Family) -> [&'static str; 3] {
     match family.name() {
         "roberta" => ["lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"],
@@ -65,7 +65,7 @@ fn masked_lm(family: Family) -> [&'static str; 3] {
     }
 }
 
-/// The two layers of a classifier that has two; decoders have one without bias, `score`.
+/// Returns the paths of a two-layer classifier; decoders have one layer without bias, `score`.
 fn classifier(family: Family) -> Option<[&'static str; 2]> {
     match family.name() {
         "bert" => Some(["pooler.dense", "classifier"]),

@@ -1,4 +1,4 @@
-//! Parameters: the exact total, its parts, and what LoRA adds.
+//! Exact parameter counts of the model, its parts and LoRA adapters.
 
 use super::Architecture;
 use super::kinds::Class;
@@ -7,7 +7,7 @@ use super::modules::{LinearModule, ModulePlace, ModuleRole};
 /// Parameters of one model with one head. `embedding + layers_total + final_norm + head = total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParameterCount {
-    /// All of them, a tied head counted once.
+    /// All parameters; a tied head is counted once.
     pub total: u64,
     /// Token, position and type tables with their norm; T5's relative biases; OPT-350m's input projection.
     pub embedding: u64,
@@ -19,26 +19,26 @@ pub struct ParameterCount {
     pub layers_total: u64,
     /// The norms above the stack, and OPT-350m's output projection.
     pub final_norm: u64,
-    /// The head's own parameters: 0 where it is tied and has no bias.
+    /// Parameters of the head: 0 if it is tied and has no bias.
     pub head: u64,
     /// All experts of all layers (without routers), a part of `layers_total`.
     pub expert: u64,
-    /// Parameters that one token meets: `total` less the experts that are not chosen for it.
+    /// Parameters that process a token: `total` without the inactive experts.
     pub active: u64,
     /// Weights of the matrices inside the layers: what `nf4` and `int8` quantisation stores (bitsandbytes
     /// leaves embeddings, norms, biases and the head as they are).
     pub linear: u64,
 }
 
-/// A LoRA that cannot be put on this model.
+/// The error of a LoRA that does not fit the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoraProblem {
     /// Targets that name no matrix of the model.
     #[error("unknown target modules {unknown:?}; this model has {known:?}")]
     UnknownTargets {
-        /// What was written.
+        /// The unknown names as written.
         unknown: Vec<String>,
-        /// The names that exist, in order of the forward pass.
+        /// The valid names, in the order of the forward pass.
         known: Vec<&'static str>,
     },
     /// A rank of zero trains nothing.
@@ -49,20 +49,20 @@ pub enum LoraProblem {
     NoSuchClass,
 }
 
-/// Counts are bounded by the constructors; for a struct filled by hand the largest figure stands in.
+/// Saturates a count. The constructors bound all counts; only a hand-written struct can exceed 64 bits.
 fn narrow(n: u128) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 impl Architecture {
-    /// Parameters with the family's usual head ([`super::Family::default_class`]).
+    /// Returns the parameters with the default head of the family ([`super::Family::default_class`]).
     pub fn parameters(&self) -> ParameterCount {
         self.parameters_as(self.family.default_class()).unwrap_or_default()
     }
 
-    /// Parameters with this head, or nothing where transformers has no such class for the family.
+    /// Returns the parameters with this head; `None` where transformers has no such class for the family.
     ///
-    /// Sums of [`Self::modules`]; equal to `sum(p.numel() for p in model.parameters())` of transformers 5.
+    /// Sums [`Self::modules`]; equal to `sum(p.numel() for p in model.parameters())` of transformers 5.
     pub fn parameters_as(&self, class: Class) -> Option<ParameterCount> {
         let modules = self.modules(class)?;
         let (mut embedding, mut layer, mut decoder_layer, mut last, mut head) =
@@ -108,16 +108,16 @@ impl Architecture {
         })
     }
 
-    /// Trainable parameters of LoRA on the family's usual class; see [`Self::lora_trainable_as`].
+    /// Returns the trainable parameters of LoRA on the default class of the family; see [`Self::lora_trainable_as`].
     pub fn lora_trainable<S: AsRef<str>>(&self, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
         self.lora_trainable_as(self.family.default_class(), rank, targets)
     }
 
-    /// Trainable parameters of LoRA: `rank * (in + out)` for each matrix that a target names (Hu et al. 2021, 4.1).
+    /// Returns the trainable parameters of LoRA: `rank * (in + out)` for each target matrix (Hu et al. 2021, 4.1).
     ///
-    /// Targets are matched as PEFT does: the module's name, or the end of its path after a dot; `all-linear`
-    /// is every matrix but the output. Modules that a task trains beside the adapter (a new classifier)
-    /// are not counted: they are [`ParameterCount::head`].
+    /// Targets match as in PEFT: the name of the module, or the end of its path after a dot; `all-linear` is every matrix
+    /// except the output. Modules that are trained in addition to the adapter (a new classifier) are not counted: they are
+    /// [`ParameterCount::head`].
     pub fn lora_trainable_as<S: AsRef<str>>(
         &self,
         class: Class,
@@ -134,16 +134,16 @@ impl Architecture {
         let unknown: Vec<String> = targets
             .iter()
             .map(AsRef::as_ref)
-            .filter(|target| !linear.iter().any(|module| names(target, module)))
+            .filter(|target| !linear.iter().any(|module| matches_target(target, module)))
             .map(str::to_owned)
             .collect();
         if !unknown.is_empty() {
             return Err(LoraProblem::UnknownTargets { unknown, known: known(&linear) });
         }
-        // A matrix that two targets name still gets one adapter.
+        // A matrix that matches two targets gets one adapter.
         let channels = linear
             .iter()
-            .filter(|module| targets.iter().any(|target| names(target.as_ref(), module)))
+            .filter(|module| targets.iter().any(|target| matches_target(target.as_ref(), module)))
             .map(|module| {
                 let both = u128::from(module.inputs).saturating_add(u128::from(module.outputs));
                 both.saturating_mul(u128::from(module.copies))
@@ -152,12 +152,13 @@ impl Architecture {
         Ok(narrow(channels.saturating_mul(u128::from(rank))))
     }
 
-    /// What LoRA stands beside: the weights of the matrices that the targets name, and the largest rank that one of
-    /// them can have, the smaller of its dims.
+    /// Returns the number of weights of the target matrices, and the maximum rank of any of them, the smaller of its
+    /// dimensions.
     pub fn lora_base_weights<S: AsRef<str>>(&self, class: Class, targets: &[S]) -> (u64, u64) {
         let linear = self.all_linear(class);
-        let named =
-            linear.iter().filter(|module| targets.iter().any(|target| names(target.as_ref(), module)));
+        let named = linear
+            .iter()
+            .filter(|module| targets.iter().any(|target| matches_target(target.as_ref(), module)));
         let (weights, rank) = named.fold((0_u128, 0), |(weights, rank), module| {
             let one = u128::from(module.inputs).saturating_mul(u128::from(module.outputs));
             let all = one.saturating_mul(u128::from(module.copies));
@@ -166,15 +167,15 @@ impl Architecture {
         (narrow(weights), rank)
     }
 
-    /// The names that `targets` may use with this class, in order of the forward pass.
+    /// Returns the valid names for `targets` with this class, in the order of the forward pass.
     pub fn lora_targets(&self, class: Class) -> Vec<&'static str> {
         known(&self.all_linear(class))
     }
 }
 
-fn names(target: &str, module: &LinearModule) -> bool {
+fn matches_target(target: &str, module: &LinearModule) -> bool {
     if target == "all-linear" {
-        // Of a head, PEFT adapts the layer before the output, not the output itself.
+        // For a head, PEFT adapts the layer before the output, not the output itself.
         let before_output = matches!(module.name, "dense" | "pre_classifier" | "vocab_transform");
         return module.place != ModulePlace::Head || before_output;
     }

@@ -53,7 +53,7 @@ enum Unsupported {
 /// Returns the marks of an address that are not substituted.
 fn unsupported_marks(written: &str) -> Vec<(String, Unsupported)> {
     let text = mask_placeholders(written);
-    let until = account::filled_until(&text).unwrap_or(0);
+    let until = account::substitution_end(&text).unwrap_or(0);
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(at) = text.get(from..).and_then(|rest| rest.find("${")).map(|at| from + at) {

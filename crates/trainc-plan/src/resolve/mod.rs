@@ -108,7 +108,7 @@ pub fn resolve(
     sweep::check(&merged.node, problems);
     let mut job = job::job(&merged.node, problems);
     job.is_whole = merged.is_whole;
-    job.take_preferred_count();
+    job.apply_preferred_count();
     job.overrides.clone_from(&merged.overrides);
     restore_decimal_texts(&mut job, sources);
     if let (Some(suffix), Some(name)) = (&choices.suffix, job.name.value_mut()) {

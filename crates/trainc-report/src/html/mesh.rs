@@ -148,7 +148,7 @@ fn gpu_word(plan: &Plan) -> &'static str {
 
 fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let nodes = shown(mesh.nodes, MOST_NODES);
-    let gpus = shown(mesh.places_per_node(), MOST_GPUS);
+    let gpus = shown(mesh.cells_per_node(), MOST_GPUS);
     let last = mesh_picture::rank_position(
         mesh,
         mesh.nodes.saturating_sub(1),
@@ -173,7 +173,7 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let name = format!(
         "{} of {} {}s: {}",
         text::count(mesh.nodes, "node"),
-        mesh.places_per_node(),
+        mesh.cells_per_node(),
         gpu_word(plan),
         sections::mesh(plan, mesh)
     );

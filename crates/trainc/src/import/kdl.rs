@@ -168,7 +168,7 @@ pub(super) const DIGEST: &str = "{\u{e000}digest\u{e000}}";
 /// the same is true of `${`, but for the account where it is filled in.
 pub(super) fn bound(value: &str) -> String {
     let text = value.replace("{{", "{{ \"{{\" }}");
-    let text = match account::filled_until(&text).and_then(|end| text.split_at_checked(end)) {
+    let text = match account::substitution_end(&text).and_then(|end| text.split_at_checked(end)) {
         Some((head, tail)) => {
             let parts: Vec<String> = head.split(ACCOUNT_MARK).map(dollars).collect();
             parts.join(ACCOUNT_MARK) + &dollars(tail)

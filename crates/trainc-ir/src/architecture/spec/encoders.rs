@@ -1,4 +1,4 @@
-//! BERT and its kin, and T5.
+//! BERT, RoBERTa, DistilBERT and T5.
 
 use super::llama::LIKE_LLAMA_NAMES;
 use crate::architecture::family::{DefaultFfn, FamilySpec, ModuleNames};

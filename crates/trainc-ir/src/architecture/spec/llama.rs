@@ -1,4 +1,4 @@
-//! Decoders in the manner of Llama.
+//! Llama-style decoders.
 
 use crate::architecture::family::{DefaultFfn, FamilySpec, ModuleNames};
 use crate::architecture::kinds::{Activation, Class, Norm, Positions};

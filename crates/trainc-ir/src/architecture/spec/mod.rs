@@ -1,8 +1,7 @@
-//! What each family fixes: names of its Hugging Face modules, kinds, biases, defaults.
+//! Specifications of the families: Hugging Face module names, kinds, biases and defaults.
 //!
-//! Source: the `modeling_*.py` and `configuration_*.py` of transformers 5; `tests/python/verify_models.py`
-//! counts every catalogue row with these classes. A row that is built on another (`..GPT2`) names only what
-//! differs.
+//! Source: the `modeling_*.py` and `configuration_*.py` of transformers 5; `tests/python/verify_models.py` counts every
+//! catalogue row with these classes. A specification based on another (`..GPT2`) lists only the differences.
 
 mod encoders;
 mod gpt;
@@ -11,7 +10,7 @@ mod llama;
 use super::family::{Family, FamilySpec};
 
 impl Family {
-    /// The row of this family.
+    /// Returns the specification of this family.
     pub(super) const fn spec(self) -> &'static FamilySpec {
         match self {
             Self::Gpt2 => &gpt::GPT2,
