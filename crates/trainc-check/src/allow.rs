@@ -1,14 +1,11 @@
 //! `allow "code" reason="…" until="…"`: silences a warning in the node where it stands.
 
-use super::{Context, rules, superseded};
+use super::{Context, across_jobs, rules, superseded};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity, find};
 use trainc_ir::Allow;
-
-/// The warnings that are found once all jobs of a run are known.
-const BETWEEN_JOBS: &[&str] = &["T0144", "T0467"];
 
 declare_code!(T0240, "unknown-allow", Error, "an `allow` of a code that does not exist");
 declare_code!(T0241, "unused-allow", Warning, "an `allow` that silences nothing");
@@ -69,8 +66,7 @@ pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems:
         if silenced > 0 {
             continue;
         }
-        // Between jobs: whether it silences anything, one job alone does not know.
-        if BETWEEN_JOBS.contains(&code.id) {
+        if across_jobs::WARNINGS.contains(&code) {
             continue;
         }
         // What is unknown because of an error may hide the warning that is meant.

@@ -3,6 +3,7 @@
 //! In: a bound plan, today's date. Out: problems. A rule runs over what is known and stays silent about what is
 //! not: that was reported. `allow` filters at the end. Changes nothing.
 
+mod across_jobs;
 mod allow;
 mod compile;
 mod queries;
@@ -11,6 +12,7 @@ mod shared_codes;
 mod superseded;
 mod what_if;
 
+pub use across_jobs::{JobSummary, check_across_jobs};
 pub use allow::is_date;
 pub use compile::compile;
 
@@ -54,7 +56,7 @@ pub type Rule = fn(&Context, &mut Problems);
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [allow::CODES.to_vec(), rules::codes()].concat()
+    [across_jobs::CODES.to_vec(), allow::CODES.to_vec(), rules::codes()].concat()
 }
 
 /// The codes of every stage from the text to the checks.

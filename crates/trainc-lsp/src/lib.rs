@@ -13,5 +13,5 @@ mod server;
 mod symbols;
 mod text;
 
-pub use server::{Buffers, Compile, Fault, Opened, Server};
-pub use text::Encoding;
+pub use server::{Buffers, Compile, Fault, Opened, Server, SummarizeOthers};
+pub use text::{Encoding, file_path};

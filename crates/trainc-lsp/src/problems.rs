@@ -8,7 +8,7 @@ use lsp_types::{
     DiagnosticSeverity, DiagnosticTag, Location, NumberOrString, Range, TextEdit, Uri, WorkspaceEdit,
 };
 use std::collections::BTreeMap;
-use trainc_diag::source::{SourceMap, Span, is_file};
+use trainc_diag::source::{Span, is_file};
 use trainc_diag::{self as diag, Diagnostic as Problem, Severity};
 
 /// The name of the program in an editor's list of problems.
@@ -23,7 +23,7 @@ pub(super) fn by_file(opened: &Opened, encoding: Encoding) -> BTreeMap<String, V
     out.insert(opened.uri.as_str().to_owned(), Vec::new());
     for problem in opened.compiled.own_problems() {
         // A problem of no file (`--set`) is shown at the top of the one that was opened.
-        let (uri, range) = place(&opened.sources, opened, problem.span, encoding)
+        let (uri, range) = place(opened, problem.span, encoding)
             .unwrap_or_else(|| (opened.uri.as_str().to_owned(), Range::default()));
         out.entry(uri).or_default().push(diagnostic(opened, problem, range, encoding));
     }
@@ -31,13 +31,8 @@ pub(super) fn by_file(opened: &Opened, encoding: Encoding) -> BTreeMap<String, V
 }
 
 /// The URI and the range of a span; nothing where it is in no file.
-pub(super) fn place(
-    sources: &SourceMap,
-    opened: &Opened,
-    span: Span,
-    encoding: Encoding,
-) -> Option<(String, Range)> {
-    let source = sources.get(span.source)?;
+pub(super) fn place(opened: &Opened, span: Span, encoding: Encoding) -> Option<(String, Range)> {
+    let source = opened.sources.get(span.source).or_else(|| opened.others.get(span.source))?;
     let uri = if *source.name == *opened.name {
         opened.uri.as_str().to_owned()
     } else if !is_file(&source.name) {
@@ -50,7 +45,7 @@ pub(super) fn place(
 
 /// The same as a location.
 pub(super) fn location(opened: &Opened, span: Span, encoding: Encoding) -> Option<Location> {
-    let (uri, range) = place(&opened.sources, opened, span, encoding)?;
+    let (uri, range) = place(opened, span, encoding)?;
     Some(Location::new(uri.parse::<Uri>().ok()?, range))
 }
 
@@ -99,7 +94,7 @@ pub(super) fn actions(opened: &Opened, range: Range, encoding: Encoding) -> Vec<
         .iter()
         .filter_map(|problem| {
             let fix = problem.fix.as_ref()?;
-            let (file, at) = place(&opened.sources, opened, problem.span, encoding)?;
+            let (file, at) = place(opened, problem.span, encoding)?;
             let location = location(opened, fix.span, encoding)?;
             if file != uri || !touches(&at) {
                 return None;

@@ -1,6 +1,6 @@
 //! The server: which texts are open, what became of them, and the answer to every message.
 
-use super::text::{Encoding, path_of};
+use super::text::{Encoding, file_path};
 use super::{complete, define, hover, problems, symbols};
 use kdl::KdlDocument;
 use lsp_types::{
@@ -14,6 +14,8 @@ use lsp_types::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use trainc_check::{JobSummary, check_across_jobs};
 use trainc_diag::Problems;
 use trainc_diag::source::{SourceId, SourceMap};
 use trainc_plan::Compiled;
@@ -22,8 +24,15 @@ use trainc_syntax::{document, format};
 /// Texts as the editor has them, by the name under which they compile: a path, or a name in angle brackets.
 pub type Buffers = BTreeMap<String, String>;
 
-/// Compiles the text of that name, with the open texts laid over the files.
-pub type Compile<'a> = dyn Fn(&str, &str, &Buffers) -> (Compiled, SourceMap, SourceId) + 'a;
+/// Compiles the text of that name, with the open texts in place of the files. The sources go into the given map.
+pub type Compile<'a> = dyn Fn(&str, &str, &Buffers, SourceMap) -> (Compiled, SourceMap, SourceId) + 'a;
+
+/// Summarizes the jobs of the manifests around the open texts that are not open themselves, with their sources in a
+/// [`SourceMap::default`].
+pub type SummarizeOthers<'a> = dyn Fn(&Buffers) -> (Vec<JobSummary>, SourceMap) + 'a;
+
+/// The part of a source map that holds the sources of all jobs.
+const ALL_SOURCES: u32 = 1_023;
 
 /// A text that is open, and what became of it.
 pub struct Opened {
@@ -33,6 +42,8 @@ pub struct Opened {
     pub(super) compiled: Compiled,
     pub(super) sources: SourceMap,
     pub(super) source: SourceId,
+    /// The sources of the other jobs that its problems point into.
+    pub(super) others: Rc<SourceMap>,
 }
 
 impl Opened {
@@ -53,19 +64,34 @@ pub enum Fault {
 /// The server.
 pub struct Server<'a> {
     compile: &'a Compile<'a>,
+    summarize_others: &'a SummarizeOthers<'a>,
     encoding: Encoding,
     /// The open texts by their URI.
     open: BTreeMap<String, (Uri, String)>,
     /// What became of each.
     opened: BTreeMap<String, Opened>,
+    /// The jobs around the open texts, as of the last file that was opened, saved or closed.
+    others: (Vec<JobSummary>, SourceMap),
     /// The files that have problems in the editor.
     published: BTreeSet<String>,
 }
 
 impl<'a> Server<'a> {
     /// A server without open texts.
-    pub fn new(compile: &'a Compile<'a>, encoding: Encoding) -> Self {
-        Self { compile, encoding, open: BTreeMap::new(), opened: BTreeMap::new(), published: BTreeSet::new() }
+    pub fn new(
+        compile: &'a Compile<'a>,
+        summarize_others: &'a SummarizeOthers<'a>,
+        encoding: Encoding,
+    ) -> Self {
+        Self {
+            compile,
+            summarize_others,
+            encoding,
+            open: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            others: (Vec::new(), SourceMap::default()),
+            published: BTreeSet::new(),
+        }
     }
 
     /// What the server can do.
@@ -117,24 +143,49 @@ impl<'a> Server<'a> {
             "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {}
             _ => return Vec::new(),
         }
+        // While somebody types, only open texts change.
+        if method != "textDocument/didChange" {
+            self.others = (self.summarize_others)(&self.buffers());
+        }
         self.compile_all();
+        self.check_across_jobs();
         self.publish()
     }
 
     /// Compiles every open text: one may be a layer of another, and all take milliseconds.
     fn compile_all(&mut self) {
-        let name = |uri: &Uri| path_of(uri.as_str()).unwrap_or_else(|| format!("<{}>", uri.as_str()));
-        let buffers: Buffers = self.open.values().map(|(uri, text)| (name(uri), text.clone())).collect();
-        self.opened = self
-            .open
-            .iter()
-            .map(|(key, (uri, text))| {
-                let name = name(uri);
-                let (compiled, sources, source) = (self.compile)(&name, text, &buffers);
-                let opened = Opened { uri: uri.clone(), name, text: text.clone(), compiled, sources, source };
-                (key.clone(), opened)
+        let buffers = self.buffers();
+        let others = Rc::new(SourceMap::default());
+        self.opened = (1..)
+            .zip(&self.open)
+            .map(|(part, (key, (uri, text)))| {
+                let name = buffer_name(uri);
+                let (compiled, sources, source) =
+                    (self.compile)(&name, text, &buffers, SourceMap::part(part));
+                let (uri, text, others) = (uri.clone(), text.clone(), Rc::clone(&others));
+                (key.clone(), Opened { uri, name, text, compiled, sources, source, others })
             })
             .collect();
+    }
+
+    /// The open texts by name.
+    fn buffers(&self) -> Buffers {
+        self.open.values().map(|(uri, text)| (buffer_name(uri), text.clone())).collect()
+    }
+
+    /// Compares the open jobs with each other and with the jobs around them, which come first: a problem belongs to the later
+    /// of two jobs, and so to the one that is open.
+    fn check_across_jobs(&mut self) {
+        let summaries: Vec<JobSummary> =
+            self.opened.values().map(|opened| JobSummary::new(&opened.name, &opened.compiled)).collect();
+        let mut unseen: Vec<Problems> = vec![Problems::default(); self.others.0.len()];
+        let opened = self.opened.values_mut().map(|opened| &mut opened.compiled.problems);
+        check_across_jobs(self.others.0.iter().zip(&mut unseen).chain(summaries.iter().zip(opened)));
+        let mut all = SourceMap::part(ALL_SOURCES);
+        all.absorb(self.others.1.clone());
+        self.opened.values().for_each(|opened| all.absorb(opened.sources.clone()));
+        let all = Rc::new(all);
+        self.opened.values_mut().for_each(|opened| opened.others = Rc::clone(&all));
     }
 
     /// The problems of all files; those that have none any more are named once more, with none.
@@ -145,7 +196,7 @@ impl<'a> Server<'a> {
             for (uri, found) in problems::by_file(opened, self.encoding) {
                 // An editor may write the URI of an open file in another way.
                 let same =
-                    self.opened.values().find(|other| path_of(&uri).is_some_and(|path| other.name == path));
+                    self.opened.values().find(|other| file_path(&uri).is_some_and(|path| other.name == path));
                 let uri = same.map_or(uri, |other| other.uri.as_str().to_owned());
                 let list = files.entry(uri).or_default();
                 for one in found {
@@ -223,6 +274,11 @@ impl<'a> Server<'a> {
         }
         Some(vec![TextEdit::new(self.encoding.range(&opened.text, 0, opened.text.len()), new)])
     }
+}
+
+/// The name under which the text of a URI compiles.
+fn buffer_name(uri: &Uri) -> String {
+    file_path(uri.as_str()).unwrap_or_else(|| format!("<{}>", uri.as_str()))
 }
 
 fn read<T: DeserializeOwned>(parameters: Value) -> Result<T, Fault> {

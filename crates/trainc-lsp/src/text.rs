@@ -81,7 +81,7 @@ impl Encoding {
 }
 
 /// The path of a `file:` URI.
-pub(super) fn path_of(uri: &str) -> Option<String> {
+pub fn file_path(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
     // An authority (`localhost`) may stand before the path.
     let path = rest.get(rest.find('/')?..)?;
@@ -137,8 +137,8 @@ mod tests {
     fn files_there_and_back() {
         let path = "/jobs/ä b/a.kdl";
         assert_eq!(uri_of(path), "file:///jobs/%C3%A4%20b/a.kdl");
-        assert_eq!(path_of(&uri_of(path)).as_deref(), Some(path));
-        assert_eq!(path_of("file:///C%3A/a.kdl").as_deref(), Some("C:/a.kdl"));
-        assert_eq!(path_of("untitled:Untitled-1"), None);
+        assert_eq!(file_path(&uri_of(path)).as_deref(), Some(path));
+        assert_eq!(file_path("file:///C%3A/a.kdl").as_deref(), Some("C:/a.kdl"));
+        assert_eq!(file_path("untitled:Untitled-1"), None);
     }
 }

@@ -209,6 +209,31 @@ fn unsaved_layers_count() {
     assert_eq!(editor.stop(), Some(0));
 }
 
+/// A job next to an open one is compared with it, open or not.
+#[test]
+fn rules_across_jobs_are_checked() {
+    let dir = Scratch::new("lsp-across-jobs");
+    dir.write("base.kdl", read("tests/fixtures/base.kdl"));
+    dir.write("scripts/train.py", "");
+    let job = |name: &str| format!("extends \"base.kdl\"\njob \"{name}\" {{\n}}\n");
+    let path = |name: &str| dir.write(name, job("example")).canonicalize().unwrap();
+    let uri = |path: &std::path::Path| format!("file://{}", path.display());
+    let (first, second) = (uri(&path("first.kdl")), uri(&path("second.kdl")));
+    let (mut editor, _) = Editor::start(&[]);
+    editor.open(&first, &job("example"));
+    assert_eq!(editor.codes(&first), ["T0142"], "{:?}", editor.problems);
+    let related = &editor.problems[&first][0]["relatedInformation"][0]["location"];
+    assert_eq!((&related["uri"], &related["range"]["start"]["line"]), (&json!(second), &json!(1)));
+    // Of two open jobs the later by name has the problem.
+    editor.open(&second, &job("example"));
+    assert!(editor.codes(&first).is_empty());
+    assert_eq!(editor.codes(&second), ["T0142"], "{:?}", editor.problems);
+    // Another name solves it without being saved.
+    editor.change(&second, &job("other"));
+    assert!(editor.codes(&second).is_empty());
+    assert_eq!(editor.stop(), Some(0));
+}
+
 #[test]
 fn hover_says_what_it_is_and_what_became_of_it() {
     let files = files("lsp-hover");

@@ -1,17 +1,18 @@
 //! `trainc lsp`.
 
 use super::exit;
-use super::expand::root_of;
-use super::world::{Files, describe};
+use super::expand::{expand, root_of};
+use super::world::{Files, Tree as _, describe};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Response};
 use lsp_types::InitializeParams;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
-use trainc_check::compile;
+use std::path::{Path, PathBuf};
+use trainc_check::{JobSummary, compile};
 use trainc_diag::source::SourceMap;
 use trainc_ir::SourceTree;
-use trainc_lsp::{Buffers, Encoding, Fault, Server};
+use trainc_lsp::{Buffers, Encoding, Fault, Server, file_path};
 use trainc_plan::Options;
 use trainc_plan::ReadError;
 use trainc_plan::World;
@@ -62,21 +63,37 @@ pub(super) fn run(args: &Args, today: &str) -> u8 {
 fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String> {
     let (id, given) = connection.initialize_start().map_err(|error| error.to_string())?;
     let given: InitializeParams = serde_json::from_value(given).map_err(|error| error.to_string())?;
+    let folders = folders(&given);
     let offered = given.capabilities.general.and_then(|general| general.position_encodings);
     let options = Options {
         choices: Choices { env: args.env.clone(), ..Choices::default() },
         today: today.to_owned(),
         ..Options::default()
     };
-    let compile = |name: &str, text: &str, buffers: &Buffers| {
-        let mut sources = SourceMap::default();
+    let files_around = |path: &Path| Files::new(root_of(path, None), &Options::default());
+    let compile_open = |name: &str, text: &str, buffers: &Buffers, mut sources: SourceMap| {
         let source = sources.add(name, text);
-        let mut world =
-            Overlay { files: Files::new(root_of(Path::new(name), None), &Options::default()), buffers };
+        let mut world = Overlay { files: files_around(Path::new(name)), buffers, reads_programs: true };
         let compiled = compile(source, text, &options, &mut world, &mut sources);
         (compiled, sources, source)
     };
-    let mut server = Server::new(&compile, Encoding::of(offered.as_deref()));
+    let summarize_others = |buffers: &Buffers| {
+        let mut sources = SourceMap::default();
+        let mut jobs = Vec::new();
+        for path in manifests_around(&folders, buffers) {
+            let mut files = files_around(&path);
+            let Some(text) = files.read(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok()) else {
+                continue;
+            };
+            let name = path.to_string_lossy().into_owned();
+            let source = sources.add(name.as_str(), text.as_str());
+            let mut world = Overlay { files, buffers, reads_programs: false };
+            let compiled = compile(source, &text, &options, &mut world, &mut sources);
+            jobs.push(JobSummary::new(&name, &compiled));
+        }
+        (jobs, sources)
+    };
+    let mut server = Server::new(&compile_open, &summarize_others, Encoding::of(offered.as_deref()));
     let me = json!({
         "capabilities": server.capabilities(),
         "serverInfo": {"name": "trainc", "version": env!("CARGO_PKG_VERSION")},
@@ -107,6 +124,40 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
     Ok(exit::DONE)
 }
 
+/// The workspace folders of the client, canonical.
+fn folders(given: &InitializeParams) -> Vec<PathBuf> {
+    let uris = given.workspace_folders.iter().flatten().map(|folder| folder.uri.as_str());
+    uris.filter_map(file_path).filter_map(|path| Path::new(&path).canonicalize().ok()).collect()
+}
+
+/// The most manifests that are compiled because they are around open ones.
+const MOST_AROUND: usize = 200;
+
+/// Returns the manifests of the workspace folders that contain open texts, or next to an open text without such a folder; without
+/// those that are open.
+fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<PathBuf> {
+    let open: BTreeSet<PathBuf> =
+        buffers.keys().filter_map(|name| Path::new(name).canonicalize().ok()).collect();
+    let mut found = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for path in &open {
+        let folder = folders.iter().find(|folder| path.starts_with(folder));
+        let Some(dir) = folder.map(PathBuf::as_path).or(path.parent()).filter(|dir| seen.insert(*dir)) else {
+            continue;
+        };
+        if folder.is_some() {
+            found.extend(expand(&dir.to_string_lossy()).files.into_iter().map(|file| file.path));
+        } else {
+            let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+            let is_manifest = |path: &PathBuf| {
+                path.is_file() && path.extension().is_some_and(|extension| extension == "kdl")
+            };
+            found.extend(entries.map(|entry| entry.path()).filter(is_manifest));
+        }
+    }
+    found.into_iter().filter(|path| !open.contains(path)).take(MOST_AROUND).collect()
+}
+
 fn response(id: lsp_server::RequestId, answer: Result<Value, Fault>) -> Response {
     match answer {
         Ok(value) => Response::new_ok(id, value),
@@ -121,6 +172,8 @@ fn response(id: lsp_server::RequestId, answer: Result<Value, Fault>) -> Response
 struct Overlay<'a> {
     files: Files,
     buffers: &'a Buffers,
+    /// Whether program directories are read: a job's summary does not need them.
+    reads_programs: bool,
 }
 
 impl Overlay<'_> {
@@ -147,7 +200,7 @@ impl LayerLoader for Overlay<'_> {
 
 impl World for Overlay<'_> {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
-        self.files.directory(from, path)
+        if self.reads_programs { self.files.directory(from, path) } else { Err(ReadError::NotFound) }
     }
 
     fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {

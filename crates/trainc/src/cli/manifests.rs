@@ -1,7 +1,6 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
 use super::expand::{self, Named, expand, root_of};
-use super::neighbours::{self, Beside};
 pub(super) use super::set::Set;
 use super::threads::in_parts;
 use super::world::{Files, Tree};
@@ -9,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use trainc_apply::saved_plan::SavedPlan;
-use trainc_check::compile;
+use trainc_check::{JobSummary, check_across_jobs, compile};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceId, SourceMap, Span};
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -35,15 +34,15 @@ pub(super) struct Manifest {
     pub sha256: String,
     /// What it became.
     pub compiled: Compiled,
-    /// What the other manifests of the run are held against.
-    pub beside: Beside,
+    /// The values that are compared with those of the other jobs of the run.
+    pub summary: JobSummary,
 }
 
 impl Manifest {
     /// A manifest that was compiled.
     pub(super) fn new(path: &str, sha256: String, compiled: Compiled) -> Self {
-        let beside = Beside::of(&compiled);
-        Self { path: path.to_owned(), sha256, compiled, beside }
+        let summary = JobSummary::new(path, &compiled);
+        Self { path: path.to_owned(), sha256, compiled, summary }
     }
 
     /// The manifest as it is named on a command line.
@@ -108,7 +107,9 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
         let said = walks.iter().map(|(at, files)| (at, expand::layers_alone(&mut sources, at, *files)));
         manifests.extend(said.map(|(at, problems)| Manifest::failed(at, problems)));
     }
-    neighbours::judge(&mut manifests);
+    check_across_jobs(
+        manifests.iter_mut().map(|manifest| (&manifest.summary, &mut manifest.compiled.problems)),
+    );
     Set {
         sources,
         manifests,

@@ -37,7 +37,6 @@ mod known;
 mod logs;
 mod lsp;
 mod manifests;
-mod neighbours;
 mod objects;
 mod overlay;
 mod parts;
@@ -71,7 +70,7 @@ use trainc_diag::Code;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [manifests::CODES, expand::CODES, neighbours::CODES, run::CODES].concat()
+    [manifests::CODES, expand::CODES, run::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
