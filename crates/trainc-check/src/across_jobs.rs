@@ -272,7 +272,8 @@ fn shared_prefixes(jobs: &[&JobSummary]) -> Found {
             let Some(other) = writers.find(job, prefix) else { continue };
             if other.is_same_place(&summary.path, prefix) {
                 // One mistake: reported in the same words for each job of the sweep.
-                let message = format!("the jobs of this sweep write their {}s to the same prefix", prefix.node);
+                let message =
+                    format!("the jobs of this sweep write their {}s to the same prefix", prefix.node);
                 let is_reported = found.iter().any(|(at, one): &(usize, Diagnostic)| {
                     *at == other.at && one.code == &T0467 && one.span == other.span
                 });

@@ -1,4 +1,4 @@
-//! The whole way from the text of a manifest to a checked plan.
+//! The pipeline from the text of a manifest to a checked plan.
 
 use crate::check;
 use trainc_diag::Problems;
@@ -33,40 +33,45 @@ pub fn compile(
     if let Some(plan) = &compiled.plan {
         check(plan, options, sources, &mut compiled.problems);
     }
-    check_twins(&mut compiled, options, world, sources);
-    // Only now: the rules read it, and whoever shows a line from here on must not.
+    check_duplicates(&mut compiled, options, world, sources);
+    // Hidden last: the rules read secrets, but nothing may show them.
     compiled.problems.iter().filter(|one| one.secret).for_each(|one| sources.hide(one.span));
     compiled.problems.sort();
     compiled
 }
 
-/// Holds to the rules what stands a second time where one may, each as if it were the one that counts.
-fn check_twins(compiled: &mut Compiled, options: &Options, world: &mut dyn World, sources: &mut SourceMap) {
-    let Some(merged) = &compiled.merged else { return };
-    for (other, seconds) in resolve::duplicate_variants(merged) {
-        let mut second = forecast(other, Problems::default(), options, &mut NotFetched(world), sources);
-        if let Some(plan) = &second.plan {
-            check(plan, options, sources, &mut second.problems);
+/// Reports the errors of what is written a second time, as if it counted: one more compilation with all seconds.
+fn check_duplicates(
+    compiled: &mut Compiled,
+    options: &Options,
+    world: &mut dyn World,
+    sources: &mut SourceMap,
+) {
+    let Some((other, seconds)) = compiled.merged.as_deref().and_then(resolve::duplicate_variant) else {
+        return;
+    };
+    let mut second = forecast(other, Problems::default(), options, &mut WithoutGit(world), sources);
+    if let Some(plan) = &second.plan {
+        check(plan, options, sources, &mut second.problems);
+    }
+    for one in second.problems.iter() {
+        // A layer that is merged twice has the same problem twice.
+        let is_reported = compiled.problems.iter().any(|reported| reported == one);
+        if is_reported || !seconds.iter().any(|second| second.has_error(one)) {
+            continue;
         }
-        for one in second.problems.iter() {
-            // A layer that is laid twice says the same twice.
-            let is_said = compiled.problems.iter().any(|said| said == one);
-            if is_said || !seconds.iter().any(|second| second.has_error(one)) {
-                continue;
-            }
-            // A secret was found in the text already; as somebody's value it has better help.
-            compiled.problems.retain(|said| {
-                !(one.secret && said.secret && said.code == one.code && one.span.covers(said.span))
-            });
-            compiled.problems.push(one.clone());
-        }
+        // A secret was found in the text already; as the value of a node it has better help.
+        compiled.problems.retain(|reported| {
+            !(one.secret && reported.secret && reported.code == one.code && one.span.covers(reported.span))
+        });
+        compiled.problems.push(one.clone());
     }
 }
 
-/// A world in which no repository is asked: nobody fetches what may not count.
-struct NotFetched<'a>(&'a mut dyn World);
+/// A world in which no repository is fetched.
+struct WithoutGit<'a>(&'a mut dyn World);
 
-impl LayerLoader for NotFetched<'_> {
+impl LayerLoader for WithoutGit<'_> {
     fn layer(&mut self, from: &str, path: &str) -> Result<resolve::LoadedLayer, ReadError> {
         self.0.layer(from, path)
     }
@@ -76,7 +81,7 @@ impl LayerLoader for NotFetched<'_> {
     }
 }
 
-impl World for NotFetched<'_> {
+impl World for WithoutGit<'_> {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         self.0.directory(from, path)
     }

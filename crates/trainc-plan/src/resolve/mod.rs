@@ -23,7 +23,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir as ir;
 use trainc_syntax::{ast, required_values};
 
-pub use duplicates::{ActiveDuplicate, duplicate_variants};
+pub use duplicates::{ActiveDuplicate, duplicate_variant};
 pub(crate) use job::T0220;
 pub use layers::{LayerLoader, LoadedLayer};
 pub use sweep::sweep_suffixes;
