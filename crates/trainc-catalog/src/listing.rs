@@ -363,7 +363,7 @@ mod tests {
         for row in counts {
             assert_eq!(row[1], named(&row[0]).unwrap().rows.len().to_string(), "{row:?}");
         }
-        // Rows of the file that a listing leaves out would be facts that nobody can look at.
+        // Listings must include all rows of the file.
         for (name, rows) in crate::tables() {
             assert!(named(name).unwrap().rows.len() >= rows, "{name}");
         }

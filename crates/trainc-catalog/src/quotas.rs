@@ -8,12 +8,12 @@ use trainc_ir::hardware::Provenance;
 pub(crate) const TABLE: Table = Table::new("quotas", include_str!("data/quotas.toml"));
 pub(crate) const GENERAL: Table = Table::new("quotas-general", include_str!("data/quotas_general.toml"));
 
-/// One quota.
+/// A quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
     /// Service code of Service Quotas: `sagemaker`, `fsx`.
     pub service: String,
-    /// Name as Service Quotas shows it.
+    /// Name in Service Quotas.
     pub name: String,
     /// `L-09B4A649`; a few limits have none.
     pub code: Option<String>,
@@ -21,11 +21,11 @@ pub struct Quota {
     pub default: Option<u64>,
     /// `instances`, `seconds`, `GiB`, …
     pub unit: String,
-    /// Where the row comes from.
+    /// The source of the row.
     pub provenance: Provenance,
 }
 
-/// What an instance quota counts.
+/// The usage that an instance quota limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Usage {
     /// Training on demand.
@@ -51,7 +51,7 @@ struct QuotaRow {
     sourced: Sourced,
 }
 
-/// The quota of an instance type; `None` where the listing had no such quota, which does not mean zero.
+/// Returns the quota of an instance type; `None` where the source has no such quota, which does not mean zero.
 pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
     let row: QuotaRow = TABLE.row(name)?;
     let (code, default, words) = match usage {
@@ -90,7 +90,7 @@ impl Usage {
     }
 }
 
-/// Every quota of every instance type, each under its key, as `ml.p4d.24xlarge/spot`, in the order of the file.
+/// Returns every quota of every instance type with its key, as `ml.p4d.24xlarge/spot`, in the order of the file.
 pub fn of_instances() -> impl Iterator<Item = (String, Quota)> {
     TABLE.keys().flat_map(|name| {
         Usage::ALL
@@ -110,7 +110,7 @@ struct GeneralQuotaRow {
     sourced: Sourced,
 }
 
-/// An account-wide quota by key: `instances-per-job`, `instances-across-jobs`, `longest-run-time`, `volume-size`,
+/// Returns an account-wide quota by key: `instances-per-job`, `instances-across-jobs`, `longest-run-time`, `volume-size`,
 /// `lustre-persistent-2-capacity`, …
 pub fn general(key: &str) -> Option<Quota> {
     let row: GeneralQuotaRow = GENERAL.row(key)?;
@@ -124,12 +124,12 @@ pub fn general(key: &str) -> Option<Quota> {
     })
 }
 
-/// The keys of [`general`], in the order of the file.
+/// Returns the keys of [`general`], in the order of the file.
 pub fn general_keys() -> impl Iterator<Item = &'static str> {
     GENERAL.keys()
 }
 
-/// The account-wide quota for the capacity of an FSx deployment and storage type, and that for the number of file systems.
+/// Returns the account-wide quotas for the capacity of an FSx deployment type and for its number of file systems.
 pub fn lustre(deployment: &str) -> Option<(Quota, Quota)> {
     let stem = match deployment {
         "PERSISTENT_2" => "lustre-persistent-2",

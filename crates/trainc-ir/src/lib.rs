@@ -7,7 +7,6 @@ pub mod digest;
 pub mod hardware;
 pub mod image;
 pub mod job;
-mod losses;
 pub mod mesh;
 pub mod model;
 pub mod origin;

@@ -36,7 +36,7 @@ fn configs_classes_and_lora_as_transformers_and_peft_count_them() {
                 Some(ours) => {
                     assert_eq!(Some(ours.total), counts.get(name).and_then(Value::as_u64), "{name} {config}");
                 }
-                // Encoders have a decoder's head in transformers, which nobody trains here.
+                // transformers also has a decoder head for encoders, which is not supported here.
                 None => assert!(
                     !counts.contains_key(name) || name == "causal-lm" && !a.family.causal(),
                     "{name} {config}"
