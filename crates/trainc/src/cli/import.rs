@@ -192,7 +192,7 @@ fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u
     };
     let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
     let lacking = lost(&imported, &compiled(io, &name, &imported).0);
-    imported = imported.lacking(lacking);
+    imported = imported.with_differences(lacking);
     if let Some(out) = out {
         let written = fs::OpenOptions::new()
             .write(true)
@@ -267,9 +267,9 @@ impl Review {
 
     /// For people, beside the manifest on standard output.
     fn say(&self, io: &mut Io, global: &Global, imported: &Imported) {
-        if !imported.unsaid.is_empty() && !global.quiet {
+        if !imported.unsupported.is_empty() && !global.quiet {
             io.note("cannot say:\n");
-            for line in &imported.unsaid {
+            for line in &imported.unsupported {
                 io.note(&format!("  {line}\n"));
             }
         }
@@ -294,7 +294,7 @@ fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
         "written": out.map(|out| out.to_string_lossy()),
         "same_request": imported.lost.is_empty(),
         "lost": imported.lost,
-        "cannot_say": imported.unsaid,
+        "cannot_say": imported.unsupported,
         "outcome": review.outcome,
         "problems": problems,
     })
@@ -309,7 +309,7 @@ fn markdown(imported: &Imported, review: &Review) -> String {
             out.push_str(&format!("\n## {title}\n\n{}", lines.concat()));
         }
     };
-    list("Cannot say", imported.unsaid.clone());
+    list("Cannot say", imported.unsupported.clone());
     list("How the job went", review.outcome.clone());
     let problems = review.problems();
     list(

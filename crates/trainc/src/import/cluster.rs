@@ -1,4 +1,4 @@
-//! Where the job runs, and how long: `cluster`.
+//! Instances and durations of the job: `cluster`.
 
 use super::kdl::{Node, string};
 use super::{Reader, image, launch};
@@ -8,7 +8,7 @@ use trainc_catalog::{images, instances};
 use trainc_ir::job::SERVERLESS;
 
 impl Reader {
-    /// The region: as the job says it, else where its image or its default bucket lies.
+    /// Returns the region of the job, otherwise of its ARN, its image or its serverless model.
     pub(super) fn region(&mut self, keys: &[(String, String)], uri: Option<&str>) -> String {
         let written = keys
             .iter()
@@ -16,23 +16,23 @@ impl Reader {
             .and_then(|(_, text)| serde_json::from_str::<String>(text).ok());
         let of_arn = || self.described.as_deref().and_then(|arn| arn.split(':').nth(3)).map(str::to_owned);
         let of_image = || uri.and_then(images::parse_uri).map(|parsed| parsed.region);
-        // The hub of a serverless job's model is of the job's region.
+        // The hub of a serverless job's model is in the job's region.
         let of_model = || {
-            let model = self.rest.0.get(SERVERLESS)?.get("BaseModelArn")?.as_str()?;
+            let model = self.unmapped.0.get(SERVERLESS)?.get("BaseModelArn")?.as_str()?;
             model.split(':').nth(3).filter(|region| !region.is_empty()).map(str::to_owned)
         };
         written.or_else(of_arn).or_else(of_image).or_else(of_model).unwrap_or_else(|| {
-            self.unsaid.add("`region`: nothing in the request tells it; `us-east-1` is a placeholder");
+            self.unsupported.add("`region`: not in the request; `us-east-1` is a placeholder");
             "us-east-1".to_owned()
         })
     }
 
-    /// `cluster`, and what of it the launcher asks for.
-    pub(super) fn cluster(&mut self, uri: Option<&str>) -> (Node, Place) {
-        let mut resources = self.rest.object("ResourceConfig").unwrap_or_default();
-        let mut stopping = self.rest.object("StoppingCondition").unwrap_or_default();
+    /// Returns `cluster`, and the facts that the launcher needs.
+    pub(super) fn cluster(&mut self, uri: Option<&str>) -> (Node, ClusterFacts) {
+        let mut resources = self.unmapped.object("ResourceConfig").unwrap_or_default();
+        let mut stopping = self.unmapped.object("StoppingCondition").unwrap_or_default();
         let instance = resources.text("InstanceType");
-        // Preferred types may leave their number to the job; beside groups it is no number that a node says.
+        // Preferred types may share the job's number of instances; with groups it has no node.
         let preferred = resources.0.contains_key("InstancePreferences");
         let count = (instance.is_some() || preferred).then(|| resources.number("InstanceCount")).flatten();
         let mut node = Node::new("cluster");
@@ -57,24 +57,24 @@ impl Reader {
         if size != 30 || kms.is_some() {
             node = node.child(Node::text("volume", &format!("{size}GiB")).maybe("kms", kms.as_deref()));
         }
-        let duration = |name: &str, seconds: u64| Node::text(name, &written_duration(seconds));
+        let duration = |name: &str, seconds: u64| Node::text(name, &format_duration(seconds));
         node = node.child(duration("max-run", stopping.number("MaxRuntimeInSeconds").unwrap_or(86_400)));
         if let Some(seconds) = stopping.number("MaxPendingTimeInSeconds") {
             node = node.child(duration("max-pending", seconds));
         }
-        // Spot needs both; one without the other is left, and listed.
-        if self.rest.switch("EnableManagedSpotTraining") == Some(true) {
+        // Spot requires both members; one without the other stays unmapped and is listed.
+        if self.unmapped.switch("EnableManagedSpotTraining") == Some(true) {
             if let Some(seconds) = stopping.number("MaxWaitTimeInSeconds") {
-                node = node.child(Node::new("spot").prop("max-wait", &string(&written_duration(seconds))));
+                node = node.child(Node::new("spot").prop("max-wait", &string(&format_duration(seconds))));
             } else {
-                self.rest.0.insert("EnableManagedSpotTraining".to_owned(), Value::Bool(true));
+                self.unmapped.0.insert("EnableManagedSpotTraining".to_owned(), Value::Bool(true));
             }
         }
         if let Some(seconds) = resources.number("KeepAlivePeriodInSeconds") {
             node = node.child(duration("warm-pool", seconds));
         }
         if let Some(retries) =
-            self.rest.object("RetryStrategy").and_then(|mut retry| retry.number("MaximumRetryAttempts"))
+            self.unmapped.object("RetryStrategy").and_then(|mut retry| retry.number("MaximumRetryAttempts"))
         {
             node = node.child(Node::new("retry").arg(&retries.to_string()));
         }
@@ -93,30 +93,30 @@ impl Reader {
             }
             node = node.child(child);
         }
-        self.rest.put_back("ResourceConfig", resources);
-        self.rest.put_back("StoppingCondition", stopping);
+        self.unmapped.put_back("ResourceConfig", resources);
+        self.unmapped.put_back("StoppingCondition", stopping);
         let row = instance.as_deref().and_then(instances::get);
         let per_node = row.map(|row| u64::from(row.accelerators));
-        let launch = launch::Ground {
+        let launch = launch::LaunchContext {
             world: per_node.zip(count).and_then(|(gpus, nodes)| gpus.checked_mul(nodes)),
             per_node,
             huggingface: uri.is_some_and(|uri| image::family(uri) == "huggingface"),
             groups,
         };
-        (node, Place { instance, launch })
+        (node, ClusterFacts { instance, launch })
     }
 }
 
-/// Where the job runs.
-pub(super) struct Place {
+/// Facts of the cluster that other nodes depend on.
+pub(super) struct ClusterFacts {
     /// The instance type, unless there are groups.
     pub(super) instance: Option<String>,
-    /// For the launcher.
-    pub(super) launch: launch::Ground,
+    /// Facts for the launcher.
+    pub(super) launch: launch::LaunchContext,
 }
 
-/// A duration as people write it, in one unit where that is whole.
-fn written_duration(seconds: u64) -> String {
+/// Formats a duration in its largest whole unit.
+fn format_duration(seconds: u64) -> String {
     for (unit, size) in [("d", 86_400), ("h", 3_600), ("m", 60)] {
         if seconds > 0 && seconds.is_multiple_of(size) {
             return format!("{}{unit}", seconds / size);

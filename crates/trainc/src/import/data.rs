@@ -1,11 +1,11 @@
-//! Channels and the file systems behind them.
+//! Channels and their file systems.
 
-use super::kdl::{Node, bound, string};
-use super::unsaid::Unsaid;
+use super::kdl::{Node, escape_placeholders, string};
+use super::unsupported::Unsupported;
 use serde_json::Value;
 use trainc_emit::UnmappedMembers;
 
-/// A file system that channels name, by what tells it from others.
+/// The identity of a file system that channels use.
 #[derive(Clone, Debug, PartialEq)]
 struct System {
     id: String,
@@ -13,27 +13,27 @@ struct System {
     mount: Option<String>,
 }
 
-/// `storage` and `channel` nodes, and where the code lies if a channel brings it. `mode` is how S3 data come where a
-/// channel does not say it.
+/// Returns the `storage` and `channel` nodes, and the location of the code if a channel provides it. `mode` is the input
+/// mode of channels that do not set it.
 pub(super) fn channels(
-    rest: &mut UnmappedMembers,
+    unmapped: &mut UnmappedMembers,
     isolated: bool,
     mode: Option<&str>,
     described: bool,
-    unsaid: &mut Unsaid,
+    unsupported: &mut Unsupported,
 ) -> (Vec<Node>, Vec<Node>, Option<String>) {
     let mut systems: Vec<System> = Vec::new();
     let mut nodes = Vec::new();
     let mut code = None;
-    for item in rest.list("InputDataConfig") {
+    for item in unmapped.list("InputDataConfig") {
         let Value::Object(members) = item else { continue };
         let mut channel = UnmappedMembers(members);
         let Some(name) = channel.text("ChannelName") else { continue };
         let mut source = channel.object("DataSource").unwrap_or_default();
         if isolated && name == "code" {
-            // The container may not fetch the code, so it comes as a channel: trainc makes it again.
+            // The isolated container gets the code through a channel, which trainc generates again.
             code = source.object("S3DataSource").and_then(|mut s3| s3.text("S3Uri"));
-            // Either the archive itself, or the prefix where it lies alone.
+            // Either the archive itself, or a prefix that contains only the archive.
             code = code.map(|uri| {
                 if uri.ends_with(".tar.gz") {
                     uri
@@ -45,28 +45,28 @@ pub(super) fn channels(
         }
         let mut node = Node::text("channel", &name);
         if let Some(mut system) = source.object("FileSystemDataSource") {
-            node = file_system(node, &mut system, &mut systems, unsaid);
-            leave(&name, &system, unsaid);
+            node = file_system(node, &mut system, &mut systems, unsupported);
+            list_unmapped(&name, &system, unsupported);
         } else if let Some(mut s3) = source.object("S3DataSource") {
             if !described && !s3.0.contains_key("S3DataDistributionType") {
-                unsaid.lose(&format!(
-                    "channel `{name}`: no `S3DataDistributionType`; FullyReplicated is sent, which the service takes for none"
+                unsupported.lose(&format!(
+                    "channel `{name}`: `S3DataDistributionType` is not set; the manifest's request sets the service's default, FullyReplicated"
                 ));
             }
             node = s3_source(node, &mut s3);
             if let Some(mode) = mode {
                 channel.0.entry("InputMode").or_insert_with(|| Value::from(mode));
             }
-            leave(&name, &s3, unsaid);
+            list_unmapped(&name, &s3, unsupported);
         } else if let Some(arn) = source.object("DatasetSource").and_then(|mut set| set.text("DatasetArn")) {
             node = node.maybe("dataset", Some(&arn));
         } else {
-            unsaid.lose(&format!("channel `{name}`: its data source has no node"));
+            unsupported.lose(&format!("channel `{name}`: unsupported data source"));
             continue;
         }
         node = common(node, &mut channel, described);
-        leave(&name, &channel, unsaid);
-        leave(&name, &source, unsaid);
+        list_unmapped(&name, &channel, unsupported);
+        list_unmapped(&name, &source, unsupported);
         nodes.push(node);
     }
     let storage = systems.iter().enumerate().map(|(index, system)| {
@@ -78,9 +78,9 @@ pub(super) fn channels(
     (storage.collect(), nodes, code)
 }
 
-fn leave(channel: &str, rest: &UnmappedMembers, unsaid: &mut Unsaid) {
-    for member in rest.0.keys() {
-        unsaid.lose(&format!("channel `{channel}`: `{member}` has no node"));
+fn list_unmapped(channel: &str, unmapped: &UnmappedMembers, unsupported: &mut Unsupported) {
+    for member in unmapped.0.keys() {
+        unsupported.lose(&format!("channel `{channel}`: `{member}` is not supported"));
     }
 }
 
@@ -92,16 +92,16 @@ fn file_system(
     node: Node,
     source: &mut UnmappedMembers,
     systems: &mut Vec<System>,
-    unsaid: &mut Unsaid,
+    unsupported: &mut Unsupported,
 ) -> Node {
     let id = source.text("FileSystemId").unwrap_or_default();
     let directory = source.text("DirectoryPath").unwrap_or_default();
     let kind = if source.text("FileSystemType").as_deref() == Some("EFS") { "efs" } else { "lustre" };
     if directory.len() > 1 && directory.ends_with('/') {
-        unsaid.lose(&format!("the slash at the end of `{directory}`"));
+        unsupported.lose(&format!("the trailing slash of `{directory}`"));
     }
     let inside = directory.trim_matches('/');
-    // A Lustre path begins with the mount name; an EFS path at the root of the file system.
+    // A Lustre path starts with the mount name; an EFS path starts at the root of the file system.
     let (mount, path) = if kind == "efs" {
         (None, inside)
     } else {
@@ -115,7 +115,7 @@ fn file_system(
     });
     let mut node = node.prop("from", &string(&system_name(index)));
     if !path.is_empty() {
-        node = node.prop("path", &string(&bound(&format!("/{path}"))));
+        node = node.prop("path", &string(&escape_placeholders(&format!("/{path}"))));
     }
     node.prop("mode", &string(source.text("FileSystemAccessMode").as_deref().unwrap_or("ro")))
 }
@@ -128,7 +128,7 @@ fn s3_source(node: Node, source: &mut UnmappedMembers) -> Node {
         Some("Converse") => "converse",
         _ => "s3",
     };
-    let mut node = node.prop(property, &string(&bound(&uri)));
+    let mut node = node.prop(property, &string(&escape_placeholders(&uri)));
     if source.text("S3DataDistributionType").as_deref() == Some("ShardedByS3Key") {
         node = node.prop("shard", "\"by-key\"");
     }
@@ -158,7 +158,7 @@ fn common(node: Node, channel: &mut UnmappedMembers, described: bool) -> Node {
             words.iter().find(|(theirs, _)| channel.0.get(member).and_then(Value::as_str) == Some(*theirs))
         {
             channel.take_if(member, theirs);
-            // What an answer says where nothing was asked.
+            // A response contains `None` even if it was not requested.
             if *ours != "none" || !described {
                 node = node.prop(property, &string(ours));
             }

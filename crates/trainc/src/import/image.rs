@@ -1,16 +1,16 @@
-//! The image's path, back into versions where the catalogue gives exactly the same path.
+//! The image URI as versions, where the catalogue resolves them to exactly the same URI.
 
 use super::kdl::{Node, string};
 use super::launch::Launch;
 use trainc_catalog::images::{self, Framework, ImageQuery};
 use trainc_catalog::support;
 
-/// `image …`, and the family as the plan names it.
+/// Returns the node `image …`.
 pub(super) fn image(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Node {
     by_versions(uri, region, instance, launch).unwrap_or_else(|| Node::new("image").prop("uri", &string(uri)))
 }
 
-/// `pytorch`, `huggingface`, `smp` or `own`, as the plan will have it.
+/// Returns the family as in the plan: `pytorch`, `huggingface`, `smp` or `own`.
 pub(super) fn family(uri: &str) -> &'static str {
     match images::parse_uri(uri).map(|parsed| parsed.repository).as_deref() {
         Some("pytorch-training") => "pytorch",
@@ -45,7 +45,7 @@ fn by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch)
     let found = images::resolve(&query).ok()?;
     if found.uri != uri
         || found.version_substituted
-        || (launch.torchrun && !under_torchrun(pytorch, query.instance))
+        || (launch.torchrun && !supports_torchrun(pytorch, query.instance))
     {
         return None;
     }
@@ -60,8 +60,8 @@ fn by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch)
     })
 }
 
-/// Whether the SDK starts that version, as spelled, under torchrun: another one can only be named by its path.
-fn under_torchrun(pytorch: &str, instance: &str) -> bool {
+/// Returns whether the SDK accepts the version, as spelled, with torchrun. Any other image is given by its URI.
+fn supports_torchrun(pytorch: &str, instance: &str) -> bool {
     let list = if instance.starts_with("ml.trn") {
         support::torch_distributed_trainium()
     } else {

@@ -1,92 +1,92 @@
-//! KDL, written node by node in the style of the examples.
+//! A writer of KDL nodes, in the style of the examples.
 
 use serde_json::Value;
 use trainc_ir::{ACCOUNT_MARK, account};
 
-/// A node of the manifest that is written.
+/// A node of the generated manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Node {
-    /// Lines of comment above it, without `//`.
+    /// Comment lines above the node, without `//`.
     comments: Vec<String>,
-    /// Whether a blank line goes before it.
-    apart: bool,
+    /// A blank line precedes the node.
+    blank_line: bool,
     name: String,
-    /// Arguments and properties, as they stand in the text.
+    /// Arguments and properties, as literals.
     entries: Vec<String>,
     children: Vec<Node>,
-    /// Whether an empty block is written.
+    /// An empty block is written.
     block: bool,
 }
 
 impl Node {
-    /// A node without anything.
+    /// Creates a node with only a name.
     pub(super) fn new(name: &str) -> Self {
         Self { name: word(name), ..Self::default() }
     }
 
-    /// A node with one text.
+    /// Creates a node with one string argument.
     pub(super) fn text(name: &str, value: &str) -> Self {
         Self::new(name).arg(&string(value))
     }
 
-    /// Lines that are comments alone.
+    /// Creates comment lines without a node.
     pub(super) fn comment(lines: &[&str]) -> Self {
         Self { comments: lines.iter().map(|line| (*line).to_owned()).collect(), ..Self::default() }
     }
 
-    /// With an argument, as it stands in the text.
+    /// Adds an argument, given as a literal.
     pub(super) fn arg(mut self, literal: &str) -> Self {
         self.entries.push(literal.to_owned());
         self
     }
 
-    /// With a property, its value as it stands in the text.
+    /// Adds a property with its value as a literal.
     pub(super) fn prop(mut self, name: &str, literal: &str) -> Self {
         self.entries.push(format!("{}={literal}", word(name)));
         self
     }
 
-    /// With a property, if there is a text for it, whose braces stand for themselves.
+    /// Adds a string property if there is a value; its braces are escaped.
     pub(super) fn maybe(self, name: &str, value: Option<&str>) -> Self {
         match value {
-            Some(value) => self.prop(name, &string(&bound(value))),
+            Some(value) => self.prop(name, &string(&escape_placeholders(value))),
             None => self,
         }
     }
 
-    /// With a comment above it.
-    pub(super) fn said(mut self, line: &str) -> Self {
+    /// Adds a comment line above the node.
+    pub(super) fn with_comment(mut self, line: &str) -> Self {
         self.comments.push(line.to_owned());
         self
     }
 
-    /// With a blank line before it.
-    pub(super) fn apart(mut self) -> Self {
-        self.apart = true;
+    /// Adds a blank line before the node.
+    pub(super) fn with_blank_line(mut self) -> Self {
+        self.blank_line = true;
         self
     }
 
-    /// With children.
+    /// Adds children.
     pub(super) fn children(mut self, children: Vec<Self>) -> Self {
         self.children.extend(children);
         self
     }
 
-    /// With a child.
+    /// Adds a child.
     pub(super) fn child(mut self, child: Self) -> Self {
         self.children.push(child);
         self
     }
 
-    /// Whether it has nothing but its name.
+    /// Returns whether the node has only a name.
     pub(super) fn is_bare(&self) -> bool {
         self.entries.is_empty() && self.children.is_empty()
     }
 
-    /// The text of the node and all below it.
+    /// Writes the node and its children.
     pub(super) fn write(&self, indent: usize, out: &mut String) {
         let margin = " ".repeat(indent);
-        if self.apart && !out.ends_with("{\n") && !out.is_empty() {
+        if self.blank_line && !out.ends_with("{\n") && !out.is_empty() {
             out.push('\n');
         }
         for line in &self.comments {
@@ -115,7 +115,7 @@ impl Node {
     }
 }
 
-/// A name, bare where it may stand so.
+/// Returns a name, unquoted if possible.
 fn word(name: &str) -> String {
     let bare = name == "-"
         || (name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -124,13 +124,13 @@ fn word(name: &str) -> String {
     if bare || name.is_empty() { name.to_owned() } else { string(name) }
 }
 
-/// A line that stands outside of a literal, with what is not seen in it written as a literal writes it.
+/// Escapes invisible characters of a line outside a literal.
 pub(super) fn visible(line: &str) -> String {
-    line.chars().map(|c| unseen(c).unwrap_or_else(|| c.to_string())).collect()
+    line.chars().map(|c| escape_invisible(c).unwrap_or_else(|| c.to_string())).collect()
 }
 
-/// How a literal writes a character that is not seen: line ends, and the marks that turn the direction of writing.
-fn unseen(c: char) -> Option<String> {
+/// Returns the escape sequence of an invisible character: line breaks, control and bidirectional formatting characters.
+fn escape_invisible(c: char) -> Option<String> {
     Some(match c {
         '\n' => "\\n".to_owned(),
         '\r' => "\\r".to_owned(),
@@ -144,14 +144,14 @@ fn unseen(c: char) -> Option<String> {
     })
 }
 
-/// A string literal.
+/// Returns a string literal.
 pub(super) fn string(value: &str) -> String {
     let mut out = String::from("\"");
     for c in value.chars() {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            c => match unseen(c) {
+            c => match escape_invisible(c) {
                 Some(written) => out.push_str(&written),
                 None => out.push(c),
             },
@@ -161,12 +161,12 @@ pub(super) fn string(value: &str) -> String {
     out
 }
 
-/// Stands for the digest in texts of a job that trainc made, until the text is written.
+/// Marks the digest in strings of a job created by trainc until they are written.
 pub(super) const DIGEST: &str = "{\u{e000}digest\u{e000}}";
 
-/// A text in which braces would be placeholders: its own stand for themselves, and the digest's is one. In an address
-/// the same is true of `${`, but for the account where it is filled in.
-pub(super) fn bound(value: &str) -> String {
+/// Escapes the braces of a string in which `{{` starts a placeholder, and inserts the digest's placeholder. In an S3 URI
+/// also escapes `${`, except where it is the account's placeholder.
+pub(super) fn escape_placeholders(value: &str) -> String {
     let text = value.replace("{{", "{{ \"{{\" }}");
     let text = match account::substitution_end(&text).and_then(|end| text.split_at_checked(end)) {
         Some((head, tail)) => {
@@ -182,15 +182,15 @@ fn dollars(text: &str) -> String {
     text.replace("${", "{{ '${' }}")
 }
 
-/// A text that may stand as a number: whole, and written as trainc would write it.
+/// Returns an integer literal if trainc would write the same text, otherwise a string literal.
 pub(super) fn plain(value: &str) -> String {
     match value.parse::<i64>() {
         Ok(number) if number.to_string() == value => value.to_owned(),
-        _ => string(&bound(value)),
+        _ => string(&escape_placeholders(value)),
     }
 }
 
-/// A JSON scalar as a literal; `None` for lists and objects.
+/// Returns a JSON scalar as a literal; `None` for lists and objects.
 pub(super) fn literal(value: &Value) -> Option<String> {
     Some(match value {
         Value::Null => "#null".to_owned(),
@@ -202,7 +202,7 @@ pub(super) fn literal(value: &Value) -> Option<String> {
     })
 }
 
-/// A number as people write it: an exponent has no needless zero, and a float keeps its point.
+/// Formats a number without needless zeros in the exponent, keeping the decimal point of a float.
 fn float(number: &serde_json::Number) -> String {
     match number.as_f64() {
         Some(value) if number.is_f64() => {
@@ -212,7 +212,7 @@ fn float(number: &serde_json::Number) -> String {
     }
 }
 
-/// A member of `request { … }`; `None` for what cannot be written there: an empty list, or nothing.
+/// Returns a member of `request { … }`; `None` for an empty list or null, which cannot be written.
 pub(super) fn member(name: &str, value: &Value) -> Option<Node> {
     match value {
         Value::Null => None,
@@ -235,20 +235,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_kdl() {
+    fn writes_strings() {
         assert_eq!(string("a\"b\\c\n"), r#""a\"b\\c\n""#);
         assert_eq!(word("train.save_interval"), "train.save_interval");
         assert_eq!(word("two words"), "\"two words\"");
-        assert_eq!(bound("{{ x }}"), "{{ \"{{\" }} x }}");
-        assert_eq!(bound("s3://a-${account}/${account}/x"), "s3://a-${account}/{{ '${' }}account}/x");
-        assert_eq!(bound("echo ${HOME}"), "echo ${HOME}");
+        assert_eq!(escape_placeholders("{{ x }}"), "{{ \"{{\" }} x }}");
+        assert_eq!(
+            escape_placeholders("s3://a-${account}/${account}/x"),
+            "s3://a-${account}/{{ '${' }}account}/x"
+        );
+        assert_eq!(escape_placeholders("echo ${HOME}"), "echo ${HOME}");
         assert_eq!(literal(&serde_json::json!(2e-4)).as_deref(), Some("0.0002"));
         assert_eq!(literal(&serde_json::json!(1e-5)).as_deref(), Some("1e-5"));
         assert_eq!(literal(&serde_json::json!(1.0)).as_deref(), Some("1.0"));
     }
 
     #[test]
-    fn members_are_nodes() {
+    fn writes_members() {
         let node = member("A", &serde_json::json!({"B": ["x"], "C": {"D": 1}, "E": []})).unwrap();
         let mut out = String::new();
         node.write(0, &mut out);

@@ -1,54 +1,54 @@
-//! The launcher's keys, back into `parallel`.
+//! The launcher's hyperparameters as `parallel`.
 
-use super::kdl::{Node, bound, literal, plain, string};
+use super::kdl::{Node, escape_placeholders, literal, plain, string};
 use super::smp::Parameters;
-use super::unsaid::Unsaid;
+use super::unsupported::Unsupported;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What the keys say.
+/// The launch settings.
 pub(super) struct Launch {
     /// The node.
     pub(super) parallel: Node,
     /// The engine in it.
     pub(super) engine: &'static str,
-    /// The precision that SMP v1 is told.
+    /// The precision of SMP v1.
     pub(super) precision: Option<&'static str>,
-    /// Whether torchrun starts the ranks.
+    /// Torchrun starts the ranks.
     pub(super) torchrun: bool,
-    /// Whether activations are offloaded, which only checkpointed ones are.
+    /// Activations are offloaded, which requires activation checkpointing.
     pub(super) offload: bool,
 }
 
-/// Decoded hyperparameters, of which the launcher takes its own.
+/// Decoded hyperparameters, from which the launcher takes its own.
 pub(super) type Decoded = BTreeMap<String, Value>;
 
-/// Where the job runs, as far as the launcher asks.
-pub(super) struct Ground {
-    /// GPUs of all instances, where the catalogue knows them.
+/// Facts of the cluster and the image that the launcher needs.
+pub(super) struct LaunchContext {
+    /// GPUs of all instances, if the catalogue has them.
     pub(super) world: Option<u64>,
     /// GPUs of one instance.
     pub(super) per_node: Option<u64>,
-    /// Whether the image is one of HuggingFace's.
+    /// The image is a Hugging Face image.
     pub(super) huggingface: bool,
-    /// The instance type of each group, by its name.
+    /// Instance types by group name.
     pub(super) groups: BTreeMap<String, String>,
 }
 
-/// Reads the launcher's keys; those that the node says are taken out.
+/// Reads the launcher's keys, and removes those that the node expresses.
 pub(super) fn launch(
     keys: &mut Decoded,
     instance: Option<&str>,
-    ground: &Ground,
-    unsaid: &mut Unsaid,
+    context: &LaunchContext,
+    unsupported: &mut Unsupported,
 ) -> Launch {
     let named = keys.get("sagemaker_distribution_instance_groups").and_then(Value::as_array);
     let group = match named.map(Vec::as_slice) {
         Some([Value::String(group)]) => Some(group.clone()),
         _ => None,
     };
-    let of_group = group.as_ref().and_then(|group| ground.groups.get(group)).map(String::as_str);
-    let mut launch = engine(keys, instance.or(of_group), ground, unsaid);
+    let of_group = group.as_ref().and_then(|group| context.groups.get(group)).map(String::as_str);
+    let mut launch = engine(keys, instance.or(of_group), context, unsupported);
     if let Some(group) = group.filter(|_| launch.engine != "none") {
         launch.parallel = launch.parallel.prop("group", &string(&group));
         keys.remove("sagemaker_distribution_instance_groups");
@@ -56,11 +56,16 @@ pub(super) fn launch(
     launch
 }
 
-fn engine(keys: &mut Decoded, instance: Option<&str>, ground: &Ground, unsaid: &mut Unsaid) -> Launch {
+fn engine(
+    keys: &mut Decoded,
+    instance: Option<&str>,
+    context: &LaunchContext,
+    unsupported: &mut Unsupported,
+) -> Launch {
     let on = |keys: &Decoded, key: &str| keys.get(key) == Some(&Value::Bool(true));
     let node = |engine: &'static str| Node::new("parallel").prop("engine", &string(engine));
     let take_instance = |keys: &mut Decoded| {
-        // trainc sends the job's own instance type; another one stays.
+        // trainc sends the job's instance type; any other stays unmapped.
         if keys.get("sagemaker_instance_type").and_then(Value::as_str) == instance {
             keys.remove("sagemaker_instance_type");
         }
@@ -78,23 +83,23 @@ fn engine(keys: &mut Decoded, instance: Option<&str>, ground: &Ground, unsaid: &
         let Some(Value::Object(parameters)) = keys.get("mp_parameters").cloned() else {
             return plain(node("none"), "none");
         };
-        let mut left = Parameters { left: parameters.clone(), unsaid };
-        let (mut children, precision) = if torchrun { left.smp_v2() } else { left.smp_v1(ground) };
-        children.extend(left.pass_through());
+        let mut reader = Parameters { unmapped: parameters.clone(), unsupported };
+        let (mut children, precision) = if torchrun { reader.smp_v2() } else { reader.smp_v1(context) };
+        children.extend(reader.pass_through());
         keys.remove("mp_parameters");
         if torchrun {
             keys.remove("sagemaker_torch_distributed_enabled");
         } else {
             keys.remove("sagemaker_mpi_enabled");
             if let Some(processes) = keys.remove("sagemaker_mpi_num_of_processes_per_host")
-                && processes.as_u64() != ground.per_node
+                && processes.as_u64() != context.per_node
                 && let Some(number) = literal(&processes)
             {
                 children.push(Node::new("processes").arg(&number));
             }
-            children.extend(options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
+            children.extend(mpi_options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
         }
-        // trainc sends that it is off; where it is on, it stays and is listed.
+        // trainc sends `false`; `true` stays unmapped and is listed.
         if !on(keys, "sagemaker_distributed_dataparallel_enabled") {
             keys.remove("sagemaker_distributed_dataparallel_enabled");
         }
@@ -112,16 +117,17 @@ fn engine(keys: &mut Decoded, instance: Option<&str>, ground: &Ground, unsaid: &
     } else if torchrun {
         keys.remove("sagemaker_torch_distributed_enabled");
         take_instance(keys);
-        unsaid.add("whether the script shards the model under torchrun: if it does, write `parallel engine=\"fsdp\"` with its strategy");
+        unsupported.add("sharding under torchrun: if the script shards the model, write `parallel engine=\"fsdp\"` with its strategy");
         return plain(node("ddp").prop("launcher", "\"torchrun\""), "ddp");
-    } else if on(keys, "sagemaker_pytorch_ddp_enabled") && ground.huggingface {
+    } else if on(keys, "sagemaker_pytorch_ddp_enabled") && context.huggingface {
         keys.remove("sagemaker_pytorch_ddp_enabled");
         take_instance(keys);
         return plain(node("ddp").prop("launcher", "\"pytorchddp\""), "ddp");
     } else if on(keys, "sagemaker_distributed_dataparallel_enabled") {
         keys.remove("sagemaker_distributed_dataparallel_enabled");
         take_instance(keys);
-        let children = options(keys.remove("sagemaker_distributed_dataparallel_custom_mpi_options").as_ref());
+        let children =
+            mpi_options(keys.remove("sagemaker_distributed_dataparallel_custom_mpi_options").as_ref());
         return plain(node("smddp").children(children), "smddp");
     } else if mpi {
         keys.remove("sagemaker_mpi_enabled");
@@ -131,14 +137,14 @@ fn engine(keys: &mut Decoded, instance: Option<&str>, ground: &Ground, unsaid: &
         {
             children.push(Node::new("processes").arg(&number));
         }
-        children.extend(options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
+        children.extend(mpi_options(keys.remove("sagemaker_mpi_custom_mpi_options").as_ref()));
         return plain(node("ddp").prop("launcher", "\"mpi\"").children(children), "ddp");
     }
     plain(node("none"), "none")
 }
 
-/// `-x K=V …` as `mpi-env`, the rest as `mpi-options`.
-fn options(written: Option<&Value>) -> Vec<Node> {
+/// Returns `-x K=V …` as `mpi-env`, the remainder as `mpi-options`.
+fn mpi_options(written: Option<&Value>) -> Vec<Node> {
     let Some(written) = written.and_then(Value::as_str).filter(|text| !text.is_empty()) else {
         return Vec::new();
     };
@@ -147,12 +153,12 @@ fn options(written: Option<&Value>) -> Vec<Node> {
     while let Some(after) = rest.strip_prefix("-x ") {
         let (pair, tail) = after.split_once(' ').unwrap_or((after, ""));
         let Some((key, value)) = pair.split_once('=') else { break };
-        // What is quoted may have blanks inside: it stays as it is.
-        let sound = !key.is_empty()
+        // Quoted values may contain spaces: they stay unchanged.
+        let is_plain_pair = !key.is_empty()
             && !value.contains(['"', '\'', '\\'])
             && !pairs.iter().any(|(known, _)| *known == key);
-        // One blank between words: any other spacing would not come back.
-        if !sound || tail.starts_with(' ') || (tail.is_empty() && after.ends_with(' ')) {
+        // Any spacing other than a single space would be lost.
+        if !is_plain_pair || tail.starts_with(' ') || (tail.is_empty() && after.ends_with(' ')) {
             break;
         }
         pairs.push((key, value));
@@ -165,7 +171,7 @@ fn options(written: Option<&Value>) -> Vec<Node> {
         );
     }
     if !rest.is_empty() {
-        out.push(Node::text("mpi-options", &bound(rest)));
+        out.push(Node::text("mpi-options", &escape_placeholders(rest)));
     }
     out
 }
@@ -177,14 +183,14 @@ mod tests {
     #[track_caller]
     fn check(options_text: &str, expected: &str) {
         let mut out = String::new();
-        for node in options(Some(&Value::from(options_text))) {
+        for node in mpi_options(Some(&Value::from(options_text))) {
             node.write(0, &mut out);
         }
         assert_eq!(out, expected);
     }
 
     #[test]
-    fn mpi_options_come_apart() {
+    fn splits_mpi_options() {
         check("-x A=1 -x B=two", "mpi-env A=1 B=\"two\"\n");
         check("-x A=1 --bind-to none -x B=2", "mpi-env A=1\nmpi-options \"--bind-to none -x B=2\"\n");
         check("-x A", "mpi-options \"-x A\"\n");

@@ -1,21 +1,21 @@
-//! From a request, or from a described job, back to a manifest.
+//! Import of a training job's request, or of a described job, as a manifest.
 //!
-//! In: JSON text, as `CreateTrainingJob` takes it or `DescribeTrainingJob` answers it. Out: a manifest that says the
-//! same request by nodes as far as the language can, `request { … }` for what has no node, placeholders for what a request does not hold, and
-//! a list of those. Pure: it reads no file and asks no account.
+//! Input: a `CreateTrainingJob` request or a `DescribeTrainingJob` response as JSON. Output: a manifest that expresses the
+//! request with nodes where the language has them and with `request { … }` elsewhere, placeholders for what a request does
+//! not contain, and a list of those. Pure: it reads no file and calls no account.
 
 mod cluster;
 mod data;
 mod image;
 mod kdl;
 mod launch;
+mod monitoring;
 mod outcome;
 mod program;
 mod smp;
-mod unsaid;
-mod watch;
+mod unsupported;
 
-use kdl::{Node, bound, string};
+use kdl::{Node, escape_placeholders, string};
 pub use outcome::Outcome;
 use serde_json::{Map, Value};
 use trainc_catalog::shapes;
@@ -25,7 +25,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
 use trainc_ir::preferences::MACHINE_MEMBERS;
-use unsaid::{Unsaid, header};
+use unsupported::{Unsupported, header};
 
 declare_code!(T0530, "import-not-json", Error, "a file to import that is not JSON");
 declare_code!(
@@ -35,41 +35,41 @@ declare_code!(
     "a JSON file to import that does not contain a training job"
 );
 
-/// The codes of this stage.
+/// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
     vec![&T0530, &T0531]
 }
 
-/// What becomes of a request.
+/// A manifest imported from a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
     /// The manifest.
     pub manifest: String,
     /// The job's name in it.
     pub job: String,
-    /// The request, without what only an answer has.
+    /// The request, without the members that only a response has.
     pub request: Value,
-    /// What the manifest cannot say, or had to make up.
-    pub unsaid: Vec<String>,
-    /// Those of them by which the manifest's request is another one.
+    /// What the manifest does not express, or expresses with a placeholder.
+    pub unsupported: Vec<String>,
+    /// Those of them by which the manifest's request differs.
     pub lost: Vec<String>,
-    /// What was imported, in words; the manifest's header begins with it.
-    what: String,
-    /// How the job ended, where the file is an answer.
+    /// Description of the input, for the manifest's header.
+    description: String,
+    /// The outcome of the job, if the input is a response.
     pub outcome: Option<Outcome>,
 }
 
-/// Makes a manifest of a request's text.
+/// Imports the text of a request or response as a manifest.
 pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<Imported> {
     let value: Value = match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
         Ok(value) => value,
         Err(error) => {
             let at = offset(text, error.line(), error.column());
             problems.push(
-                Diagnostic::new(&T0530, Span::new(source, at, at), "this is no JSON")
+                Diagnostic::new(&T0530, Span::new(source, at, at), "invalid JSON")
                     .note(error.to_string())
                     .help(
-                        "save a request, or what `aws sagemaker describe-training-job` prints, to the file",
+                        "save a CreateTrainingJob request or the output of `aws sagemaker describe-training-job` to the file",
                     ),
             );
             return None;
@@ -77,35 +77,36 @@ pub fn import(source: SourceId, text: &str, problems: &mut Problems) -> Option<I
     };
     let Some((request, answer)) = job_of(&value) else {
         problems.push(
-            Diagnostic::new(&T0531, Span::whole(source), "there is no training job in this file")
-                .note("neither `AlgorithmSpecification` nor `ServerlessJobConfig` stands at the top or under `request`")
-                .help("give a CreateTrainingJob request or a DescribeTrainingJob answer"),
+            Diagnostic::new(&T0531, Span::whole(source), "the file does not contain a training job")
+                .note("expected `AlgorithmSpecification` or `ServerlessJobConfig` at the top level or under `request`")
+                .help("pass a CreateTrainingJob request or a DescribeTrainingJob response"),
         );
         return None;
     };
-    let outcome = answer.as_ref().and_then(Outcome::of);
+    let outcome = answer.as_ref().and_then(Outcome::from_response);
     let described = answer
         .as_ref()
         .and_then(|answer| answer.get("TrainingJobArn"))
         .and_then(Value::as_str)
         .map(str::to_owned);
-    let mut reader = Reader { rest: UnmappedMembers(request.clone()), unsaid: Unsaid::default(), described };
+    let mut reader =
+        Reader { unmapped: UnmappedMembers(request.clone()), unsupported: Unsupported::default(), described };
     let (job, body) = reader.job();
-    let Unsaid { all: unsaid, lost } = reader.unsaid;
+    let Unsupported { all: unsupported, lost } = reader.unsupported;
     let kind = if reader.described.is_some() { "a described job" } else { "a request" };
-    let what =
+    let description =
         format!("{kind}, {}", request.get("TrainingJobName").and_then(Value::as_str).unwrap_or_default());
-    let manifest = header(&what, &lost) + &body;
-    Some(Imported { manifest, job, request: Value::Object(request), unsaid, lost, what, outcome })
+    let manifest = header(&description, &lost) + &body;
+    Some(Imported { manifest, job, request: Value::Object(request), unsupported, lost, description, outcome })
 }
 
-/// Bytes before a place that is given by line and column, both from 1.
+/// Returns the byte offset of a line and column, both from 1.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     (before + column.saturating_sub(1)).min(text.len())
 }
 
-/// The request in a document, and the whole answer if it is one.
+/// Returns the request in a document, and the whole response if it is one.
 fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
     let is_job =
         |value: &&Value| ["AlgorithmSpecification", SERVERLESS].iter().any(|name| value.get(name).is_some());
@@ -117,7 +118,7 @@ fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
     let mut members = inner.as_object()?.clone();
     let known = &shapes::operation("CreateTrainingJob")?.input.members;
     if answer {
-        // What only an answer has goes; what neither has stays, and is said. boto3 lays `ResponseMetadata` beside it.
+        // Members that only a response has are dropped; unknown members stay and are reported. boto3 adds `ResponseMetadata`.
         let only = &shapes::operation("DescribeTrainingJob")?.output_members;
         members.retain(|name, _| {
             known.contains_key(name) || !(only.contains(name) || name == "ResponseMetadata")
@@ -127,7 +128,7 @@ fn job_of(value: &Value) -> Option<(Map<String, Value>, Option<Value>)> {
     Some((members, answer.then(|| inner.clone())))
 }
 
-/// Replaces the job's digest, of which `short` is the beginning, by its placeholder; returns whether it was found.
+/// Replaces the job's digest, which starts with `short`, with its placeholder; returns whether it was found.
 fn restore_digest(members: &mut Map<String, Value>, short: &str) -> bool {
     fn walk(value: &mut Value, short: &str) -> bool {
         match value {
@@ -150,37 +151,37 @@ fn restore_digest(members: &mut Map<String, Value>, short: &str) -> bool {
 }
 
 struct Reader {
-    rest: UnmappedMembers,
-    unsaid: Unsaid,
-    /// The job's ARN, where an answer has it.
+    unmapped: UnmappedMembers,
+    unsupported: Unsupported,
+    /// The job's ARN, if the input is a response.
     described: Option<String>,
 }
 
 impl Reader {
-    /// The job's name, and the manifest without its header.
+    /// Returns the job's name, and the manifest without its header.
     fn job(&mut self) -> (String, String) {
         let tags = self.tags();
-        let of = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
-        let full_name = self.rest.text("TrainingJobName").unwrap_or_default();
+        let tag = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
+        let full_name = self.unmapped.text("TrainingJobName").unwrap_or_default();
         let stamped = digest_named(&full_name);
-        let name = of("trainc:job")
+        let name = tag("trainc:job")
             .unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
-        let digest = of("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned()));
-        if digest.is_some_and(|digest| restore_digest(&mut self.rest.0, &digest)) {
-            // Checkpoints under it are those of the old job, and this one starts without them.
-            self.unsaid.add(
-                "the digest in its places: `{{ job.digest }}` stands there, and is another digest where the manifest is",
+        let digest = tag("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned()));
+        if digest.is_some_and(|digest| restore_digest(&mut self.unmapped.0, &digest)) {
+            // Checkpoints under the old digest belong to the old job; this one starts without them.
+            self.unsupported.add(
+                "the job's digest: replaced with `{{ job.digest }}`, which has another value for this manifest",
             );
         }
-        // SageMaker chose machines, container and code: the manifest says nothing of them, nor of a model, and what the
-        // service takes of them all the same stands in `request`.
-        let serverless = self.rest.0.contains_key(SERVERLESS);
-        let kept = if serverless { self.rest.split(MACHINE_MEMBERS) } else { Map::new() };
-        let mut algorithm = self.rest.object("AlgorithmSpecification").unwrap_or_default();
+        // SageMaker chooses instances, container and code: the manifest has no nodes for them or for a model, and puts what
+        // the service still accepts into `request`.
+        let serverless = self.unmapped.0.contains_key(SERVERLESS);
+        let kept = if serverless { self.unmapped.split(MACHINE_MEMBERS) } else { Map::new() };
+        let mut algorithm = self.unmapped.object("AlgorithmSpecification").unwrap_or_default();
         let uri = algorithm.text("TrainingImage");
-        let mut keys = self.rest.map("HyperParameters");
+        let mut keys = self.unmapped.map("HyperParameters");
         let region = self.region(&keys, uri.as_deref());
-        let role = self.rest.text("RoleArn");
+        let role = self.unmapped.text("RoleArn");
         let account = [role.as_deref(), self.described.as_deref()].into_iter().flatten().find_map(account_of);
 
         let mut nodes = vec![Node::text("region", &region)];
@@ -188,58 +189,56 @@ impl Reader {
         let own: Vec<&(String, String)> =
             tags.iter().filter(|(key, _)| !key.starts_with("trainc:") && !key.starts_with("aws:")).collect();
         if !own.is_empty() {
-            nodes.push(
-                own.iter()
-                    .fold(Node::new("tags"), |node, (key, value)| node.prop(key, &string(&bound(value)))),
-            );
+            nodes.push(own.iter().fold(Node::new("tags"), |node, (key, value)| {
+                node.prop(key, &string(&escape_placeholders(value)))
+            }));
         }
         let own_machines = !serverless;
         nodes.extend(own_machines.then(|| {
-            Node::comment(&[
-                "model \"…\": a request does not say what is trained; without it nothing is predicted.",
-            ])
-            .apart()
+            Node::comment(&["model \"…\": a request does not contain the model, which predictions require."])
+                .with_blank_line()
         }));
         if own_machines {
-            self.unsaid.add("`model`: what is trained, and so what fits and how long it takes");
+            self.unsupported.add("`model`: not part of a request, but required to predict memory and time");
         }
 
-        let (cluster, ground) = self.cluster(uri.as_deref());
-        nodes.extend(own_machines.then(|| cluster.apart()));
-        let mut script = program::Script::of(&mut keys, &mut algorithm);
-        let instance = ground.instance.clone();
+        let (cluster, facts) = self.cluster(uri.as_deref());
+        nodes.extend(own_machines.then(|| cluster.with_blank_line()));
+        let mut script = program::Script::new(&mut keys, &mut algorithm);
+        let instance = facts.instance.clone();
         let launch =
-            launch::launch(&mut script.launcher, instance.as_deref(), &ground.launch, &mut self.unsaid);
+            launch::launch(&mut script.launcher, instance.as_deref(), &facts.launch, &mut self.unsupported);
         if own_machines {
-            nodes.push(launch.parallel.clone().apart());
-            nodes.push(self.train(&launch).apart());
+            nodes.push(launch.parallel.clone().with_blank_line());
+            nodes.push(self.train(&launch).with_blank_line());
         }
 
         let mode = algorithm.text("TrainingInputMode").filter(|mode| mode != "File");
         if let Some(mode) = &mode {
-            self.unsaid
-                .add(&format!("`TrainingInputMode` {mode} for the whole job: each channel says its own"));
+            self.unsupported
+                .add(&format!("`TrainingInputMode` {mode} of the job: set on each channel instead"));
         }
-        let isolated = self.rest.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
+        let isolated = self.unmapped.0.get("EnableNetworkIsolation") == Some(&Value::Bool(true));
         let by_channel = isolated && script.is_script();
         let described = self.described.is_some();
         let (storage, channels, code) =
-            data::channels(&mut self.rest, by_channel, mode.as_deref(), described, &mut self.unsaid);
-        let environment = self.rest.map("Environment");
+            data::channels(&mut self.unmapped, by_channel, mode.as_deref(), described, &mut self.unsupported);
+        let environment = self.unmapped.map("Environment");
         let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
-        let program = script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsaid);
-        nodes.extend(own_machines.then(|| program.apart()));
+        let program =
+            script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsupported);
+        nodes.extend(own_machines.then(|| program.with_blank_line()));
         if let Some(uri) = &uri {
-            nodes.push(image::image(uri, &region, instance.as_deref(), &launch).apart());
+            nodes.push(image::image(uri, &region, instance.as_deref(), &launch).with_blank_line());
         }
-        nodes.extend(self.network().map(Node::apart));
+        nodes.extend(self.network().map(Node::with_blank_line));
         for (index, node) in storage.into_iter().chain(channels).chain(self.places()).enumerate() {
-            nodes.push(if index == 0 { node.apart() } else { node });
+            nodes.push(if index == 0 { node.with_blank_line() } else { node });
         }
         let output = self.output();
         let s3 = output.1;
         nodes.push(output.0);
-        nodes.extend(watch::watch(&mut self.rest, &s3, launch.engine, &mut self.unsaid));
+        nodes.extend(monitoring::monitoring(&mut self.unmapped, &s3, launch.engine, &mut self.unsupported));
         nodes.push(match role.as_deref() {
             Some(arn) if !arn.contains("${") => Node::new("role").maybe("arn", Some(arn)),
             _ => Node::new("role").prop("create", "#true"),
@@ -247,7 +246,7 @@ impl Reader {
         if own_machines {
             self.algorithm(algorithm, uri.as_deref());
         }
-        self.rest.0.extend(kept);
+        self.unmapped.0.extend(kept);
         nodes.extend(self.request());
 
         let mut out = String::new();
@@ -257,15 +256,15 @@ impl Reader {
 
     fn tags(&mut self) -> Vec<(String, String)> {
         let part = |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-        self.rest.list("Tags").iter().map(|tag| (part(tag, "Key"), part(tag, "Value"))).collect()
+        self.unmapped.list("Tags").iter().map(|tag| (part(tag, "Key"), part(tag, "Value"))).collect()
     }
 
-    /// A placeholder: exactly one length and one factor of the batch, so that it compiles.
+    /// Returns placeholders: exactly one length and one factor of the batch, so that the manifest compiles.
     fn train(&mut self, launch: &launch::Launch) -> Node {
-        self.unsaid
-            .add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are assumed, so is what the plan makes of them");
-        let node = Node::new("train").said(
-            "Assumed: a request does not say how the model is trained; batch, memory, time and cost are of one step.",
+        self.unsupported
+            .add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are placeholders, and so are the plan's values derived from them");
+        let node = Node::new("train").with_comment(
+            "Placeholders: a request does not contain training settings; batch, memory, time and cost are for one step.",
         );
         let mut children: Vec<Node> =
             launch.precision.map(|word| Node::text("precision", word)).into_iter().collect();
@@ -283,17 +282,17 @@ impl Reader {
             (!found.is_empty())
                 .then(|| found.iter().fold(Node::new(name), |node, text| node.arg(&string(text))))
         };
-        let mut vpc = self.rest.object("VpcConfig").unwrap_or_default();
+        let mut vpc = self.unmapped.object("VpcConfig").unwrap_or_default();
         let mut children: Vec<Node> = Vec::new();
         children.extend(texts(vpc.list("Subnets"), "subnets"));
         children.extend(texts(vpc.list("SecurityGroupIds"), "security-groups"));
-        self.rest.put_back("VpcConfig", vpc);
+        self.unmapped.put_back("VpcConfig", vpc);
         for (member, name) in [
             ("EnableNetworkIsolation", "isolation"),
             ("EnableInterContainerTrafficEncryption", "encrypt-traffic"),
         ] {
-            // An answer says what was never asked for.
-            if let Some(on) = self.rest.switch(member).filter(|on| *on || self.described.is_none()) {
+            // A response contains defaults that were not requested.
+            if let Some(on) = self.unmapped.switch(member).filter(|on| *on || self.described.is_none()) {
                 children.push(Node::new(name).arg(if on { "#true" } else { "#false" }));
             }
         }
@@ -301,47 +300,47 @@ impl Reader {
     }
 
     fn places(&mut self) -> Option<Node> {
-        let mut checkpoint = self.rest.object("CheckpointConfig")?;
+        let mut checkpoint = self.unmapped.object("CheckpointConfig")?;
         let s3 = checkpoint.text("S3Uri")?;
-        let node = Node::new("checkpoint").prop("s3", &string(&bound(&s3)));
+        let node = Node::new("checkpoint").prop("s3", &string(&escape_placeholders(&s3)));
         Some(match checkpoint.text("LocalPath") {
-            Some(local) => node.prop("local", &string(&bound(&local))),
+            Some(local) => node.prop("local", &string(&escape_placeholders(&local))),
             None => node,
         })
     }
 
     fn output(&mut self) -> (Node, String) {
-        let mut output = self.rest.object("OutputDataConfig").unwrap_or_default();
+        let mut output = self.unmapped.object("OutputDataConfig").unwrap_or_default();
         let s3 = output.text("S3OutputPath").unwrap_or_default();
-        let mut node = Node::new("output").prop("s3", &string(&bound(&s3)));
-        // An answer has an empty key where there is none.
+        let mut node = Node::new("output").prop("s3", &string(&escape_placeholders(&s3)));
+        // A response has an empty key if there is none.
         node = node.maybe("kms", output.text("KmsKeyId").filter(|key| !key.is_empty()).as_deref());
-        // Packed is what the service does anyway.
+        // Compression is the service's default.
         if output.text("CompressionType").as_deref() == Some("NONE") {
             node = node.prop("compress", "#false");
         }
-        self.rest.put_back("OutputDataConfig", output);
+        self.unmapped.put_back("OutputDataConfig", output);
         (node, s3)
     }
 
-    /// What is left of the algorithm: its defaults are sent anyway.
+    /// Puts back the unmapped members of the algorithm, except defaults, which are sent anyway.
     fn algorithm(&mut self, mut algorithm: UnmappedMembers, uri: Option<&str>) {
         let known = uri.is_some_and(|uri| image::family(uri) != "own");
         let metrics = algorithm.0.get("EnableSageMakerMetricsTimeSeries").and_then(Value::as_bool);
         if metrics == known.then_some(true) || (metrics == Some(false) && !known) {
             algorithm.take("EnableSageMakerMetricsTimeSeries");
         } else if metrics.is_none() {
-            self.unsaid.lose(
-                "`EnableSageMakerMetricsTimeSeries`: the request leaves it to the service; the manifest's request says \
-                 `true`, as the SageMaker SDK does for this image",
+            self.unsupported.lose(
+                "`EnableSageMakerMetricsTimeSeries`: not set in the request; the manifest's request sets `true`, like the \
+ SageMaker SDK for this image",
             );
         }
-        self.rest.put_back("AlgorithmSpecification", algorithm);
+        self.unmapped.put_back("AlgorithmSpecification", algorithm);
     }
 
-    /// What no node says, by its AWS name.
+    /// Returns `request` with the members without a node, by their AWS names.
     fn request(&mut self) -> Option<Node> {
-        // Members that belong to nodes: `request` is refused there, and what is left of them no node says.
+        // Members that belong to nodes: `request` is rejected for them, so their unmapped parts cannot be expressed.
         const OF_NODES: &[&str] = &[
             "CheckpointConfig",
             "DebugHookConfig",
@@ -357,35 +356,35 @@ impl Reader {
             "VpcConfig",
         ];
         let known = &shapes::operation("CreateTrainingJob")?.input.members;
-        let serverless = self.rest.0.contains_key(SERVERLESS);
+        let serverless = self.unmapped.0.contains_key(SERVERLESS);
         let mut children = Vec::new();
-        for (name, value) in &self.rest.0 {
+        for (name, value) in &self.unmapped.0 {
             if !known.contains_key(name) {
-                self.unsaid.lose(&format!("`{name}`: the service has no such member"));
+                self.unsupported.lose(&format!("`{name}`: not a member of CreateTrainingJob"));
             } else if OF_NODES.contains(&name.as_str())
                 && !(serverless && MACHINE_MEMBERS.contains(&name.as_str()))
             {
-                self.unsaid.lose(&format!("`{name}`: {value}"));
+                self.unsupported.lose(&format!("`{name}`: {value}"));
             } else if let Some(node) = kdl::member(name, value) {
                 children.push(node);
             }
         }
         (!children.is_empty()).then(|| {
             Node::new("request")
-                .said("Members for which the language has no node.")
+                .with_comment("Members without a node in the language.")
                 .children(children)
-                .apart()
+                .with_blank_line()
         })
     }
 }
 
-/// The account of an ARN.
+/// Returns the account of an ARN.
 fn account_of(arn: &str) -> Option<String> {
     let account = arn.split(':').nth(4)?;
     (account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit())).then(|| account.to_owned())
 }
 
-/// A job's name without what the SDK puts behind it: the time, as `-2026-01-01-00-00-00-000`.
+/// Returns a job's name without the timestamp that the SDK appends, e.g. `-2026-01-01-00-00-00-000`.
 fn base_name(name: &str) -> &str {
     const STAMP: &str = "-dddd-dd-dd-dd-dd-dd-ddd";
     let Some(at) = name.len().checked_sub(STAMP.len()).filter(|at| *at > 0) else { return name };
@@ -397,13 +396,13 @@ fn base_name(name: &str) -> &str {
     if is_stamp { base } else { name }
 }
 
-/// A name as trainc makes it, `<job>-<8 of the digest>` or `…-rN`: the job and the digest's beginning. An answer has
-/// no tags that would tell.
+/// Splits a name generated by trainc, `<job>-<8 digits of the digest>` or `…-rN`, into the job and the digest's beginning.
+/// A response has no tags with them.
 fn digest_named(name: &str) -> Option<(&str, &str)> {
     let run = name.rsplit_once("-r").filter(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let (base, digest) = run.map_or(name, |(rest, _)| rest).rsplit_once('-')?;
     let hex = digest.len() == 8 && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    // A word of eight letters, or a date, is no digest.
+    // A word of eight letters, or a date, is not a digest.
     let mixed = digest.bytes().any(|b| b.is_ascii_digit()) && digest.bytes().any(|b| b.is_ascii_lowercase());
     (hex && mixed && !base.is_empty()).then_some((base, digest))
 }

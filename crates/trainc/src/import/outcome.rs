@@ -1,30 +1,30 @@
-//! How a described job went: its end, its time, what it cost.
+//! The outcome of a described job: status, time and cost.
 
 use super::kdl::visible;
 use serde_json::Value;
 use trainc_catalog::prices;
 use trainc_diag::text;
 
-/// What an answer says beside the request.
+/// What a response contains in addition to the request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// `Completed`, `Failed`, …
     pub status: String,
-    /// Why it failed, in the service's words.
+    /// The failure reason reported by the service.
     pub reason: Option<String>,
     /// Seconds between start and end.
     pub training_seconds: Option<u64>,
-    /// Seconds that are billed, of each instance.
+    /// Billed seconds per instance.
     pub billable_seconds: Option<u64>,
-    /// Instance types and how many of each.
+    /// Instance types and their counts.
     pub instances: Vec<(String, u64)>,
-    /// The region, where the answer has the job's ARN.
+    /// The region, from the job's ARN.
     pub region: Option<String>,
 }
 
 impl Outcome {
-    /// Reads an answer; `None` if it has no status.
-    pub(super) fn of(answer: &Value) -> Option<Self> {
+    /// Reads a response; `None` if it has no status.
+    pub(super) fn from_response(answer: &Value) -> Option<Self> {
         let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
         let seconds = |name: &str| answer.get(name).and_then(Value::as_u64);
         let resources = answer.get("ResourceConfig");
@@ -47,7 +47,7 @@ impl Outcome {
         })
     }
 
-    /// What the instances cost on demand for the billed time, US dollars, and where the prices come from.
+    /// Returns the on-demand cost of the billed time in US dollars, and the source of the prices.
     ///
     /// The service counts billable time once, whatever the number of instances (DescribeTrainingJob,
     /// BillableTimeInSeconds: "Multiply the billable time by the number of instances").
@@ -67,21 +67,21 @@ impl Outcome {
         Some((usd, source))
     }
 
-    /// The lines that say so.
+    /// Describes the outcome, one fact per line.
     pub fn lines(&self) -> Vec<String> {
         let mut out = Vec::new();
         let took = self
             .training_seconds
             .map_or_else(String::new, |seconds| format!(" after {}", text::duration(seconds)));
         let is_over = matches!(self.status.as_str(), "Completed" | "Failed" | "Stopped");
-        let (is, for_so_long) = if is_over { ("ended as", " after ") } else { ("is", " for ") };
+        let (verb, preposition) = if is_over { ("ended as", " after ") } else { ("is", " for ") };
         out.push(format!(
-            "the job {is} {}{}",
+            "the job {verb} {}{}",
             visible(&self.status),
-            took.replacen(" after ", for_so_long, 1)
+            took.replacen(" after ", preposition, 1)
         ));
         if let Some(reason) = &self.reason {
-            out.push(format!("the service says: {}", visible(reason.lines().next().unwrap_or(""))));
+            out.push(format!("failure reason: {}", visible(reason.lines().next().unwrap_or(""))));
         }
         if let Some(billed) = self.billable_seconds {
             let count: u64 = self.instances.iter().map(|(_, count)| count).sum();
@@ -89,7 +89,7 @@ impl Outcome {
             let saved =
                 self.training_seconds.filter(|took| *took > billed).map_or_else(String::new, |took| {
                     format!(
-                        ", {:.0} % less than its time (spot)",
+                        ", {:.0} % less than the training time (spot)",
                         100.0 * (1.0 - billed as f64 / took as f64)
                     )
                 });
@@ -123,7 +123,7 @@ mod tests {
             "TrainingTimeInSeconds": 7200, "BillableTimeInSeconds": 3600,
             "ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2},
         });
-        let outcome = Outcome::of(&answer).unwrap();
+        let outcome = Outcome::from_response(&answer).unwrap();
         let price = prices::newest("ml.p4d.24xlarge", "us-west-2").unwrap().usd_per_hour;
         assert!((outcome.cost().unwrap().0 - 2.0 * price).abs() < 1e-9);
         assert!(outcome.lines().iter().any(|line| line.contains("50 % less")));

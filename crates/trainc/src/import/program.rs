@@ -1,32 +1,32 @@
-//! The script and its arguments.
+//! The program: script, archive, hyperparameters and environment.
 
-use super::kdl::{Node, bound, literal, plain, string};
+use super::kdl::{Node, escape_placeholders, literal, plain, string};
 use super::launch::Decoded;
-use super::unsaid::Unsaid;
+use super::unsupported::Unsupported;
 use serde_json::Value;
 use trainc_emit::{UnmappedMembers, unquoted};
 
-/// What the hyperparameters say.
+/// The program, from the hyperparameters.
 pub(super) struct Script {
     entry: Option<String>,
     submit: Option<String>,
     entrypoint: Vec<String>,
     arguments: Vec<String>,
-    /// The script's own arguments, as sent.
-    own: Vec<(String, String)>,
-    /// The launcher's keys, decoded; what is left of them cannot be said.
+    /// The script's arguments, as sent.
+    arguments_sent: Vec<(String, String)>,
+    /// The launcher's keys, decoded; those that remain are not supported.
     pub(super) launcher: Decoded,
 }
 
-/// The script of a request that names none where one is needed.
+/// The script for a request without one that requires one.
 const PLACEHOLDER: &str = "train.py";
 
-/// The keys that launchers read, besides `sagemaker_…`.
+/// Keys that launchers read in addition to `sagemaker_…`.
 const LAUNCHER: &[&str] = &["mp_parameters"];
 
 impl Script {
-    /// Sorts the hyperparameters.
-    pub(super) fn of(keys: &mut Vec<(String, String)>, algorithm: &mut UnmappedMembers) -> Self {
+    /// Separates the hyperparameters of script, launcher and toolkit.
+    pub(super) fn new(keys: &mut Vec<(String, String)>, algorithm: &mut UnmappedMembers) -> Self {
         let texts = |items: Vec<Value>| {
             items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>()
         };
@@ -35,13 +35,13 @@ impl Script {
             submit: None,
             entrypoint: texts(algorithm.list("ContainerEntrypoint")),
             arguments: texts(algorithm.list("ContainerArguments")),
-            own: Vec::new(),
+            arguments_sent: Vec::new(),
             launcher: Decoded::new(),
         };
         let scripted = out.entrypoint.is_empty() && keys.iter().any(|(key, _)| key == "sagemaker_program");
         for (key, text) in std::mem::take(keys) {
             if !scripted {
-                out.own.push((key, text));
+                out.arguments_sent.push((key, text));
                 continue;
             }
             let decoded = serde_json::from_str::<Value>(&text).ok();
@@ -49,41 +49,41 @@ impl Script {
             match key.as_str() {
                 "sagemaker_program" => out.entry = plain.or(Some(text)),
                 "sagemaker_submit_directory" => out.submit = plain.or(Some(text)),
-                // Made again by trainc.
+                // Generated again by trainc.
                 "sagemaker_job_name" | "sagemaker_region" => {}
                 "sagemaker_container_log_level" if text == "20" => {}
                 _ if key.starts_with("sagemaker_") || LAUNCHER.contains(&key.as_str()) => {
                     out.launcher.insert(key, decoded.unwrap_or(Value::from(text)));
                 }
-                _ => out.own.push((key, text)),
+                _ => out.arguments_sent.push((key, text)),
             }
         }
         out
     }
 
-    /// Whether the image's training toolkit starts a script.
+    /// Returns whether the image's training toolkit starts a script.
     pub(super) fn is_script(&self) -> bool {
         self.entry.is_some() && self.entrypoint.is_empty()
     }
 
-    /// `program …`; `toolkit` says that the image is one in which the training toolkit starts a script.
+    /// Returns the node `program …`; `toolkit` means that the image's training toolkit starts a script.
     pub(super) fn node(
         &mut self,
         toolkit: bool,
         code: Option<&str>,
         environment: &[(String, String)],
         algorithm: &mut UnmappedMembers,
-        unsaid: &mut Unsaid,
+        unsupported: &mut Unsupported,
     ) -> Node {
-        // What the launcher did not take.
+        // Keys that the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
-            unsaid.lose(&format!("hyperparameter `{key}` of the toolkit, {value}: no node says it, and trainc would not send it"));
+            unsupported.lose(&format!("hyperparameter `{key}` of the toolkit, {value}: not supported by any node, so trainc does not send it"));
         }
         let mut node = Node::new("program");
         if toolkit && self.entry.is_none() && self.entrypoint.is_empty() {
             self.entry = Some(PLACEHOLDER.to_owned());
-            unsaid.lose(&format!(
-                "`program`: the request names no script (`sagemaker_program`), and the toolkit of this image starts nothing else; `{PLACEHOLDER}` in the manifest is a placeholder"
+            unsupported.lose(&format!(
+                "`program`: the request has no script (`sagemaker_program`), which the toolkit of this image requires; `{PLACEHOLDER}` in the manifest is a placeholder"
             ));
         }
         if let Some(entry) = &self.entry {
@@ -91,23 +91,28 @@ impl Script {
         }
         let archive = self.submit.as_deref().filter(|submit| submit.starts_with("s3://")).or(code);
         if let Some(archive) = archive {
-            node = node.prop("s3", &string(&bound(archive)));
-            node = node.said("The archive that the job ran; write `source=\"./…\"` once its files are here.");
-            unsaid.add("`program source=`: the source directory; `s3=` names the archive that the job ran");
+            node = node.prop("s3", &string(&escape_placeholders(archive)));
+            node = node.with_comment(
+                "The archive that the job used; write `source=\"./…\"` once you have its files.",
+            );
+            unsupported.add(
+                "`program source=`: the source directory; `s3=` refers to the archive that the job used",
+            );
         } else if self.is_script() {
             node = node.prop("s3", &string("s3://placeholder/sourcedir.tar.gz"));
-            node = node.said(&match &self.submit {
-                Some(submit) => format!("Placeholder: the job took its code from {submit}."),
-                None => "Placeholders: the request does not say where its code is.".to_owned(),
+            node = node.with_comment(&match &self.submit {
+                Some(submit) => format!("Placeholder: the job loaded its code from {submit}."),
+                None => "Placeholders: the request does not contain the location of its code.".to_owned(),
             });
-            unsaid.add("`program s3=`: where the archive lies; the one in the manifest is a placeholder");
+            unsupported
+                .add("`program s3=`: the location of the archive; the one in the manifest is a placeholder");
         }
         let script = self.is_script();
-        for (name, text) in std::mem::take(&mut self.own) {
+        for (name, text) in std::mem::take(&mut self.arguments_sent) {
             let (literal, exact) = argument(&text, script);
             if !exact {
-                unsaid.lose(&format!(
-                    "hyperparameter `{name}` was sent as {text}, which the container's shell takes apart: trainc sends it as one word"
+                unsupported.lose(&format!(
+                    "hyperparameter `{name}` was sent as {text}, which the container's shell splits into words: trainc sends it as one word"
                 ));
             }
             node = node.child(Node::text("hyperparameter", &name).arg(&literal));
@@ -121,21 +126,24 @@ impl Script {
         }
         for (name, words) in [("entrypoint", &self.entrypoint), ("arguments", &self.arguments)] {
             if !words.is_empty() {
-                node = node
-                    .child(words.iter().fold(Node::new(name), |node, word| node.arg(&string(&bound(word)))));
+                node = node.child(
+                    words
+                        .iter()
+                        .fold(Node::new(name), |node, word| node.arg(&string(&escape_placeholders(word)))),
+                );
             }
         }
         if node.is_bare() {
-            node = node.said("The image starts by itself.");
+            node = node.with_comment("The image has its own entry point.");
         }
         node
     }
 }
 
-/// A hyperparameter as a literal, and whether it is sent again as it was.
+/// Returns a hyperparameter as a literal, and whether trainc sends it unchanged.
 fn argument(text: &str, script: bool) -> (String, bool) {
     if !script {
-        // No toolkit: texts as they are; whole numbers and switches look better bare, and come back the same.
+        // No toolkit: strings are sent unchanged; bare integers and booleans read better and are sent as the same strings.
         let literal = match text {
             "True" => "#true".to_owned(),
             "False" => "#false".to_owned(),
@@ -144,21 +152,23 @@ fn argument(text: &str, script: bool) -> (String, bool) {
         return (literal, true);
     }
     match serde_json::from_str::<Value>(text) {
-        // The container's shell takes the quotes away, and trainc puts them there.
+        // The container's shell removes the quotes that trainc adds.
         Ok(Value::String(value)) => match unquoted(&value) {
-            Some(value) => (string(&bound(&value)), true),
-            None => (string(&bound(&value)), false),
+            Some(value) => (string(&escape_placeholders(&value)), true),
+            None => (string(&escape_placeholders(&value)), false),
         },
-        // More digits than a number of the language holds stay digits: the script reads a word either way.
-        Ok(Value::Number(_)) if digits(text) => (string(text), true),
-        Ok(value) => literal(&value).map_or_else(|| (string(&bound(text)), false), |literal| (literal, true)),
-        // The toolkit takes what is no JSON as it is, as it takes a text (`mapping.py`, `decode`).
-        Err(_) => (string(&bound(text)), unquoted(text).is_some_and(|value| value == text)),
+        // A number with more digits than the language supports becomes a string: the script receives a string either way.
+        Ok(Value::Number(_)) if exceeds_precision(text) => (string(text), true),
+        Ok(value) => literal(&value)
+            .map_or_else(|| (string(&escape_placeholders(text)), false), |literal| (literal, true)),
+        // The toolkit passes text that is not JSON unchanged, like a string (`mapping.py`, `decode`).
+        Err(_) => (string(&escape_placeholders(text)), unquoted(text).is_some_and(|value| value == text)),
     }
 }
 
-/// Whether a number of JSON has more digits than come back: a whole one past 64 bits, a float past 17 digits.
-fn digits(text: &str) -> bool {
+/// Returns whether a JSON number has more digits than the language supports: an integer above 64 bits, or a float with
+/// more than 17 digits.
+fn exceeds_precision(text: &str) -> bool {
     let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
     if mantissa == text && !text.contains('.') {
         return text.parse::<i64>().is_err();
@@ -172,13 +182,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_come_back() {
+    fn arguments_round_trip() {
         let exact = |literal: &str| (literal.to_owned(), true);
         assert_eq!(argument("\"linear\"", true), exact("\"linear\""));
         assert_eq!(argument("\"\\\"full_shard auto_wrap\\\"\"", true), exact("\"full_shard auto_wrap\""));
         assert_eq!(argument("1e-05", true), exact("1e-5"));
         assert_eq!(argument("true", true), exact("#true"));
-        // Two words that the user did not quote reach the script as two: no node says so.
+        // Two unquoted words reach the script as two arguments, which no node expresses.
         assert_eq!(argument("\"two words\"", true), ("\"two words\"".to_owned(), false));
         assert_eq!(argument("[1, 2]", true), ("\"[1, 2]\"".to_owned(), false));
         assert_eq!(argument("no json", true), ("\"no json\"".to_owned(), false));

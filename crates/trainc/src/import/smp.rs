@@ -1,62 +1,62 @@
-//! The parameters of SageMaker model parallel, each by its own node.
+//! The parameters of SageMaker model parallel as nodes.
 
 use super::kdl::{Node, literal};
-use super::launch::Ground;
-use super::unsaid::Unsaid;
+use super::launch::LaunchContext;
+use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
 use trainc_emit::smp_name;
 use trainc_syntax::nodes::OPTIONS;
 
-/// The nodes, and the precision that SMP v1 is told.
-type Said = (Vec<Node>, Option<&'static str>);
+/// The nodes, and the precision of SMP v1.
+type NodesAndPrecision = (Vec<Node>, Option<&'static str>);
 
-/// What of `mp_parameters` no node says yet. What stays is listed, never dropped.
+/// The members of `mp_parameters` that are not mapped yet. Those that remain are listed, never dropped.
 pub(super) struct Parameters<'a> {
-    pub(super) left: Map<String, Value>,
-    pub(super) unsaid: &'a mut Unsaid,
+    pub(super) unmapped: Map<String, Value>,
+    pub(super) unsupported: &'a mut Unsupported,
 }
 
 impl Parameters<'_> {
-    /// Takes a whole number. A text that is one is read as one, and said: trainc sends a number.
+    /// Takes an integer. A string with an integer is accepted and reported, as trainc sends a number.
     fn degree(&mut self, key: &str) -> Option<u64> {
-        let found = self.left.get(key)?;
+        let found = self.unmapped.get(key)?;
         let (number, exact) = match (found.as_u64(), found.as_str()) {
             (Some(number), _) => (number, true),
             (None, Some(text)) => (text.trim().parse().ok()?, false),
             (None, None) => return None,
         };
         if !exact {
-            self.unsaid.lose(&format!(
-                "`{key}` of `mp_parameters` was sent as the text {found}: trainc sends the number"
+            self.unsupported.lose(&format!(
+                "`{key}` of `mp_parameters` was sent as the string {found}: trainc sends the number"
             ));
         }
-        self.left.remove(key);
+        self.unmapped.remove(key);
         Some(number)
     }
 
     fn flag(&mut self, key: &str) -> Option<bool> {
-        let found = self.left.get(key)?.as_bool()?;
-        self.left.remove(key);
+        let found = self.unmapped.get(key)?.as_bool()?;
+        self.unmapped.remove(key);
         Some(found)
     }
 
     fn text(&mut self, key: &str) -> Option<String> {
-        let found = self.left.get(key)?.as_str()?.to_owned();
-        self.left.remove(key);
+        let found = self.unmapped.get(key)?.as_str()?.to_owned();
+        self.unmapped.remove(key);
         Some(found)
     }
 
-    /// Parameters that only pass through; what is no such parameter either is listed.
+    /// Takes the parameters that trainc passes through; any other is listed.
     pub(super) fn pass_through(&mut self) -> Vec<Node> {
         let mut out = Vec::new();
-        for (key, value) in std::mem::take(&mut self.left) {
+        for (key, value) in std::mem::take(&mut self.unmapped) {
             let row = OPTIONS
                 .iter()
                 .find(|row| row.engines.contains(&"smp") && smp_name(row.spec.name) == Some(key.as_str()));
             match row.zip(literal(&value)) {
                 Some((row, literal)) => out.push(Node::new(row.spec.name).arg(&literal)),
-                None => self.unsaid.lose(&format!(
-                    "`{key}` of `mp_parameters`, {value}: no node says it, and trainc would not send it"
+                None => self.unsupported.lose(&format!(
+                    "`{key}` of `mp_parameters`, {value}: not supported by any node, so trainc does not send it"
                 )),
             }
         }
@@ -75,8 +75,8 @@ impl Parameters<'_> {
         })
     }
 
-    /// SMP v1: the parameters of `smdistributed.modelparallel`.
-    pub(super) fn smp_v1(&mut self, ground: &Ground) -> Said {
+    /// Maps the parameters of SMP v1 (`smdistributed.modelparallel`).
+    pub(super) fn smp_v1(&mut self, context: &LaunchContext) -> NodesAndPrecision {
         let mut out = Vec::new();
         let shard = self.degree("sharded_data_parallel_degree");
         out.extend(shard.map(|n| number("shard-degree", n)));
@@ -106,27 +106,29 @@ impl Parameters<'_> {
         out.extend(self.offload("offload_activations"));
         let (bf16, fp16) = (self.flag("bf16"), self.flag("fp16"));
         if bf16 == Some(true) && fp16 == Some(true) {
-            self.unsaid.lose("`fp16` of `mp_parameters`, true beside `bf16`: `precision` says one of them");
+            self.unsupported.lose(
+                "`fp16` of `mp_parameters`, set together with `bf16`: `precision` supports only one of them",
+            );
         }
         let precision = match (bf16, fp16) {
             (Some(true), _) => Some("bf16"),
             (_, Some(true)) => Some("fp16"),
             _ => None,
         };
-        // Follows from the mesh; only what differs is written.
-        let follows = ground.world.is_none_or(|world| world > partitions.unwrap_or(1))
+        // `ddp` follows from the mesh; only a different value is written.
+        let derived = context.world.is_none_or(|world| world > partitions.unwrap_or(1))
             || [tensor, shard].into_iter().flatten().any(|n| n > 1)
             || shard_state == Some(true);
         let ddp = self.flag("ddp").unwrap_or(false);
-        // One that is no switch is still left, and passes through as it is.
-        if ddp != follows && !self.left.contains_key("ddp") {
+        // A value that is not a boolean is still unmapped and passes through unchanged.
+        if ddp != derived && !self.unmapped.contains_key("ddp") {
             out.push(switch("ddp", ddp));
         }
         (out, precision)
     }
 
-    /// SMP v2: the parameters of `torch_sagemaker`.
-    pub(super) fn smp_v2(&mut self) -> Said {
+    /// Maps the parameters of SMP v2 (`torch_sagemaker`).
+    pub(super) fn smp_v2(&mut self) -> NodesAndPrecision {
         let mut out = Vec::new();
         for (key, name) in [
             ("hybrid_shard_degree", "shard-degree"),
@@ -136,7 +138,7 @@ impl Parameters<'_> {
         ] {
             let found = self.degree(key).filter(|n| *n > 0);
             if found.is_none() && key == "hybrid_shard_degree" {
-                self.unsaid.lose("`hybrid_shard_degree` 0: SMP chooses the degree, and a manifest names it, 1 if `shard-degree` is not written");
+                self.unsupported.lose("`hybrid_shard_degree` 0: SMP chooses the degree, but a manifest sets it, to 1 without `shard-degree`");
             }
             out.extend(found.map(|n| number(name, n)));
         }

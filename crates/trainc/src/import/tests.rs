@@ -8,7 +8,7 @@ use trainc_plan::ReadError;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
-/// No files: an imported manifest names none.
+/// A world without files, as an imported manifest uses none.
 struct Nowhere;
 
 impl LayerLoader for Nowhere {
@@ -36,7 +36,7 @@ fn imported(text: &str) -> Imported {
     import(SourceId(0), text, &mut Problems::default()).unwrap()
 }
 
-/// The request that a manifest makes.
+/// Returns the request of a manifest.
 #[track_caller]
 fn emitted(manifest: &str) -> Value {
     let mut sources = SourceMap::default();
@@ -57,9 +57,9 @@ fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
 }
 
-/// What a request's texts hold that is not seen is written out in comments and in what is said, as in literals.
+/// Invisible characters of a request are escaped in comments and printed lines, as in literals.
 #[test]
-fn user_text_is_escaped_wherever_it_stands() {
+fn user_text_is_escaped_everywhere() {
     let text = serde_json::json!({
         "TrainingJobName": "x",
         "TrainingJobStatus": "Failed",
@@ -72,12 +72,12 @@ fn user_text_is_escaped_wherever_it_stands() {
         "HyperParameters": {"note": "\"a\u{202e}b\nc\""},
         "Made\u{202e}Up\nextends \"x\"": 1,
     });
-    let found = imported(&text.to_string()).lacking(vec!["a line".to_owned()]);
-    let lines = found.unsaid.iter().chain(&found.lost).cloned();
+    let found = imported(&text.to_string()).with_differences(vec!["a line".to_owned()]);
+    let lines = found.unsupported.iter().chain(&found.lost).cloned();
     let lines: Vec<String> = lines.chain(found.outcome.iter().flat_map(Outcome::lines)).collect();
     let unseen = |text: &str| text.contains(['\u{202e}', '\u{2028}']) || text.chars().any(char::is_control);
     assert!(lines.iter().all(|line| !unseen(line)), "{lines:#?}");
-    let made_up = "`Made\\u{202e}Up\\nextends \"x\"`: the service has no such member";
+    let made_up = "`Made\\u{202e}Up\\nextends \"x\"`: not a member of CreateTrainingJob";
     assert!(lines.iter().any(|line| line == made_up), "{lines:#?}");
     assert!(found.manifest.lines().all(|line| !unseen(line)), "{}", found.manifest);
     assert!(found.manifest.contains(&format!("// - {made_up}\n")), "{}", found.manifest);
@@ -87,7 +87,7 @@ fn user_text_is_escaped_wherever_it_stands() {
     assert!(compiled.problems.iter().all(|one| one.code.id != "T0101"), "{}", found.manifest);
 }
 
-/// A toolkit's image starts a script, and a request may name none: the manifest compiles, and says what it made up.
+/// An image with the toolkit requires a script, which a request may lack: the manifest compiles with a placeholder.
 #[test]
 fn a_request_without_a_script_compiles_with_a_placeholder() {
     let of = |image: &str| {
@@ -110,10 +110,10 @@ fn a_request_without_a_script_compiles_with_a_placeholder() {
     assert!(emitted(&own.manifest)["HyperParameters"]["sagemaker_program"].is_null());
 }
 
-/// A capture becomes a manifest, that becomes a request, and that becomes the same manifest: nothing gets lost on the
-/// way. Whether the two requests are the same is for `tests/python/test_import.py`, which knows all defaults.
+/// Importing a capture, emitting its request and importing that again gives the same manifest.
+/// `tests/python/test_import.py`, which has all defaults, compares the requests.
 #[test]
-fn captures_come_back() {
+fn captures_round_trip() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden-requests");
     let mut seen = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -149,7 +149,7 @@ fn captures_come_back() {
 }
 
 #[test]
-fn an_answer_loses_what_only_answers_have() {
+fn a_response_loses_response_only_members() {
     let text = r#"{
         "TrainingJobName": "team-a-2026-01-01-00-00-00-000",
         "TrainingJobArn": "arn:aws:sagemaker:eu-west-1:111122223333:training-job/team-a",
@@ -169,11 +169,11 @@ fn an_answer_loses_what_only_answers_have() {
     let request = emitted(&found.manifest);
     assert_eq!(request["HyperParameters"], serde_json::json!({"lr": "0.1", "name": "a {{ b }}"}));
     assert_eq!(request["OutputDataConfig"]["S3OutputPath"], "s3://bucket/${run}/");
-    assert!(found.unsaid.iter().any(|line| line.contains("FastFile")));
+    assert!(found.unsupported.iter().any(|line| line.contains("FastFile")));
     assert_eq!(request["StoppingCondition"]["MaxRuntimeInSeconds"], 5400);
     assert!(request.get("ModelArtifacts").is_none());
-    let unknown: Vec<_> = found.unsaid.iter().filter(|line| line.contains("no such member")).collect();
-    assert_eq!(unknown, ["`NewMember`: the service has no such member"]);
+    let unknown: Vec<_> = found.unsupported.iter().filter(|line| line.contains("not a member")).collect();
+    assert_eq!(unknown, ["`NewMember`: not a member of CreateTrainingJob"]);
 }
 
 /// The captured SMP v1 job with other parameters of the library.
@@ -186,15 +186,15 @@ fn smp_v1_with(parameters: &str) -> Imported {
 }
 
 #[test]
-fn parameters_that_no_node_says_are_listed_and_keep_the_engine() {
+fn unsupported_parameters_are_listed_and_keep_the_engine() {
     let known = r#"{"partitions": 2, "ddp": true, "fp16": true}"#;
     let same = smp_v1_with(known);
-    assert!(same.manifest.contains("says the same request"), "{}", same.manifest);
+    assert!(same.manifest.contains("produces the same request"), "{}", same.manifest);
     for (parameters, lost) in [
         (r#"{"partitions": 2, "ddp": true, "fp16": true, "bogus": 1}"#, "`bogus` of `mp_parameters`, 1: "),
         (
             r#"{"partitions": "2", "ddp": true, "fp16": true}"#,
-            "`partitions` of `mp_parameters` was sent as the text \"2\"",
+            "`partitions` of `mp_parameters` was sent as the string \"2\"",
         ),
         (
             r#"{"partitions": 2, "ddp": true, "fp16": true, "pipeline": 7}"#,
@@ -208,9 +208,9 @@ fn parameters_that_no_node_says_are_listed_and_keep_the_engine() {
         let found = smp_v1_with(parameters);
         assert_eq!(without_comments(&found.manifest), without_comments(&same.manifest), "{parameters}");
         assert!(found.manifest.contains("engine=\"smp\"") && found.manifest.contains("mpi-env"));
-        assert!(!found.manifest.contains("says the same request"), "{}", found.manifest);
+        assert!(!found.manifest.contains("produces the same request"), "{}", found.manifest);
         assert!(found.manifest.contains(&format!("// - {lost}")), "{}", found.manifest);
-        assert!(found.unsaid.iter().any(|line| line.starts_with(lost)), "{:?}", found.unsaid);
+        assert!(found.unsupported.iter().any(|line| line.starts_with(lost)), "{:?}", found.unsupported);
         assert!(trainc_syntax::format::format(&found.manifest).is_ok_and(|text| text == found.manifest));
     }
     let both =
@@ -218,11 +218,11 @@ fn parameters_that_no_node_says_are_listed_and_keep_the_engine() {
     for node in ["engine=\"smp\"", "shard-degree 8", "pipeline-degree 2", "precision \"bf16\""] {
         assert!(both.manifest.contains(node), "{}", both.manifest);
     }
-    assert!(both.unsaid.iter().any(|line| line.starts_with("`fp16` of `mp_parameters`")));
-    assert!(!both.manifest.contains("says the same request"));
+    assert!(both.unsupported.iter().any(|line| line.starts_with("`fp16` of `mp_parameters`")));
+    assert!(!both.manifest.contains("produces the same request"));
 }
 
-/// A small request, with these members beside the ones that every request has.
+/// Imports a small request with this image and `ResourceConfig`.
 #[track_caller]
 fn small(image: &str, resources: Value) -> Imported {
     imported(
@@ -258,7 +258,7 @@ fn preferred_types_keep_their_number() {
 }
 
 #[test]
-fn metrics_that_only_the_manifest_sends_are_said() {
+fn metrics_that_only_the_manifest_sends_are_listed() {
     let one =
         || serde_json::json!({"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30});
     let lost = |image: &str| small(image, one()).lost;
@@ -272,10 +272,12 @@ fn metrics_that_only_the_manifest_sends_are_said() {
 }
 
 #[test]
-fn what_its_own_request_lacks_is_in_the_header() {
+fn added_differences_are_in_the_header() {
     let found = smp_v1_with(r#"{"partitions": 2, "ddp": true, "fp16": true}"#);
     let body = without_comments(&found.manifest);
-    let found = found.lacking(vec!["the request lacks `x`".to_owned()]).lacking(vec!["and `y`".to_owned()]);
+    let found = found
+        .with_differences(vec!["the request lacks `x`".to_owned()])
+        .with_differences(vec!["and `y`".to_owned()]);
     assert_eq!(without_comments(&found.manifest), body);
     assert_eq!(found.manifest.matches("Imported from").count(), 1);
     assert!(found.manifest.contains("// - the request lacks `x`\n// - and `y`\n"), "{}", found.manifest);
@@ -283,7 +285,7 @@ fn what_its_own_request_lacks_is_in_the_header() {
 }
 
 #[test]
-fn what_a_request_says_though_nothing_asks_for_it_comes_back() {
+fn explicit_defaults_round_trip() {
     let mut request = small(
         "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
         serde_json::json!({"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}),
@@ -306,7 +308,7 @@ fn what_a_request_says_though_nothing_asks_for_it_comes_back() {
     ] {
         assert_eq!(back.pointer(path), request.pointer(path), "{path}\n{}", found.manifest);
     }
-    // What is added is said: the header does not call it the same request.
+    // The added member is listed, and the header does not call it the same request.
     assert!(found.lost.iter().any(|line| line.contains("S3DataDistributionType")), "{:?}", found.lost);
     let mut answer = request.clone();
     answer["TrainingJobArn"] = Value::from("arn:aws:sagemaker:us-west-2:111122223333:training-job/x");
@@ -317,7 +319,7 @@ fn what_a_request_says_though_nothing_asks_for_it_comes_back() {
 }
 
 #[test]
-fn what_is_no_job_is_said() {
+fn reports_input_without_a_job() {
     for (text, code) in [("{", "T0530"), ("[]", "T0531"), ("{\"request\": {}}", "T0531")] {
         let mut problems = Problems::default();
         assert!(import(SourceId(0), text, &mut problems).is_none());
@@ -326,24 +328,24 @@ fn what_is_no_job_is_said() {
 }
 
 #[test]
-fn names_lose_their_stamp() {
+fn removes_timestamps_from_names() {
     assert_eq!(base_name("a-b-2026-01-01-00-00-00-000"), "a-b");
     assert_eq!(base_name("a-b-2026-01-01"), "a-b-2026-01-01");
     assert_eq!(base_name("-2026-01-01-00-00-00-000"), "-2026-01-01-00-00-00-000");
 }
 
 #[test]
-fn names_of_trainc_lose_their_digest() {
+fn removes_digests_from_names() {
     assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2"), Some(("llama-7b-fsdp", "7cdda7f2")));
     assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2-r2"), Some(("llama-7b-fsdp", "7cdda7f2")));
     assert_eq!(digest_named("team-20260101"), None);
     assert_eq!(digest_named("team-facade"), None);
 }
 
-/// A described serverless job with every member that such a job has comes back as it was asked for: limits and
-/// parameters stand in `request`, because the nodes that say them elsewhere speak of machines and programs.
+/// A described serverless job with all of its members is imported without loss: limits and parameters are in `request`,
+/// because their nodes configure instances and programs.
 #[test]
-fn a_described_serverless_job_comes_back_whole() {
+fn a_described_serverless_job_round_trips() {
     let asked = serde_json::json!({
         "HyperParameters": {"learning_rate": "1e-4", "epochs": "3"},
         "RoleArn": "arn:aws:iam::111122223333:role/training",
@@ -402,7 +404,7 @@ fn a_described_serverless_job_comes_back_whole() {
 }
 
 #[test]
-fn an_algorithm_by_its_name_comes_back() {
+fn a_named_algorithm_round_trips() {
     let request = serde_json::json!({
         "TrainingJobName": "trees",
         "RoleArn": "arn:aws:iam::111122223333:role/team",
@@ -431,7 +433,7 @@ fn an_algorithm_by_its_name_comes_back() {
 }
 
 #[test]
-fn braces_of_a_request_stand_for_themselves() {
+fn braces_of_a_request_are_escaped() {
     let request = serde_json::json!({
         "TrainingJobName": "small",
         "RoleArn": "arn:aws:iam::111122223333:role/team",

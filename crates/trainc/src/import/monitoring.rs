@@ -1,53 +1,51 @@
-//! What watches the job: debugger, profiler, TensorBoard, experiment, and the switches.
+//! Monitoring of the job: debugger, profiler, TensorBoard, experiment and switches.
 
-use super::kdl::{Node, bound, string};
-use super::unsaid::Unsaid;
+use super::kdl::{Node, escape_placeholders, string};
+use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
 use trainc_emit::UnmappedMembers;
 use trainc_ir::job::SERVERLESS;
 
-/// The nodes; what has none stays in the request.
-pub(super) fn watch(
-    rest: &mut UnmappedMembers,
+/// Returns the nodes; members without one stay in the request.
+pub(super) fn monitoring(
+    unmapped: &mut UnmappedMembers,
     output: &str,
     engine: &str,
-    unsaid: &mut Unsaid,
+    unsupported: &mut Unsupported,
 ) -> Vec<Node> {
     let mut out = Vec::new();
-    // Model parallelism does without the debugger, and trainc leaves the hook out there.
+    // Model parallelism does not support the debugger, so trainc omits the hook.
     if engine != "smp"
-        && let Some(mut hook) = rest.object("DebugHookConfig")
+        && let Some(mut hook) = unmapped.object("DebugHookConfig")
     {
         out.push(debugger(&mut hook, output));
-        rest.put_back("DebugHookConfig", hook);
+        unmapped.put_back("DebugHookConfig", hook);
     }
-    match rest.object("ProfilerConfig") {
-        None if rest.0.contains_key(SERVERLESS) => {}
-        None => unsaid.lose(
-            "`profiler`: the request leaves it to the service; the manifest's request says that it is off",
-        ),
+    match unmapped.object("ProfilerConfig") {
+        None if unmapped.0.contains_key(SERVERLESS) => {}
+        None => unsupported.lose("`profiler`: not set in the request; the manifest's request disables it"),
         Some(profiler) if profiler.0.get("DisableProfiler") == Some(&Value::Bool(true)) => {}
         Some(mut profiler) => {
             profiler.take("DisableProfiler");
             let mut node = Node::new("profiler");
-            node = place(node, profiler.text("S3OutputPath"), output);
+            node = with_s3(node, profiler.text("S3OutputPath"), output);
             if let Some(interval) = profiler.number("ProfilingIntervalInMilliseconds") {
                 node = node.prop("interval", &string(&format!("{interval}ms")));
             }
             node = node.children(parameters(profiler.map("ProfilingParameters")));
-            rest.put_back("ProfilerConfig", profiler);
+            unmapped.put_back("ProfilerConfig", profiler);
             out.push(node);
         }
     }
-    if let Some(mut board) = rest.object("TensorBoardOutputConfig") {
+    if let Some(mut board) = unmapped.object("TensorBoardOutputConfig") {
         let s3 = board.text("S3OutputPath").unwrap_or_default();
         out.push(
             Node::new("tensorboard")
-                .prop("s3", &string(&bound(&s3)))
+                .prop("s3", &string(&escape_placeholders(&s3)))
                 .maybe("local", board.text("LocalPath").as_deref()),
         );
     }
-    if let Some(mut experiment) = rest.object("ExperimentConfig") {
+    if let Some(mut experiment) = unmapped.object("ExperimentConfig") {
         let mut node = Node::new("experiment");
         for (property, member) in [
             ("name", "ExperimentName"),
@@ -64,15 +62,15 @@ pub(super) fn watch(
         ("health-check", "InfraCheckConfig", "EnableInfraCheck"),
         ("session-chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
     ] {
-        if let Some(on) = rest.object(outer).and_then(|mut config| config.switch(member)) {
+        if let Some(on) = unmapped.object(outer).and_then(|mut config| config.switch(member)) {
             out.push(Node::new(name).arg(if on { "#true" } else { "#false" }));
         }
     }
     out
 }
 
-/// `s3=`, unless it is the output's.
-fn place(node: Node, s3: Option<String>, output: &str) -> Node {
+/// Adds `s3=` unless it equals the output's.
+fn with_s3(node: Node, s3: Option<String>, output: &str) -> Node {
     node.maybe("s3", s3.filter(|s3| s3 != output).as_deref())
 }
 
@@ -84,7 +82,7 @@ fn parameters(pairs: Vec<(String, String)>) -> Vec<Node> {
 }
 
 fn debugger(hook: &mut UnmappedMembers, output: &str) -> Node {
-    let mut node = place(Node::new("debugger"), hook.text("S3OutputPath"), output);
+    let mut node = with_s3(Node::new("debugger"), hook.text("S3OutputPath"), output);
     node = node.maybe("local", hook.text("LocalPath").as_deref());
     node = node.children(parameters(hook.map("HookParameters")));
     for collection in hook.list("CollectionConfigurations") {

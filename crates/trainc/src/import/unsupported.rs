@@ -1,0 +1,62 @@
+//! Parts of a request that a manifest does not express, and the header comment that lists them.
+
+use super::Imported;
+use super::kdl::{Node, visible};
+
+impl Imported {
+    /// Adds differences between the manifest's request and the original one, also to the header.
+    #[must_use]
+    pub fn with_differences(mut self, lines: Vec<String>) -> Self {
+        if lines.is_empty() {
+            return self;
+        }
+        let body = self.manifest.split_off(header(&self.description, &self.lost).len());
+        self.unsupported.extend(lines.iter().cloned());
+        self.lost.extend(lines);
+        self.manifest = header(&self.description, &self.lost) + &body;
+        self
+    }
+}
+
+/// Returns the comment above the manifest: whether it produces the same request, otherwise the differences.
+pub(super) fn header(description: &str, lost: &[String]) -> String {
+    let mut lines = if lost.is_empty() {
+        vec![format!("Imported from {description}: produces the same request.")]
+    } else {
+        vec![format!("Imported from {description}: does not produce the same request; differences:")]
+    };
+    lines.extend(lost.iter().map(|line| format!("- {line}")));
+    lines.push("Comments mark what a request does not contain.".to_owned());
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let mut out = String::new();
+    Node::comment(&lines).write(0, &mut out);
+    out
+}
+
+/// What the manifest does not express, in the order found.
+#[derive(Default)]
+pub(super) struct Unsupported {
+    pub(super) all: Vec<String>,
+    /// Differences of the manifest's request from the original one.
+    pub(super) lost: Vec<String>,
+}
+
+impl Unsupported {
+    /// Adds what a request does not contain, or the manifest expresses differently.
+    pub(super) fn add(&mut self, line: &str) {
+        // The line is printed to a terminal unchanged.
+        let line = visible(line);
+        if !self.all.contains(&line) {
+            self.all.push(line);
+        }
+    }
+
+    /// Adds a difference: what the request contains and the manifest's request does not.
+    pub(super) fn lose(&mut self, line: &str) {
+        let shown = visible(line);
+        if !self.lost.contains(&shown) {
+            self.lost.push(shown);
+        }
+        self.add(line);
+    }
+}
