@@ -2,7 +2,7 @@
 
     python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
     cargo build --release -p trainc-worker
-    python3 worker/benches/fsdp.py --torch .venv-torch/bin/python [--worker target/release/trainc-worker] [--pairs 7]
+    python3 crates/trainc-worker/benches/fsdp.py --torch .venv-torch/bin/python [--worker target/release/trainc-worker] [--pairs 7]
 
 Each round runs the worker, FSDP1 and FSDP2 once; a run's figure is the median second per step of steps 3 to 8, its
 memory the highest resident of its largest rank. Printed are the medians over rounds and the median of the rounds'

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::data::tokens;
-use crate::kernels::gemm::{self, Into, View};
+use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::model::init::mix;
 
 /// Rows, inputs and outputs of the products of a block and the head: Llama 6 x 384 of the comparison.
@@ -19,7 +19,7 @@ const SHAPES: [(&str, usize, usize, usize); 5] = [
 ];
 
 /// Seconds that this thread has computed: what other processes take from a busy machine does not count.
-fn computed() -> f64 {
+fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
@@ -27,9 +27,9 @@ fn computed() -> f64 {
 fn best(mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..30 {
-        let began = computed();
+        let began = thread_seconds();
         work();
-        best = best.min(computed() - began);
+        best = best.min(thread_seconds() - began);
     }
     best
 }
@@ -43,13 +43,37 @@ pub fn products() -> Vec<(String, f64)> {
         let dy = vec![0.125f32; n * m];
         let (mut y, mut dx, mut dw) = (vec![0.0f32; n * m], vec![0.0f32; n * k], vec![0.0f32; m * k]);
         let forward = best(|| {
-            gemm::nt(&mut y, m, Into::Replace, View::new(&x, n, k), View::new(&w, m, k), 1.0, 1);
+            gemm::nt(
+                &mut y,
+                m,
+                Update::Replace,
+                MatrixView::new(&x, n, k),
+                MatrixView::new(&w, m, k),
+                1.0,
+                1,
+            );
         });
         let inputs = best(|| {
-            gemm::nn(&mut dx, k, Into::Replace, View::new(&dy, n, m), View::new(&w, m, k), 1.0, 1);
+            gemm::nn(
+                &mut dx,
+                k,
+                Update::Replace,
+                MatrixView::new(&dy, n, m),
+                MatrixView::new(&w, m, k),
+                1.0,
+                1,
+            );
         });
         let weights = best(|| {
-            gemm::tn(&mut dw, k, Into::Replace, View::new(&dy, n, m), View::new(&x, n, k), 1.0, 1);
+            gemm::tn(
+                &mut dw,
+                k,
+                Update::Replace,
+                MatrixView::new(&dy, n, m),
+                MatrixView::new(&x, n, k),
+                1.0,
+                1,
+            );
         });
         for (pass, seconds) in [("forward", forward), ("inputs", inputs), ("weights", weights)] {
             found.push((format!("{name}.{pass}"), 2.0 * (n * k * m) as f64 / seconds / 1e9));
@@ -59,7 +83,7 @@ pub fn products() -> Vec<(String, f64)> {
 }
 
 /// Writes sequences of random tokens.
-pub fn tokens(
+pub fn write_tokens(
     directory: &Path,
     sequence_length: usize,
     sequences: usize,

@@ -9,14 +9,14 @@ use rustix::process::Signal;
 
 use crate::bench;
 use crate::checkpoint;
+use crate::checkpoint_lock::CheckpointLock;
 use crate::config::Config;
+use crate::console;
 use crate::exit::{Code, Failure, TABLE};
-use crate::fsdp::Bytes;
+use crate::fsdp::MemoryParts;
 use crate::launch::{self, Purpose};
-use crate::lock::Lock;
 use crate::model::layout::Shape;
-use crate::place;
-use crate::say;
+use crate::placement;
 use crate::signals;
 use crate::simulate;
 use crate::train::Outcome;
@@ -26,11 +26,11 @@ use crate::train::Outcome;
 #[command(name = "trainc-worker", version)]
 struct App {
     #[command(subcommand)]
-    command: Verb,
+    command: Subcommands,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum Subcommands {
     /// Start all ranks of a config on this host and see them through
     Launch {
         /// worker.json
@@ -139,20 +139,23 @@ fn outcome(outcome: Outcome) -> u8 {
 }
 
 /// Launches; a failure is also written where SageMaker looks for it.
-fn noted(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Failure> {
+fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Failure> {
     let config = read(path, ranks);
     let file = if let Ok(config) = &config {
         Some(PathBuf::from(&config.output.failure))
     } else {
         // Without a config, SageMaker's own place, where there is one.
-        let output = place::base(&std::env::vars().collect()).join("output");
+        let output = placement::sagemaker_directory(&std::env::vars().collect()).join("output");
         output.is_dir().then(|| output.join("failure"))
     };
-    let placed = config.and_then(|config| launch::place(&config, ranks).map(|place| (config, place)));
+    let placed =
+        config.and_then(|config| launch::detect_placement(&config, ranks).map(|place| (config, place)));
     // One launcher of a run writes checkpoints: that of the first host. Files of the run that has the lock stay as they
     // are, its reason of failure too.
     let first = placed.as_ref().ok().filter(|(_, place)| (place.host, place.local) == (0, 0));
-    let _lock = first.map(|(config, _)| Lock::take(Path::new(&config.checkpoint.directory))).transpose()?;
+    let _lock = first
+        .map(|(config, _)| CheckpointLock::acquire(Path::new(&config.checkpoint.directory)))
+        .transpose()?;
     if let Some(file) = &file {
         // That of an earlier run.
         let _ = std::fs::remove_file(file);
@@ -169,28 +172,28 @@ fn noted(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Fail
     result.map(outcome)
 }
 
-fn run(command: Verb) -> Result<u8, Failure> {
+fn run(command: Subcommands) -> Result<u8, Failure> {
     match command {
-        Verb::Launch { config, ranks, parent } => {
+        Subcommands::Launch { config, ranks, parent } => {
             if let Some(parent) = parent {
-                signals::end_with(parent, Signal::TERM)?;
+                signals::send_on_parent_death(parent, Signal::TERM)?;
             }
-            noted(&config, ranks, Purpose::Train)
+            launch_and_record(&config, ranks, Purpose::Train)
         }
-        Verb::Preflight { config, ranks } => noted(&config, ranks, Purpose::Preflight),
-        Verb::Rank { config, rank, memory, parent, ranks, rendezvous, preflight } => {
+        Subcommands::Preflight { config, ranks } => launch_and_record(&config, ranks, Purpose::Preflight),
+        Subcommands::Rank { config, rank, memory, parent, ranks, rendezvous, preflight } => {
             // A rank does not outlive its launcher, however that ends.
             if let Some(parent) = parent {
-                signals::end_with(parent, Signal::KILL)?;
+                signals::send_on_parent_death(parent, Signal::KILL)?;
             }
             let purpose = if preflight { Purpose::Preflight } else { Purpose::Train };
             launch::rank(&read(&config, ranks)?, rank, &memory, rendezvous.as_deref(), purpose).map(outcome)
         }
-        Verb::Check { config, ranks } => {
+        Subcommands::Check { config, ranks } => {
             let config = read(&config, ranks)?;
-            let shape = Shape::of(&config.model);
-            let bytes = Bytes::of(&config);
-            say::result(serde_json::json!({
+            let shape = Shape::from_model(&config.model);
+            let bytes = MemoryParts::from_config(&config);
+            console::result(serde_json::json!({
                 "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
                 "data_parallel_replicas": config.mesh.data_parallel_replicas,
                 "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
@@ -198,15 +201,15 @@ fn run(command: Verb) -> Result<u8, Failure> {
             }))?;
             Ok(0)
         }
-        Verb::Simulate { config, world, step } => {
+        Subcommands::Simulate { config, world, step } => {
             for line in simulate::lines(&read(&config, world)?, step)? {
-                if !say::result(line)? {
+                if !console::result(line)? {
                     break;
                 }
             }
             Ok(0)
         }
-        Verb::Export { config, checkpoint: path, out, dtype, merge } => {
+        Subcommands::Export { config, checkpoint: path, out, dtype, merge } => {
             let config = read(&config, None)?;
             let usage = |message: &str| Err(Failure::new(Code::Usage, message));
             match (&config.model.adapter, merge, &dtype) {
@@ -238,27 +241,27 @@ fn run(command: Verb) -> Result<u8, Failure> {
                     let _ = std::fs::remove_file(entry.path());
                 }
             })?;
-            say::result(format_args!("wrote {} from {}", out.display(), path.display()))?;
+            console::result(format_args!("wrote {} from {}", out.display(), path.display()))?;
             Ok(0)
         }
-        Verb::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
-            bench::tokens(&directory, sequence_length, sequences, vocab)
+        Subcommands::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
+            bench::write_tokens(&directory, sequence_length, sequences, vocab)
                 .map_err(|e| Failure::new(Code::Usage, format!("{}: {e}", directory.display())))?;
             Ok(0)
         }
-        Verb::Bench { tokens: None, .. } => {
+        Subcommands::Bench { tokens: None, .. } => {
             for (product, gflops) in bench::products() {
-                say::result(
+                console::result(
                     serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0}),
                 )?;
             }
             Ok(0)
         }
-        Verb::Inspect { checkpoint: path } => {
+        Subcommands::Inspect { checkpoint: path } => {
             let state = checkpoint::state(&path)?;
             let text = serde_json::to_string_pretty(&state)
                 .map_err(|e| Failure::new(Code::Bug, format!("cannot print: {e}")))?;
-            say::result(text)?;
+            console::result(text)?;
             Ok(0)
         }
     }
@@ -275,11 +278,11 @@ pub fn main() -> ExitCode {
         Ok(app) => app,
         Err(error) => error.exit(),
     };
-    signals::survive_large_files();
+    signals::catch_file_size_signal();
     match run(app.command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            say::err(format_args!("error: {failure}"));
+            console::stderr(format_args!("error: {failure}"));
             ExitCode::from(failure.code as u8)
         }
     }

@@ -1,7 +1,7 @@
 //! Fully sharded data parallelism: each rank holds a shard of every unit; a unit's whole parameters exist around its use.
 //! In: micro batches. Out: sums of the loss, gradients in the shards, updated shards.
 
-mod bytes;
+mod memory_parts;
 pub mod schedule;
 mod vectors;
 
@@ -13,16 +13,16 @@ use crate::config::{Config, Format, Recompute};
 use crate::exit::Failure;
 use crate::kernels::rows;
 use crate::model::adapter::Target;
-use crate::model::block::{self, Pass, Saved, Scratch};
-use crate::model::gradients::{Gradients, Room};
+use crate::model::block::{self, Pass, SavedActivations, Scratch};
+use crate::model::embedding_head::{self, HeadScratch};
+use crate::model::gradients::{Gradients, Workspace};
 use crate::model::init;
 use crate::model::layout::{Shape, Unit};
-use crate::model::root::{self, HeadScratch};
 use crate::optim;
 
 use vectors::Vectors;
 
-pub use bytes::Bytes;
+pub use memory_parts::MemoryParts;
 
 /// Shards begin at multiples of this many elements.
 const ALIGN: usize = 16;
@@ -68,28 +68,28 @@ pub struct Engine {
     begun: usize,
     gradient: Vec<f32>,
     embed_gradient: Vec<f32>,
-    saved: Vec<Saved<f32>>,
+    saved: Vec<SavedActivations<f32>>,
     inputs: Vec<Vec<f32>>,
     scratch: Scratch<f32>,
     head: HeadScratch<f32>,
     x: Vec<f32>,
     d: Vec<f32>,
-    adapting: Option<Adapting>,
+    adapter_state: Option<AdapterState>,
     /// Where the matrices are gathered in bf16.
     vectors: Option<Vectors>,
 }
 
 /// What the adapters of a block need while it goes backward.
-struct Adapting {
+struct AdapterState {
     targets: Vec<Target>,
     gradient: Vec<f32>,
-    room: Room<f32>,
+    room: Workspace<f32>,
 }
 
 /// What lies where in the memory that the ranks of a config share.
 pub fn plan(config: &Config) -> Plan {
     let shards = config.mesh.shard_degree;
-    let units = Shape::of(&config.model).units();
+    let units = Shape::from_model(&config.model).units();
     Plan {
         topology: topology(config),
         largest_shard: units.iter().map(|u| shard_len(u.len, shards)).max().unwrap_or(0),
@@ -117,7 +117,7 @@ fn wire(format: Format) -> Wire {
 impl Engine {
     /// Room for a run, with fresh weights.
     pub fn new(config: &Config, groups: Groups, threads: usize) -> Self {
-        let shape = Shape::of(&config.model);
+        let shape = Shape::from_model(&config.model);
         let degree = config.mesh.shard_degree;
         let bf16 = config.precision.compute == Format::Bf16;
         let pass = Pass::new(&shape, config.batch.micro, threads, bf16);
@@ -146,17 +146,19 @@ impl Engine {
             begun: 0,
             gradient: vec![0.0; largest],
             embed_gradient: vec![0.0; if trains_embedding { shards[0].master.len() * degree } else { 0 }],
-            saved: (0..if recompute { 1 } else { shape.layers }).map(|_| Saved::new(&pass)).collect(),
+            saved: (0..if recompute { 1 } else { shape.layers })
+                .map(|_| SavedActivations::new(&pass))
+                .collect(),
             inputs: if recompute { vec![vec![0.0; width]; shape.layers] } else { Vec::new() },
             scratch: Scratch::new(&pass),
             head: HeadScratch::new(&pass),
             x: vec![0.0; width],
             d: vec![0.0; width],
-            adapting: shape.adapter.as_ref().zip(shards.get(shape.layers + 2)).map(|(lora, adapter)| {
-                Adapting {
+            adapter_state: shape.adapter.as_ref().zip(shards.get(shape.layers + 2)).map(|(lora, adapter)| {
+                AdapterState {
                     targets: lora.unit(&shape, 0).1,
                     gradient: vec![0.0; adapter.master.len() * degree],
-                    room: Room::new(pass.rows, shape.hidden, lora.rank),
+                    room: Workspace::new(pass.rows, shape.hidden, lora.rank),
                 }
             }),
             vectors: bf16.then(|| Vectors::new(shards.iter().map(|shard| &shard.unit))),
@@ -178,7 +180,7 @@ impl Engine {
     }
 
     /// Where each row's document begins in its sequence, for the passes that follow; empty: documents are joined.
-    pub fn keep_apart(&mut self, begins: &[u32]) {
+    pub fn set_document_starts(&mut self, begins: &[u32]) {
         self.pass.begins.clear();
         self.pass.begins.extend(begins);
     }
@@ -188,7 +190,7 @@ impl Engine {
     }
 
     /// What will be gathered in this pass, in order.
-    fn expect(&mut self, order: impl IntoIterator<Item = usize>) {
+    fn set_gather_order(&mut self, order: impl IntoIterator<Item = usize>) {
         self.order = order.into_iter().collect();
         self.begun = 0;
     }
@@ -224,7 +226,7 @@ impl Engine {
     }
 
     /// The units of a block, in the order in which they are gathered.
-    fn of_block(&self, layer: usize) -> impl Iterator<Item = usize> + use<> {
+    fn block_units(&self, layer: usize) -> impl Iterator<Item = usize> + use<> {
         std::iter::once(1 + layer).chain(self.adapter(layer))
     }
 
@@ -247,9 +249,9 @@ impl Engine {
             full.extend(master);
             full
         });
-        if let (Some(lora), Some(adapting)) = (&self.pass.shape.adapter, &self.adapting) {
+        if let (Some(lora), Some(adapter_state)) = (&self.pass.shape.adapter, &self.adapter_state) {
             let p = whole(&self.live, &self.shards, adapter);
-            lora.add(&adapting.targets, p, &mut full, self.pass.threads);
+            lora.add(&adapter_state.targets, p, &mut full, self.pass.threads);
         }
         self.live[unit] = Some(full);
         Ok(())
@@ -272,7 +274,7 @@ impl Engine {
     fn forward(&mut self, tokens: &[u32], keep: bool) -> Result<(), Failure> {
         let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
         self.gather(0)?;
-        root::embed_forward(&self.pass, whole(&self.live, &self.shards, 0), tokens, &mut self.x);
+        embedding_head::embed_forward(&self.pass, whole(&self.live, &self.shards, 0), tokens, &mut self.x);
         if !tied {
             self.free(0);
         }
@@ -293,24 +295,24 @@ impl Engine {
         self.gather(layers + 1)
     }
 
-    fn expect_forward(&mut self) -> Result<(), Failure> {
+    fn begin_forward(&mut self) -> Result<(), Failure> {
         if let Some(vectors) = &mut self.vectors {
             vectors.share(&self.shards, self.groups.shard.as_mut())?;
         }
         let layers = self.pass.shape.layers;
-        let blocks: Vec<usize> = (0..layers).flat_map(|layer| self.of_block(layer)).collect();
-        self.expect(std::iter::once(0).chain(blocks).chain([layers + 1]));
+        let blocks: Vec<usize> = (0..layers).flat_map(|layer| self.block_units(layer)).collect();
+        self.set_gather_order(std::iter::once(0).chain(blocks).chain([layers + 1]));
         Ok(())
     }
 
     /// Logits of a micro batch, row by row.
     pub fn logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Failure> {
         let layers = self.pass.shape.layers;
-        self.expect_forward()?;
+        self.begin_forward()?;
         self.forward(tokens, false)?;
         let last = whole(&self.live, &self.shards, layers + 1);
         let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
-        let logits = root::logits(&self.pass, last, matrix, &self.x, &mut self.head);
+        let logits = embedding_head::logits(&self.pass, last, matrix, &self.x, &mut self.head);
         self.free(layers + 1);
         self.free(0);
         Ok(logits)
@@ -319,11 +321,11 @@ impl Engine {
     /// Sum of the loss over a micro batch, forward only.
     pub fn evaluate(&mut self, tokens: &[u32], labels: &[u32]) -> Result<f64, Failure> {
         let layers = self.pass.shape.layers;
-        self.expect_forward()?;
+        self.begin_forward()?;
         self.forward(tokens, false)?;
         let last = whole(&self.live, &self.shards, layers + 1);
         let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
-        let sum = root::evaluate(&self.pass, last, matrix, &self.x, labels, &mut self.head);
+        let sum = embedding_head::evaluate(&self.pass, last, matrix, &self.x, labels, &mut self.head);
         self.free(layers + 1);
         self.free(0);
         Ok(sum)
@@ -334,16 +336,16 @@ impl Engine {
         let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
         let last = layers + 1;
         let again = if self.reshard { layers - 1 } else { 0 };
-        self.expect_forward()?;
-        let again: Vec<usize> = (0..again).rev().flat_map(|layer| self.of_block(layer)).collect();
+        self.begin_forward()?;
+        let again: Vec<usize> = (0..again).rev().flat_map(|layer| self.block_units(layer)).collect();
         self.order.extend(again);
         self.forward(tokens, true)?;
         // Head.
         let n = self.shards[last].master.len() * self.degree;
         let table = self.pass.shape.vocab * self.pass.shape.hidden;
-        let at = root::matrix_offset(&self.pass.shape);
-        let (gnorm, gmatrix) = if let Some(adapting) = &mut self.adapting {
-            (&mut adapting.room.norm()[..at], None)
+        let at = embedding_head::matrix_offset(&self.pass.shape);
+        let (gnorm, gmatrix) = if let Some(adapter_state) = &mut self.adapter_state {
+            (&mut adapter_state.room.norm()[..at], None)
         } else {
             self.gradient[..n].fill(0.0);
             let (gnorm, rest) = self.gradient.split_at_mut(at);
@@ -354,7 +356,7 @@ impl Engine {
                 (gnorm, Some(&mut rest[..table]))
             }
         };
-        let sum = root::loss(
+        let sum = embedding_head::loss(
             &self.pass,
             whole(&self.live, &self.shards, last),
             matrix(&self.pass.shape, &self.live, &self.shards),
@@ -380,8 +382,8 @@ impl Engine {
                 saved.x.copy_from_slice(&self.inputs[layer]);
                 block::forward(&self.pass, p, saved, &mut self.scratch, &mut self.x);
             }
-            let adapting = self.adapting.as_mut().zip(self.pass.shape.adapter.as_ref());
-            let gradients = if let Some((Adapting { targets, gradient, room }, lora)) = adapting {
+            let adapter_state = self.adapter_state.as_mut().zip(self.pass.shape.adapter.as_ref());
+            let gradients = if let Some((AdapterState { targets, gradient, room }, lora)) = adapter_state {
                 let p = whole(&self.live, &self.shards, layers + 2 + layer);
                 Gradients::Adapters { lora, targets, p, g: gradient, room }
             } else {
@@ -392,9 +394,9 @@ impl Engine {
                 Gradients::All(block)
             };
             block::backward(&self.pass, p, saved, &mut self.scratch, &mut self.d, gradients);
-            if let Some(adapting) = &self.adapting {
+            if let Some(adapter_state) = &self.adapter_state {
                 let shard = &mut self.shards[layers + 2 + layer].grad;
-                self.groups.shard.reduce_scatter(&adapting.gradient, shard, self.reduce)?;
+                self.groups.shard.reduce_scatter(&adapter_state.gradient, shard, self.reduce)?;
             }
             self.free_block(layer);
             self.reduce(1 + layer)?;
@@ -409,7 +411,7 @@ impl Engine {
             self.gradient[..n].fill(0.0);
             &mut self.gradient
         };
-        root::embed_backward(&self.pass, tokens, &self.d, g);
+        embedding_head::embed_backward(&self.pass, tokens, &self.d, g);
         self.groups.shard.reduce_scatter(&g[..n], &mut self.shards[0].grad, self.reduce)?;
         Ok(sum)
     }
@@ -473,15 +475,17 @@ impl Engine {
     }
 
     /// Bytes that this rank holds now, without what it shares with others or copies for a save.
-    pub fn held(&self) -> Bytes {
+    pub fn allocated(&self) -> MemoryParts {
         let sum = |buffers: &[&Vec<f32>]| buffers.iter().map(|b| 4 * b.capacity()).sum::<usize>();
         let of = |part: fn(&Shard) -> usize| self.shards.iter().map(part).sum::<usize>();
         let live = self.live.iter().flatten().chain(&self.pool).map(|b| 4 * b.capacity()).sum::<usize>();
-        let saved = self.saved.iter().map(Saved::held).chain(self.inputs.iter().map(Vec::capacity));
-        let (scratch, head) = (self.scratch.held(), self.head.held());
-        let adapting = self.adapting.as_ref();
-        let (room, adapter) = (adapting.map_or(0, |a| a.room.held()), adapting.map(|a| &a.gradient));
-        Bytes {
+        let saved =
+            self.saved.iter().map(SavedActivations::allocated).chain(self.inputs.iter().map(Vec::capacity));
+        let (scratch, head) = (self.scratch.allocated(), self.head.allocated());
+        let adapter_state = self.adapter_state.as_ref();
+        let (room, adapter) =
+            (adapter_state.map_or(0, |a| a.room.allocated()), adapter_state.map(|a| &a.gradient));
+        MemoryParts {
             parameters: of(|s| 4 * s.master.capacity()),
             gradients: of(|s| 4 * s.grad.capacity()),
             optimizer: of(|s| 4 * (s.exp_avg.capacity() + s.exp_avg_sq.capacity())),
@@ -489,7 +493,7 @@ impl Engine {
             gathered: live
                 + sum(&[&self.gradient, &self.embed_gradient])
                 + adapter.map_or(0, |gradient| sum(&[gradient]))
-                + self.vectors.as_ref().map_or(0, |vectors| 4 * vectors.held()),
+                + self.vectors.as_ref().map_or(0, |vectors| 4 * vectors.allocated()),
             logits: 4 * head,
             buffers: 0,
         }
@@ -515,6 +519,6 @@ fn matrix<'a>(shape: &Shape, live: &'a [Option<Vec<f32>>], shards: &'a [Shard]) 
     if shape.tied {
         &whole(live, shards, 0)[..table]
     } else {
-        &whole(live, shards, shape.layers + 1)[root::matrix_offset(shape)..][..table]
+        &whole(live, shards, shape.layers + 1)[embedding_head::matrix_offset(shape)..][..table]
     }
 }

@@ -11,28 +11,28 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::comm::shm::Plan;
 use crate::comm::tcp::Connections;
-use crate::comm::{Memory, Watch};
+use crate::comm::{SharedMemory, Watchdog};
 use crate::config::{Backend, Config};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, plan, topology};
-use crate::log::Lines;
-use crate::place::Place;
+use crate::fsdp::{MemoryParts, plan, topology};
+use crate::log::MetricsLog;
+use crate::placement::Placement;
 use crate::preflight;
-use crate::rendezvous::{self, Line, Server};
+use crate::rendezvous::{self, HostConnection, Server};
 use crate::signals;
 use crate::train::{self, Outcome};
 
 /// Seconds that the other ranks get to say what they saw, after one has failed.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Seconds without a sign of life after which nothing is expected of a rank any more, when the run is ending anyway.
-const NO_WORDS: Duration = Duration::from_secs(2);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a preflight may take once all ranks of all hosts are there.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
 /// What is missing to run this config here.
-pub fn refuse(config: &Config) -> Result<(), Failure> {
+pub fn check_host(config: &Config) -> Result<(), Failure> {
     if config.cluster.gpus_per_node > 0 || config.communication.backend == Backend::Nccl {
         return Err(Failure::new(
             Code::Device,
@@ -42,7 +42,8 @@ pub fn refuse(config: &Config) -> Result<(), Failure> {
             ),
         ));
     }
-    let (needed, available) = (Bytes::of(config).total() * topology(config).per_host(), available_memory());
+    let (needed, available) =
+        (MemoryParts::from_config(config).total() * topology(config).per_host(), available_memory());
     if available.is_some_and(|available| needed > available) {
         return Err(Failure::new(
             Code::Config,
@@ -86,19 +87,19 @@ pub enum Purpose {
 }
 
 /// Where this launcher stands; whether the config was made for that.
-pub fn place(config: &Config, ranks_given: Option<usize>) -> Result<Place, Failure> {
+pub fn detect_placement(config: &Config, ranks_given: Option<usize>) -> Result<Placement, Failure> {
     if ranks_given.is_some() {
-        return Ok(Place::alone());
+        return Ok(Placement::single_host());
     }
-    let place = Place::read()?;
-    place.fits(config)?;
+    let place = Placement::detect()?;
+    place.check_config(config)?;
     Ok(place)
 }
 
 /// Runs all ranks of `config`, whose text is at `path`, as children. Gives the code to exit with.
 pub fn launch(
     config: &Config,
-    place: &Place,
+    place: &Placement,
     path: &Path,
     ranks_given: Option<usize>,
     purpose: Purpose,
@@ -107,24 +108,24 @@ pub fn launch(
         // The first process of this host starts all its ranks.
         return Ok(Outcome::Done);
     }
-    refuse(config)?;
+    check_host(config)?;
     let (ranks, per_host) = (config.ranks(), topology(config).per_host());
     let c = &config.communication;
     let (peer_dead, join) = (seconds(c.peer_dead_seconds), seconds(c.join_seconds));
-    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), rendezvous::shown(config));
+    let (port, same) = (place.port.unwrap_or(c.rendezvous_port), rendezvous::shared_settings(config));
     let (mut server, mut line) = (None, None);
     if place.hosts > 1 {
         if place.host == 0 {
             server = Some(Server::start(port, &same, place.hosts, per_host, peer_dead, join)?);
         }
-        line = Some(Line::open(&place.first, port, &same, place.host, peer_dead, join)?);
+        line = Some(HostConnection::open(&place.first, port, &same, place.host, peer_dead, join)?);
     }
     let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
     let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..plan(config) };
-    let memory = Memory::create(plan.bytes())?;
-    let watch = Watch::new(&memory, ranks, Duration::MAX, Duration::MAX);
+    let memory = SharedMemory::create(plan.bytes())?;
+    let watch = Watchdog::new(&memory, ranks, Duration::MAX, Duration::MAX);
     let signal = Arc::new(AtomicBool::new(false));
-    for number in signals::stopping() {
+    for number in signals::stop_signals() {
         signal_hook::flag::register(number, Arc::clone(&signal)).map_err(|e| bug("catch signals", &e))?;
     }
     let program = std::env::current_exe().map_err(|e| bug("find this program", &e))?;
@@ -147,7 +148,7 @@ pub fn launch(
         match command.spawn() {
             Ok(child) => children.push(Some(child)),
             Err(error) => {
-                end(&mut children);
+                kill_all(&mut children);
                 return Err(bug(&format!("start rank {rank}"), &error));
             }
         }
@@ -157,7 +158,7 @@ pub fn launch(
     loop {
         if signal.swap(false, Ordering::Relaxed) {
             asked.get_or_insert_with(Instant::now);
-            tell(&children, Signal::TERM);
+            send_signal(&children, Signal::TERM);
         }
         codes.extend(reap(&mut children, mine, &mut ended));
         // A rank that stands still is the cause, not the one that noticed it first and ended. A little earlier than by
@@ -167,39 +168,43 @@ pub fn launch(
             .enumerate()
             .find(|(rank, child)| child.is_some() && watch.is_silent(mine + rank, peer_dead.mul_f64(0.9)));
         if let (Some((rank, _)), true) = (still, failed_by_peers(&ended)) {
-            watch.bury(mine + rank);
-            end(&mut children);
-            return Err(told(line.as_ref(), mine + rank, silence(mine + rank, c.peer_dead_seconds)));
+            watch.mark_dead(mine + rank);
+            kill_all(&mut children);
+            return Err(report_failure(
+                line.as_ref(),
+                mine + rank,
+                silence_message(mine + rank, c.peer_dead_seconds),
+            ));
         }
         if let Some((rank, _)) = ended.first() {
-            watch.bury(*rank);
-            let (began, mut told) = (Instant::now(), false);
-            while began.elapsed() < LAST_WORDS && some_speaks(&children, mine, &watch) {
+            watch.mark_dead(*rank);
+            let (began, mut reported) = (Instant::now(), false);
+            while began.elapsed() < REPORT_TIMEOUT && has_live_rank(&children, mine, &watch) {
                 reap(&mut children, mine, &mut ended);
-                tell_hosts(line.as_ref(), &ended, &watch, &mut told);
+                report_to_hosts(line.as_ref(), &ended, &watch, &mut reported);
                 std::thread::sleep(Duration::from_millis(10));
             }
-            end(&mut children);
-            tell_hosts(line.as_ref(), &ended, &watch, &mut told);
-            return Err(others(line.as_ref(), verdict(&ended, &watch), told));
+            kill_all(&mut children);
+            report_to_hosts(line.as_ref(), &ended, &watch, &mut reported);
+            return Err(failure_of_other_host(line.as_ref(), root_cause(&ended, &watch), reported));
         }
-        if let Some((rank, failure)) = line.as_ref().and_then(Line::gone) {
-            watch.bury(rank);
+        if let Some((rank, failure)) = line.as_ref().and_then(HostConnection::failure) {
+            watch.mark_dead(rank);
             // Where all fail of one thing at once, whose word comes first is chance: this host's ranks have their own.
             let began = Instant::now();
-            while began.elapsed() < LAST_WORDS && some_speaks(&children, mine, &watch) {
+            while began.elapsed() < REPORT_TIMEOUT && has_live_rank(&children, mine, &watch) {
                 reap(&mut children, mine, &mut ended);
                 std::thread::sleep(Duration::from_millis(10));
             }
-            end(&mut children);
+            kill_all(&mut children);
             let own = !ended.is_empty() && !failed_by_peers(&ended);
-            return Err(if own { verdict(&ended, &watch) } else { failure });
+            return Err(if own { root_cause(&ended, &watch) } else { failure });
         }
         // Others on this host may all wait for another host, and none looks at the one that stands still.
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
-            watch.bury(rank);
-            end(&mut children);
-            return Err(told(line.as_ref(), rank, silence(rank, c.peer_dead_seconds)));
+            watch.mark_dead(rank);
+            kill_all(&mut children);
+            return Err(report_failure(line.as_ref(), rank, silence_message(rank, c.peer_dead_seconds)));
         }
         if children.iter().all(Option::is_none) {
             break;
@@ -208,19 +213,23 @@ pub fn launch(
         if connected.is_none() && watch.connected() == per_host {
             connected = Some(Instant::now());
         }
-        let most = crate::fault::minute().unwrap_or(PREFLIGHT);
+        let most = crate::fault_injection::preflight_limit().unwrap_or(PREFLIGHT);
         if purpose == Purpose::Preflight && connected.is_some_and(|at| at.elapsed() > most) {
-            end(&mut children);
-            return Err(told(line.as_ref(), mine, format!("preflight took more than {} s", most.as_secs())));
+            kill_all(&mut children);
+            return Err(report_failure(
+                line.as_ref(),
+                mine,
+                format!("preflight took more than {} s", most.as_secs()),
+            ));
         }
         if watch.joined() < per_host && began.elapsed() > seconds(config.communication.join_seconds) {
-            end(&mut children);
+            kill_all(&mut children);
             let missing = per_host - watch.joined();
             let message = format!("{missing} of {per_host} ranks did not appear");
-            return Err(told(line.as_ref(), mine, message));
+            return Err(report_failure(line.as_ref(), mine, message));
         }
         if asked.is_some_and(|at| at.elapsed() > seconds(config.checkpoint.grace_seconds)) {
-            end(&mut children);
+            kill_all(&mut children);
             return Err(Failure::new(
                 Code::Unsaved,
                 "the ranks did not save within `checkpoint.grace_seconds`",
@@ -232,7 +241,7 @@ pub fn launch(
         line.done();
     }
     if let Some(server) = &server {
-        server.see_off(peer_dead);
+        server.wait_for_hosts(peer_dead);
     }
     Ok(if codes.contains(&75) { Outcome::Saved } else { Outcome::Done })
 }
@@ -254,9 +263,10 @@ fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, Ex
 }
 
 /// Whether a rank of this host is still to end by itself; one that stands still says nothing more.
-fn some_speaks(children: &[Option<Child>], mine: usize, watch: &Watch) -> bool {
-    let speaks =
-        |(rank, child): (usize, &Option<Child>)| child.is_some() && !watch.is_silent(mine + rank, NO_WORDS);
+fn has_live_rank(children: &[Option<Child>], mine: usize, watch: &Watchdog) -> bool {
+    let speaks = |(rank, child): (usize, &Option<Child>)| {
+        child.is_some() && !watch.is_silent(mine + rank, SILENCE_TIMEOUT)
+    };
     children.iter().enumerate().any(speaks)
 }
 
@@ -266,32 +276,37 @@ fn failed_by_peers(failed: &[(usize, ExitStatus)]) -> bool {
 }
 
 /// A failure that this launcher found, of which it tells the other hosts: its own end is then not taken for the cause.
-fn told(line: Option<&Line>, rank: usize, why: String) -> Failure {
+fn report_failure(line: Option<&HostConnection>, rank: usize, why: String) -> Failure {
     if let Some(line) = line {
-        line.tell(rank, &why);
+        line.report_failure(rank, &why);
     }
     Failure::new(Code::Peer, why)
 }
 
-fn silence(rank: usize, seconds: f64) -> String {
+fn silence_message(rank: usize, seconds: f64) -> String {
     format!("rank {rank} gave no sign of life for {seconds} s")
 }
 
 /// Tells the other hosts of a rank of this one that failed by itself, once.
-fn tell_hosts(line: Option<&Line>, failed: &[(usize, ExitStatus)], watch: &Watch, told: &mut bool) {
+fn report_to_hosts(
+    line: Option<&HostConnection>,
+    failed: &[(usize, ExitStatus)],
+    watch: &Watchdog,
+    reported: &mut bool,
+) {
     let itself = failed.iter().find(|(_, status)| status.code() != Some(Code::Peer as i32));
-    if let (Some(line), Some((rank, _)), false) = (line, itself, *told) {
-        line.tell(*rank, &verdict(failed, watch).message);
-        *told = true;
+    if let (Some(line), Some((rank, _)), false) = (line, itself, *reported) {
+        line.report_failure(*rank, &root_cause(failed, watch).message);
+        *reported = true;
     }
 }
 
 /// What another host says is the cause, where this host's ranks only lost others.
-fn others(line: Option<&Line>, mine: Failure, told: bool) -> Failure {
-    let Some(line) = line.filter(|_| !told) else { return mine };
+fn failure_of_other_host(line: Option<&HostConnection>, mine: Failure, reported: bool) -> Failure {
+    let Some(line) = line.filter(|_| !reported) else { return mine };
     let began = Instant::now();
-    while began.elapsed() < LAST_WORDS {
-        if let Some((_, failure)) = line.gone() {
+    while began.elapsed() < REPORT_TIMEOUT {
+        if let Some((_, failure)) = line.failure() {
             return failure;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -300,7 +315,7 @@ fn others(line: Option<&Line>, mine: Failure, told: bool) -> Failure {
 }
 
 /// The cause among the ranks that failed: the first that did not end because of another.
-fn verdict(failed: &[(usize, ExitStatus)], watch: &Watch) -> Failure {
+fn root_cause(failed: &[(usize, ExitStatus)], watch: &Watchdog) -> Failure {
     use std::os::unix::process::ExitStatusExt;
     let cause = failed.iter().find(|(_, status)| status.code() != Some(Code::Peer as i32));
     let Some((rank, status)) = cause.or(failed.first()) else {
@@ -324,7 +339,7 @@ fn verdict(failed: &[(usize, ExitStatus)], watch: &Watch) -> Failure {
     ];
     let number = status.code().unwrap_or(1);
     let code = known.into_iter().find(|c| *c as i32 == number).unwrap_or(Code::Bug);
-    let message = match watch.said(*rank) {
+    let message = match watch.reason(*rank) {
         Some(words) if code == Code::Peer => words,
         Some(words) => format!("rank {rank}: {words}"),
         None => format!("rank {rank} failed with code {number}"),
@@ -332,7 +347,7 @@ fn verdict(failed: &[(usize, ExitStatus)], watch: &Watch) -> Failure {
     Failure::new(code, message)
 }
 
-fn tell(children: &[Option<Child>], signal: Signal) {
+fn send_signal(children: &[Option<Child>], signal: Signal) {
     for child in children.iter().flatten() {
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal);
@@ -340,7 +355,7 @@ fn tell(children: &[Option<Child>], signal: Signal) {
     }
 }
 
-fn end(children: &mut [Option<Child>]) {
+fn kill_all(children: &mut [Option<Child>]) {
     for child in children.iter_mut().flatten() {
         let _ = child.kill();
         let _ = child.wait();
@@ -356,7 +371,7 @@ pub fn rank(
     purpose: Purpose,
 ) -> Result<Outcome, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    for number in signals::stopping() {
+    for number in signals::stop_signals() {
         signal_hook::flag::register(number, Arc::clone(&stop))
             .map_err(|e| Failure::new(Code::Bug, format!("cannot catch signals: {e}")))?;
     }
@@ -366,10 +381,10 @@ pub fn rank(
     }
     let host = rendezvous.map(|_| rank / topology.per_host());
     let plan = Plan { host, ..plan(config) };
-    let memory = Memory::open(memory, plan.bytes())?;
+    let memory = SharedMemory::open(memory, plan.bytes())?;
     let c = &config.communication;
     let watch =
-        Watch::new(&memory, plan.ranks(), seconds(c.peer_dead_seconds), seconds(c.collective_seconds));
+        Watchdog::new(&memory, plan.ranks(), seconds(c.peer_dead_seconds), seconds(c.collective_seconds));
     watch.beat(rank);
     let heart = watch.clone();
     std::thread::spawn(move || {
@@ -379,34 +394,34 @@ pub fn rank(
         }
     });
     let connections = rendezvous.map(|at| connect(config, rank, at, &watch)).transpose();
-    let connections = connections.inspect_err(|failure| watch.say(rank, &failure.message))?;
+    let connections = connections.inspect_err(|failure| watch.record_reason(rank, &failure.message))?;
     let groups = plan.groups_with(&watch, rank, connections.unwrap_or_default());
-    watch.connect(rank);
+    watch.mark_connected(rank);
     let (last, hook) = (watch.clone(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
-        last.say(rank, &panic.to_string());
+        last.record_reason(rank, &panic.to_string());
         hook(panic);
     }));
     let result = match purpose {
         Purpose::Train => {
-            train::run(config, groups, threads(), &stop, &mut Lines::new(Path::new(&config.output.data)))
+            train::run(config, groups, threads(), &stop, &mut MetricsLog::new(Path::new(&config.output.data)))
         }
         Purpose::Preflight => preflight::run(config, groups, threads()).map(|()| Outcome::Done),
     };
     if let Err(failure) = &result {
-        watch.say(rank, &failure.message);
+        watch.record_reason(rank, &failure.message);
     }
     result
 }
 
 /// Calls the ranks of other hosts.
-fn connect(config: &Config, rank: usize, at: &str, watch: &Watch) -> Result<Connections, Failure> {
+fn connect(config: &Config, rank: usize, at: &str, watch: &Watchdog) -> Result<Connections, Failure> {
     let bug = |e: std::io::Error| Failure::new(Code::Peer, format!("cannot listen for other hosts: {e}"));
     let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(bug)?;
     let mine = listener.local_addr().map_err(bug)?.port();
     let (first, port) = at.rsplit_once(':').unwrap_or((at, ""));
     let port = port.parse().map_err(|_| Failure::new(Code::Usage, format!("`{at}` names no port")))?;
     let join = seconds(config.communication.join_seconds);
-    let roster = rendezvous::join(first, port, &rendezvous::shown(config), rank, mine, join)?;
+    let roster = rendezvous::join(first, port, &rendezvous::shared_settings(config), rank, mine, join)?;
     Connections::make(&topology(config), rank, &listener, &roster, watch, join)
 }

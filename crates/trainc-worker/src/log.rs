@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::say;
+use crate::console;
 use crate::train::{Report, Start};
 
 /// One optimizer step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepLine {
+pub struct StepMetrics {
     /// Optimizer steps done, from 1.
     pub step: usize,
     /// Nats per token, mean over the global batch, before the update.
@@ -29,9 +29,9 @@ pub struct StepLine {
     pub memory: u64,
 }
 
-impl StepLine {
+impl StepMetrics {
     /// For people.
-    pub fn human(&self) -> String {
+    pub fn describe(&self) -> String {
         let mfu = self.mfu.map_or_else(|| "-".to_owned(), |mfu| format!("{mfu:.3}"));
         format!(
             "step={} loss={:.6} grad_norm={:.4} lr={:.3e} tokens_per_s={:.0} mfu={mfu} memory_mib={}",
@@ -47,7 +47,7 @@ impl StepLine {
 
 /// Reports of the first rank: JSON lines on stdout and in `metrics.jsonl`, lines for people on stderr.
 #[derive(Debug)]
-pub struct Lines {
+pub struct MetricsLog {
     path: PathBuf,
     metrics: Option<File>,
 }
@@ -75,7 +75,7 @@ fn reopen(path: &Path, step: usize) -> io::Result<File> {
     File::options().append(true).open(path)
 }
 
-impl Lines {
+impl MetricsLog {
     /// `directory` is where `metrics.jsonl` goes.
     pub fn new(directory: &Path) -> Self {
         Self { path: directory.join("metrics.jsonl"), metrics: None }
@@ -91,7 +91,7 @@ impl Lines {
     }
 }
 
-impl Report for Lines {
+impl Report for MetricsLog {
     fn start(&mut self, start: &Start) {
         match reopen(&self.path, start.step) {
             Ok(file) => self.metrics = Some(file),
@@ -104,35 +104,35 @@ impl Report for Lines {
             line.extend(start);
         }
         self.keep(&line);
-        say::err(format_args!(
+        console::stderr(format_args!(
             "memory of a rank: {}; resident now {} MiB",
-            start.memory_parts.human(),
+            start.memory_parts.describe(),
             start.resident >> 20
         ));
     }
-    fn step(&mut self, line: &StepLine) {
+    fn step(&mut self, line: &StepMetrics) {
         if let Ok(json) = serde_json::to_value(line) {
             self.keep(&json);
         }
         if let Ok(json) = serde_json::to_string(line) {
-            say::out(json);
+            console::stdout(json);
         }
-        say::err(line.human());
+        console::stderr(line.describe());
     }
     fn evaluation(&mut self, step: usize, loss: f64) {
         let line = json!({"step": step, "validation_loss": loss});
         self.keep(&line);
-        say::out(&line);
-        say::err(format_args!("step={step} validation_loss={loss:.6}"));
+        console::stdout(&line);
+        console::stderr(format_args!("step={step} validation_loss={loss:.6}"));
     }
     fn note(&mut self, text: &str) {
-        say::err(text);
+        console::stderr(text);
     }
     fn warning(&mut self, text: &str) {
         let line = json!({"event": "warning", "warning": text});
         self.keep(&line);
-        say::out(&line);
-        say::err(format_args!("warning: {text}"));
+        console::stdout(&line);
+        console::stderr(format_args!("warning: {text}"));
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn lines() {
-        let line = StepLine {
+        let line = StepMetrics {
             step: 3,
             loss: 2.5,
             grad_norm: 0.75,
@@ -170,7 +170,7 @@ mod tests {
             memory: 5 << 20,
         };
         assert_eq!(
-            line.human(),
+            line.describe(),
             "step=3 loss=2.500000 grad_norm=0.7500 lr=3.000e-4 tokens_per_s=1234 mfu=- memory_mib=5"
         );
         let json = serde_json::to_string(&line).unwrap();

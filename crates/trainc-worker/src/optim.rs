@@ -1,7 +1,7 @@
 //! AdamW over shards, clipping, and the learning rate of each step.
 
 use crate::config::{Optimizer, Schedule, ScheduleKind};
-use crate::kernels::wide;
+use crate::kernels::with_simd;
 
 /// The learning rate of optimizer step `step`, counted from 0.
 pub fn learning_rate(highest: f64, schedule: &Schedule, step: usize) -> f64 {
@@ -41,7 +41,7 @@ pub fn adamw(
     let keep = if decay { (1.0 - rate * o.weight_decay) as f32 } else { 1.0 };
     let (b1, b2, eps, factor) = (o.beta1 as f32, o.beta2 as f32, o.eps as f32, factor as f32);
     let (c1, c2) = ((1.0 - o.beta1) as f32, (1.0 - o.beta2) as f32);
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for (((p, m), v), g) in p.iter_mut().zip(m).zip(v).zip(g) {

@@ -12,12 +12,12 @@ use crate::checkpoint;
 use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
 use crate::config::Config;
+use crate::console;
 use crate::data::order::Order;
 use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, Engine, plan};
+use crate::fsdp::{Engine, MemoryParts, plan};
 use crate::model::init::mix;
-use crate::say;
 
 /// Bytes of the file that tries out the checkpoints' directory, at most.
 const PROBE: usize = 64 << 20;
@@ -36,7 +36,7 @@ struct Preflight<'a> {
 }
 
 impl Preflight<'_> {
-    fn say(&self, check: &str, figures: Value, people: &str) {
+    fn report(&self, check: &str, figures: Value, people: &str) {
         if self.rank != 0 {
             return;
         }
@@ -44,20 +44,20 @@ impl Preflight<'_> {
         if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
             line.extend(figures);
         }
-        say::out(line);
-        say::err(format_args!("{check}: {people}"));
+        console::stdout(line);
+        console::stderr(format_args!("{check}: {people}"));
     }
 
     fn warn(&self, text: &str) {
         if self.rank == 0 {
-            say::out(json!({"check": "warning", "warning": text}));
-            say::err(format_args!("warning: {text}"));
+            console::stdout(json!({"check": "warning", "warning": text}));
+            console::stderr(format_args!("warning: {text}"));
         }
     }
 }
 
 /// Each rank's number, on every rank.
-fn everyone(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
+fn all_ranks(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
     let mut all = vec![0.0; groups.world.size()];
     all[groups.world.rank()] = mine;
     groups.world.all_reduce_f64(&mut all)?;
@@ -77,7 +77,7 @@ pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Fa
     let p = Preflight { config, rank: groups.world.rank() };
     let began = Instant::now();
     groups.world.barrier()?;
-    crate::fault::hang("preflight");
+    crate::fault_injection::hang("preflight");
     p.ranks(&groups);
     p.clocks(&mut groups)?;
     p.links(&mut groups)?;
@@ -86,7 +86,7 @@ pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Fa
     p.resume(&mut groups)?;
     p.weights(&mut groups)?;
     p.data(groups, threads)?;
-    p.say(
+    p.report(
         "all",
         json!({"seconds": began.elapsed().as_secs_f64()}),
         &format!("ready after {:.1} s", began.elapsed().as_secs_f64()),
@@ -99,15 +99,15 @@ impl Preflight<'_> {
         let c = self.config;
         let (ranks, hosts) = (groups.world.size(), c.cluster.nodes);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let bytes = Bytes::of(c);
+        let bytes = MemoryParts::from_config(c);
         let (shards, replicas) = (groups.shard.size(), groups.replica.size());
-        self.say(
+        self.report(
             "ranks",
             json!({"ranks": ranks, "hosts": hosts, "shard_degree": shards, "data_parallel_replicas": replicas,
                 "cores": cores, "memory_parts": bytes}),
             &format!(
                 "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, CPU ranks on {cores} cores; a rank holds {}",
-                bytes.human()
+                bytes.describe()
             ),
         );
         if ranks / hosts > cores {
@@ -118,7 +118,7 @@ impl Preflight<'_> {
     fn clocks(&self, groups: &mut Groups) -> Result<(), Failure> {
         groups.world.barrier()?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let all = everyone(groups, now.map_or(0.0, |d| d.as_secs_f64()))?;
+        let all = all_ranks(groups, now.map_or(0.0, |d| d.as_secs_f64()))?;
         let apart = most(&all) - least(&all);
         if apart > CLOCKS {
             let at = |value: f64| all.iter().position(|v| *v == value).unwrap_or(0);
@@ -128,7 +128,7 @@ impl Preflight<'_> {
                 format!("the clock of rank {late} is {apart:.0} s ahead of that of rank {early}"),
             ));
         }
-        self.say("clocks", json!({"apart_seconds": apart}), &format!("{:.1} ms apart", apart * 1e3));
+        self.report("clocks", json!({"apart_seconds": apart}), &format!("{:.1} ms apart", apart * 1e3));
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl Preflight<'_> {
             let began = Instant::now();
             groups.shard.begin_gather(&shard, Wire::F32)?;
             groups.shard.end_gather(&mut full, Wire::F32)?;
-            rounds.push(most(&everyone(groups, began.elapsed().as_secs_f64())?));
+            rounds.push(most(&all_ranks(groups, began.elapsed().as_secs_f64())?));
         }
         if full.iter().any(|v| *v != 1.0) {
             return Err(Failure::new(Code::Peer, "a gather brought other values than were sent"));
@@ -166,7 +166,7 @@ impl Preflight<'_> {
             let steps = if hosts > 1 { format!(", in two steps over {hosts} hosts") } else { String::new() };
             format!("gather of the largest unit at {rate:.2} GB/s{steps}")
         };
-        self.say(
+        self.report(
             "links",
             json!({"gather_gb_per_s": (groups.shard.size() > 1).then_some(rate), "gather_bytes": 4 * full.len(),
                 "hosts_of_a_group": hosts, "sum_seconds": small}),
@@ -179,14 +179,14 @@ impl Preflight<'_> {
         let shared = checkpoint::resumable(groups, self.config)?;
         let c = &self.config.checkpoint;
         let directory = Path::new(&c.directory);
-        let bytes = Bytes::of(self.config);
+        let bytes = MemoryParts::from_config(self.config);
         let mine = bytes.parameters + bytes.optimizer;
         let whole = mine as f64 * groups.shard.size() as f64;
         let took = probe(directory, self.rank, mine.clamp(4096, PROBE));
         let took = took.map_err(|e| {
             Failure::new(Code::Checkpoint, format!("`checkpoint.directory` {}: {e}", directory.display()))
         })?;
-        let rate = mine.clamp(4096, PROBE) as f64 / most(&everyone(groups, took)?);
+        let rate = mine.clamp(4096, PROBE) as f64 / most(&all_ranks(groups, took)?);
         let free =
             rustix::fs::statvfs(directory).map_or(f64::INFINITY, |s| s.f_bavail as f64 * s.f_frsize as f64);
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
@@ -206,7 +206,7 @@ impl Preflight<'_> {
             ));
         }
         let save = mine as f64 / rate;
-        self.say(
+        self.report(
             "checkpoints",
             json!({"write_bytes_per_s_and_rank": rate, "checkpoint_bytes": whole, "save_seconds": save,
                 "free_bytes": free, "shared_by_hosts": shared}),
@@ -259,35 +259,36 @@ impl Preflight<'_> {
             Failure::new(Code::Config, format!("`output.failure` {}: {e}", failure.display()))
         })?;
         groups.world.barrier()?;
-        self.say("outputs", json!({}), "writable");
+        self.report("outputs", json!({}), "writable");
         Ok(())
     }
 
     fn tokens(&self, path: &str) -> Result<Tokens, Failure> {
         let m = &self.config.model;
-        let documents = Documents::of(self.config.data.document_mask);
+        let documents = Documents::from_config(self.config.data.document_mask);
         Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents)
     }
 
     /// What the run will go on from, its files compared with their digests as far as the time goes. The ranks that will
     /// read it share them.
     fn resume(&self, groups: &mut Groups) -> Result<(), Failure> {
-        let choice = if groups.replica.rank() == 0 { checkpoint::choose(self.config)? } else { None };
+        let choice =
+            if groups.replica.rank() == 0 { checkpoint::choose_checkpoint(self.config)? } else { None };
         let mut mine = checkpoint::Compared::default();
         if let Some(choice) = &choice {
             checkpoint::fits(self.config, choice, self.tokens(&self.config.data.train)?.digest())?;
-            let time = crate::fault::compare().unwrap_or(COMPARE);
+            let time = crate::fault_injection::compare_limit().unwrap_or(COMPARE);
             let (part, parts) = (groups.shard.rank(), groups.shard.size());
             mine = checkpoint::compare(choice, part, parts, Instant::now() + time)?;
         }
         let mut sums = [mine.files as f64, mine.bytes as f64];
         groups.world.all_reduce_f64(&mut sums)?;
         let Some(choice) = choice else {
-            self.say("resume", json!({"step": null}), "from the start");
+            self.report("resume", json!({"step": null}), "from the start");
             return Ok(());
         };
         let (state, files, bytes) = (&choice.state, sums[0] as usize, sums[1] as u64);
-        self.say(
+        self.report(
             "resume",
             json!({"step": state.step, "checkpoint": choice.path.to_string_lossy(), "files": state.files.len(),
                 "files_compared": files, "bytes_compared": bytes}),
@@ -299,7 +300,7 @@ impl Preflight<'_> {
                 bytes as f64 / f64::from(1 << 20)
             ),
         );
-        if let Some(warning) = checkpoint::changed(self.config, state) {
+        if let Some(warning) = checkpoint::describe_changes(self.config, state) {
             self.warn(&warning);
         }
         if files < state.files.len() {
@@ -314,13 +315,13 @@ impl Preflight<'_> {
     fn weights(&self, groups: &mut Groups) -> Result<(), Failure> {
         let Some(weights) = &self.config.model.weights else { return Ok(()) };
         let rate = crate::hf::check(self.config, Path::new(weights), self.rank, groups.world.size())?;
-        let rate = least(&everyone(groups, rate)?);
-        if let Some(warning) = crate::hf::unapplied(Path::new(weights))? {
+        let rate = least(&all_ranks(groups, rate)?);
+        if let Some(warning) = crate::hf::dropout_warning(Path::new(weights))? {
             self.warn(&warning);
         }
         let people =
             format!("every tensor is there, read at {:.0} MiB/s and rank", rate / f64::from(1 << 20));
-        self.say("weights", json!({"read_bytes_per_s_and_rank": rate}), &people);
+        self.report("weights", json!({"read_bytes_per_s_and_rank": rate}), &people);
         Ok(())
     }
 
@@ -329,7 +330,7 @@ impl Preflight<'_> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
         let train = self.tokens(&d.train)?;
         let validation = d.validation.as_deref().map(|path| self.tokens(path)).transpose()?;
-        for warning in crate::train::lengths(self.config, train.sequences()) {
+        for warning in crate::train::length_warnings(self.config, train.sequences()) {
             self.warn(&warning);
         }
         let order = Order { sequences: train.sequences(), seed: d.shuffle.then_some(d.seed) };
@@ -345,8 +346,8 @@ impl Preflight<'_> {
         if let Some(validation) = &validation {
             validation.read(0, &mut rows)?;
         }
-        let rate = least(&everyone(&mut groups, rate)?);
-        let parameters: usize = crate::model::layout::Shape::of(m).parameters();
+        let rate = least(&all_ranks(&mut groups, rate)?);
+        let parameters: usize = crate::model::layout::Shape::from_model(m).parameters();
         let heavy = 6.0 * parameters as f64 * (b.micro * m.sequence_length) as f64 > HEAVY;
         let mut needed = None;
         if !heavy {
@@ -359,7 +360,7 @@ impl Preflight<'_> {
                 engine.micro_step(&tokens, &tokens, 1.0)?;
                 seconds = began.elapsed().as_secs_f64();
             }
-            let seconds = least(&everyone(&mut engine.groups, seconds)?);
+            let seconds = least(&all_ranks(&mut engine.groups, seconds)?);
             needed = Some(b.micro as f64 / seconds);
         }
         if let Some(needed) = needed.filter(|needed| rate < *needed) {
@@ -371,7 +372,7 @@ impl Preflight<'_> {
                 ),
             ));
         }
-        self.say(
+        self.report(
             "data",
             json!({"sequences": train.sequences(), "read_per_s_and_rank": rate, "needed_per_s_and_rank": needed}),
             &format!(

@@ -83,7 +83,7 @@ impl State {
     }
 
     /// The first failure is everyone's.
-    fn tell(&mut self, rank: usize, why: &str) {
+    fn report_failure(&mut self, rank: usize, why: &str) {
         if self.gone.is_none() {
             self.gone = Some((rank, why.to_owned()));
             for host in self.hosts.iter().flatten() {
@@ -146,7 +146,7 @@ impl Server {
     }
 
     /// Stays until every host has ended, so that none takes this host's end for a failure.
-    pub fn see_off(&self, patience: Duration) {
+    pub fn wait_for_hosts(&self, patience: Duration) {
         let until = Instant::now() + patience;
         while Instant::now() < until {
             let state = locked(&self.shared.state);
@@ -172,7 +172,7 @@ impl Shared {
             Ok(_) | Err(_) => return,
         };
         if *config != self.config {
-            let why = differing(host, config, &self.config);
+            let why = describe_differences(host, config, &self.config);
             let _ = send(stream, &Message::Differ(why.clone()));
             locked(&self.state).differ(&why);
             self.changed.notify_all();
@@ -236,7 +236,7 @@ impl Shared {
             let heard = receive(&mut reader);
             let mut state = locked(&self.state);
             match heard {
-                Ok(Message::Gone(rank, why)) => state.tell(rank, &why),
+                Ok(Message::Gone(rank, why)) => state.report_failure(rank, &why),
                 Ok(Message::Done) => {
                     if let Some(done) = state.done.get_mut(host) {
                         *done = true;
@@ -254,7 +254,7 @@ impl Shared {
                     } else {
                         format!("the launcher of host {host} (rank {first} and on) died")
                     };
-                    state.tell(first, &why);
+                    state.report_failure(first, &why);
                     return;
                 }
             }
@@ -262,8 +262,8 @@ impl Shared {
     }
 }
 
-/// What the two sides of a rendezvous were given, each as [`shown`] says it.
-fn differing(host: usize, theirs: &str, ours: &str) -> String {
+/// What the two sides of a rendezvous were given, each as [`shared_settings`] says it.
+fn describe_differences(host: usize, theirs: &str, ours: &str) -> String {
     let both = (serde_json::from_str(theirs), serde_json::from_str(ours));
     let mut all: Vec<String> = match &both {
         (Ok(theirs), Ok(ours)) => differences("", theirs, ours)
@@ -279,7 +279,7 @@ fn differing(host: usize, theirs: &str, ours: &str) -> String {
 }
 
 /// What must be the same on every host: config and version.
-pub(crate) fn shown(config: &Config) -> String {
+pub(crate) fn shared_settings(config: &Config) -> String {
     let mut all = serde_json::to_value(config).unwrap_or_default();
     if let Some(members) = all.as_object_mut() {
         members.insert("version of trainc-worker".to_owned(), env!("CARGO_PKG_VERSION").into());
@@ -336,12 +336,12 @@ pub fn join(
 }
 
 /// A launcher's line to the first host.
-pub struct Line {
+pub struct HostConnection {
     stream: TcpStream,
     gone: Arc<Mutex<Option<(usize, Failure)>>>,
 }
 
-impl Line {
+impl HostConnection {
     /// Opens it.
     pub fn open(
         first: &str,
@@ -382,12 +382,12 @@ impl Line {
     }
 
     /// Who failed on another host, and why.
-    pub fn gone(&self) -> Option<(usize, Failure)> {
+    pub fn failure(&self) -> Option<(usize, Failure)> {
         locked(&self.gone).clone()
     }
 
     /// A rank of this host failed.
-    pub fn tell(&self, rank: usize, why: &str) {
+    pub fn report_failure(&self, rank: usize, why: &str) {
         let _ = send(&self.stream, &Message::Gone(rank, why.to_owned()));
     }
 

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use crate::exit::{Code, Failure};
 
 /// Those that stop a run with a checkpoint. SIGHUP is left alone where it is ignored already, as `nohup` has it.
-pub(crate) fn stopping() -> Vec<i32> {
+pub(crate) fn stop_signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hangup = (!is_ignored(&status, SIGHUP)).then_some(SIGHUP);
     [SIGTERM, SIGINT].into_iter().chain(hangup).collect()
@@ -17,7 +17,7 @@ pub(crate) fn stopping() -> Vec<i32> {
 
 /// A file over the limit of sizes (`ulimit -f`) is then a failed write, which has a name and a code, not the end of the
 /// process.
-pub(crate) fn survive_large_files() {
+pub(crate) fn catch_file_size_signal() {
     // Where it cannot be caught, it ends the process as before.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
@@ -30,7 +30,7 @@ fn is_ignored(status: &str, signal: i32) -> bool {
 }
 
 /// Asks for `signal` when `parent`, which started this process, dies, however it does.
-pub(crate) fn end_with(parent: u32, signal: Signal) -> Result<(), Failure> {
+pub(crate) fn send_on_parent_death(parent: u32, signal: Signal) -> Result<(), Failure> {
     let asked = set_parent_process_death_signal(Some(signal));
     asked.map_err(|e| Failure::new(Code::Bug, format!("cannot ask for the end of the parent: {e}")))?;
     // It may have died before the kernel was asked.
@@ -51,12 +51,12 @@ mod tests {
         assert!(is_ignored(status, SIGHUP));
         assert!(!is_ignored(status, SIGINT));
         assert!(!is_ignored("", SIGHUP));
-        assert!(stopping().contains(&SIGTERM));
+        assert!(stop_signals().contains(&SIGTERM));
     }
 
     #[test]
     fn a_parent_that_is_another() {
-        let failure = end_with(u32::MAX, Signal::TERM).unwrap_err();
+        let failure = send_on_parent_death(u32::MAX, Signal::TERM).unwrap_err();
         assert!(failure.message.contains("has ended"), "{failure}");
     }
 }

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::data::order::{Order, places};
 use crate::data::tokens::{Documents, Tokens};
 use crate::exit::{Code, Failure};
-use crate::fsdp::Bytes;
+use crate::fsdp::MemoryParts;
 use crate::fsdp::schedule::{Operation, Schedule};
 
 /// Ranks of a group.
@@ -39,7 +39,7 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
             format!("step {step}: the run has {} steps, counted from 0", config.schedule.steps),
         ));
     }
-    let bytes = Bytes::of(config);
+    let bytes = MemoryParts::from_config(config);
     let (ranks, degree) = (config.ranks(), config.mesh.shard_degree);
     let mut out = vec![json!({
         "event": "layout", "job": config.job, "step": step, "ranks": ranks, "shard_degree": degree,
@@ -52,7 +52,7 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
         Path::new(&data.train),
         config.model.sequence_length,
         config.model.vocab_size,
-        Documents::of(data.document_mask),
+        Documents::from_config(data.document_mask),
     );
     let masked = train.as_ref().is_ok_and(|train| !train.all_count());
     let order = match &train {

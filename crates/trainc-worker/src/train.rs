@@ -12,9 +12,9 @@ use crate::config::Config;
 use crate::data::order::{Order, places};
 use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Bytes, Engine};
+use crate::fsdp::{Engine, MemoryParts};
 use crate::kernels::rows::IGNORED;
-use crate::log::{StepLine, peak_resident, resident};
+use crate::log::{StepMetrics, peak_resident, resident};
 use crate::optim;
 
 /// How a run ended.
@@ -38,7 +38,7 @@ pub struct Start {
     /// Elements that are trained.
     pub parameters: usize,
     /// Bytes that a rank holds, by part.
-    pub memory_parts: Bytes,
+    pub memory_parts: MemoryParts,
     /// Bytes resident now, of the largest rank.
     pub resident: u64,
 }
@@ -48,7 +48,7 @@ pub trait Report {
     /// The run begins, or goes on.
     fn start(&mut self, start: &Start);
     /// A step is done.
-    fn step(&mut self, line: &StepLine);
+    fn step(&mut self, line: &StepMetrics);
     /// An evaluation is done: steps, and loss in nats per token.
     fn evaluation(&mut self, step: usize, loss: f64);
     /// Something worth a line.
@@ -68,7 +68,7 @@ pub fn run(
     let began = Instant::now();
     let (rank, ranks) = (groups.world.rank(), groups.world.size());
     let sequence = config.model.sequence_length;
-    let documents = Documents::of(config.data.document_mask);
+    let documents = Documents::from_config(config.data.document_mask);
     let open = |path: &str| Tokens::open(Path::new(path), sequence, config.model.vocab_size, documents);
     let train = open(&config.data.train)?;
     let validation = config.data.validation.as_deref().map(open).transpose()?;
@@ -105,7 +105,7 @@ pub fn run(
     checkpoint::resumable(&mut groups, config)?;
     let found = checkpoint::find(&mut groups, config, train.digest())?;
     if let Some(weights) = &config.model.weights {
-        crate::hf::matching(config, Path::new(weights))?;
+        crate::hf::open_matching(config, Path::new(weights))?;
     }
     let mut engine = Engine::new(config, groups, threads);
     // A checkpoint of adapters holds them alone.
@@ -122,21 +122,21 @@ pub fn run(
         data: train.digest().to_owned(),
         global_sequences: global,
         began: path.map(str::to_owned),
-        model: checkpoint::model_of(config),
-        settings: checkpoint::settings_of(config),
+        model: checkpoint::model_settings(config),
+        settings: checkpoint::training_settings(config),
         stays: path.map(Into::into),
     };
     let mut step = 0;
-    let mut warnings = lengths(config, train.sequences());
+    let mut warnings = length_warnings(config, train.sequences());
     if let Some(weights) = &config.model.weights {
-        warnings.extend(crate::hf::unapplied(Path::new(weights))?);
+        warnings.extend(crate::hf::dropout_warning(Path::new(weights))?);
     }
     if let Some(found) = &found {
         checkpoint::restore(&mut engine, found)?;
         step = found.step;
         if let Some(choice) = &found.choice {
             run.began = run.began.or_else(|| choice.state.began.clone());
-            warnings.extend(checkpoint::changed(config, &choice.state));
+            warnings.extend(checkpoint::describe_changes(config, &choice.state));
             if rank == 0 {
                 report.note(&format!("resumed at step {step} from {}", choice.path.display()));
             }
@@ -156,7 +156,7 @@ pub fn run(
             steps,
             ranks,
             parameters: engine.shards.iter().map(|s| s.unit.len).sum(),
-            memory_parts: Bytes::of(config),
+            memory_parts: MemoryParts::from_config(config),
             resident: now,
         });
         for warning in &warnings {
@@ -206,7 +206,7 @@ pub fn run(
                     break;
                 }
             }
-            engine.keep_apart(rows.begins.get(range.clone()).unwrap_or_default());
+            engine.set_document_starts(rows.begins.get(range.clone()).unwrap_or_default());
             loss += engine.micro_step(&rows.inputs[range.clone()], &rows.labels[range], 1.0 / counted)?;
         }
         if halted {
@@ -238,7 +238,7 @@ pub fn run(
                 format!(
                     "step {}: loss {loss}, gradient norm {norm}: {}",
                     step + 1,
-                    unusable(loss, norm, limit)
+                    describe_divergence(loss, norm, limit)
                 ),
             ));
         }
@@ -248,7 +248,15 @@ pub fn run(
         if rank == 0 && (step.is_multiple_of(config.log.every_steps) || step == steps) {
             let memory = sums[5..].iter().fold(0.0f64, |m, v| m.max(*v)) as u64;
             let tokens_per_s = tokens / start.elapsed().as_secs_f64();
-            report.step(&StepLine { step, loss, grad_norm: norm, lr: rate, tokens_per_s, mfu: None, memory });
+            report.step(&StepMetrics {
+                step,
+                loss,
+                grad_norm: norm,
+                lr: rate,
+                tokens_per_s,
+                mfu: None,
+                memory,
+            });
         }
         // Whoever is told to stop has its grace for the save, not for this.
         if sums[2] == 0.0
@@ -294,7 +302,7 @@ pub fn run(
 }
 
 /// What is wrong with a step's sums, which are not all finite, or whose loss is over its limit.
-fn unusable(loss: f64, norm: f64, limit: f64) -> String {
+fn describe_divergence(loss: f64, norm: f64, limit: f64) -> String {
     match (loss.is_finite(), norm.is_finite()) {
         (true, true) => format!("the loss is over `limits.max_loss` {limit}"),
         (true, false) => "the gradient norm is not finite".to_owned(),
@@ -304,7 +312,7 @@ fn unusable(loss: f64, norm: f64, limit: f64) -> String {
 }
 
 /// Where `data.epochs` and `schedule.steps` say different lengths: the shorter one counts.
-pub(crate) fn lengths(config: &Config, sequences: u64) -> Vec<String> {
+pub(crate) fn length_warnings(config: &Config, sequences: u64) -> Vec<String> {
     let (global, steps) = (config.batch.global_sequences as u64, config.schedule.steps as u64);
     let Some(epochs) = config.data.epochs else { return Vec::new() };
     let by_epochs = epochs.saturating_mul(sequences) / global;
@@ -350,7 +358,7 @@ fn evaluate(
                 rows.labels[filled..].fill(IGNORED);
             }
         }
-        engine.keep_apart(&rows.begins);
+        engine.set_document_starts(&rows.begins);
         loss += engine.evaluate(&rows.inputs, &rows.labels)?;
         count += rows.counted() as f64;
     }
@@ -365,9 +373,9 @@ mod tests {
 
     #[test]
     fn which_sum_is_unusable() {
-        assert_eq!(unusable(4.0, 1.0, 3.0), "the loss is over `limits.max_loss` 3");
-        assert_eq!(unusable(4.0, f64::INFINITY, f64::INFINITY), "the gradient norm is not finite");
-        assert_eq!(unusable(f64::NAN, 1.0, 3.0), "the loss is not finite");
-        assert_eq!(unusable(f64::NAN, f64::NAN, 3.0), "neither is finite");
+        assert_eq!(describe_divergence(4.0, 1.0, 3.0), "the loss is over `limits.max_loss` 3");
+        assert_eq!(describe_divergence(4.0, f64::INFINITY, f64::INFINITY), "the gradient norm is not finite");
+        assert_eq!(describe_divergence(f64::NAN, 1.0, 3.0), "the loss is not finite");
+        assert_eq!(describe_divergence(f64::NAN, f64::NAN, 3.0), "neither is finite");
     }
 }

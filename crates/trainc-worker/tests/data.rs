@@ -6,7 +6,7 @@ use serde_json::json;
 use trainc_worker::data::tokens::{Documents, Rows, Tokens, write_masked};
 use trainc_worker::exit::Code;
 use trainc_worker::kernels::rows::IGNORED;
-use trainc_worker::threads::threads_as_ranks;
+use trainc_worker::thread_ranks::train_on_threads;
 
 use crate::cases::{Place, llama, mesh, parse, tokens, write_data};
 
@@ -71,7 +71,7 @@ fn documents_of_one_sequence_do_not_see_each_other() {
         config["data"]["document_mask"] = json!(true);
         config["data"]["shuffle"] = json!(false);
         config["schedule"]["steps"] = json!(1);
-        let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
+        let (_, lines, _) = train_on_threads(&parse(&config)).unwrap();
         lines[0].loss
     };
     for family in ["rotary", "learned"] {
@@ -98,7 +98,7 @@ fn files_that_shrink_or_change_are_errors_not_signals() {
     let good = std::fs::read(&file).unwrap();
     let config = parse(&mesh(llama(&place), 2, 1, 1));
     let refused = |what: &str| {
-        let failure = threads_as_ranks(&config).unwrap_err();
+        let failure = train_on_threads(&config).unwrap_err();
         assert_eq!(failure.code, Code::Data, "{failure}");
         assert!(failure.message.contains(what), "{failure} does not say `{what}`");
     };
@@ -133,7 +133,7 @@ fn a_resumed_epoch_goes_on_at_the_next_unread_sequence() {
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let mut base = llama(&place);
     base["schedule"]["steps"] = json!(5);
-    let (_, whole, _) = threads_as_ranks(&parse(&base)).unwrap();
+    let (_, whole, _) = train_on_threads(&parse(&base)).unwrap();
     std::fs::remove_dir_all(place.at("checkpoints")).unwrap();
     base["checkpoint"]["every_steps"] = json!(1);
     base["checkpoint"]["keep"] = json!(9);
@@ -143,7 +143,7 @@ fn a_resumed_epoch_goes_on_at_the_next_unread_sequence() {
         // What a run killed at this step leaves.
         let mut config = mesh(base.clone(), shards, replicas, 1);
         config["data"]["epochs"] = json!(1);
-        let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
+        let (_, lines, _) = train_on_threads(&parse(&config)).unwrap();
         losses.extend(lines.iter().take_while(|l| l.step <= stop).map(|l| l.loss));
         for step in stop + 1..=5 {
             let _ = std::fs::remove_dir_all(place.0.join(format!("checkpoints/step-{step:08}")));

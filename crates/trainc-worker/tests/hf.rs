@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use trainc_worker::data::tokens::hex;
 use trainc_worker::exit::Code;
 use trainc_worker::safetensors::Reader;
-use trainc_worker::threads::{threads_as_ranks, with_engines};
+use trainc_worker::thread_ranks::{train_on_threads, with_engines};
 
 use crate::cases::{Place, llama, mesh, parse, tokens, write_data};
 
@@ -93,11 +93,11 @@ fn models_are_written_as_transformers_read_them() {
         write_data(&place.0.join("train"), 40, 24, 61, 1);
         let record = json_of(&recorded(name).join("recorded.json"));
         let mut config = config(&place, name, 4);
-        threads_as_ranks(&parse(&config)).unwrap();
+        train_on_threads(&parse(&config)).unwrap();
         assert_eq!(digests(&place.0.join("model")), record["files"], "{name}");
         config["model"]["weights"] = Value::Null;
         config["output"]["model"] = json!(place.at("fresh"));
-        let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
+        let (_, lines, _) = train_on_threads(&parse(&config)).unwrap();
         assert_eq!(digests(&place.0.join("fresh")), record["fresh_files"], "{name}");
         let loss = record["fresh_loss"].as_f64().unwrap();
         assert!((lines[0].loss / loss - 1.0).abs() < 2e-6, "{name}: {} for {loss}", lines[0].loss);
@@ -121,7 +121,7 @@ fn what_a_config_json_says_is_honoured_or_refused_by_name() {
         std::fs::write(place.0.join("weights/config.json"), card.to_string()).unwrap();
         let mut config = config(&place, name, 2);
         config["model"]["weights"] = json!(place.at("weights"));
-        threads_as_ranks(&parse(&config)).map(|_| ())
+        train_on_threads(&parse(&config)).map(|_| ())
     };
     copy("mistral", json!({"sliding_window": 24})).unwrap();
     for (name, change, says) in [
@@ -164,11 +164,11 @@ fn a_missing_tensor_or_another_shape_is_named() {
     std::fs::copy(recorded("gpt2").join("model.safetensors"), place.0.join("weights/model.safetensors"))
         .unwrap();
     config["model"]["layers"] = json!(3);
-    let failure = threads_as_ranks(&parse(&config)).unwrap_err();
+    let failure = train_on_threads(&parse(&config)).unwrap_err();
     assert!(failure.message.contains("no tensor `transformer.h.2.ln_1.weight`"), "{failure}");
     config["model"]["layers"] = json!(2);
     config["model"]["intermediate_size"] = json!(64);
-    let failure = threads_as_ranks(&parse(&config)).unwrap_err();
+    let failure = train_on_threads(&parse(&config)).unwrap_err();
     assert!(failure.message.contains("mlp.c_fc.weight` is [32, 48]"), "{failure}");
     assert_eq!(failure.code, Code::Data);
 }
@@ -190,7 +190,7 @@ fn adapters_train_as_peft_trains_them() {
         let place = Place::new(&format!("lora-{name}"));
         write_data(&place.0.join("train"), 40, 24, 61, 1);
         let (mut config, record) = adapted(&place, name, shards, replicas);
-        let (_, lines, _) = threads_as_ranks(&parse(&config)).unwrap();
+        let (_, lines, _) = train_on_threads(&parse(&config)).unwrap();
         for (line, (loss, norm)) in lines
             .iter()
             .zip(record["losses"].as_array().unwrap().iter().zip(record["grad_norms"].as_array().unwrap()))
@@ -227,7 +227,7 @@ fn adapters_resume_on_other_ranks_and_recompute_changes_no_bit() {
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let (mut config, _) = adapted(&place, "llama-sharded", 2, 1);
     let losses = |config: &Value| -> Vec<f64> {
-        threads_as_ranks(&parse(config)).unwrap().1.iter().map(|l| l.loss).collect()
+        train_on_threads(&parse(config)).unwrap().1.iter().map(|l| l.loss).collect()
     };
     let whole = losses(&config);
     for (field, value) in [("recompute", json!("block")), ("reshard_after_forward", json!(false))] {
@@ -259,7 +259,7 @@ fn a_checkpoint_is_exported_in_any_format() {
     let place = Place::new("hf-export");
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let config = parse(&config(&place, "gpt-neox", 2));
-    threads_as_ranks(&config).unwrap();
+    train_on_threads(&config).unwrap();
     let newest = trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints"))).unwrap();
     let mut sizes = Vec::new();
     for dtype in ["F32", "BF16", "F16"] {

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 use trainc_worker::config::Optimizer;
-use trainc_worker::kernels::attention::{self, Heads};
-use trainc_worker::kernels::gemm::{self, Into, View};
+use trainc_worker::kernels::attention::{self, AttentionShape};
+use trainc_worker::kernels::gemm::{self, MatrixView, Update};
 use trainc_worker::kernels::real::Real;
-use trainc_worker::kernels::rows::{self, Act, IGNORED, Norm, Turn};
+use trainc_worker::kernels::rows::{self, Act, IGNORED, Norm, Rotation};
 use trainc_worker::model::init::{mix, normals};
 use trainc_worker::optim;
 
@@ -35,15 +35,15 @@ impl Case {
         assert_eq!(found.len(), expected.len(), "{what}");
         let scale = expected.iter().fold(1e-3f64, |most, v| most.max(v.abs()));
         for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            let error = (found.wide() - expected).abs();
-            assert!(error <= tolerance * scale, "{what} [{at}]: {} for {expected}", found.wide());
+            let error = (found.to_f64() - expected).abs();
+            assert!(error <= tolerance * scale, "{what} [{at}]: {} for {expected}", found.to_f64());
         }
     }
 }
 
 /// Inputs follow from their names.
 fn given<T: Real>(name: &str, elements: usize) -> Vec<T> {
-    normals(7, name, elements).into_iter().map(|v| T::of(f64::from(v))).collect()
+    normals(7, name, elements).into_iter().map(|v| T::from_f64(f64::from(v))).collect()
 }
 
 fn numbers(seed: u64, n: usize, below: usize) -> Vec<u32> {
@@ -51,7 +51,7 @@ fn numbers(seed: u64, n: usize, below: usize) -> Vec<u32> {
 }
 
 fn zeros<T: Real>(elements: usize) -> Vec<T> {
-    vec![T::NIL; elements]
+    vec![T::ZERO; elements]
 }
 
 /// Where each row's document begins: a new one at each `every`th; nothing: documents are joined.
@@ -88,10 +88,10 @@ fn rotary<T: Real>(c: &Case, tolerance: f64) {
     let frequencies: Vec<f64> = (0..rotated / 2).map(frequency).collect();
     let table = rows::rotary_table::<T>(c.size("positions"), &frequencies);
     let mut x = given("x", rows * stride);
-    rows::rotate(&mut x, stride, heads, dim, rotated, &table, Turn::With);
+    rows::rotate(&mut x, stride, heads, dim, rotated, &table, Rotation::Forward);
     c.holds("output", &x, tolerance);
     let mut dx = given("dy", rows * stride);
-    rows::rotate(&mut dx, stride, heads, dim, rotated, &table, Turn::Against);
+    rows::rotate(&mut dx, stride, heads, dim, rotated, &table, Rotation::Backward);
     c.holds("dx", &dx, tolerance);
 }
 
@@ -114,12 +114,12 @@ fn linear<T: Real>(c: &Case, tolerance: f64) {
     let (x, w, bias, dy) =
         (given::<T>("x", n * k), given("weight", m * k), given("bias", m), given("dy", n * m));
     let mut y = zeros(n * m);
-    gemm::nt(&mut y, m, Into::Replace, View::new(&x, n, k), View::new(&w, m, k), T::UNIT, 1);
+    gemm::nt(&mut y, m, Update::Replace, MatrixView::new(&x, n, k), MatrixView::new(&w, m, k), T::ONE, 1);
     rows::add_bias(&mut y, &bias);
     c.holds("output", &y, tolerance);
     let (mut dx, mut dw, mut dbias) = (zeros(n * k), zeros(m * k), zeros(m));
-    gemm::nn(&mut dx, k, Into::Replace, View::new(&dy, n, m), View::new(&w, m, k), T::UNIT, 1);
-    gemm::tn(&mut dw, k, Into::Replace, View::new(&dy, n, m), View::new(&x, n, k), T::UNIT, 1);
+    gemm::nn(&mut dx, k, Update::Replace, MatrixView::new(&dy, n, m), MatrixView::new(&w, m, k), T::ONE, 1);
+    gemm::tn(&mut dw, k, Update::Replace, MatrixView::new(&dy, n, m), MatrixView::new(&x, n, k), T::ONE, 1);
     rows::bias_backward(&dy, &mut dbias);
     c.holds("dx", &dx, tolerance);
     c.holds("dweight", &dw, tolerance);
@@ -147,7 +147,8 @@ fn embedding<T: Real>(c: &Case, tolerance: f64) {
 
 fn attends<T: Real>(c: &Case, tolerance: f64) {
     let sequence = c.size("sequence");
-    let shape = Heads { heads: c.size("heads"), kv_heads: c.size("kv_heads"), dim: c.size("dim"), sequence };
+    let shape =
+        AttentionShape { heads: c.size("heads"), kv_heads: c.size("kv_heads"), dim: c.size("dim"), sequence };
     let rows = c.size("batch") * sequence;
     let begins = begins(rows, sequence, c.size("every"));
     let qkv = given::<T>("qkv", rows * shape.width());

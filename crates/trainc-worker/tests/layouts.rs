@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use trainc_worker::exit::Code;
-use trainc_worker::log::StepLine;
-use trainc_worker::threads::threads_as_ranks;
+use trainc_worker::log::StepMetrics;
+use trainc_worker::thread_ranks::train_on_threads;
 
 use crate::cases::{Place, llama, mesh, parse, write_data};
 
 fn losses(config: &Value) -> Vec<f64> {
-    let (_, lines, _) = threads_as_ranks(&parse(config)).unwrap();
-    lines.iter().map(|l: &StepLine| l.loss).collect()
+    let (_, lines, _) = train_on_threads(&parse(config)).unwrap();
+    lines.iter().map(|l: &StepMetrics| l.loss).collect()
 }
 
 #[track_caller]
@@ -47,7 +47,7 @@ fn every_layout_gives_the_same_losses() {
     }
     close(&losses(&mesh(base.clone(), 1, 1, 4)), &alone, "accumulation");
     // Before anything was updated, four passes differ from four ranks in the order of f32 sums alone.
-    let first = |config: &Value| threads_as_ranks(&parse(config)).unwrap().1.remove(0);
+    let first = |config: &Value| train_on_threads(&parse(config)).unwrap().1.remove(0);
     let (passes, ranks) = (first(&mesh(base.clone(), 1, 1, 4)), first(&mesh(base.clone(), 4, 1, 1)));
     assert!((passes.loss / ranks.loss - 1.0).abs() <= 4e-16, "{passes:?}, {ranks:?}");
     assert!((passes.grad_norm / ranks.grad_norm - 1.0).abs() < 1e-7, "{passes:?}, {ranks:?}");
@@ -94,7 +94,7 @@ fn a_resumed_run_equals_an_unbroken_one() {
     base["model"]["tied_embeddings"] = json!(true);
     base["data"]["validation"] = json!(place.at("validation"));
     base["log"]["evaluate_every_steps"] = json!(3);
-    let (_, unbroken, evaluations) = threads_as_ranks(&parse(&base)).unwrap();
+    let (_, unbroken, evaluations) = train_on_threads(&parse(&base)).unwrap();
     let unbroken: Vec<f64> = unbroken.iter().map(|l| l.loss).collect();
     base["checkpoint"]["resume"] = json!("auto");
     let _ = std::fs::remove_dir_all(place.at("checkpoints"));
@@ -109,16 +109,16 @@ fn a_resumed_run_equals_an_unbroken_one() {
         all.extend(losses(&config));
     }
     close(&all, &unbroken, "4 -> 1 -> 4 copies on 2 hosts -> 2 x 2");
-    let (_, none_left, _) = threads_as_ranks(&parse(&mesh(base.clone(), 2, 1, 1))).unwrap();
+    let (_, none_left, _) = train_on_threads(&parse(&mesh(base.clone(), 2, 1, 1))).unwrap();
     assert!(none_left.is_empty());
     // After steps 3, 6 and 9, and after the last, which is the tenth.
     assert_eq!(evaluations.len(), 4);
     assert!(evaluations[2] < evaluations[0]);
     base["data"]["seed"] = json!(18);
-    assert_eq!(threads_as_ranks(&parse(&base)).unwrap_err().code, Code::Checkpoint);
+    assert_eq!(train_on_threads(&parse(&base)).unwrap_err().code, Code::Checkpoint);
     base["data"]["seed"] = json!(17);
     base["model"]["intermediate_size"] = json!(40);
-    let failure = threads_as_ranks(&parse(&base)).unwrap_err();
+    let failure = train_on_threads(&parse(&base)).unwrap_err();
     assert!(failure.message.contains("unit `block.0` has"), "{failure}");
     // One bit.
     base["model"]["intermediate_size"] = json!(48);
@@ -133,11 +133,11 @@ fn a_resumed_run_equals_an_unbroken_one() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
-    let failure = threads_as_ranks(&parse(&base)).unwrap_err();
+    let failure = train_on_threads(&parse(&base)).unwrap_err();
     assert_eq!(failure.code, Code::Checkpoint);
     assert!(failure.message.contains("is damaged"), "{failure}");
     std::fs::write(&file, &good[..middle]).unwrap();
-    assert!(threads_as_ranks(&parse(&base)).unwrap_err().message.contains("bytes"));
+    assert!(train_on_threads(&parse(&base)).unwrap_err().message.contains("bytes"));
     // A half-written one is never taken.
     std::fs::remove_file(newest.join("state.json")).unwrap();
     let older = trainc_worker::checkpoint::newest(place.0.join("checkpoints").as_path()).unwrap();
@@ -161,7 +161,7 @@ fn weights_go_out_and_come_back() {
     base["batch"]["micro"] = json!(8);
     close(&losses(&base), &warm, "1 shard");
     base["model"]["kv_heads"] = json!(4);
-    let failure = threads_as_ranks(&parse(&base)).unwrap_err();
+    let failure = train_on_threads(&parse(&base)).unwrap_err();
     assert_eq!(failure.code, Code::Data);
     assert!(failure.message.contains("`model.kv_heads`, which is 4"), "{failure}");
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use trainc_worker::data::tokens;
-use trainc_worker::log::StepLine;
-use trainc_worker::threads::threads_as_ranks;
+use trainc_worker::log::StepMetrics;
+use trainc_worker::thread_ranks::train_on_threads;
 
 use crate::cases::{self, Place, llama, mesh, parse, write_data};
 
@@ -68,9 +68,9 @@ fn compare(name: &str, config: &mut Value, recorded: &Value, near: usize) {
     let (losses, norms) = (series("losses"), series("grad_norms"));
     let mut trained = |compute: &str| -> Vec<(usize, f64, f64)> {
         config["precision"]["compute"] = compute.into();
-        let (_, lines, _) = threads_as_ranks(&parse(config)).unwrap();
+        let (_, lines, _) = train_on_threads(&parse(config)).unwrap();
         assert_eq!(lines.len(), losses.len());
-        let apart = |(line, (loss, norm)): (&StepLine, (&f64, &f64))| {
+        let apart = |(line, (loss, norm)): (&StepMetrics, (&f64, &f64))| {
             (line.step, (line.loss / loss - 1.0).abs(), (line.grad_norm / norm - 1.0).abs())
         };
         lines.iter().zip(losses.iter().zip(&norms)).map(apart).collect()
@@ -154,10 +154,10 @@ fn bf16_is_as_near_as_its_rounding() {
                 let place = Place::new(&format!("bf16-{name}"));
                 let mut config = config(&place, &recorded(name)["change"], seed);
                 config["optimizer"]["learning_rate"] = rate.into();
-                let (_, exact, _) = threads_as_ranks(&parse(&config)).unwrap();
+                let (_, exact, _) = train_on_threads(&parse(&config)).unwrap();
                 config["precision"]["compute"] = "bf16".into();
-                let (_, found, _) = threads_as_ranks(&parse(&config)).unwrap();
-                let worst = |of: fn(&StepLine) -> f64| {
+                let (_, found, _) = train_on_threads(&parse(&config)).unwrap();
+                let worst = |of: fn(&StepMetrics) -> f64| {
                     found.iter().zip(&exact).map(|(a, b)| (of(a) / of(b) - 1.0).abs()).fold(0.0, f64::max)
                 };
                 losses.push(worst(|line| line.loss));

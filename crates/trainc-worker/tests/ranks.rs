@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trainc_worker::checkpoint::{Run, Saver};
-use trainc_worker::comm::Memory;
+use trainc_worker::comm::SharedMemory;
 use trainc_worker::config::Config;
 use trainc_worker::exit::Code;
-use trainc_worker::fsdp::{Bytes, Engine, plan};
+use trainc_worker::fsdp::{Engine, MemoryParts, plan};
 
 use crate::cases::{Place, llama, mesh, parse};
 
 /// Runs `work` on every rank of a config; gives what each made.
 pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) -> R + Sync) -> Vec<R> {
     let plan = plan(config);
-    let memory = Memory::create(plan.bytes()).unwrap();
+    let memory = SharedMemory::create(plan.bytes()).unwrap();
     let long = Duration::from_mins(1);
     std::thread::scope(|scope| {
         let ranks: Vec<_> = (0..plan.ranks())
@@ -31,17 +31,17 @@ pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) ->
     })
 }
 
-fn held(config: &Value) -> (Bytes, Bytes) {
+fn allocated(config: &Value) -> (MemoryParts, MemoryParts) {
     let config = parse(config);
     let all = on_ranks(&config, |_, mut engine| {
         let tokens: Vec<u32> = (0..engine.rows() as u32).map(|i| i % 61).collect();
         for _ in 0..2 {
             engine.micro_step(&tokens, &tokens, 0.01).unwrap();
         }
-        engine.held()
+        engine.allocated()
     });
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "ranks hold the same: {all:?}");
-    (all[0], Bytes::of(&config))
+    (all[0], MemoryParts::from_config(&config))
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn what_a_rank_holds_is_what_was_foreseen() {
                     config["model"]["adapter"] = json!({"kind": "lora", "rank": 3, "alpha": 6.0, "dropout": 0.0,
                         "targets": ["q_proj", "down_proj"]});
                 }
-                let (found, foreseen) = held(&config);
+                let (found, foreseen) = allocated(&config);
                 let what = format!(
                     "{shards} shards, {field} {value}, tied {tied}, adapters {adapters}, {compute}: {found:?}, {foreseen:?}"
                 );
@@ -101,7 +101,7 @@ fn replicas_that_drift_apart_are_not_saved() {
     let directory = place.at("checkpoints");
     let ends = on_ranks(&config, |rank, mut engine| {
         let (config, data) = (String::new(), String::new());
-        let model = trainc_worker::checkpoint::model_of(&parse(&mesh(llama(&place), 1, 2, 1)));
+        let model = trainc_worker::checkpoint::model_settings(&parse(&mesh(llama(&place), 1, 2, 1)));
         let settings = json!(null);
         let run =
             Run { config, seed: 0, data, global_sequences: 8, began: None, model, settings, stays: None };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use trainc_worker::comm::solo::Solo;
+use trainc_worker::comm::single_rank::SingleRank;
 use trainc_worker::comm::{Collectives, Kind, Wire};
 use trainc_worker::exit::Failure;
 use trainc_worker::fsdp::schedule::{Operation, Schedule};
@@ -24,7 +24,7 @@ struct Recorder {
 
 impl Recorder {
     fn around(group: Kind, place: &mut Box<dyn Collectives>, said: &Said) {
-        let inner = std::mem::replace(place, Box::new(Solo::default()));
+        let inner = std::mem::replace(place, Box::new(SingleRank::default()));
         *place = Box::new(Self { inner, group, said: Arc::clone(said) });
     }
 

@@ -44,7 +44,7 @@ fn tokens(dir: &Path) {
     assert!(made.success());
 }
 
-/// Models that `transformers` wrote (`worker/tests/python/record_hf.py`).
+/// Models that `transformers` wrote (`crates/trainc-worker/tests/python/record_hf.py`).
 #[test]
 fn weights_of_transformers_are_taken_as_their_config_describes_them() {
     let recorded = root().join("crates/trainc-worker/tests/recorded/hf");

@@ -1,7 +1,7 @@
 //! A rank of engine `worker` on CPUs. Its buffers are made once, before the first step, and stay: there is one moment,
 //! no allocator that keeps what was freed and no context of a device, so every part is counted, not fitted.
 //!
-//! Everything is stored in 32 bit: on CPUs bf16 is rounding (`worker/README.md`). `worker/src/fsdp/bytes.rs` is what the
+//! Everything is stored in 32 bit: on CPUs bf16 is rounding (`crates/trainc-worker/README.md`). `crates/trainc-worker/src/fsdp/memory_parts.rs` is what the
 //! worker itself says; tests hold both together.
 
 use crate::between::{Basis, Between};

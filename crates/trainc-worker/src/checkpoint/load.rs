@@ -16,7 +16,7 @@ use crate::safetensors::Reader;
 
 /// What helps where a checkpoint is damaged: how it was chosen says how another is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Back {
+pub enum Selection {
     /// `latest` named it.
     Latest,
     /// `checkpoint.resume` named it.
@@ -25,7 +25,7 @@ pub enum Back {
     Flag,
 }
 
-impl Back {
+impl Selection {
     /// How to take the one before `path`, where there is one.
     pub(super) fn help(self, path: &Path, step: usize) -> String {
         let Some(before) = before(path, step) else { return String::new() };
@@ -44,7 +44,7 @@ impl Back {
 }
 
 /// Reads a checkpoint that fits the engine's model into it; its number of shards may be another.
-pub fn load(engine: &mut Engine, path: &Path, state: &State, back: Back) -> Result<(), Failure> {
+pub fn load(engine: &mut Engine, path: &Path, state: &State, selection: Selection) -> Result<(), Failure> {
     // Old files that overlap this rank's shards are checked once, then read.
     let mut readers: BTreeMap<usize, Reader> = BTreeMap::new();
     for s in engine.shards.iter_mut().filter(|s| s.unit.trained) {
@@ -59,7 +59,7 @@ pub fn load(engine: &mut Engine, path: &Path, state: &State, back: Back) -> Resu
         }
         for file in s.start / old..=(end - 1) / old {
             if let std::collections::btree_map::Entry::Vacant(slot) = readers.entry(file) {
-                slot.insert(open(path, state, file, back)?);
+                slot.insert(open(path, state, file, selection)?);
             }
             let (from, to) = (s.start.max(file * old), end.min((file + 1) * old));
             for (kind, values) in
@@ -111,7 +111,7 @@ pub struct Compared {
 /// Compares the `part`th of `parts` of the files with their digests, until there is no more time; what is not begun or
 /// not whole by then does not count.
 pub fn compare(
-    choice: &super::Choice,
+    choice: &super::ResumePoint,
     part: usize,
     parts: usize,
     until: Instant,
@@ -119,7 +119,7 @@ pub fn compare(
     let (path, state) = (&choice.path, &choice.state);
     let mut compared = Compared::default();
     for shard in (part..state.shards).step_by(parts.max(1)) {
-        if !matches(path, state, shard, choice.back, Some(until))? {
+        if !matches(path, state, shard, choice.selection, Some(until))? {
             break;
         }
         compared.files += 1;
@@ -130,12 +130,12 @@ pub fn compare(
 
 /// Compares every file with its digest.
 pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
-    (0..state.shards).try_for_each(|shard| open(path, state, shard, Back::Flag).map(|_| ()))
+    (0..state.shards).try_for_each(|shard| open(path, state, shard, Selection::Flag).map(|_| ()))
 }
 
 /// A file whose bytes are those that were written; otherwise the failure says which checkpoint can be taken instead.
-fn open(path: &Path, state: &State, shard: usize, back: Back) -> Result<Reader, Failure> {
-    matches(path, state, shard, back, None)?;
+fn open(path: &Path, state: &State, shard: usize, selection: Selection) -> Result<Reader, Failure> {
+    matches(path, state, shard, selection, None)?;
     let name = file_name(shard, state.shards);
     Reader::open(&path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}")))
 }
@@ -145,13 +145,13 @@ fn matches(
     path: &Path,
     state: &State,
     shard: usize,
-    back: Back,
+    selection: Selection,
     until: Option<Instant>,
 ) -> Result<bool, Failure> {
     let name = file_name(shard, state.shards);
     let at = path.join(&name);
     let (digest, bytes) = &state.files[shard];
-    let unusable = |what: String| fail(path, what + &back.help(path, state.step));
+    let unusable = |what: String| fail(path, what + &selection.help(path, state.step));
     let mut file = File::open(&at).map_err(|e| unusable(format!("{name}: {e}")))?;
     let found = file.metadata().map_err(|e| unusable(format!("{name}: {e}")))?.len();
     if found != *bytes {

@@ -2,8 +2,8 @@
 //! then named; `latest` says which one counts. A directory without that name is never taken. Loading takes any number
 //! of shards.
 
-mod begin;
 mod load;
+mod resume;
 mod save;
 
 use std::fs::{self, File};
@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use begin::{Choice, Found, choose, find, fits, of_model, restore, resumable, shared};
-pub use load::{Back, Compared, compare, load, unit, verify};
+pub use load::{Compared, Selection, compare, load, unit, verify};
+pub use resume::{
+    Found, ResumePoint, check_model, choose_checkpoint, find, fits, restore, resumable, shared,
+};
 pub use save::{Run, Saver};
 
 use crate::config::{Config, differences};
@@ -74,7 +76,7 @@ pub struct State {
 const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The text of `state.json`, with its digest.
-fn sealed(state: &State) -> serde_json::Result<String> {
+fn text_with_digest(state: &State) -> serde_json::Result<String> {
     let blank = State { digest: Some(BLANK.to_owned()), ..state.clone() };
     let text = serde_json::to_string_pretty(&blank)?;
     let digest = hex(&Sha256::digest(&text));
@@ -93,7 +95,7 @@ fn is_intact(text: &str, state: &State) -> bool {
 }
 
 /// What of a config says how a model is trained, and may change from one run to the next.
-pub fn settings_of(config: &Config) -> serde_json::Value {
+pub fn training_settings(config: &Config) -> serde_json::Value {
     serde_json::json!({
         "optimizer": config.optimizer, "schedule": config.schedule, "precision": config.precision,
         "data": {"shuffle": config.data.shuffle, "document_mask": config.data.document_mask},
@@ -101,9 +103,9 @@ pub fn settings_of(config: &Config) -> serde_json::Value {
 }
 
 /// What this run trains otherwise than the one that wrote `state`; nothing where all is the same.
-pub fn changed(config: &Config, state: &State) -> Option<String> {
+pub fn describe_changes(config: &Config, state: &State) -> Option<String> {
     let was = state.settings.as_ref()?;
-    let all: Vec<String> = differences("", was, &settings_of(config))
+    let all: Vec<String> = differences("", was, &training_settings(config))
         .into_iter()
         .map(|(at, was, is)| format!("`{at}` was {was}, is {is}"))
         .collect();
@@ -112,7 +114,7 @@ pub fn changed(config: &Config, state: &State) -> Option<String> {
 }
 
 /// What of a config says which function the weights are part of: all of `model` but where they were read from.
-pub fn model_of(config: &Config) -> serde_json::Value {
+pub fn model_settings(config: &Config) -> serde_json::Value {
     let mut model = serde_json::to_value(&config.model).unwrap_or_default();
     if let Some(members) = model.as_object_mut() {
         members.remove("weights");

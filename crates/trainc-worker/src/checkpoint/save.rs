@@ -10,12 +10,12 @@ use std::thread::JoinHandle;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::{FORM, LATEST, State, fail, file_name, layout, sealed, steps, sync, units};
+use super::{FORM, LATEST, State, fail, file_name, layout, steps, sync, text_with_digest, units};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
-use crate::fault;
+use crate::fault_injection;
 use crate::fsdp::{Engine, Shard};
-use crate::kernels::wide;
+use crate::kernels::with_simd;
 use crate::model::init::mix;
 use crate::safetensors;
 
@@ -260,7 +260,7 @@ fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Resu
 
 /// A sum over all bits that one that differs will change.
 fn bits(values: &[f32]) -> u64 {
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             values.iter().fold(0u64, |sum, v| {
@@ -310,7 +310,7 @@ fn write(partial: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>
     fs::create_dir_all(partial)?;
     let metadata = BTreeMap::from([("step".to_owned(), step.to_string())]);
     let written = safetensors::write(&partial.join(name), &metadata, tensors)?;
-    fault::point("shard");
+    fault_injection::kill("shard");
     Ok(written)
 }
 
@@ -324,8 +324,8 @@ fn name(
 ) -> io::Result<()> {
     let file = format!("step-{:08}", state.step);
     let done = directory.join(&file);
-    replace(&partial.join("state.json"), sealed(state)?.as_bytes())?;
-    fault::point("state");
+    replace(&partial.join("state.json"), text_with_digest(state)?.as_bytes())?;
+    fault_injection::kill("state");
     if done.exists() {
         // One of an abandoned run; in its place at every moment there is one that is complete.
         let exchanged = renameat_with(CWD, partial, CWD, &done, RenameFlags::EXCHANGE);
@@ -339,9 +339,9 @@ fn name(
         fs::rename(partial, &done)?;
     }
     sync(directory)?;
-    fault::point("name");
+    fault_injection::kill("name");
     replace(&directory.join(LATEST), format!("{file}\n").as_bytes())?;
-    fault::point("latest");
+    fault_injection::kill("latest");
     // Those of a longer run that was abandoned are not this run's to remove.
     let mut mine = steps(directory);
     let stays = stays.and_then(|path| fs::canonicalize(path).ok());

@@ -1,16 +1,16 @@
 //! What ranks say to each other. In: shards and gradients. Out: gathered units and sums, the same bits on every rank of
-//! a group. One trait; `solo` for one rank, `shm` for the processes of one host,
-//! `tcp` between hosts, `layered` for groups of both steps. A
+//! a group. One trait; `single_rank` for one rank, `shm` for the processes of one host,
+//! `tcp` between hosts, `hierarchical` for groups of both steps. A
 //! transport for GPUs would be a further implementation; there is none yet, and a config that needs one is refused.
 
-mod layered;
-mod memory;
+mod hierarchical;
+mod shared_memory;
 pub mod shm;
-pub mod solo;
+pub mod single_rank;
 pub mod tcp;
 pub mod topology;
 
-pub use memory::{Memory, Watch};
+pub use shared_memory::{SharedMemory, Watchdog};
 pub use topology::{Kind, Topology};
 
 use crate::exit::Failure;

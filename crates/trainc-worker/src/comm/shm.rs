@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::layered::Layered;
-use super::memory::{Channel, Memory, Watch};
-use super::solo::Solo;
+use super::hierarchical::Hierarchical;
+use super::shared_memory::{Channel, SharedMemory, Watchdog};
+use super::single_rank::SingleRank;
 use super::tcp::Connections;
 use super::topology::{KINDS, Kind, Step, Topology};
 use super::{Collectives, Groups, Wire, reduce_words, tree_sum_f64};
@@ -15,7 +15,7 @@ use crate::exit::Failure;
 const CHUNK: usize = 32 * 1024;
 
 /// A group of one step: its ranks, and where its channels begin.
-struct Laid {
+struct GroupLayout {
     kind: Kind,
     step: Step,
     members: Vec<usize>,
@@ -64,8 +64,8 @@ impl Plan {
     }
 
     /// Every group, and the end of all.
-    fn lay(&self) -> (Vec<Laid>, usize) {
-        let mut at = Watch::bytes(self.ranks());
+    fn layout(&self) -> (Vec<GroupLayout>, usize) {
+        let mut at = Watchdog::bytes(self.ranks());
         let mut all = Vec::new();
         for kind in KINDS {
             for step in [Step::Inner, Step::Outer] {
@@ -76,7 +76,7 @@ impl Plan {
                         continue;
                     }
                     let bytes = self.group_bytes(kind, step, members.len());
-                    all.push(Laid { kind, step, members, base: at });
+                    all.push(GroupLayout { kind, step, members, base: at });
                     at += bytes;
                 }
             }
@@ -98,41 +98,43 @@ impl Plan {
 
     /// Bytes in all.
     pub fn bytes(&self) -> usize {
-        self.lay().1
+        self.layout().1
     }
 
     /// The groups of `rank`, all hosts being this one.
     pub fn groups(
         &self,
-        memory: &Memory,
+        memory: &SharedMemory,
         rank: usize,
         peer_dead: Duration,
         collective: Duration,
-    ) -> (Groups, Watch) {
-        let watch = Watch::new(memory, self.ranks(), peer_dead, collective);
+    ) -> (Groups, Watchdog) {
+        let watch = Watchdog::new(memory, self.ranks(), peer_dead, collective);
         watch.beat(rank);
         (self.groups_with(&watch, rank, Connections::default()), watch)
     }
 
     /// The groups of `rank`; what goes between hosts goes over `connections`.
-    pub fn groups_with(&self, watch: &Watch, rank: usize, mut connections: Connections) -> Groups {
-        let (all, _) = self.lay();
+    pub fn groups_with(&self, watch: &Watchdog, rank: usize, mut connections: Connections) -> Groups {
+        let (all, _) = self.layout();
         let one = |kind: Kind, step: Step| -> Box<dyn Collectives> {
             let mine = all.iter().find(|g| g.kind == kind && g.step == step && g.members.contains(&rank));
-            let Some(Laid { members, base, .. }) = mine else { return Box::new(Solo::default()) };
+            let Some(GroupLayout { members, base, .. }) = mine else {
+                return Box::new(SingleRank::default());
+            };
             let me = members.iter().position(|r| *r == rank).unwrap_or(0);
             self.shm(watch, kind, step, *base, me, members.len())
         };
         let mut both = |kind| {
             let outer = connections.take(kind).unwrap_or_else(|| one(kind, Step::Outer));
-            Layered::group(kind, one(kind, Step::Inner), outer)
+            Hierarchical::group(kind, one(kind, Step::Inner), outer)
         };
         Groups { world: both(Kind::World), shard: both(Kind::Shard), replica: both(Kind::Replica) }
     }
 
     fn shm(
         &self,
-        watch: &Watch,
+        watch: &Watchdog,
         kind: Kind,
         step: Step,
         base: usize,
@@ -140,7 +142,7 @@ impl Plan {
         members: usize,
     ) -> Box<dyn Collectives> {
         if members == 1 {
-            return Box::new(Solo::default());
+            return Box::new(SingleRank::default());
         }
         let gather = self.gather(kind, step, members).map(|(slots, elements)| {
             Channel::new(watch, base + Channel::bytes(members, 2, CHUNK), me, members, slots, elements)
@@ -253,7 +255,7 @@ mod tests {
 
     fn stress(shards: usize, replicas: usize, hosts: usize, rounds: usize) {
         let plan = plan(shards, replicas, hosts, 2048, 1);
-        let memory = Memory::create(plan.bytes()).unwrap();
+        let memory = SharedMemory::create(plan.bytes()).unwrap();
         std::thread::scope(|scope| {
             for rank in 0..plan.ranks() {
                 let memory = memory.clone();
@@ -334,7 +336,7 @@ mod tests {
     #[test]
     fn large_sums_go_in_pieces() {
         let plan = plan(2, 1, 1, 100_000, 0);
-        let memory = Memory::create(plan.bytes()).unwrap();
+        let memory = SharedMemory::create(plan.bytes()).unwrap();
         let sums: Vec<f32> = std::thread::scope(|scope| {
             let ranks: Vec<_> = (0..2)
                 .map(|rank| {
@@ -360,28 +362,28 @@ mod tests {
     #[test]
     fn last_words() {
         let plan = plan(2, 1, 1, 16, 0);
-        let memory = Memory::create(plan.bytes()).unwrap();
-        let watch = Watch::new(&memory, 2, Duration::MAX, Duration::MAX);
-        assert_eq!(watch.said(1), None);
-        watch.say(1, "the disk is full: é");
-        watch.say(0, &"é".repeat(600));
-        assert_eq!(watch.said(1).unwrap(), "the disk is full: é");
-        assert_eq!(watch.said(0).unwrap(), "é".repeat(508));
+        let memory = SharedMemory::create(plan.bytes()).unwrap();
+        let watch = Watchdog::new(&memory, 2, Duration::MAX, Duration::MAX);
+        assert_eq!(watch.reason(1), None);
+        watch.record_reason(1, "the disk is full: é");
+        watch.record_reason(0, &"é".repeat(600));
+        assert_eq!(watch.reason(1).unwrap(), "the disk is full: é");
+        assert_eq!(watch.reason(0).unwrap(), "é".repeat(508));
     }
 
     #[test]
     fn a_peer_that_stays_away_is_an_error() {
         let plan = plan(2, 1, 1, 16, 0);
-        let memory = Memory::create(plan.bytes()).unwrap();
+        let memory = SharedMemory::create(plan.bytes()).unwrap();
         let short = Duration::from_millis(150);
         let (mut groups, _) = plan.groups(&memory, 0, Duration::from_mins(1), short);
         let failure = groups.world.barrier().unwrap_err();
         assert_eq!(failure.code, Code::Peer);
         assert!(failure.message.contains("a collective took more than 0.15 s"), "{failure}");
         let (mut groups, watch) = plan.groups(&memory, 0, Duration::from_mins(1), Duration::from_mins(1));
-        watch.bury(1);
+        watch.mark_dead(1);
         assert_eq!(groups.world.barrier().unwrap_err().message, "rank 1 died");
-        let memory = Memory::create(plan.bytes()).unwrap();
+        let memory = SharedMemory::create(plan.bytes()).unwrap();
         let (_, watch) = plan.groups(&memory, 1, short, Duration::from_mins(1));
         let (mut groups, _) = plan.groups(&memory, 0, short, Duration::from_mins(1));
         let beats = std::thread::spawn(move || {

@@ -10,13 +10,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::memory::Watch;
+use super::shared_memory::Watchdog;
 use super::topology::{Kind, Step, Topology};
 use super::{Collectives, Wire, reduce_words, tree_sum_f64};
 use crate::exit::{Code, Failure};
 
 /// How often a rank that waits for bytes looks at the board.
-const GLANCE: Duration = Duration::from_millis(200);
+const BOARD_CHECK: Duration = Duration::from_millis(200);
 /// Elements of one message of a sum.
 const CHUNK: usize = 256 * 1024;
 /// What a connection begins with: this, then kind, purpose and the rank that connects.
@@ -51,7 +51,7 @@ impl Drop for Peer {
 pub(super) struct Tcp {
     me: usize,
     members: usize,
-    watch: Watch,
+    watch: Watchdog,
     gather: Vec<Option<Peer>>,
     sum: Vec<Option<Peer>>,
     /// This rank's own shards of the gathers that were begun.
@@ -63,11 +63,11 @@ fn lost(rank: usize, why: impl std::fmt::Display) -> Failure {
 }
 
 impl Peer {
-    fn new(rank: usize, stream: TcpStream, watch: &Watch) -> Result<Self, Failure> {
+    fn new(rank: usize, stream: TcpStream, watch: &Watchdog) -> Result<Self, Failure> {
         let prepare = || -> std::io::Result<TcpStream> {
             stream.set_nodelay(true)?;
             stream.set_nonblocking(false)?;
-            stream.set_read_timeout(Some(GLANCE))?;
+            stream.set_read_timeout(Some(BOARD_CHECK))?;
             stream.set_write_timeout(Some(watch.collective()))?;
             stream.try_clone()
         };
@@ -90,14 +90,14 @@ impl Peer {
         if sent { Ok(()) } else { Err(lost(self.rank, "it does not take messages any more")) }
     }
 
-    fn receive(&mut self, bytes: usize, watch: &Watch) -> Result<Vec<u8>, Failure> {
+    fn receive(&mut self, bytes: usize, watch: &Watchdog) -> Result<Vec<u8>, Failure> {
         let mut message = vec![0u8; bytes];
-        let (mut have, began) = (0, Watch::now());
+        let (mut have, began) = (0, Watchdog::now());
         while have < bytes {
             match self.stream.read(&mut message[have..]) {
                 Ok(0) => {
                     // Who ends first is perhaps not who failed: the board knows, if anyone does.
-                    watch.look(began)?;
+                    watch.check(began)?;
                     return Err(lost(self.rank, "it was closed"));
                 }
                 Ok(n) => have += n,
@@ -107,7 +107,7 @@ impl Peer {
                         ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
                     ) =>
                 {
-                    watch.look(began)?;
+                    watch.check(began)?;
                 }
                 Err(e) => return Err(lost(self.rank, e)),
             }
@@ -246,7 +246,7 @@ impl Connections {
         rank: usize,
         listener: &TcpListener,
         roster: &[String],
-        watch: &Watch,
+        watch: &Watchdog,
         join: Duration,
     ) -> Result<Self, Failure> {
         let until = Instant::now() + join;
@@ -280,7 +280,7 @@ impl Connections {
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    watch.look(Watch::now())?;
+                    watch.check(Watchdog::now())?;
                     if Instant::now() > until {
                         return Err(Failure::new(
                             Code::Peer,
@@ -380,7 +380,7 @@ fn answer(mut stream: &TcpStream) -> Option<(Kind, Purpose, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::Memory;
+    use crate::comm::SharedMemory;
     use crate::comm::shm::Plan;
     use crate::model::init::mix;
 
@@ -392,8 +392,8 @@ mod tests {
     fn stress(shards: usize, replicas: usize, hosts: usize, rounds: usize) {
         let topology = Topology { shards, replicas, hosts };
         let plan = |host| Plan { topology, largest_shard: 4096, prefetch: 1, host: Some(host) };
-        let memories: Vec<Memory> =
-            (0..hosts).map(|host| Memory::create(plan(host).bytes()).unwrap()).collect();
+        let memories: Vec<SharedMemory> =
+            (0..hosts).map(|host| SharedMemory::create(plan(host).bytes()).unwrap()).collect();
         let listeners: Vec<TcpListener> =
             (0..topology.ranks()).map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap()).collect();
         let roster: Vec<String> = listeners.iter().map(|l| l.local_addr().unwrap().to_string()).collect();
@@ -403,7 +403,7 @@ mod tests {
                 scope.spawn(move || {
                     let host = rank / topology.per_host();
                     let long = Duration::from_mins(1);
-                    let watch = Watch::new(&memories[host], topology.ranks(), long, long);
+                    let watch = Watchdog::new(&memories[host], topology.ranks(), long, long);
                     let made = Connections::make(&topology, rank, listener, roster, &watch, long).unwrap();
                     let mut groups = plan(host).groups_with(&watch, rank, made);
                     let group = rank / shards * shards;
@@ -468,9 +468,9 @@ mod tests {
                 let roster = &roster;
                 scope.spawn(move || {
                     let plan = Plan { topology, largest_shard: 16, prefetch: 0, host: Some(rank) };
-                    let memory = Memory::create(plan.bytes()).unwrap();
+                    let memory = SharedMemory::create(plan.bytes()).unwrap();
                     let long = Duration::from_mins(1);
-                    let watch = Watch::new(&memory, 2, long, long);
+                    let watch = Watchdog::new(&memory, 2, long, long);
                     let made = Connections::make(&topology, rank, listener, roster, &watch, long).unwrap();
                     let mut groups = plan.groups_with(&watch, rank, made);
                     groups.world.barrier().unwrap();

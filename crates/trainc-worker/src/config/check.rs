@@ -185,14 +185,14 @@ pub fn check(c: &Config) -> Vec<Problem> {
             "model.adapter.dropout",
             format!("{}: only 0 is trained, for adapters are added to their weights", a.dropout),
         );
-        let missing = crate::model::adapter::missing(m);
+        let missing = crate::model::adapter::unknown_targets(m);
         need(
             missing.is_empty() && !a.targets.is_empty(),
             "model.adapter.targets",
             format!(
                 "{}: the modules of this family are {}",
                 if missing.is_empty() { "there is none".to_owned() } else { missing.join(", ") },
-                crate::model::adapter::known(m.family).join(", ")
+                crate::model::adapter::module_names(m.family).join(", ")
             ),
         );
         need(

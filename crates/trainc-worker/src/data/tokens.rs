@@ -84,7 +84,7 @@ pub enum Documents {
 
 impl Documents {
     /// From the config's `data.document_mask`.
-    pub fn of(mask: bool) -> Self {
+    pub fn from_config(mask: bool) -> Self {
         if mask { Self::Apart } else { Self::Joined }
     }
 }

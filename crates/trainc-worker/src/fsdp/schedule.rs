@@ -67,7 +67,7 @@ impl Schedule {
         let degree = config.mesh.shard_degree;
         Self {
             calls: Vec::new(),
-            units: Shape::of(&config.model).units(),
+            units: Shape::from_model(&config.model).units(),
             most_ahead: 0,
             most_whole: 0,
             degree,

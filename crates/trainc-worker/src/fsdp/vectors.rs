@@ -19,7 +19,7 @@ pub(super) struct Vectors {
 impl Vectors {
     /// Elements in all units.
     pub(super) fn elements<'a>(units: impl IntoIterator<Item = &'a Unit>) -> usize {
-        units.into_iter().flat_map(of).map(|range| range.len()).sum()
+        units.into_iter().flat_map(vectors).map(|range| range.len()).sum()
     }
 
     /// Room for those of `units`.
@@ -30,7 +30,7 @@ impl Vectors {
             at += range.len();
             (range, begin)
         };
-        let places = units.into_iter().map(|unit| of(unit).map(&mut place).collect()).collect();
+        let places = units.into_iter().map(|unit| vectors(unit).map(&mut place).collect()).collect();
         Self { values: vec![0.0; at], places }
     }
 
@@ -60,11 +60,11 @@ impl Vectors {
     }
 
     /// Elements that are held.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn allocated(&self) -> usize {
         self.values.capacity()
     }
 }
 
-fn of(unit: &Unit) -> impl Iterator<Item = Range<usize>> + '_ {
+fn vectors(unit: &Unit) -> impl Iterator<Item = Range<usize>> + '_ {
     unit.tensors.iter().filter(|tensor| tensor.rows == 1).map(crate::model::layout::Tensor::range)
 }

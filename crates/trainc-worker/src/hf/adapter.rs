@@ -6,19 +6,19 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::names::{self, Form, Part};
-use super::{Failure, partial, remove, replace, unwritten};
+use super::tensor_names::{self, Arrangement, Part};
+use super::{Failure, partial, remove, replace, write_failure};
 use crate::config::{Config, Family};
 use crate::model::layout::Shape;
 use crate::safetensors;
 
 /// Writes the adapters of all layers, each given as its unit's elements.
 pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<(), Failure> {
-    let shape = Shape::of(&config.model);
+    let shape = Shape::from_model(&config.model);
     let Some(lora) = &shape.adapter else { return Ok(()) };
-    let io = |e: std::io::Error| unwritten(directory, e);
+    let io = |e: std::io::Error| write_failure(directory, e);
     fs::create_dir_all(directory).map_err(io)?;
-    let (family, stem) = (config.model.family, names::stem(config.model.family));
+    let (family, stem) = (config.model.family, tensor_names::stem(config.model.family));
     let mut tensors = Vec::new();
     let mut modules = BTreeSet::new();
     for (layer, values) in units.iter().enumerate() {
@@ -27,13 +27,13 @@ pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<()
             // The rows of b are those of the weight, in its order.
             let form = match family {
                 Family::GptNeox if target.module == "attention.query_key_value" => {
-                    Form::Interleaved { heads: shape.heads.heads, dim: shape.heads.dim }
+                    Arrangement::Interleaved { heads: shape.heads.heads, dim: shape.heads.dim }
                 }
-                Family::Llama | Family::Gpt2 | Family::GptNeox => Form::Rows,
+                Family::Llama | Family::Gpt2 | Family::GptNeox => Arrangement::Rows,
             };
             let b = Part { name: String::new(), rows: target.rows, cols: lora.rank, sizes: Vec::new(), form };
             let name = format!("base_model.model.{stem}.{layer}.{}", target.module);
-            let (a, b) = (values[target.a.clone()].to_vec(), b.theirs(&values[target.b.clone()]));
+            let (a, b) = (values[target.a.clone()].to_vec(), b.to_hf(&values[target.b.clone()]));
             tensors.push((format!("{name}.lora_A.weight"), vec![lora.rank, target.cols], a));
             tensors.push((format!("{name}.lora_B.weight"), vec![target.rows, lora.rank], b));
         }

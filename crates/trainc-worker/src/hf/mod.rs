@@ -2,8 +2,8 @@
 //! unit at a time.
 
 pub mod adapter;
-pub mod card;
-pub mod names;
+pub mod config_json;
+pub mod tensor_names;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use crate::checkpoint;
 use crate::config::Config;
 use crate::exit::{Code, Failure};
-use crate::fault;
+use crate::fault_injection;
 use crate::fsdp::Engine;
 use crate::model::layout::{Shape, Unit};
 use crate::safetensors::{self, Reader};
-use names::{Form, Part};
+use tensor_names::{Arrangement, Part};
 
 pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Data, format!("weights {}: {what}", path.display()))
@@ -28,15 +28,15 @@ pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
 
 /// What went wrong with a file of tensors: numbers that its type cannot hold are the weights' fault, the rest the
 /// disk's.
-fn unwritten_tensors(directory: &Path, file: &str, error: &std::io::Error) -> Failure {
+fn tensor_write_failure(directory: &Path, file: &str, error: &std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::InvalidData {
         return fail(directory, error);
     }
-    unwritten(directory, format!("{file}: {error}"))
+    write_failure(directory, format!("{file}: {error}"))
 }
 
 /// What is written cannot be.
-fn unwritten(path: &Path, what: impl std::fmt::Display) -> Failure {
+fn write_failure(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Output, format!("model {}: {what}", path.display()))
 }
 
@@ -119,7 +119,7 @@ impl Weights {
             ));
         }
         let io = |e: std::io::Error| fail(&self.directory, e);
-        if part.form != Form::Transposed {
+        if part.form != Arrangement::Transposed {
             for (ours, theirs, len) in part.runs(from, to) {
                 let values = file.read_range(name, theirs, theirs + len).map_err(io)?;
                 out[ours - from..ours - from + len].copy_from_slice(&values);
@@ -144,9 +144,9 @@ impl Weights {
 impl Weights {
     /// Elements `start..` of a unit.
     fn fill(&self, config: &Config, unit: &Unit, start: usize, out: &mut [f32]) -> Result<(), Failure> {
-        let (shape, end) = (Shape::of(&config.model), start + out.len());
+        let (shape, end) = (Shape::from_model(&config.model), start + out.len());
         for tensor in &unit.tensors {
-            let parts = names::parts(config.model.family, &shape, tensor);
+            let parts = tensor_names::parts(config.model.family, &shape, tensor);
             let mut at = tensor.offset;
             for part in
                 parts.ok_or_else(|| fail(&self.directory, format!("`{}` has no name there", tensor.name)))?
@@ -167,7 +167,7 @@ impl Weights {
 }
 
 /// `config.json` of a directory; none: null.
-fn card_of(directory: &Path) -> Result<Option<Value>, Failure> {
+fn read_config_json(directory: &Path) -> Result<Option<Value>, Failure> {
     let path = directory.join("config.json");
     match fs::read(&path) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| fail(&path, e)),
@@ -177,19 +177,20 @@ fn card_of(directory: &Path) -> Result<Option<Value>, Failure> {
 }
 
 /// What the `config.json` beside weights asks for and training does not do, though it is no other model for it.
-pub(crate) fn unapplied(directory: &Path) -> Result<Option<String>, Failure> {
-    let Some(card) = card_of(directory)? else { return Ok(None) };
-    let all: Vec<String> = card::dropout(&card).iter().map(|(name, p)| format!("`{name}` {p}")).collect();
+pub(crate) fn dropout_warning(directory: &Path) -> Result<Option<String>, Failure> {
+    let Some(card) = read_config_json(directory)? else { return Ok(None) };
+    let all: Vec<String> =
+        config_json::dropout(&card).iter().map(|(name, p)| format!("`{name}` {p}")).collect();
     let shown = directory.join("config.json");
     Ok((!all.is_empty())
         .then(|| format!("{} asks for dropout, which is not applied: {}", shown.display(), all.join(", "))))
 }
 
 /// Opens a directory of weights that are those of this config's model.
-pub(crate) fn matching(config: &Config, directory: &Path) -> Result<Weights, Failure> {
-    names::sayable(config)?;
-    if let Some(card) = card_of(directory)? {
-        let differences = card::differences(&card, config);
+pub(crate) fn open_matching(config: &Config, directory: &Path) -> Result<Weights, Failure> {
+    tensor_names::check_supported(config)?;
+    if let Some(card) = read_config_json(directory)? {
+        let differences = config_json::differences(&card, config);
         if !differences.is_empty() {
             return Err(fail(&directory.join("config.json"), differences.join("; ")));
         }
@@ -200,8 +201,8 @@ pub(crate) fn matching(config: &Config, directory: &Path) -> Result<Weights, Fai
 /// Whether the weights are there: every tensor in its shape. Of one block the `part`th of `parts` is read; gives its
 /// bytes per second as they lie in memory.
 pub fn check(config: &Config, directory: &Path, part: usize, parts: usize) -> Result<f64, Failure> {
-    let weights = matching(config, directory)?;
-    let units = Shape::of(&config.model).units();
+    let weights = open_matching(config, directory)?;
+    let units = Shape::from_model(&config.model).units();
     for unit in units.iter().take(config.model.layers + 2) {
         weights.fill(config, unit, unit.len, &mut [])?;
     }
@@ -216,7 +217,7 @@ pub fn check(config: &Config, directory: &Path, part: usize, parts: usize) -> Re
 
 /// Fills the shards of an engine from a directory of safetensors; each rank reads what its shards hold.
 pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
-    let weights = matching(config, directory)?;
+    let weights = open_matching(config, directory)?;
     let units = engine.shards.len().min(config.model.layers + 2);
     for shard in &mut engine.shards[..units] {
         weights.fill(config, &shard.unit, shard.start, &mut shard.master)?;
@@ -271,8 +272,8 @@ impl<'a> Writer<'a> {
         count: usize,
         dtype: &'static str,
     ) -> Result<Self, Failure> {
-        fs::create_dir_all(directory).map_err(|e| unwritten(directory, e))?;
-        let named = names::unsayable(config).is_empty();
+        fs::create_dir_all(directory).map_err(|e| write_failure(directory, e))?;
+        let named = tensor_names::unsupported(config).is_empty();
         let (directory, map) = (directory.to_path_buf(), BTreeMap::new());
         Ok(Self { config, directory, dtype, named, count, done: 0, map, total: 0, beside: Vec::new() })
     }
@@ -281,7 +282,7 @@ impl<'a> Writer<'a> {
     pub fn unit(&mut self, unit: &Unit, values: &[f32]) -> Result<(), Failure> {
         self.done += 1;
         let file = format!("model-{:05}-of-{:05}.safetensors", self.done, self.count);
-        let shape = Shape::of(&self.config.model);
+        let shape = Shape::from_model(&self.config.model);
         let mut tensors = Vec::new();
         for tensor in &unit.tensors {
             let own = || {
@@ -291,16 +292,17 @@ impl<'a> Writer<'a> {
                     rows,
                     cols,
                     sizes: vec![rows, cols],
-                    form: Form::Rows,
+                    form: Arrangement::Rows,
                 }]
             };
-            let theirs = self.named.then(|| names::parts(self.config.model.family, &shape, tensor)).flatten();
+            let theirs =
+                self.named.then(|| tensor_names::parts(self.config.model.family, &shape, tensor)).flatten();
             let mut at = tensor.offset;
             for part in theirs.unwrap_or_else(own) {
                 let len = part.elements();
                 self.map.insert(part.name.clone(), file.clone());
                 self.total += len * safetensors::width(self.dtype);
-                tensors.push((part.name.clone(), part.sizes.clone(), part.theirs(&values[at..at + len])));
+                tensors.push((part.name.clone(), part.sizes.clone(), part.to_hf(&values[at..at + len])));
                 at += len;
             }
         }
@@ -309,24 +311,24 @@ impl<'a> Writer<'a> {
         let path = self.directory.join(&file);
         self.beside.push(path.clone());
         safetensors::write_as(&partial(&path), self.dtype, &metadata, &tensors)
-            .map_err(|e| unwritten_tensors(&self.directory, &file, &e))?;
+            .map_err(|e| tensor_write_failure(&self.directory, &file, &e))?;
         Ok(())
     }
 
     /// Names the files, then config.json, what stood beside the weights that training began from, and the index.
     pub fn finish(self) -> Result<(), Failure> {
         let directory = self.directory.clone();
-        let io = |e: std::io::Error| unwritten(&directory, e);
+        let io = |e: std::io::Error| write_failure(&directory, e);
         let index = json!({"metadata": {"total_size": self.total}, "weight_map": self.map});
         let index_path = directory.join("model.safetensors.index.json");
         let began = self.config.model.weights.as_deref().map(Path::new);
-        let base = if self.named { began.map(card_of).transpose()?.flatten() } else { None };
+        let base = if self.named { began.map(read_config_json).transpose()?.flatten() } else { None };
         remove(&index_path).map_err(io)?;
         for path in &self.beside {
             fs::rename(partial(path), path).map_err(io)?;
         }
         if self.named {
-            let card = card::write(self.config, base.as_ref(), self.dtype);
+            let card = config_json::write(self.config, base.as_ref(), self.dtype);
             replace(&directory.join("config.json"), format!("{card:#}\n").as_bytes()).map_err(io)?;
         }
         for name in COMPANIONS {
@@ -341,8 +343,8 @@ impl<'a> Writer<'a> {
 }
 
 /// Whether a rank was told to stop; every rank calls it, and hears the same.
-fn told(engine: &mut Engine, stop: &AtomicBool) -> Result<bool, Failure> {
-    fault::slow("export");
+fn stop_requested(engine: &mut Engine, stop: &AtomicBool) -> Result<bool, Failure> {
+    fault_injection::slow("export");
     let mut flag = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
     engine.groups.world.all_reduce_f64(&mut flag)?;
     Ok(flag[0] > 0.0)
@@ -359,7 +361,7 @@ pub fn export(
     if config.model.adapter.is_some() {
         let mut units = Vec::new();
         for layer in 0..config.model.layers {
-            if told(engine, stop)? {
+            if stop_requested(engine, stop)? {
                 return Ok(false);
             }
             units.push(engine.whole_unit(config.model.layers + 2 + layer)?);
@@ -376,7 +378,7 @@ pub fn export(
         None
     };
     for unit in 0..count {
-        if told(engine, stop)? {
+        if stop_requested(engine, stop)? {
             return Ok(false);
         }
         let values = engine.whole_unit(unit)?;
@@ -398,9 +400,9 @@ pub fn from_checkpoint(
     merge: bool,
 ) -> Result<(), Failure> {
     let state = checkpoint::state(checkpoint)?;
-    checkpoint::of_model(config, checkpoint, &state)?;
+    checkpoint::check_model(config, checkpoint, &state)?;
     checkpoint::verify(checkpoint, &state)?;
-    let shape = Shape::of(&config.model);
+    let shape = Shape::from_model(&config.model);
     let units: Vec<Unit> = shape.units();
     let adapters = |layer: usize| checkpoint::unit(checkpoint, &state, &format!("adapter.{layer}"));
     let Some(lora) = &shape.adapter else {

@@ -1,13 +1,13 @@
 //! Causal attention with grouped heads, inside documents where they are kept apart. Scores exist for one tile of queries of one head at a time; backward makes the
 //! probabilities again from the saved log-sum-exp.
 
-use super::gemm::{self, Into, View};
+use super::gemm::{self, MatrixView, Update};
 use super::real::Real;
 use super::rows;
 
 /// The shape of q, k and v, which stand side by side in each row: q heads, then k heads, then v heads.
 #[derive(Clone, Copy, Debug)]
-pub struct Heads {
+pub struct AttentionShape {
     /// Query heads.
     pub heads: usize,
     /// Key and value heads; divides `heads`.
@@ -21,7 +21,7 @@ pub struct Heads {
 /// Queries of one tile: keeps a tile of scores inside the second-level cache up to 2,048 keys.
 const TILE: usize = 64;
 
-impl Heads {
+impl AttentionShape {
     /// Elements of one row of q, k, v.
     pub fn width(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.dim
@@ -32,8 +32,8 @@ impl Heads {
         2 * TILE.min(self.sequence) * self.sequence
     }
 
-    fn part<'a, T: Real>(&self, qkv: &'a [T], row: usize, rows: usize, head: usize) -> View<'a, T> {
-        View {
+    fn part<'a, T: Real>(&self, qkv: &'a [T], row: usize, rows: usize, head: usize) -> MatrixView<'a, T> {
+        MatrixView {
             data: &qkv[row * self.width() + head * self.dim..],
             rows,
             cols: self.dim,
@@ -49,16 +49,16 @@ fn begin(begins: &[u32], row: usize) -> usize {
 
 /// out = attention(qkv); `lse` takes one log-sum-exp per row and head.
 pub fn forward<T: Real>(
-    shape: Heads,
+    shape: AttentionShape,
     begins: &[u32],
     qkv: &[T],
     out: &mut [T],
     lse: &mut [T],
     scratch: &mut [T],
 ) {
-    let Heads { heads, kv_heads, dim, sequence } = shape;
+    let AttentionShape { heads, kv_heads, dim, sequence } = shape;
     let width = heads * dim;
-    let scale = T::of(1.0 / (dim as f64).sqrt());
+    let scale = T::from_f64(1.0 / (dim as f64).sqrt());
     for start in (0..out.len() / width).step_by(sequence) {
         for head in 0..heads {
             let kv = head / (heads / kv_heads);
@@ -71,14 +71,14 @@ pub fn forward<T: Real>(
                 let k = shape.part(qkv, start + low, keys, heads + kv);
                 let v = shape.part(qkv, start + low, keys, heads + kv_heads + kv);
                 let s = &mut scratch[..tile * keys];
-                gemm::nt(s, keys, Into::Replace, q, k, T::UNIT, 1);
+                gemm::nt(s, keys, Update::Replace, q, k, T::ONE, 1);
                 for (i, row) in s.chunks_exact_mut(keys).enumerate() {
                     let (query, live) = (start + first + i, first + i + 1 - low);
                     let from = begin(begins, query) - low;
                     lse[query * heads + head] = rows::softmax_row(row, from, live, scale);
                 }
                 let to = &mut out[(start + first) * width + head * dim..];
-                gemm::nn(to, width, Into::Replace, View::new(s, tile, keys), v, T::UNIT, 1);
+                gemm::nn(to, width, Update::Replace, MatrixView::new(s, tile, keys), v, T::ONE, 1);
             }
         }
     }
@@ -86,7 +86,7 @@ pub fn forward<T: Real>(
 
 /// dqkv = gradient of attention, from what forward read and wrote.
 pub fn backward<T: Real>(
-    shape: Heads,
+    shape: AttentionShape,
     begins: &[u32],
     qkv: &[T],
     out: &[T],
@@ -95,10 +95,10 @@ pub fn backward<T: Real>(
     dqkv: &mut [T],
     scratch: &mut [T],
 ) {
-    let Heads { heads, kv_heads, dim, sequence } = shape;
+    let AttentionShape { heads, kv_heads, dim, sequence } = shape;
     let (width, full) = (heads * dim, shape.width());
-    let scale = T::of(1.0 / (dim as f64).sqrt());
-    dqkv.fill(T::NIL);
+    let scale = T::from_f64(1.0 / (dim as f64).sqrt());
+    dqkv.fill(T::ZERO);
     let (p, dp) = scratch.split_at_mut(scratch.len() / 2);
     for start in (0..out.len() / width).step_by(sequence) {
         for head in 0..heads {
@@ -112,27 +112,27 @@ pub fn backward<T: Real>(
                 let k = shape.part(qkv, start + low, keys, heads + kv);
                 let v = shape.part(qkv, start + low, keys, heads + kv_heads + kv);
                 let here = (start + first) * width + head * dim;
-                let d = View { data: &dout[here..], rows: tile, cols: dim, stride: width };
+                let d = MatrixView { data: &dout[here..], rows: tile, cols: dim, stride: width };
                 let (p, dp) = (&mut p[..tile * keys], &mut dp[..tile * keys]);
-                gemm::nt(p, keys, Into::Replace, q, k, T::UNIT, 1);
+                gemm::nt(p, keys, Update::Replace, q, k, T::ONE, 1);
                 for (i, row) in p.chunks_exact_mut(keys).enumerate() {
                     let (query, live) = (start + first + i, first + i + 1 - low);
                     let from = begin(begins, query) - low;
-                    rows::softmax_again(row, from, live, scale, lse[query * heads + head]);
+                    rows::recompute_softmax_row(row, from, live, scale, lse[query * heads + head]);
                 }
                 let dv = &mut dqkv[(start + low) * full + (heads + kv_heads + kv) * dim..];
-                gemm::tn(dv, full, Into::Add, View::new(p, tile, keys), d, T::UNIT, 1);
-                gemm::nt(dp, keys, Into::Replace, d, v, T::UNIT, 1);
+                gemm::tn(dv, full, Update::Add, MatrixView::new(p, tile, keys), d, T::ONE, 1);
+                gemm::nt(dp, keys, Update::Replace, d, v, T::ONE, 1);
                 for (i, (p, dp)) in p.chunks_exact(keys).zip(dp.chunks_exact_mut(keys)).enumerate() {
                     let at = here + i * width;
                     let delta = rows::dot(&dout[at..at + dim], &out[at..at + dim]);
                     rows::softmax_backward_row(p, dp, delta, scale);
                 }
-                let ds = View::new(dp, tile, keys);
+                let ds = MatrixView::new(dp, tile, keys);
                 let dq = &mut dqkv[(start + first) * full + head * dim..];
-                gemm::nn(dq, full, Into::Replace, ds, k, T::UNIT, 1);
+                gemm::nn(dq, full, Update::Replace, ds, k, T::ONE, 1);
                 let dk = &mut dqkv[(start + low) * full + (heads + kv) * dim..];
-                gemm::tn(dk, full, Into::Add, ds, q, T::UNIT, 1);
+                gemm::tn(dk, full, Update::Add, ds, q, T::ONE, 1);
             }
         }
     }

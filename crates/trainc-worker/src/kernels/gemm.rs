@@ -7,7 +7,7 @@ use super::real::Real;
 
 /// A row-major matrix inside a slice: `rows` of `cols`, each `stride` elements after the last.
 #[derive(Clone, Copy)]
-pub struct View<'a, T> {
+pub struct MatrixView<'a, T> {
     /// Where element (0, 0) is first.
     pub data: &'a [T],
     /// Rows.
@@ -18,7 +18,7 @@ pub struct View<'a, T> {
     pub stride: usize,
 }
 
-impl<'a, T: Real> View<'a, T> {
+impl<'a, T: Real> MatrixView<'a, T> {
     /// A dense matrix.
     pub fn new(data: &'a [T], rows: usize, cols: usize) -> Self {
         Self { data, rows, cols, stride: cols }
@@ -37,7 +37,7 @@ const PAGE: usize = 4096;
 const PANEL: usize = 192;
 const SLAB: usize = 256;
 /// Elements between the rows of a copy: a line of the cache.
-const APART: usize = 16;
+const ROW_GAP: usize = 16;
 
 /// Columns of a product that are computed at once.
 const STRIPE: usize = 384;
@@ -52,17 +52,17 @@ fn stripes(cols: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// How the product meets what is in the destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Into {
+pub enum Update {
     /// Overwrites it.
     Replace,
     /// Adds to it.
     Add,
 }
 
-fn accum(into: Into) -> Accum {
+fn accum(into: Update) -> Accum {
     match into {
-        Into::Replace => Accum::Replace,
-        Into::Add => Accum::Add,
+        Update::Replace => Accum::Replace,
+        Update::Add => Accum::Add,
     }
 }
 
@@ -80,15 +80,15 @@ fn destination<T: Real>(out: &mut [T], rows: usize, cols: usize, stride: usize) 
 pub fn nn<T: Real>(
     out: &mut [T],
     stride: usize,
-    into: Into,
-    a: View<'_, T>,
-    b: View<'_, T>,
+    into: Update,
+    a: MatrixView<'_, T>,
+    b: MatrixView<'_, T>,
     alpha: T,
     threads: usize,
 ) {
     for (first, cols) in stripes(b.cols) {
         let to = destination(&mut out[first..], a.rows, cols, stride);
-        let b = View { data: &b.data[first..], cols, ..b };
+        let b = MatrixView { data: &b.data[first..], cols, ..b };
         matmul(to, accum(into), a.mat(), b.mat(), alpha, par(threads));
     }
 }
@@ -97,15 +97,15 @@ pub fn nn<T: Real>(
 pub fn nt<T: Real>(
     out: &mut [T],
     stride: usize,
-    into: Into,
-    a: View<'_, T>,
-    b: View<'_, T>,
+    into: Update,
+    a: MatrixView<'_, T>,
+    b: MatrixView<'_, T>,
     alpha: T,
     threads: usize,
 ) {
     for (first, rows) in stripes(b.rows) {
         let to = destination(&mut out[first..], a.rows, rows, stride);
-        let b = View { data: &b.data[first * b.stride..], rows, ..b };
+        let b = MatrixView { data: &b.data[first * b.stride..], rows, ..b };
         matmul(to, accum(into), a.mat(), b.mat().transpose(), alpha, par(threads));
     }
 }
@@ -114,9 +114,9 @@ pub fn nt<T: Real>(
 pub fn tn<T: Real>(
     out: &mut [T],
     stride: usize,
-    into: Into,
-    a: View<'_, T>,
-    b: View<'_, T>,
+    into: Update,
+    a: MatrixView<'_, T>,
+    b: MatrixView<'_, T>,
     alpha: T,
     threads: usize,
 ) {
@@ -124,8 +124,8 @@ pub fn tn<T: Real>(
         // All rows of `a` begin at the same place of a page, so its columns, which the transpose walks down, fall on
         // the same few lines of the caches. A copy whose rows begin apart is more than twice as fast.
         // A copy that stays in the second cache until it is multiplied.
-        let wide = PANEL.min(a.cols) + APART;
-        let mut copy = vec![T::NIL; SLAB.min(a.rows) * wide];
+        let wide = PANEL.min(a.cols) + ROW_GAP;
+        let mut copy = vec![T::ZERO; SLAB.min(a.rows) * wide];
         for first in (0..a.cols).step_by(PANEL) {
             let cols = PANEL.min(a.cols - first);
             for top in (0..a.rows).step_by(SLAB) {
@@ -134,9 +134,9 @@ pub fn tn<T: Real>(
                 for (to, from) in copy.chunks_exact_mut(wide).zip(from) {
                     to[..cols].copy_from_slice(&from[first..first + cols]);
                 }
-                let panel = View { data: &copy, rows, cols, stride: wide };
-                let b = View { data: &b.data[top * b.stride..], rows, ..b };
-                let into = if top == 0 { into } else { Into::Add };
+                let panel = MatrixView { data: &copy, rows, cols, stride: wide };
+                let b = MatrixView { data: &b.data[top * b.stride..], rows, ..b };
+                let into = if top == 0 { into } else { Update::Add };
                 transposed(&mut out[first * stride..], stride, into, panel, b, alpha, threads);
             }
         }
@@ -148,15 +148,15 @@ pub fn tn<T: Real>(
 fn transposed<T: Real>(
     out: &mut [T],
     stride: usize,
-    into: Into,
-    a: View<'_, T>,
-    b: View<'_, T>,
+    into: Update,
+    a: MatrixView<'_, T>,
+    b: MatrixView<'_, T>,
     alpha: T,
     threads: usize,
 ) {
     for (first, cols) in stripes(b.cols) {
         let to = destination(&mut out[first..], a.cols, cols, stride);
-        let b = View { data: &b.data[first..], cols, ..b };
+        let b = MatrixView { data: &b.data[first..], cols, ..b };
         matmul(to, accum(into), a.mat().transpose(), b.mat(), alpha, par(threads));
     }
 }
@@ -186,12 +186,12 @@ mod tests {
             // Several stripes.
             (5, 7, 800),
         ] {
-            let a: Vec<T> = (0..m * k).map(|i| T::of(number(i))).collect();
-            let b: Vec<T> = (0..k * n).map(|i| T::of(number(i + 5))).collect();
+            let a: Vec<T> = (0..m * k).map(|i| T::from_f64(number(i))).collect();
+            let b: Vec<T> = (0..k * n).map(|i| T::from_f64(number(i + 5))).collect();
             let stride = n + 3;
             let guard = 999.0;
-            let mut at: Vec<T> = vec![T::of(0.0); m * k];
-            let mut bt: Vec<T> = vec![T::of(0.0); n * k];
+            let mut at: Vec<T> = vec![T::from_f64(0.0); m * k];
+            let mut bt: Vec<T> = vec![T::from_f64(0.0); n * k];
             for i in 0..m {
                 for j in 0..k {
                     at[j * m + i] = a[i * k + j];
@@ -203,12 +203,36 @@ mod tests {
                 }
             }
             for which in 0..3 {
-                let mut out = vec![T::of(guard); 4096 + m * stride + 4096];
+                let mut out = vec![T::from_f64(guard); 4096 + m * stride + 4096];
                 let to = &mut out[4096..];
                 match which {
-                    0 => nn(to, stride, Into::Replace, View::new(&a, m, k), View::new(&b, k, n), T::UNIT, 1),
-                    1 => nt(to, stride, Into::Replace, View::new(&a, m, k), View::new(&bt, n, k), T::UNIT, 1),
-                    _ => tn(to, stride, Into::Replace, View::new(&at, k, m), View::new(&b, k, n), T::UNIT, 1),
+                    0 => nn(
+                        to,
+                        stride,
+                        Update::Replace,
+                        MatrixView::new(&a, m, k),
+                        MatrixView::new(&b, k, n),
+                        T::ONE,
+                        1,
+                    ),
+                    1 => nt(
+                        to,
+                        stride,
+                        Update::Replace,
+                        MatrixView::new(&a, m, k),
+                        MatrixView::new(&bt, n, k),
+                        T::ONE,
+                        1,
+                    ),
+                    _ => tn(
+                        to,
+                        stride,
+                        Update::Replace,
+                        MatrixView::new(&at, k, m),
+                        MatrixView::new(&b, k, n),
+                        T::ONE,
+                        1,
+                    ),
                 }
                 let mut bad = 0;
                 for (i, v) in out.iter().enumerate() {
@@ -216,13 +240,13 @@ mod tests {
                     let inside = at >= 0 && (at as usize) < m * stride && (at as usize % stride) < n;
                     if inside {
                         let (r, c) = (at as usize / stride, at as usize % stride);
-                        let sum: f64 = (0..k).map(|j| a[r * k + j].wide() * b[j * n + c].wide()).sum();
+                        let sum: f64 = (0..k).map(|j| a[r * k + j].to_f64() * b[j * n + c].to_f64()).sum();
                         assert!(
-                            (v.wide() - sum).abs() < tolerance,
+                            (v.to_f64() - sum).abs() < tolerance,
                             "{which} {m}x{k}x{n} at {r},{c}: {} for {sum}",
-                            v.wide()
+                            v.to_f64()
                         );
-                    } else if v.wide() != guard {
+                    } else if v.to_f64() != guard {
                         bad += 1;
                     }
                 }

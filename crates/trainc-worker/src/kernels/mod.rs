@@ -13,6 +13,6 @@ pub mod rows;
 ///
 /// The bound must be `FnOnce` itself: it makes the closure's body its `call_once`, which is inlined always. Under any
 /// other bound a shim stands between, the body is compiled for the oldest processor, and training is 40 times slower.
-pub fn wide<R>(work: impl FnOnce() -> R) -> R {
+pub fn with_simd<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }

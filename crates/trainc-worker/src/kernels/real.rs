@@ -19,17 +19,17 @@ pub trait Real:
     + 'static
 {
     /// 0.
-    const NIL: Self;
+    const ZERO: Self;
     /// 1.
-    const UNIT: Self;
+    const ONE: Self;
     /// Rounded from f64.
-    fn of(value: f64) -> Self;
+    fn from_f64(value: f64) -> Self;
     /// Widened to f64.
-    fn wide(self) -> f64;
+    fn to_f64(self) -> f64;
     /// e to this; vectorises in f32.
-    fn e_to(self) -> Self;
+    fn fast_exp(self) -> Self;
     /// Square root.
-    fn root(self) -> Self;
+    fn square_root(self) -> Self;
     /// self * a + b, rounded once.
     fn fma(self, a: Self, b: Self) -> Self;
     /// The larger.
@@ -41,22 +41,22 @@ pub trait Real:
 }
 
 impl Real for f64 {
-    const NIL: f64 = 0.0;
-    const UNIT: f64 = 1.0;
+    const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
     #[inline(always)]
-    fn of(value: f64) -> f64 {
+    fn from_f64(value: f64) -> f64 {
         value
     }
     #[inline(always)]
-    fn wide(self) -> f64 {
+    fn to_f64(self) -> f64 {
         self
     }
     #[inline(always)]
-    fn e_to(self) -> f64 {
+    fn fast_exp(self) -> f64 {
         self.exp()
     }
     #[inline(always)]
-    fn root(self) -> f64 {
+    fn square_root(self) -> f64 {
         self.sqrt()
     }
     #[inline(always)]
@@ -81,19 +81,19 @@ impl Real for f64 {
 const MAGIC: f32 = 12_582_912.0;
 
 impl Real for f32 {
-    const NIL: f32 = 0.0;
-    const UNIT: f32 = 1.0;
+    const ZERO: f32 = 0.0;
+    const ONE: f32 = 1.0;
     #[inline(always)]
-    fn of(value: f64) -> f32 {
+    fn from_f64(value: f64) -> f32 {
         value as f32
     }
     #[inline(always)]
-    fn wide(self) -> f64 {
+    fn to_f64(self) -> f64 {
         f64::from(self)
     }
     /// Splits off n ln 2 exactly (in two parts), then the Taylor series to the seventh power on |r| <= ln 2 / 2.
     #[inline(always)]
-    fn e_to(self) -> f32 {
+    fn fast_exp(self) -> f32 {
         let x = if self > 88.0 { 88.0 } else { self };
         let x = if x < -87.0 { -87.0 } else { x };
         let shifted = x.mul_add(std::f32::consts::LOG2_E, MAGIC);
@@ -112,7 +112,7 @@ impl Real for f32 {
         p * f32::from_bits(power)
     }
     #[inline(always)]
-    fn root(self) -> f32 {
+    fn square_root(self) -> f32 {
         self.sqrt()
     }
     #[inline(always)]
@@ -146,11 +146,11 @@ mod tests {
         let mut x = -80.0f32;
         while x < 80.0 {
             let exact = f64::from(x).exp();
-            let error = (f64::from(x.e_to()) - exact).abs() / exact;
+            let error = (f64::from(x.fast_exp()) - exact).abs() / exact;
             assert!(error < 2.5e-7, "exp({x}) is off by {error:e}");
             x += 0.0137;
         }
-        assert!((-1.0e30f32).e_to() < 1e-37);
+        assert!((-1.0e30f32).fast_exp() < 1e-37);
     }
 
     #[test]

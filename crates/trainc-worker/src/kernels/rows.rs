@@ -1,7 +1,7 @@
 //! Row-wise kernels: norms, rotary positions, activations, biases, embedding, cross entropy.
 
 use super::real::Real;
-use super::wide;
+use super::with_simd;
 
 /// Which norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ const LANES: usize = 16;
 /// Sum with a fixed order that vectorises: sixteen running sums, then their sum.
 #[inline(always)]
 fn fold<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
-    let mut lanes = [T::NIL; LANES];
+    let mut lanes = [T::ZERO; LANES];
     let whole = n / LANES * LANES;
     let mut at = 0;
     while at < whole {
@@ -37,7 +37,7 @@ fn fold<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
         }
         at += LANES;
     }
-    let mut sum = T::NIL;
+    let mut sum = T::ZERO;
     for lane in lanes {
         sum += lane;
     }
@@ -49,7 +49,7 @@ fn fold<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
 
 /// Sum of squares in f64.
 pub fn sum_of_squares(x: &[f32]) -> f64 {
-    wide(
+    with_simd(
         #[inline(always)]
         || fold::<f64>(x.len(), |i| f64::from(x[i]) * f64::from(x[i])),
     )
@@ -66,17 +66,17 @@ pub fn norm_forward<T: Real>(
     saved: &mut [T],
 ) {
     let h = weight.len();
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for ((x, y), s) in x.chunks_exact(h).zip(y.chunks_exact_mut(h)).zip(saved.chunks_exact_mut(2)) {
-                let inverse = T::of(1.0 / h as f64);
+                let inverse = T::from_f64(1.0 / h as f64);
                 let mean = match kind {
                     Norm::Layer => fold(h, |i| x[i]) * inverse,
-                    Norm::Rms => T::NIL,
+                    Norm::Rms => T::ZERO,
                 };
                 let variance = fold(h, |i| (x[i] - mean) * (x[i] - mean)) * inverse;
-                let r = T::UNIT / (variance + T::of(eps)).root();
+                let r = T::ONE / (variance + T::from_f64(eps)).square_root();
                 s[0] = mean;
                 s[1] = r;
                 match kind {
@@ -108,7 +108,7 @@ pub fn norm_backward<T: Real>(
     dbias: &mut [T],
 ) {
     let h = weight.len();
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for (((x, dy), dx), s) in x
@@ -118,11 +118,11 @@ pub fn norm_backward<T: Real>(
                 .zip(saved.chunks_exact(2))
             {
                 let (mean, r) = (s[0], s[1]);
-                let inverse = T::of(1.0 / h as f64);
+                let inverse = T::from_f64(1.0 / h as f64);
                 let along = fold(h, |i| dy[i] * weight[i] * (x[i] - mean)) * r * inverse;
                 let flat = match kind {
                     Norm::Layer => fold(h, |i| dy[i] * weight[i]) * inverse,
-                    Norm::Rms => T::NIL,
+                    Norm::Rms => T::ZERO,
                 };
                 for i in 0..h {
                     let unit = (x[i] - mean) * r;
@@ -141,23 +141,23 @@ pub fn norm_backward<T: Real>(
 
 /// Which way positions are turned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Rotation {
     /// Forward.
-    With,
+    Forward,
     /// Backward: the transpose.
-    Against,
+    Backward,
 }
 
 /// cos and sin of every position, by the angle per position of each pair.
 pub fn rotary_table<T: Real>(positions: usize, frequencies: &[f64]) -> Vec<T> {
     let half = frequencies.len();
     let rotated = 2 * half;
-    let mut table = vec![T::NIL; positions * rotated];
+    let mut table = vec![T::ZERO; positions * rotated];
     for p in 0..positions {
         for (i, frequency) in frequencies.iter().enumerate() {
             let angle = p as f64 * frequency;
-            table[p * rotated + i] = T::of(angle.cos());
-            table[p * rotated + half + i] = T::of(angle.sin());
+            table[p * rotated + i] = T::from_f64(angle.cos());
+            table[p * rotated + half + i] = T::from_f64(angle.sin());
         }
     }
     table
@@ -172,14 +172,14 @@ pub fn rotate<T: Real>(
     dim: usize,
     rotated: usize,
     table: &[T],
-    turn: Turn,
+    turn: Rotation,
 ) {
     if rotated == 0 {
         return;
     }
     let half = rotated / 2;
     let positions = table.len() / rotated;
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for (row, x) in x.chunks_exact_mut(stride).enumerate() {
@@ -188,7 +188,7 @@ pub fn rotate<T: Real>(
                     let (a, b) = head[..rotated].split_at_mut(half);
                     for i in 0..half {
                         let (u, v) = (a[i], b[i]);
-                        let s = if turn == Turn::With { sin[i] } else { -sin[i] };
+                        let s = if turn == Rotation::Forward { sin[i] } else { -sin[i] };
                         a[i] = u * cos[i] - v * s;
                         b[i] = v * cos[i] + u * s;
                     }
@@ -200,24 +200,24 @@ pub fn rotate<T: Real>(
 
 #[inline(always)]
 fn sigmoid<T: Real>(x: T) -> T {
-    T::UNIT / (T::UNIT + (-x).e_to())
+    T::ONE / (T::ONE + (-x).fast_exp())
 }
 
 /// tanh(u) of the tanh approximation of GELU, and du/dx.
 #[inline(always)]
 fn gelu_tanh_parts<T: Real>(x: T) -> (T, T) {
-    let c = T::of((2.0 / std::f64::consts::PI).sqrt());
-    let k = T::of(0.044_715);
+    let c = T::from_f64((2.0 / std::f64::consts::PI).sqrt());
+    let k = T::from_f64(0.044_715);
     let u = c * (x + k * x * x * x);
     // Beyond 15 the tanh is 1 in f32 and 1 - 2e-13 in f64: no overflow of the exponential.
-    let two = T::of(2.0);
-    let t = T::UNIT - two / ((two * u).e_to() + T::UNIT);
-    (t, c * (T::UNIT + T::of(3.0) * k * x * x))
+    let two = T::from_f64(2.0);
+    let t = T::ONE - two / ((two * u).fast_exp() + T::ONE);
+    (t, c * (T::ONE + T::from_f64(3.0) * k * x * x))
 }
 
 /// out = act(x); x is twice as wide as out for SwiGLU.
 pub fn act_forward<T: Real>(kind: Act, x: &[T], out: &mut [T], f: usize) {
-    wide(
+    with_simd(
         #[inline(always)]
         || match kind {
             Act::SwiGlu => {
@@ -229,14 +229,14 @@ pub fn act_forward<T: Real>(kind: Act, x: &[T], out: &mut [T], f: usize) {
                 }
             }
             Act::Gelu => {
-                let root = T::of(std::f64::consts::FRAC_1_SQRT_2);
+                let root = T::from_f64(std::f64::consts::FRAC_1_SQRT_2);
                 for (o, x) in out.iter_mut().zip(x) {
-                    *o = T::of(0.5) * *x * (T::UNIT + (*x * root).erf());
+                    *o = T::from_f64(0.5) * *x * (T::ONE + (*x * root).erf());
                 }
             }
             Act::GeluTanh => {
                 for (o, x) in out.iter_mut().zip(x) {
-                    *o = T::of(0.5) * *x * (T::UNIT + gelu_tanh_parts(*x).0);
+                    *o = T::from_f64(0.5) * *x * (T::ONE + gelu_tanh_parts(*x).0);
                 }
             }
         },
@@ -245,7 +245,7 @@ pub fn act_forward<T: Real>(kind: Act, x: &[T], out: &mut [T], f: usize) {
 
 /// Turns `x` (what the activation read) into its gradient.
 pub fn act_backward<T: Real>(kind: Act, x: &mut [T], dout: &[T], f: usize) {
-    wide(
+    with_simd(
         #[inline(always)]
         || match kind {
             Act::SwiGlu => {
@@ -254,25 +254,25 @@ pub fn act_backward<T: Real>(kind: Act, x: &mut [T], dout: &[T], f: usize) {
                     for ((g, u), d) in gate.iter_mut().zip(up).zip(d) {
                         let s = sigmoid(*g);
                         let silu = *g * s;
-                        let dgate = *d * *u * (s + silu * (T::UNIT - s));
+                        let dgate = *d * *u * (s + silu * (T::ONE - s));
                         *u = *d * silu;
                         *g = dgate;
                     }
                 }
             }
             Act::Gelu => {
-                let root = T::of(std::f64::consts::FRAC_1_SQRT_2);
-                let density = T::of(1.0 / (2.0 * std::f64::consts::PI).sqrt());
+                let root = T::from_f64(std::f64::consts::FRAC_1_SQRT_2);
+                let density = T::from_f64(1.0 / (2.0 * std::f64::consts::PI).sqrt());
                 for (x, d) in x.iter_mut().zip(dout) {
-                    let below = T::of(0.5) * (T::UNIT + (*x * root).erf());
-                    *x = *d * (below + *x * density * (T::of(-0.5) * *x * *x).e_to());
+                    let below = T::from_f64(0.5) * (T::ONE + (*x * root).erf());
+                    *x = *d * (below + *x * density * (T::from_f64(-0.5) * *x * *x).fast_exp());
                 }
             }
             Act::GeluTanh => {
                 for (x, d) in x.iter_mut().zip(dout) {
                     let (t, slope) = gelu_tanh_parts(*x);
-                    let half = T::of(0.5);
-                    *x = *d * (half * (T::UNIT + t) + half * *x * (T::UNIT - t * t) * slope);
+                    let half = T::from_f64(0.5);
+                    *x = *d * (half * (T::ONE + t) + half * *x * (T::ONE - t * t) * slope);
                 }
             }
         },
@@ -301,7 +301,7 @@ pub fn bias_backward<T: Real>(dy: &[T], dbias: &mut [T]) {
 
 /// a += b.
 pub fn add<T: Real>(a: &mut [T], b: &[T]) {
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for (a, b) in a.iter_mut().zip(b) {
@@ -313,7 +313,7 @@ pub fn add<T: Real>(a: &mut [T], b: &[T]) {
 
 /// Rounds to bfloat16 in place.
 pub fn round_bf16<T: Real>(x: &mut [T]) {
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for x in x {
@@ -370,26 +370,26 @@ pub const IGNORED: u32 = u32::MAX;
 /// Sum of -log p(label) over the rows; turns the logits into their gradient times `scale`.
 pub fn cross_entropy<T: Real>(logits: &mut [T], labels: &[u32], vocab: usize, scale: f64) -> f64 {
     let mut loss = 0.0;
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for (row, label) in logits.chunks_exact_mut(vocab).zip(labels) {
                 if *label == IGNORED {
-                    row.fill(T::NIL);
+                    row.fill(T::ZERO);
                     continue;
                 }
-                let top = highest(row);
+                let top = row_max(row);
                 let at = row[*label as usize];
                 for z in row.iter_mut() {
-                    *z = (*z - top).e_to();
+                    *z = (*z - top).fast_exp();
                 }
                 let sum = fold(vocab, |i| row[i]);
-                loss += sum.wide().ln() - (at - top).wide();
-                let factor = T::of(scale) / sum;
+                loss += sum.to_f64().ln() - (at - top).to_f64();
+                let factor = T::from_f64(scale) / sum;
                 for z in row.iter_mut() {
                     *z *= factor;
                 }
-                row[*label as usize] += T::of(-scale);
+                row[*label as usize] += T::from_f64(-scale);
             }
         },
     );
@@ -397,7 +397,7 @@ pub fn cross_entropy<T: Real>(logits: &mut [T], labels: &[u32], vocab: usize, sc
 }
 
 #[inline(always)]
-fn highest<T: Real>(row: &[T]) -> T {
+fn row_max<T: Real>(row: &[T]) -> T {
     let mut lanes = [row[0]; LANES];
     let chunks = row.chunks_exact(LANES);
     let rest = chunks.remainder();
@@ -415,46 +415,46 @@ fn highest<T: Real>(row: &[T]) -> T {
 
 /// Softmax of elements `from..live` of a row in place, scores times `scale`; the rest becomes 0. Gives log-sum-exp.
 pub fn softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T) -> T {
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             let (now, later) = row.split_at_mut(live);
             let (before, now) = now.split_at_mut(from);
-            before.fill(T::NIL);
-            let top = highest(now) * scale;
+            before.fill(T::ZERO);
+            let top = row_max(now) * scale;
             for z in now.iter_mut() {
-                *z = (*z * scale - top).e_to();
+                *z = (*z * scale - top).fast_exp();
             }
             let sum = fold(now.len(), |i| now[i]);
-            let inverse = T::UNIT / sum;
+            let inverse = T::ONE / sum;
             for z in now.iter_mut() {
                 *z *= inverse;
             }
-            later.fill(T::NIL);
-            top + T::of(sum.wide().ln())
+            later.fill(T::ZERO);
+            top + T::from_f64(sum.to_f64().ln())
         },
     )
 }
 
 /// Probabilities again from scores and log-sum-exp.
-pub fn softmax_again<T: Real>(row: &mut [T], from: usize, live: usize, scale: T, log_sum: T) {
-    wide(
+pub fn recompute_softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T, log_sum: T) {
+    with_simd(
         #[inline(always)]
         || {
             let (now, later) = row.split_at_mut(live);
             let (before, now) = now.split_at_mut(from);
-            before.fill(T::NIL);
+            before.fill(T::ZERO);
             for z in now.iter_mut() {
-                *z = (*z * scale - log_sum).e_to();
+                *z = (*z * scale - log_sum).fast_exp();
             }
-            later.fill(T::NIL);
+            later.fill(T::ZERO);
         },
     );
 }
 
 /// dp becomes ds = p (dp - delta) scale.
 pub fn softmax_backward_row<T: Real>(p: &[T], dp: &mut [T], delta: T, scale: T) {
-    wide(
+    with_simd(
         #[inline(always)]
         || {
             for (d, p) in dp.iter_mut().zip(p) {
@@ -466,7 +466,7 @@ pub fn softmax_backward_row<T: Real>(p: &[T], dp: &mut [T], delta: T, scale: T) 
 
 /// Sum of products.
 pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
-    wide(
+    with_simd(
         #[inline(always)]
         || fold(a.len().min(b.len()), |i| a[i] * b[i]),
     )

@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use super::layout::{Fresh, Shape, Unit};
+use super::layout::{Initializer, Shape, Unit};
 use crate::config::{self, Family};
-use crate::hf::names;
-use crate::kernels::gemm::{self, Into, View};
+use crate::hf::tensor_names;
+use crate::kernels::gemm::{self, MatrixView, Update};
 
 /// Our products of a block.
 const PRODUCTS: [&str; 4] = ["qkv", "out", "up", "down"];
@@ -46,7 +46,7 @@ fn matches(module: &str, target: &str) -> bool {
 }
 
 /// Modules of a family that can have an adapter.
-pub fn known(family: Family) -> Vec<&'static str> {
+pub fn module_names(family: Family) -> Vec<&'static str> {
     match family {
         Family::Llama => vec![
             "self_attn.q_proj",
@@ -65,15 +65,15 @@ pub fn known(family: Family) -> Vec<&'static str> {
 }
 
 /// Targets that match no module.
-pub fn missing(model: &config::Model) -> Vec<String> {
-    let known = known(model.family);
+pub fn unknown_targets(model: &config::Model) -> Vec<String> {
+    let known = module_names(model.family);
     let targets = model.adapter.iter().flat_map(|a| &a.targets);
     targets.filter(|t| !known.iter().any(|m| matches(m, t))).map(|t| format!("`{t}`")).collect()
 }
 
 impl Lora {
     /// From a checked config.
-    pub fn of(model: &config::Model) -> Option<Self> {
+    pub fn from_model(model: &config::Model) -> Option<Self> {
         let adapter = model.adapter.as_ref()?;
         Some(Self {
             rank: adapter.rank,
@@ -93,12 +93,17 @@ impl Lora {
             let name = format!("block.{layer}.{product}.weight");
             let Some(weight) = block.tensors.iter().find(|t| t.name == name) else { continue };
             let mut at = weight.offset;
-            for (module, rows) in names::modules(self.family, shape, product).unwrap_or_default() {
+            for (module, rows) in tensor_names::modules(self.family, shape, product).unwrap_or_default() {
                 let (cols, len) = (weight.cols, rows * weight.cols);
                 if self.targets.iter().any(|target| matches(module, target)) {
                     let bound = 1.0 / (cols as f64).sqrt();
-                    let a = unit.push_matrix(&format!("{module}.a"), self.rank, cols, Fresh::Even(bound));
-                    let b = unit.push_matrix(&format!("{module}.b"), rows, self.rank, Fresh::Zero);
+                    let a = unit.push_matrix(
+                        &format!("{module}.a"),
+                        self.rank,
+                        cols,
+                        Initializer::Uniform(bound),
+                    );
+                    let b = unit.push_matrix(&format!("{module}.b"), rows, self.rank, Initializer::Zero);
                     targets.push(Target { module, weight: at..at + len, rows, cols, a, b });
                 }
                 at += len;
@@ -111,10 +116,10 @@ impl Lora {
     pub fn add(&self, targets: &[Target], p: &[f32], block: &mut [f32], threads: usize) {
         for t in targets {
             let (a, b) = (
-                View::new(&p[t.a.clone()], self.rank, t.cols),
-                View::new(&p[t.b.clone()], t.rows, self.rank),
+                MatrixView::new(&p[t.a.clone()], self.rank, t.cols),
+                MatrixView::new(&p[t.b.clone()], t.rows, self.rank),
             );
-            gemm::nn(&mut block[t.weight.clone()], t.cols, Into::Add, b, a, self.scale, threads);
+            gemm::nn(&mut block[t.weight.clone()], t.cols, Update::Add, b, a, self.scale, threads);
         }
     }
 }

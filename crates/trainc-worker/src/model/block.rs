@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::gradients::Gradients;
 use super::layout::{BlockLayout, Shape};
 use crate::kernels::attention;
-use crate::kernels::gemm::{self, Into, View};
+use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::kernels::real::Real;
-use crate::kernels::rows::{self, Turn};
+use crate::kernels::rows::{self, Rotation};
 
 /// What a pass needs beside parameters.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl<T: Real> Pass<T> {
 /// What a block's forward leaves for its backward.
 #[allow(missing_docs, reason = "each name is the value's")]
 #[derive(Debug, Default)]
-pub struct Saved<T> {
+pub struct SavedActivations<T> {
     pub x: Vec<T>,
     pub stats1: Vec<T>,
     pub h1: Vec<T>,
@@ -80,11 +80,11 @@ pub struct Saved<T> {
     pub act: Vec<T>,
 }
 
-impl<T: Real> Saved<T> {
+impl<T: Real> SavedActivations<T> {
     /// Room for one block; `x` is the caller's when only inputs are kept.
     pub fn new(pass: &Pass<T>) -> Self {
         let (n, s) = (pass.rows, &pass.shape);
-        let make = |columns: usize| vec![T::NIL; n * columns];
+        let make = |columns: usize| vec![T::ZERO; n * columns];
         Self {
             x: make(s.hidden),
             stats1: make(2),
@@ -101,7 +101,7 @@ impl<T: Real> Saved<T> {
     }
 
     /// Elements that are held.
-    pub fn held(&self) -> usize {
+    pub fn allocated(&self) -> usize {
         let Self { x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act } = self;
         [x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act].into_iter().map(Vec::capacity).sum()
     }
@@ -138,9 +138,9 @@ impl<T: Real> Scratch<T> {
     /// Room for passes like this.
     pub fn new(pass: &Pass<T>) -> Self {
         let (n, s) = (pass.rows, &pass.shape);
-        let make = |columns: usize| vec![T::NIL; n * columns];
+        let make = |columns: usize| vec![T::ZERO; n * columns];
         Self {
-            scores: vec![T::NIL; s.heads.scratch()],
+            scores: vec![T::ZERO; s.heads.scratch()],
             dact: make(s.inner),
             dup: make(s.up_width()),
             dh: make(s.hidden),
@@ -151,7 +151,7 @@ impl<T: Real> Scratch<T> {
     }
 
     /// Elements that are held.
-    pub fn held(&self) -> usize {
+    pub fn allocated(&self) -> usize {
         let Self { scores, dact, dup, dh, dh2, dattended, dqkv } = self;
         [scores, dact, dup, dh, dh2, dattended, dqkv].into_iter().map(Vec::capacity).sum()
     }
@@ -168,29 +168,32 @@ impl<T: Real> Scratch<T> {
 pub fn forward<T: Real>(
     pass: &Pass<T>,
     p: &[T],
-    saved: &mut Saved<T>,
+    saved: &mut SavedActivations<T>,
     scratch: &mut Scratch<T>,
     out: &mut [T],
 ) {
     let (s, l, n, threads) = (&pass.shape, &pass.layout, pass.rows, pass.threads);
     let (h, a, f) = (s.hidden, s.attention_width(), s.inner);
-    let product = |out: &mut [T],
-                   x: &[T],
-                   weight: &[T],
-                   bias: &[T],
-                   into: Into,
-                   cols: usize,
-                   width: usize| {
-        gemm::nt(out, width, into, View::new(x, n, cols), View::new(weight, width, cols), T::UNIT, threads);
-        rows::add_bias(out, bias);
-    };
+    let product =
+        |out: &mut [T], x: &[T], weight: &[T], bias: &[T], into: Update, cols: usize, width: usize| {
+            gemm::nt(
+                out,
+                width,
+                into,
+                MatrixView::new(x, n, cols),
+                MatrixView::new(weight, width, cols),
+                T::ONE,
+                threads,
+            );
+            rows::add_bias(out, bias);
+        };
     let norm1 = (&p[l.norm1.clone()], &p[l.norm1_bias.clone()]);
     rows::norm_forward(s.norm, s.eps, &saved.x, norm1.0, norm1.1, &mut saved.h1, &mut saved.stats1);
     pass.store(&mut saved.h1);
     let width = s.heads.width();
-    product(&mut saved.qkv, &saved.h1, &p[l.qkv.clone()], &p[l.qkv_bias.clone()], Into::Replace, h, width);
+    product(&mut saved.qkv, &saved.h1, &p[l.qkv.clone()], &p[l.qkv_bias.clone()], Update::Replace, h, width);
     let turned = s.heads.heads + s.heads.kv_heads;
-    rows::rotate(&mut saved.qkv, width, turned, s.heads.dim, s.rotated, &pass.table, Turn::With);
+    rows::rotate(&mut saved.qkv, width, turned, s.heads.dim, s.rotated, &pass.table, Rotation::Forward);
     pass.store(&mut saved.qkv);
     attention::forward(
         s.heads,
@@ -202,7 +205,7 @@ pub fn forward<T: Real>(
     );
     pass.store(&mut saved.attended);
     out.copy_from_slice(&saved.x);
-    product(out, &saved.attended, &p[l.out.clone()], &p[l.out_bias.clone()], Into::Add, a, h);
+    product(out, &saved.attended, &p[l.out.clone()], &p[l.out_bias.clone()], Update::Add, a, h);
     let norm2 = (&p[l.norm2.clone()], &p[l.norm2_bias.clone()]);
     if s.parallel {
         rows::norm_forward(s.norm, s.eps, &saved.x, norm2.0, norm2.1, &mut saved.h2, &mut saved.stats2);
@@ -216,14 +219,14 @@ pub fn forward<T: Real>(
         &saved.h2,
         &p[l.up.clone()],
         &p[l.up_bias.clone()],
-        Into::Replace,
+        Update::Replace,
         h,
         s.up_width(),
     );
     pass.store(&mut saved.up);
     rows::act_forward(s.act, &saved.up, &mut saved.act, f);
     pass.store(&mut saved.act);
-    product(out, &saved.act, &p[l.down.clone()], &p[l.down_bias.clone()], Into::Add, f, h);
+    product(out, &saved.act, &p[l.down.clone()], &p[l.down_bias.clone()], Update::Add, f, h);
 }
 
 /// `d` holds the gradient of the block's output and becomes that of its input; `g` takes the parameters'. Consumes
@@ -231,7 +234,7 @@ pub fn forward<T: Real>(
 pub fn backward<T: Real>(
     pass: &Pass<T>,
     p: &[T],
-    saved: &mut Saved<T>,
+    saved: &mut SavedActivations<T>,
     scratch: &mut Scratch<T>,
     d: &mut [T],
     mut g: Gradients<'_, T>,
@@ -254,10 +257,10 @@ pub fn backward<T: Real>(
         gemm::nn(
             dx,
             from,
-            Into::Replace,
-            View::new(dy, n, to),
-            View::new(weight, to, from),
-            T::UNIT,
+            Update::Replace,
+            MatrixView::new(dy, n, to),
+            MatrixView::new(weight, to, from),
+            T::ONE,
             threads,
         );
     };
@@ -294,7 +297,7 @@ pub fn backward<T: Real>(
         &mut scratch.scores,
     );
     let turned = s.heads.heads + s.heads.kv_heads;
-    rows::rotate(&mut scratch.dqkv, wide, turned, s.heads.dim, s.rotated, &pass.table, Turn::Against);
+    rows::rotate(&mut scratch.dqkv, wide, turned, s.heads.dim, s.rotated, &pass.table, Rotation::Backward);
     pass.store(&mut scratch.dqkv);
     input(&mut scratch.dh, &scratch.dqkv, &p[l.qkv.clone()], h, wide);
     pass.store(&mut scratch.dh);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::adapter::{Lora, Target};
-use crate::kernels::gemm::{self, Into, View};
+use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::kernels::real::Real;
 use crate::kernels::rows;
 
@@ -23,13 +23,13 @@ pub enum Gradients<'a, T> {
         /// Takes their gradients; need not be cleared before.
         g: &'a mut [T],
         /// For passes of as many rows.
-        room: &'a mut Room<T>,
+        room: &'a mut Workspace<T>,
     },
 }
 
 /// Room for the gradients of one adapter, and for norms' that nobody wants.
 #[derive(Debug)]
-pub struct Room<T> {
+pub struct Workspace<T> {
     /// x aᵀ, rows x rank.
     inputs: Vec<T>,
     /// dy b, rows x rank.
@@ -37,10 +37,10 @@ pub struct Room<T> {
     norm: Vec<T>,
 }
 
-impl<T: Real> Room<T> {
+impl<T: Real> Workspace<T> {
     /// For passes of `rows` rows of `hidden` elements.
     pub fn new(rows: usize, hidden: usize, rank: usize) -> Self {
-        let make = |n: usize| vec![T::NIL; n];
+        let make = |n: usize| vec![T::ZERO; n];
         Self { inputs: make(rows * rank), outputs: make(rows * rank), norm: make(2 * hidden) }
     }
 
@@ -50,7 +50,7 @@ impl<T: Real> Room<T> {
     }
 
     /// Elements that are held.
-    pub fn held(&self) -> usize {
+    pub fn allocated(&self) -> usize {
         let Self { inputs, outputs, norm } = self;
         [inputs, outputs, norm].into_iter().map(Vec::capacity).sum()
     }
@@ -66,7 +66,7 @@ impl<T: Real> Gradients<'_, T> {
     pub(super) fn clear(&mut self, vectors: &[&Range<usize>]) {
         if let Self::All(g) = self {
             for range in vectors {
-                g[(*range).clone()].fill(T::NIL);
+                g[(*range).clone()].fill(T::ZERO);
             }
         }
     }
@@ -82,28 +82,28 @@ impl<T: Real> Gradients<'_, T> {
         threads: usize,
     ) {
         let (to, from) = (dy.len() / n, x.len() / n);
-        let x = View::new(x, n, from);
+        let x = MatrixView::new(x, n, from);
         match self {
             Self::All(g) => {
-                let dy_view = View::new(dy, n, to);
-                gemm::tn(&mut g[weight.clone()], from, Into::Replace, dy_view, x, T::UNIT, threads);
+                let dy_view = MatrixView::new(dy, n, to);
+                gemm::tn(&mut g[weight.clone()], from, Update::Replace, dy_view, x, T::ONE, threads);
                 rows::bias_backward(dy, &mut g[bias.clone()]);
             }
             Self::Adapters { lora, targets, p, g, room } => {
-                let (rank, scale) = (lora.rank, T::of(f64::from(lora.scale)));
+                let (rank, scale) = (lora.rank, T::from_f64(f64::from(lora.scale)));
                 for t in
                     targets.iter().filter(|t| weight.start <= t.weight.start && t.weight.end <= weight.end)
                 {
                     let first = (t.weight.start - weight.start) / from;
-                    let dy = View { data: &dy[first..], rows: n, cols: t.rows, stride: to };
-                    let a = View::new(&p[t.a.clone()], rank, t.cols);
-                    let b = View::new(&p[t.b.clone()], t.rows, rank);
-                    gemm::nt(&mut room.inputs, rank, Into::Replace, x, a, T::UNIT, threads);
-                    gemm::nn(&mut room.outputs, rank, Into::Replace, dy, b, T::UNIT, threads);
+                    let dy = MatrixView { data: &dy[first..], rows: n, cols: t.rows, stride: to };
+                    let a = MatrixView::new(&p[t.a.clone()], rank, t.cols);
+                    let b = MatrixView::new(&p[t.b.clone()], t.rows, rank);
+                    gemm::nt(&mut room.inputs, rank, Update::Replace, x, a, T::ONE, threads);
+                    gemm::nn(&mut room.outputs, rank, Update::Replace, dy, b, T::ONE, threads);
                     let (inputs, outputs) =
-                        (View::new(&room.inputs, n, rank), View::new(&room.outputs, n, rank));
-                    gemm::tn(&mut g[t.a.clone()], t.cols, Into::Replace, outputs, x, scale, threads);
-                    gemm::tn(&mut g[t.b.clone()], rank, Into::Replace, dy, inputs, scale, threads);
+                        (MatrixView::new(&room.inputs, n, rank), MatrixView::new(&room.outputs, n, rank));
+                    gemm::tn(&mut g[t.a.clone()], t.cols, Update::Replace, outputs, x, scale, threads);
+                    gemm::tn(&mut g[t.b.clone()], rank, Update::Replace, dy, inputs, scale, threads);
                 }
             }
         }
@@ -124,7 +124,7 @@ impl<T: Real> Gradients<'_, T> {
 mod tests {
     use super::*;
     use crate::config::{self, Activation, Adapter, Biases, Family, NormKind, PositionKind, Positions};
-    use crate::model::block::{self, Pass, Saved, Scratch};
+    use crate::model::block::{self, Pass, SavedActivations, Scratch};
     use crate::model::init::mix;
     use crate::model::layout::Shape;
 
@@ -194,13 +194,13 @@ mod tests {
 
     #[track_caller]
     fn check(family: Family, targets: &[&str]) {
-        let shape = Shape::of(&model(family, targets));
+        let shape = Shape::from_model(&model(family, targets));
         let lora = shape.adapter.clone().unwrap();
         let (unit, targets) = lora.unit(&shape, 0);
         let pass = Pass::<f64>::new(&shape, 2, 1, false);
         let weights = numbers(1, shape.block(0).0.len);
         let p = numbers(2, unit.len);
-        let (mut saved, mut scratch) = (Saved::new(&pass), Scratch::new(&pass));
+        let (mut saved, mut scratch) = (SavedActivations::new(&pass), Scratch::new(&pass));
         saved.x = numbers(3, pass.rows * shape.hidden);
         let mut out = vec![0.0; pass.rows * shape.hidden];
         block::forward(&pass, &weights, &mut saved, &mut scratch, &mut out);
@@ -213,8 +213,8 @@ mod tests {
         by_the_weights(&lora, &targets, &p, &whole, &mut expected);
         saved.up = up;
         let (mut found, mut narrow) = (vec![f64::NAN; unit.len], after);
-        let mut room = Room::new(pass.rows, shape.hidden, lora.rank);
-        assert_eq!(room.held(), Room::<f64>::elements(pass.rows, shape.hidden, lora.rank));
+        let mut room = Workspace::new(pass.rows, shape.hidden, lora.rank);
+        assert_eq!(room.allocated(), Workspace::<f64>::elements(pass.rows, shape.hidden, lora.rank));
         let gradients =
             Gradients::Adapters { lora: &lora, targets: &targets, p: &p, g: &mut found, room: &mut room };
         block::backward(&pass, &weights, &mut saved, &mut scratch, &mut narrow, gradients);

@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::layout::{Fresh, Unit};
+use super::layout::{Initializer, Unit};
 
 /// Mixes a counter into 64 even bits (the finaliser of splitmix64, Steele, Lea and Flood 2014).
 pub fn mix(mut z: u64) -> u64 {
@@ -53,12 +53,14 @@ pub fn fill(unit: &Unit, seed: u64, start: usize, out: &mut [f32]) {
         let key = key(seed, &tensor.name);
         for at in from..to {
             out[at - start] = match tensor.fresh {
-                Fresh::Zero => 0.0,
-                Fresh::One => 1.0,
-                Fresh::Even(bound) => {
+                Initializer::Zero => 0.0,
+                Initializer::One => 1.0,
+                Initializer::Uniform(bound) => {
                     (bound * (2.0 * uniform(key, (at - tensor.offset) as u64) - 1.0)) as f32
                 }
-                Fresh::Normal(deviation) => (deviation * normal(key, (at - tensor.offset) as u64)) as f32,
+                Initializer::Normal(deviation) => {
+                    (deviation * normal(key, (at - tensor.offset) as u64)) as f32
+                }
             };
         }
     }

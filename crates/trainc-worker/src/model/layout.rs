@@ -2,7 +2,7 @@
 
 use super::adapter::Lora;
 use crate::config::{self, Activation, Biases, NormKind, PositionKind, ScalingKind};
-use crate::kernels::attention::Heads;
+use crate::kernels::attention::AttentionShape;
 use crate::kernels::rows::{Act, Norm};
 
 /// What the arithmetic needs to know of a model.
@@ -17,7 +17,7 @@ pub struct Shape {
     /// Blocks.
     pub layers: usize,
     /// Attention.
-    pub heads: Heads,
+    pub heads: AttentionShape,
     /// Norm.
     pub norm: Norm,
     /// Its epsilon.
@@ -44,7 +44,7 @@ pub struct Shape {
 
 /// A tensor's fresh values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fresh {
+pub enum Initializer {
     /// All 0.
     Zero,
     /// All 1.
@@ -52,7 +52,7 @@ pub enum Fresh {
     /// Normal with this deviation.
     Normal(f64),
     /// Even between minus this and this.
-    Even(f64),
+    Uniform(f64),
 }
 
 /// A tensor inside a unit, row-major; a vector has one row.
@@ -68,8 +68,8 @@ pub struct Tensor {
     pub offset: usize,
     /// Weight decay applies.
     pub decay: bool,
-    /// Fresh values.
-    pub fresh: Fresh,
+    /// Initial values.
+    pub fresh: Initializer,
 }
 
 impl Tensor {
@@ -108,7 +108,7 @@ impl Unit {
         name: &str,
         rows: usize,
         cols: usize,
-        fresh: Fresh,
+        fresh: Initializer,
     ) -> std::ops::Range<usize> {
         let range = self.push(name, rows, cols, fresh);
         if let Some(tensor) = self.tensors.last_mut() {
@@ -117,13 +117,13 @@ impl Unit {
         range
     }
 
-    fn push(&mut self, name: &str, rows: usize, cols: usize, fresh: Fresh) -> std::ops::Range<usize> {
+    fn push(&mut self, name: &str, rows: usize, cols: usize, fresh: Initializer) -> std::ops::Range<usize> {
         let tensor = Tensor {
             name: format!("{}.{name}", self.name),
             rows,
             cols,
             offset: self.len,
-            decay: matches!(fresh, Fresh::Normal(_)),
+            decay: matches!(fresh, Initializer::Normal(_)),
             fresh,
         };
         self.len += tensor.elements();
@@ -159,14 +159,14 @@ fn plain(theta: f64, rotated: usize) -> Vec<f64> {
 
 impl Shape {
     /// From a checked config.
-    pub fn of(model: &config::Model) -> Self {
+    pub fn from_model(model: &config::Model) -> Self {
         let rotary = model.positions.kind == PositionKind::Rotary;
         Self {
             vocab: model.vocab_size,
             hidden: model.hidden_size,
             inner: model.intermediate_size,
             layers: model.layers,
-            heads: Heads {
+            heads: AttentionShape {
                 heads: model.heads,
                 kv_heads: model.kv_heads,
                 dim: model.head_dim,
@@ -191,7 +191,7 @@ impl Shape {
             },
             theta: model.positions.theta.unwrap_or(10_000.0),
             scaling: model.positions.scaling.clone(),
-            adapter: Lora::of(model),
+            adapter: Lora::from_model(model),
             parallel: model.parallel_residual,
             tied: model.tied_embeddings,
             initializer_range: model.initializer_range,
@@ -209,9 +209,9 @@ impl Shape {
     }
 
     fn norm_of(&self, unit: &mut Unit, name: &str) -> (Range, Range) {
-        let weight = unit.push(&format!("{name}.weight"), 1, self.hidden, Fresh::One);
+        let weight = unit.push(&format!("{name}.weight"), 1, self.hidden, Initializer::One);
         let bias = match self.norm {
-            Norm::Layer => unit.push(&format!("{name}.bias"), 1, self.hidden, Fresh::Zero),
+            Norm::Layer => unit.push(&format!("{name}.bias"), 1, self.hidden, Initializer::Zero),
             Norm::Rms => 0..0,
         };
         (weight, bias)
@@ -225,8 +225,9 @@ impl Shape {
         cols: usize,
         deviation: f64,
     ) -> (Range, Range) {
-        let weight = unit.push(&format!("{name}.weight"), rows, cols, Fresh::Normal(deviation));
-        let bias = if self.biases { unit.push(&format!("{name}.bias"), 1, rows, Fresh::Zero) } else { 0..0 };
+        let weight = unit.push(&format!("{name}.weight"), rows, cols, Initializer::Normal(deviation));
+        let bias =
+            if self.biases { unit.push(&format!("{name}.bias"), 1, rows, Initializer::Zero) } else { 0..0 };
         (weight, bias)
     }
 
@@ -261,9 +262,14 @@ impl Shape {
     /// Token table and, where they are learned, positions.
     pub fn embed(&self) -> Unit {
         let mut unit = Unit::new("embed".to_owned());
-        unit.push("tokens", self.vocab, self.hidden, Fresh::Normal(self.initializer_range));
+        unit.push("tokens", self.vocab, self.hidden, Initializer::Normal(self.initializer_range));
         if self.rotated == 0 {
-            unit.push("positions", self.heads.sequence, self.hidden, Fresh::Normal(self.initializer_range));
+            unit.push(
+                "positions",
+                self.heads.sequence,
+                self.hidden,
+                Initializer::Normal(self.initializer_range),
+            );
         }
         unit
     }
@@ -273,7 +279,7 @@ impl Shape {
         let mut unit = Unit::new("head".to_owned());
         self.norm_of(&mut unit, "norm");
         if !self.tied {
-            unit.push("weight", self.vocab, self.hidden, Fresh::Normal(self.initializer_range));
+            unit.push("weight", self.vocab, self.hidden, Initializer::Normal(self.initializer_range));
         }
         unit
     }

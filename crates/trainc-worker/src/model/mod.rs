@@ -3,7 +3,7 @@
 
 pub mod adapter;
 pub mod block;
+pub mod embedding_head;
 pub mod gradients;
 pub mod init;
 pub mod layout;
-pub mod root;

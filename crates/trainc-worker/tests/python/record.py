@@ -1,9 +1,9 @@
 """Records what PyTorch computes for the worker's parity cases: float64, same weights, tokens and hyperparameters.
 
     python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
-    .venv-torch/bin/python worker/tests/python/record.py
+    .venv-torch/bin/python crates/trainc-worker/tests/python/record.py
 
-Writes worker/tests/recorded/<case>.json: the config's differences from the tests' base, losses and gradient norms. The
+Writes crates/trainc-worker/tests/recorded/<case>.json: the config's differences from the tests' base, losses and gradient norms. The
 model is written here from its definition and shares nothing with the worker but the formulas of fresh weights and
 tokens. With `--bf16` it records nothing and says how far PyTorch's own bf16 comes from that.
 """

@@ -2,10 +2,10 @@
 
     python3 -m venv .venv-hf && .venv-hf/bin/pip install torch transformers peft
     cargo build -p trainc-worker
-    .venv-hf/bin/python worker/tests/python/record_hf.py target/debug/trainc-worker
+    .venv-hf/bin/python crates/trainc-worker/tests/python/record_hf.py target/debug/trainc-worker
 
 For each case it makes a model with random weights, saves it (`save_pretrained`, in the case's number format) with its
-logits into worker/tests/recorded/hf/<case>; lets the worker read it, train one step at learning rate 0 and write it;
+logits into crates/trainc-worker/tests/recorded/hf/<case>; lets the worker read it, train one step at learning rate 0 and write it;
 loads that with `transformers` and compares the logits; and records the digests of the worker's files, which the Rust
 tests compare with what they write. Adapters: `peft` trains, the worker trains, `peft` loads the worker's adapters.
 """

@@ -1,9 +1,9 @@
 """Records what PyTorch computes for each kernel of the worker: float64, outputs and the gradients that autograd makes.
 
     python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
-    .venv-torch/bin/python worker/tests/python/record_kernels.py
+    .venv-torch/bin/python crates/trainc-worker/tests/python/record_kernels.py
 
-Writes worker/tests/recorded/kernels.json: one line for each case with its sizes, outputs and gradients. Inputs are not
+Writes crates/trainc-worker/tests/recorded/kernels.json: one line for each case with its sizes, outputs and gradients. Inputs are not
 recorded: they follow from names, as fresh weights do.
 """
 import json

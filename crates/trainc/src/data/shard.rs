@@ -1,5 +1,5 @@
 //! The form of packed tokens that the worker reads, `trainc.tokens/v1`. The worker has its own reader of it
-//! (`worker/src/data/tokens.rs`); a test there reads what this writes.
+//! (`crates/trainc-worker/src/data/tokens.rs`); a test there reads what this writes.
 //!
 //! A directory holds `index.json` and files. A file is a head of 64 bytes and records of one size, so that the place of
 //! a sequence is arithmetic and one read. Numbers are little-endian.

@@ -3,21 +3,21 @@
 use std::sync::atomic::AtomicBool;
 use std::thread::ScopedJoinHandle;
 
-use crate::comm::Memory;
+use crate::comm::SharedMemory;
 use crate::config::Config;
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Engine, plan};
 use crate::launch::seconds;
-use crate::log::StepLine;
+use crate::log::StepMetrics;
 use crate::train::{self, Outcome, Report, Start};
 
 /// A whole run: how it ended, the lines of its steps, and its evaluations.
-pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<f64>), Failure> {
+pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, Vec<f64>), Failure> {
     #[derive(Default)]
-    struct Kept(Vec<StepLine>, Vec<f64>);
-    impl Report for Kept {
+    struct Recorder(Vec<StepMetrics>, Vec<f64>);
+    impl Report for Recorder {
         fn start(&mut self, _start: &Start) {}
-        fn step(&mut self, line: &StepLine) {
+        fn step(&mut self, line: &StepMetrics) {
             self.0.push(line.clone());
         }
         fn evaluation(&mut self, _step: usize, loss: f64) {
@@ -27,7 +27,7 @@ pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<
         fn warning(&mut self, _text: &str) {}
     }
     let plan = plan(config);
-    let memory = Memory::create(plan.bytes())?;
+    let memory = SharedMemory::create(plan.bytes())?;
     let stop = AtomicBool::new(false);
     let c = &config.communication;
     std::thread::scope(|scope| {
@@ -37,16 +37,16 @@ pub fn threads_as_ranks(config: &Config) -> Result<(Outcome, Vec<StepLine>, Vec<
                 scope.spawn(move || {
                     let never = seconds(1e6);
                     let (groups, watch) = plan.groups(memory, rank, never, seconds(c.collective_seconds));
-                    let mut kept = Kept::default();
+                    let mut kept = Recorder::default();
                     let outcome = train::run(config, groups, 1, stop, &mut kept);
                     if outcome.is_err() {
-                        watch.bury(rank);
+                        watch.mark_dead(rank);
                     }
                     outcome.map(|outcome| (outcome, kept.0, kept.1))
                 })
             })
             .collect();
-        ended(ranks)
+        first_result(ranks)
     })
 }
 
@@ -56,7 +56,7 @@ pub fn with_engines<T: Send>(
     work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
 ) -> Result<T, Failure> {
     let plan = plan(config);
-    let memory = Memory::create(plan.bytes())?;
+    let memory = SharedMemory::create(plan.bytes())?;
     let deadline = seconds(config.communication.collective_seconds);
     std::thread::scope(|scope| {
         let ranks: Vec<_> = (0..plan.ranks())
@@ -66,18 +66,18 @@ pub fn with_engines<T: Send>(
                     let (groups, watch) = plan.groups(memory, rank, seconds(1e6), deadline);
                     let made = work(&mut Engine::new(config, groups, 1), config);
                     if made.is_err() {
-                        watch.bury(rank);
+                        watch.mark_dead(rank);
                     }
                     made
                 })
             })
             .collect();
-        ended(ranks)
+        first_result(ranks)
     })
 }
 
 /// What the first rank made, or the failure that the others only heard of.
-fn ended<T>(ranks: Vec<ScopedJoinHandle<'_, Result<T, Failure>>>) -> Result<T, Failure> {
+fn first_result<T>(ranks: Vec<ScopedJoinHandle<'_, Result<T, Failure>>>) -> Result<T, Failure> {
     let mut results: Vec<_> = ranks
         .into_iter()
         .map(|rank| rank.join().unwrap_or_else(|_| Err(Failure::new(Code::Bug, "a rank panicked"))))

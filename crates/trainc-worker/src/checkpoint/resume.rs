@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Back, State, fail, file_name, layout_of, load, model_of, newest, state};
+use super::{Selection, State, fail, file_name, layout_of, load, model_settings, newest, state};
 use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
 use crate::config::{Config, differences};
@@ -19,7 +19,7 @@ const SHOWN: Duration = Duration::from_secs(2);
 
 /// A checkpoint to go on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct ResumePoint {
     /// Its directory.
     pub path: PathBuf,
     /// What it says of itself.
@@ -27,16 +27,16 @@ pub struct Choice {
     /// It lies in `checkpoint.directory`: it need not be saved again.
     pub own: bool,
     /// What helps where it is damaged.
-    pub(super) back: Back,
+    pub(super) selection: Selection,
 }
 
 /// What a checkpoint says of itself, or which can be taken instead.
-fn stated(path: &Path, back: Back) -> Result<State, Failure> {
+fn read_state(path: &Path, selection: Selection) -> Result<State, Failure> {
     state(path).map_err(|failure| {
         // Without its state, the name says where it stands among the others.
         let name = path.file_name().and_then(|name| name.to_str());
         let step = name.and_then(|name| name.strip_prefix("step-")?.parse().ok()).unwrap_or(0);
-        Failure::new(failure.code, failure.message + &back.help(path, step))
+        Failure::new(failure.code, failure.message + &selection.help(path, step))
     })
 }
 
@@ -44,7 +44,7 @@ fn stated(path: &Path, back: Back) -> Result<State, Failure> {
 ///
 /// A path is where a run begins. Once the run has a checkpoint of its own that came from there, a restart goes on from
 /// that: a run that is stopped every hour would otherwise never end.
-pub fn choose(config: &Config) -> Result<Option<Choice>, Failure> {
+pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure> {
     let c = &config.checkpoint;
     let directory = Path::new(&c.directory);
     if c.resume == "never" {
@@ -53,13 +53,18 @@ pub fn choose(config: &Config) -> Result<Option<Choice>, Failure> {
     let found = newest(directory);
     if c.resume == "auto" {
         let Some(path) = found else { return Ok(None) };
-        return Ok(Some(Choice { state: stated(&path, Back::Latest)?, path, own: true, back: Back::Latest }));
+        return Ok(Some(ResumePoint {
+            state: read_state(&path, Selection::Latest)?,
+            path,
+            own: true,
+            selection: Selection::Latest,
+        }));
     }
     // One whose state cannot be read may be this run's: to begin at the path again would lose what it has done.
     if let Some(path) = found {
-        let state = stated(&path, Back::Latest)?;
+        let state = read_state(&path, Selection::Latest)?;
         if state.began.as_deref() == Some(c.resume.as_str()) && state.config == config.digest {
-            return Ok(Some(Choice { path, state, own: true, back: Back::Latest }));
+            return Ok(Some(ResumePoint { path, state, own: true, selection: Selection::Latest }));
         }
     }
     let path = PathBuf::from(&c.resume);
@@ -67,12 +72,17 @@ pub fn choose(config: &Config) -> Result<Option<Choice>, Failure> {
         (Some(Ok(beside)), Ok(directory)) => beside == directory,
         _ => false,
     };
-    Ok(Some(Choice { state: stated(&path, Back::Resume)?, path, own, back: Back::Resume }))
+    Ok(Some(ResumePoint {
+        state: read_state(&path, Selection::Resume)?,
+        path,
+        own,
+        selection: Selection::Resume,
+    }))
 }
 
 /// Whether a checkpoint is of this model: its tensors, and the function that they are part of.
-pub fn of_model(config: &Config, path: &Path, state: &State) -> Result<(), Failure> {
-    let units = Shape::of(&config.model).units();
+pub fn check_model(config: &Config, path: &Path, state: &State) -> Result<(), Failure> {
+    let units = Shape::from_model(&config.model).units();
     let units: Vec<&Unit> = units.iter().filter(|unit| unit.trained).collect();
     if state.layout != layout_of(units.iter().copied()) {
         let differs = units.iter().zip(&state.units).find(|(a, b)| (&a.name, a.len) != (&b.0, b.1));
@@ -84,7 +94,7 @@ pub fn of_model(config: &Config, path: &Path, state: &State) -> Result<(), Failu
     }
     // The same tensors compute another function with other heads, other positions or another adapter's alpha.
     if let Some(theirs) = &state.model {
-        let differs: Vec<String> = differences("model", theirs, &model_of(config))
+        let differs: Vec<String> = differences("model", theirs, &model_settings(config))
             .into_iter()
             .map(|(at, was, is)| format!("`{at}` was {was}, is {is}"))
             .collect();
@@ -96,9 +106,9 @@ pub fn of_model(config: &Config, path: &Path, state: &State) -> Result<(), Failu
 }
 
 /// Whether the checkpoint is of this model, data and batch, and its files are there in their sizes.
-pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure> {
+pub fn fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Failure> {
     let (path, state) = (&choice.path, &choice.state);
-    of_model(config, path, state)?;
+    check_model(config, path, state)?;
     if state.data != data || state.seed != config.data.seed {
         return Err(fail(path, "it was trained on other data or with another seed"));
     }
@@ -115,11 +125,11 @@ pub fn fits(config: &Config, choice: &Choice, data: &str) -> Result<(), Failure>
     }
     for (shard, (_, bytes)) in state.files.iter().enumerate() {
         let name = file_name(shard, state.shards);
-        let back = choice.back.help(path, state.step);
+        let advice = choice.selection.help(path, state.step);
         let found =
-            fs::metadata(path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}{back}")))?.len();
+            fs::metadata(path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}{advice}")))?.len();
         if found != *bytes {
-            return Err(fail(path, format!("{name} has {found} bytes, {bytes} were written{back}")));
+            return Err(fail(path, format!("{name} has {found} bytes, {bytes} were written{advice}")));
         }
     }
     Ok(())
@@ -133,13 +143,13 @@ pub struct Found {
     /// It is saved in `checkpoint.directory` already.
     pub own: bool,
     /// On the ranks that read.
-    pub choice: Option<Choice>,
+    pub choice: Option<ResumePoint>,
 }
 
 /// Finds it; every rank calls it.
 pub fn find(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<Found>, Failure> {
     let rank = groups.world.rank();
-    let choice = if groups.replica.rank() == 0 { choose(config)? } else { None };
+    let choice = if groups.replica.rank() == 0 { choose_checkpoint(config)? } else { None };
     if let Some(choice) = &choice {
         fits(config, choice, data)?;
     }
@@ -166,8 +176,8 @@ pub fn find(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<F
 
 /// Reads it, and hands the shards to the other copies; every rank calls it.
 pub fn restore(engine: &mut Engine, found: &Found) -> Result<(), Failure> {
-    if let Some(Choice { path, state, back, .. }) = &found.choice {
-        load(engine, path, state, *back)?;
+    if let Some(ResumePoint { path, state, selection, .. }) = &found.choice {
+        load(engine, path, state, *selection)?;
     }
     let (groups, shards) = (&mut engine.groups, &mut engine.shards);
     if groups.replica.size() == 1 {

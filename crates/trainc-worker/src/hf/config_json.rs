@@ -7,7 +7,7 @@ use crate::config::{Activation, Config, Family, ScalingKind};
 /// What a `config.json` says of fields of ours: the path below `model`, and the value; and what it asks for that the
 /// worker does not do.
 #[derive(Debug, Default)]
-pub struct Card {
+pub struct ConfigJson {
     /// (path, value).
     pub facts: Vec<(&'static str, Value)>,
     /// What is refused.
@@ -20,7 +20,7 @@ pub struct Card {
 
 struct Reader<'a> {
     json: &'a Value,
-    card: Card,
+    card: ConfigJson,
 }
 
 impl Reader<'_> {
@@ -29,7 +29,7 @@ impl Reader<'_> {
         names.iter().find_map(|name| self.json.get(name).filter(|v| !v.is_null()).cloned())
     }
 
-    fn say(&mut self, path: &'static str, names: &[&str], default: Option<Value>) {
+    fn fact(&mut self, path: &'static str, names: &[&str], default: Option<Value>) {
         match self.get(names).or(default) {
             Some(value) => self.card.facts.push((path, value)),
             None => self.card.refused.push(format!("there is no `{}`", names[0])),
@@ -37,7 +37,7 @@ impl Reader<'_> {
     }
 
     /// A member that must have this value, which is also its default.
-    fn only(&mut self, name: &str, value: &Value) {
+    fn require(&mut self, name: &str, value: &Value) {
         if let Some(found) = self.get(&[name]).filter(|found| !same(found, value)) {
             self.card.refused.push(format!("`{name}` {found}: only {value} is trained"));
         }
@@ -115,75 +115,75 @@ pub fn dropout(json: &Value) -> Vec<(&'static str, f64)> {
 }
 
 /// Reads a `config.json`.
-pub fn read(json: &Value) -> Card {
-    let mut r = Reader { json, card: Card::default() };
+pub fn read(json: &Value) -> ConfigJson {
+    let mut r = Reader { json, card: ConfigJson::default() };
     let kind = r.get(&["model_type"]).unwrap_or(Value::Null);
     let count = |r: &Reader<'_>, names: &[&str]| r.get(names).and_then(|v| v.as_u64()).map(|n| n as usize);
     match kind.as_str() {
         Some(name @ ("llama" | "mistral")) => {
             r.card.facts.push(("family", json!("llama")));
-            r.say("vocab_size", &["vocab_size"], None);
-            r.say("hidden_size", &["hidden_size"], None);
-            r.say("intermediate_size", &["intermediate_size"], None);
-            r.say("layers", &["num_hidden_layers"], None);
-            r.say("heads", &["num_attention_heads"], None);
+            r.fact("vocab_size", &["vocab_size"], None);
+            r.fact("hidden_size", &["hidden_size"], None);
+            r.fact("intermediate_size", &["intermediate_size"], None);
+            r.fact("layers", &["num_hidden_layers"], None);
+            r.fact("heads", &["num_attention_heads"], None);
             let (heads, hidden) = (r.get(&["num_attention_heads"]), count(&r, &["hidden_size"]));
             let dim = hidden.zip(count(&r, &["num_attention_heads"])).map(|(h, n)| json!(h / n.max(1)));
-            r.say(
+            r.fact(
                 "kv_heads",
                 &["num_key_value_heads"],
                 if name == "mistral" { Some(json!(8)) } else { heads },
             );
-            r.say("head_dim", &["head_dim"], dim);
+            r.fact("head_dim", &["head_dim"], dim);
             r.card.facts.push(("norm.kind", json!("rms")));
-            r.say("norm.eps", &["rms_norm_eps"], Some(json!(1e-6)));
+            r.fact("norm.eps", &["rms_norm_eps"], Some(json!(1e-6)));
             r.activation("hidden_act", "silu");
-            r.only("attention_bias", &json!(false));
-            r.only("mlp_bias", &json!(false));
+            r.require("attention_bias", &json!(false));
+            r.require("mlp_bias", &json!(false));
             r.card.facts.push(("biases", json!("none")));
             r.card.facts.push(("parallel_residual", json!(false)));
             r.rotary(&["rope_theta"], &["partial_rotary_factor"], 1.0);
-            r.say("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
+            r.fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
             r.card.window = count(&r, &["sliding_window"]);
             r.card.positions = count(&r, &["max_position_embeddings"]);
         }
         Some("gpt2") => {
             r.card.facts.push(("family", json!("gpt2")));
-            r.say("vocab_size", &["vocab_size"], Some(json!(50_257)));
-            r.say("hidden_size", &["n_embd", "hidden_size"], Some(json!(768)));
+            r.fact("vocab_size", &["vocab_size"], Some(json!(50_257)));
+            r.fact("hidden_size", &["n_embd", "hidden_size"], Some(json!(768)));
             let inner = count(&r, &["n_embd", "hidden_size"]).unwrap_or(768) * 4;
-            r.say("intermediate_size", &["n_inner"], Some(json!(inner)));
-            r.say("layers", &["n_layer", "num_hidden_layers"], Some(json!(12)));
-            r.say("heads", &["n_head", "num_attention_heads"], Some(json!(12)));
-            r.say("kv_heads", &["n_head", "num_attention_heads"], Some(json!(12)));
+            r.fact("intermediate_size", &["n_inner"], Some(json!(inner)));
+            r.fact("layers", &["n_layer", "num_hidden_layers"], Some(json!(12)));
+            r.fact("heads", &["n_head", "num_attention_heads"], Some(json!(12)));
+            r.fact("kv_heads", &["n_head", "num_attention_heads"], Some(json!(12)));
             r.card.facts.push(("norm.kind", json!("layer")));
-            r.say("norm.eps", &["layer_norm_epsilon"], Some(json!(1e-5)));
+            r.fact("norm.eps", &["layer_norm_epsilon"], Some(json!(1e-5)));
             r.activation("activation_function", "gelu_new");
-            r.only("scale_attn_weights", &json!(true));
-            r.only("scale_attn_by_inverse_layer_idx", &json!(false));
-            r.only("add_cross_attention", &json!(false));
+            r.require("scale_attn_weights", &json!(true));
+            r.require("scale_attn_by_inverse_layer_idx", &json!(false));
+            r.require("add_cross_attention", &json!(false));
             r.card.facts.push(("biases", json!("all")));
             r.card.facts.push(("parallel_residual", json!(false)));
             r.card.facts.push(("positions.kind", json!("learned")));
-            r.say("tied_embeddings", &["tie_word_embeddings"], Some(json!(true)));
+            r.fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(true)));
             r.card.positions = count(&r, &["n_positions", "max_position_embeddings"]).or(Some(1024));
         }
         Some("gpt_neox") => {
             r.card.facts.push(("family", json!("gpt-neox")));
-            r.say("vocab_size", &["vocab_size"], None);
-            r.say("hidden_size", &["hidden_size"], None);
-            r.say("intermediate_size", &["intermediate_size"], None);
-            r.say("layers", &["num_hidden_layers"], None);
-            r.say("heads", &["num_attention_heads"], None);
-            r.say("kv_heads", &["num_attention_heads"], None);
+            r.fact("vocab_size", &["vocab_size"], None);
+            r.fact("hidden_size", &["hidden_size"], None);
+            r.fact("intermediate_size", &["intermediate_size"], None);
+            r.fact("layers", &["num_hidden_layers"], None);
+            r.fact("heads", &["num_attention_heads"], None);
+            r.fact("kv_heads", &["num_attention_heads"], None);
             r.card.facts.push(("norm.kind", json!("layer")));
-            r.say("norm.eps", &["layer_norm_eps"], Some(json!(1e-5)));
+            r.fact("norm.eps", &["layer_norm_eps"], Some(json!(1e-5)));
             r.activation("hidden_act", "gelu");
-            r.only("attention_bias", &json!(true));
+            r.require("attention_bias", &json!(true));
             r.card.facts.push(("biases", json!("all")));
-            r.say("parallel_residual", &["use_parallel_residual"], Some(json!(true)));
+            r.fact("parallel_residual", &["use_parallel_residual"], Some(json!(true)));
             r.rotary(&["rotary_emb_base", "rope_theta"], &["rotary_pct"], 0.25);
-            r.say("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
+            r.fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
             r.card.positions = count(&r, &["max_position_embeddings"]);
         }
         _ => r

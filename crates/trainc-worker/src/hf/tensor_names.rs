@@ -7,7 +7,7 @@ use crate::model::layout::{Shape, Tensor};
 
 /// How a tensor of theirs holds a run of rows of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Arrangement {
     /// The same rows in the same order.
     Rows,
     /// Columns for rows: GPT-2 stores its products as `Conv1D`, inputs first.
@@ -15,7 +15,7 @@ pub enum Form {
     /// Per head its query, key and value rows together, where ours has all queries, then all keys, then all values
     /// (GPT-NeoX); so many rows each.
     Interleaved {
-        /// Heads.
+        /// Attention heads.
         heads: usize,
         /// Rows of one head's query, key or value.
         dim: usize,
@@ -34,7 +34,7 @@ pub struct Part {
     /// Their sizes, outermost first.
     pub sizes: Vec<usize>,
     /// Order of the elements.
-    pub form: Form,
+    pub form: Arrangement,
 }
 
 impl Part {
@@ -46,7 +46,7 @@ impl Part {
     /// Runs of elements that are consecutive on both sides, for our elements `from..to`: (ours, theirs, how many). Not for
     /// transposed parts.
     pub fn runs(&self, from: usize, to: usize) -> Vec<(usize, usize, usize)> {
-        let Form::Interleaved { heads, dim } = self.form else { return vec![(from, from, to - from)] };
+        let Arrangement::Interleaved { heads, dim } = self.form else { return vec![(from, from, to - from)] };
         let run = dim * self.cols;
         let (mut out, mut at) = (Vec::new(), from);
         while at < to {
@@ -60,9 +60,9 @@ impl Part {
     }
 
     /// Their elements from ours.
-    pub fn theirs(&self, ours: &[f32]) -> Vec<f32> {
+    pub fn to_hf(&self, ours: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; ours.len()];
-        if self.form == Form::Transposed {
+        if self.form == Arrangement::Transposed {
             for (r, row) in ours.chunks_exact(self.cols).enumerate() {
                 for (c, value) in row.iter().enumerate() {
                     out[c * self.rows + r] = *value;
@@ -78,8 +78,8 @@ impl Part {
 }
 
 /// What of a model its family cannot say.
-pub fn unsayable(config: &Config) -> Vec<String> {
-    let (s, m) = (Shape::of(&config.model), &config.model);
+pub fn unsupported(config: &Config) -> Vec<String> {
+    let (s, m) = (Shape::from_model(&config.model), &config.model);
     let mut out = Vec::new();
     let mut need = |holds: bool, what: &str| {
         if !holds {
@@ -117,8 +117,8 @@ pub fn unsayable(config: &Config) -> Vec<String> {
 }
 
 /// Refuses a model that its family cannot say.
-pub fn sayable(config: &Config) -> Result<(), Failure> {
-    let what = unsayable(config);
+pub fn check_supported(config: &Config) -> Result<(), Failure> {
+    let what = unsupported(config);
     if what.is_empty() {
         return Ok(());
     }
@@ -136,15 +136,15 @@ pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>
     );
     // A vector of ours is one row; in runs it is one column.
     let (rows, cols) = if vector { (tensor.cols, 1) } else { (tensor.rows, tensor.cols) };
-    let part = |name: String, rows: usize, form: Form| {
+    let part = |name: String, rows: usize, form: Arrangement| {
         let sizes = match form {
             _ if vector => vec![rows],
-            Form::Transposed => vec![cols, rows],
-            Form::Rows | Form::Interleaved { .. } => vec![rows, cols],
+            Arrangement::Transposed => vec![cols, rows],
+            Arrangement::Rows | Arrangement::Interleaved { .. } => vec![rows, cols],
         };
         Part { name, rows, cols, sizes, form }
     };
-    let one = |name: &str, form: Form| Some(vec![part(name.to_owned(), rows, form)]);
+    let one = |name: &str, form: Arrangement| Some(vec![part(name.to_owned(), rows, form)]);
     let Some(rest) = name.strip_prefix("block.") else {
         let (embed, positions, norm, head) = match family {
             Family::Llama => ("model.embed_tokens.weight", "", "model.norm", "lm_head.weight"),
@@ -156,12 +156,12 @@ pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>
             }
         };
         return match name {
-            "embed.tokens" => one(embed, Form::Rows),
-            "embed.positions" if !positions.is_empty() => one(positions, Form::Rows),
+            "embed.tokens" => one(embed, Arrangement::Rows),
+            "embed.positions" if !positions.is_empty() => one(positions, Arrangement::Rows),
             "head.norm.weight" | "head.norm.bias" => {
-                one(&format!("{norm}.{}", name.rsplit('.').next()?), Form::Rows)
+                one(&format!("{norm}.{}", name.rsplit('.').next()?), Arrangement::Rows)
             }
-            "head.weight" => one(head, Form::Rows),
+            "head.weight" => one(head, Arrangement::Rows),
             _ => None,
         };
     };
@@ -170,11 +170,11 @@ pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>
     let modules = modules(family, shape, product)?;
     let stem = stem(family);
     let form = match family {
-        Family::Gpt2 if !vector => Form::Transposed,
+        Family::Gpt2 if !vector => Arrangement::Transposed,
         Family::GptNeox if product == "qkv" => {
-            Form::Interleaved { heads: shape.heads.heads, dim: shape.heads.dim }
+            Arrangement::Interleaved { heads: shape.heads.heads, dim: shape.heads.dim }
         }
-        Family::Llama | Family::Gpt2 | Family::GptNeox => Form::Rows,
+        Family::Llama | Family::Gpt2 | Family::GptNeox => Arrangement::Rows,
     };
     let all =
         modules.into_iter().map(|(module, rows)| part(format!("{stem}.{layer}.{module}.{kind}"), rows, form));
@@ -224,14 +224,16 @@ mod tests {
 
     #[test]
     fn runs_and_theirs_agree() {
-        for form in [Form::Rows, Form::Transposed, Form::Interleaved { heads: 2, dim: 3 }] {
+        for form in
+            [Arrangement::Rows, Arrangement::Transposed, Arrangement::Interleaved { heads: 2, dim: 3 }]
+        {
             let part = Part { name: String::new(), rows: 18, cols: 5, sizes: Vec::new(), form };
             let ours: Vec<f32> = (0..90u8).map(f32::from).collect();
-            let theirs = part.theirs(&ours);
+            let theirs = part.to_hf(&ours);
             let mut sorted = theirs.clone();
             sorted.sort_by(f32::total_cmp);
             assert_eq!(sorted, ours);
-            if form == Form::Transposed {
+            if form == Arrangement::Transposed {
                 assert_eq!(theirs[..3], [0.0, 5.0, 10.0]);
                 continue;
             }

@@ -4,19 +4,19 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
+use crate::console;
 use crate::exit::{Code, Failure};
-use crate::say;
 
 /// Held as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct CheckpointLock {
     _directory: Option<File>,
 }
 
-impl Lock {
+impl CheckpointLock {
     /// Takes it, or says that another run has it. A file system without such locks is worth a warning, no more; what is
     /// wrong with a directory is said by whoever writes there.
-    pub(crate) fn take(directory: &Path) -> Result<Self, Failure> {
+    pub(crate) fn acquire(directory: &Path) -> Result<Self, Failure> {
         let opened = std::fs::create_dir_all(directory).and_then(|()| File::open(directory));
         let Ok(file) = opened else { return Ok(Self { _directory: None }) };
         match file.try_lock() {
@@ -29,7 +29,7 @@ impl Lock {
                 ),
             )),
             Err(TryLockError::Error(error)) => {
-                say::err(format_args!(
+                console::stderr(format_args!(
                     "warning: {} cannot be locked ({error}): see that no other run uses it",
                     directory.display()
                 ));

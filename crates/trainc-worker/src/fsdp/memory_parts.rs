@@ -3,14 +3,14 @@
 use super::vectors::Vectors;
 use super::{plan, shard_len};
 use crate::config::{Config, Format, Recompute};
-use crate::model::block::{Saved, Scratch};
-use crate::model::gradients::Room;
+use crate::model::block::{SavedActivations, Scratch};
+use crate::model::embedding_head::HeadScratch;
+use crate::model::gradients::Workspace;
 use crate::model::layout::{Shape, Unit};
-use crate::model::root::HeadScratch;
 
 /// Bytes of a rank by part; the names are those of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Bytes {
+pub struct MemoryParts {
     /// Master weights.
     pub parameters: usize,
     /// Gradient shards.
@@ -27,10 +27,10 @@ pub struct Bytes {
     pub buffers: usize,
 }
 
-impl Bytes {
+impl MemoryParts {
     /// What a rank of this config will hold.
-    pub fn of(config: &Config) -> Self {
-        let shape = Shape::of(&config.model);
+    pub fn from_config(config: &Config) -> Self {
+        let shape = Shape::from_model(&config.model);
         let degree = config.mesh.shard_degree;
         let units = shape.units();
         let held = |u: &Unit| shard_len(u.len, degree);
@@ -40,14 +40,15 @@ impl Bytes {
         let (units, adapters) = units.split_at(shape.layers + 2);
         let rows = config.batch.micro * shape.heads.sequence;
         let kept = if config.memory.recompute == Recompute::Block {
-            (shape.layers) * rows * shape.hidden + Saved::<f32>::elements(&shape, rows)
+            (shape.layers) * rows * shape.hidden + SavedActivations::<f32>::elements(&shape, rows)
         } else {
-            shape.layers * Saved::<f32>::elements(&shape, rows)
+            shape.layers * SavedActivations::<f32>::elements(&shape, rows)
         };
         let full = |u: &Unit| shard_len(u.len, degree) * degree;
         // The whole gradient of one unit; of frozen ones there is none.
         let largest = units.iter().filter(|u| u.trained).map(full).max().unwrap_or(0);
-        let room = shape.adapter.as_ref().map_or(0, |l| Room::<f32>::elements(rows, shape.hidden, l.rank));
+        let room =
+            shape.adapter.as_ref().map_or(0, |l| Workspace::<f32>::elements(rows, shape.hidden, l.rank));
         let adapter_gradient = adapters.iter().map(full).max().unwrap_or(0);
         let blocks = || units.iter().take(units.len().saturating_sub(1)).skip(1).map(full);
         let at_once = if config.memory.reshard_after_forward { 1 } else { shape.layers };
@@ -94,7 +95,7 @@ impl Bytes {
     }
 
     /// For people.
-    pub fn human(&self) -> String {
+    pub fn describe(&self) -> String {
         let mib = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
         format!(
             "parameters {} + gradients {} + optimizer {} + activations {} + gathered {} + logits {} + buffers {} = {} MiB",

@@ -29,12 +29,12 @@ fn now_ms() -> u64 {
 
 /// A mapping of a file without a name: nothing is left of it when its last process ends, however that ends.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct SharedMemory {
     map: Arc<MmapRaw>,
     file: Arc<File>,
 }
 
-impl Memory {
+impl SharedMemory {
     /// New memory, all 0.
     pub fn create(bytes: usize) -> Result<Self, Failure> {
         let fail = |what: &str, error: &dyn std::fmt::Display| {
@@ -47,7 +47,7 @@ impl Memory {
         Self::map(file)
     }
 
-    /// Memory that another process made; `path` as `Memory::path` of that process says.
+    /// Memory that another process made; `path` as `SharedMemory::path` of that process says.
     pub fn open(path: &str, bytes: usize) -> Result<Self, Failure> {
         let fail = |error: &dyn std::fmt::Display| {
             Failure::new(Code::Peer, format!("cannot open the launcher's shared memory {path}: {error}"))
@@ -112,21 +112,21 @@ impl Memory {
 /// Deadlines of every wait, and the board: its first line says who failed, then one line per rank, then each rank's last
 /// words.
 #[derive(Clone, Debug)]
-pub struct Watch {
-    memory: Memory,
+pub struct Watchdog {
+    memory: SharedMemory,
     ranks: usize,
     peer_dead: Duration,
     collective: Duration,
 }
 
-impl Watch {
+impl Watchdog {
     /// Bytes of the board.
     pub fn bytes(ranks: usize) -> usize {
         LINE * (ranks + 1) + WORDS * ranks
     }
 
     /// The board at the start of `memory`.
-    pub fn new(memory: &Memory, ranks: usize, peer_dead: Duration, collective: Duration) -> Self {
+    pub fn new(memory: &SharedMemory, ranks: usize, peer_dead: Duration, collective: Duration) -> Self {
         Self { memory: memory.clone(), ranks, peer_dead, collective }
     }
 
@@ -152,7 +152,7 @@ impl Watch {
     }
 
     /// This rank can speak with all that it will speak with.
-    pub fn connect(&self, rank: usize) {
+    pub fn mark_connected(&self, rank: usize) {
         self.memory.counter(LINE * (rank + 1) + 8).store(1, Ordering::Relaxed);
     }
 
@@ -174,23 +174,23 @@ impl Watch {
     }
 
     /// Tells everyone that a rank is gone; the first to be named stays.
-    pub fn bury(&self, rank: usize) {
+    pub fn mark_dead(&self, rank: usize) {
         let line = self.memory.counter(0);
         let _ = line.compare_exchange(0, rank as u64 + 1, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    fn words(&self, rank: usize) -> usize {
+    fn reason_offset(&self, rank: usize) -> usize {
         assert!(rank < self.ranks, "a rank has its place on the board");
         LINE * (self.ranks + 1) + WORDS * rank
     }
 
     /// Why this rank ends, for the launcher; what is too long is cut.
-    pub fn say(&self, rank: usize, text: &str) {
+    pub fn record_reason(&self, rank: usize, text: &str) {
         let mut bytes = text.as_bytes();
         while bytes.len() > WORDS - 8 || std::str::from_utf8(bytes).is_err() {
             bytes = &bytes[..(bytes.len() - 1).min(WORDS - 8)];
         }
-        let at = self.words(rank);
+        let at = self.reason_offset(rank);
         for (i, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
@@ -200,8 +200,8 @@ impl Watch {
     }
 
     /// What a rank has said.
-    pub fn said(&self, rank: usize) -> Option<String> {
-        let at = self.words(rank);
+    pub fn reason(&self, rank: usize) -> Option<String> {
+        let at = self.reason_offset(rank);
         let length = (self.memory.counter(at).load(Ordering::Acquire) as usize).min(WORDS - 8);
         let word = |i: usize| self.memory.counter(at + 8 + 8 * i).load(Ordering::Relaxed).to_le_bytes();
         let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(word).collect();
@@ -209,7 +209,7 @@ impl Watch {
         (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(super) fn look(&self, began: u64) -> Result<(), Failure> {
+    pub(super) fn check(&self, began: u64) -> Result<(), Failure> {
         let gone = self.memory.counter(0).load(Ordering::Relaxed);
         if gone > 0 {
             return Err(Failure::new(Code::Peer, format!("rank {} died", gone - 1)));
@@ -245,7 +245,7 @@ impl Watch {
             std::thread::yield_now();
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(1024) {
-                self.look(began)?;
+                self.check(began)?;
             }
         }
         Ok(())
@@ -256,8 +256,8 @@ impl Watch {
 /// all have consumed message n - slots, and reads others' message n after they have produced it.
 #[derive(Debug)]
 pub(super) struct Channel {
-    memory: Memory,
-    watch: Watch,
+    memory: SharedMemory,
+    watch: Watchdog,
     base: usize,
     me: usize,
     members: usize,
@@ -280,7 +280,7 @@ impl Channel {
     /// The channel at `base`, seen by member `me`. All members give the same numbers; there is one such value for each
     /// (base, me).
     pub(super) fn new(
-        watch: &Watch,
+        watch: &Watchdog,
         base: usize,
         me: usize,
         members: usize,

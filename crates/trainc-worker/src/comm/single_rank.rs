@@ -8,11 +8,11 @@ use crate::kernels::rows;
 
 /// The group of one.
 #[derive(Debug, Default)]
-pub struct Solo {
+pub struct SingleRank {
     begun: VecDeque<Vec<f32>>,
 }
 
-impl Collectives for Solo {
+impl Collectives for SingleRank {
     fn rank(&self) -> usize {
         0
     }

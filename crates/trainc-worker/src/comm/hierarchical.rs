@@ -9,14 +9,14 @@ use crate::exit::Failure;
 ///
 /// Shards are numbered host by host within a place: shard = place * hosts + host. What the first step gathers is then
 /// one piece of the whole, and nothing has to be moved after the second.
-pub(super) struct Layered {
+pub(super) struct Hierarchical {
     inner: Box<dyn Collectives>,
     outer: Box<dyn Collectives>,
     piece: Vec<f32>,
     kind: super::Kind,
 }
 
-impl Layered {
+impl Hierarchical {
     /// Both steps, or the one that is needed.
     pub(super) fn group(
         kind: super::Kind,
@@ -31,7 +31,7 @@ impl Layered {
     }
 }
 
-impl Collectives for Layered {
+impl Collectives for Hierarchical {
     fn rank(&self) -> usize {
         match self.kind {
             // Ranks of the world and replicas count host by host.

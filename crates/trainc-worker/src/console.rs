@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use crate::exit::{Code, Failure};
 
 /// A line on stdout.
-pub(crate) fn out(line: impl Display) {
+pub(crate) fn stdout(line: impl Display) {
     let _ = io::stdout().write_all(format!("{line}\n").as_bytes());
 }
 
@@ -22,6 +22,6 @@ pub(crate) fn result(line: impl Display) -> Result<bool, Failure> {
 }
 
 /// A line on stderr.
-pub(crate) fn err(line: impl Display) {
+pub(crate) fn stderr(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -11,7 +11,7 @@ use crate::exit::{Code, Failure};
 
 /// A launcher's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Placement {
     /// Number of this host, from 0.
     pub host: usize,
     /// Hosts.
@@ -40,7 +40,7 @@ struct Resources {
 }
 
 /// SageMaker's directory, as its own toolkit finds it.
-pub fn base(variables: &BTreeMap<String, String>) -> PathBuf {
+pub fn sagemaker_directory(variables: &BTreeMap<String, String>) -> PathBuf {
     let set = variables.get("SAGEMAKER_BASE_DIR").filter(|text| !text.is_empty());
     set.map_or_else(|| PathBuf::from("/opt/ml"), PathBuf::from)
 }
@@ -70,9 +70,9 @@ const NAMES: [[&str; 4]; 2] = [
     ],
 ];
 
-impl Place {
+impl Placement {
     /// One host, without anyone's word for it.
-    pub fn alone() -> Self {
+    pub fn single_host() -> Self {
         Self {
             host: 0,
             hosts: 1,
@@ -87,13 +87,16 @@ impl Place {
 
     /// From the variables and the text of resourceconfig.json. Variables that name ranks win over the file, since
     /// whoever set them started this process.
-    pub fn from(variables: &BTreeMap<String, String>, resources: Option<&str>) -> Result<Self, Failure> {
+    pub fn from_environment(
+        variables: &BTreeMap<String, String>,
+        resources: Option<&str>,
+    ) -> Result<Self, Failure> {
         for names in NAMES {
             if names[..3].iter().any(|name| variables.contains_key(*name)) {
-                return Self::from_ranks(variables, names);
+                return Self::from_rank_variables(variables, names);
             }
         }
-        let Some(text) = resources else { return Ok(Self::alone()) };
+        let Some(text) = resources else { return Ok(Self::single_host()) };
         let r: Resources =
             serde_json::from_str(text).map_err(|e| wrong(format!("resourceconfig.json: {e}")))?;
         // The toolkits count hosts in the order of their names as text: algo-10 stands before algo-2.
@@ -116,11 +119,11 @@ impl Place {
             first: hosts.swap_remove(0),
             instance: r.current_instance_type,
             source: "resourceconfig.json",
-            ..Self::alone()
+            ..Self::single_host()
         })
     }
 
-    fn from_ranks(variables: &BTreeMap<String, String>, names: [&str; 4]) -> Result<Self, Failure> {
+    fn from_rank_variables(variables: &BTreeMap<String, String>, names: [&str; 4]) -> Result<Self, Failure> {
         let [rank, world, local, here] = names;
         let need = |name: &str| {
             let missing = || wrong(format!("environment: {name} is missing beside {rank}, {world}, {local}"));
@@ -165,15 +168,15 @@ impl Place {
     }
 
     /// This process's.
-    pub fn read() -> Result<Self, Failure> {
+    pub fn detect() -> Result<Self, Failure> {
         let variables: BTreeMap<String, String> = std::env::vars().collect();
-        let path = base(&variables).join("input/config/resourceconfig.json");
+        let path = sagemaker_directory(&variables).join("input/config/resourceconfig.json");
         let resources = read_optional(&path)?;
-        Self::from(&variables, resources.as_deref())
+        Self::from_environment(&variables, resources.as_deref())
     }
 
     /// Whether the config was made for this.
-    pub fn fits(&self, config: &Config) -> Result<(), Failure> {
+    pub fn check_config(&self, config: &Config) -> Result<(), Failure> {
         let source = self.source;
         if let Some(ranks) = self.ranks
             && ranks != config.ranks()
@@ -185,7 +188,7 @@ impl Place {
         }
         if self.hosts != config.cluster.nodes {
             let hosts = config.cluster.nodes;
-            return Err(wrong(if self.source == Self::alone().source {
+            return Err(wrong(if self.source == Self::single_host().source {
                 format!(
                     "config: `cluster.nodes`: {hosts} hosts are planned, and {source} names them; `--ranks N` trains on this one"
                 )
@@ -221,8 +224,8 @@ mod tests {
         list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     }
 
-    fn from(list: &[(&str, &str)]) -> Result<Place, String> {
-        Place::from(&variables(list), None).map_err(|f| f.message)
+    fn from(list: &[(&str, &str)]) -> Result<Placement, String> {
+        Placement::from_environment(&variables(list), None).map_err(|f| f.message)
     }
 
     #[test]
@@ -234,7 +237,7 @@ mod tests {
                 hosts.join(", ")
             )
         };
-        let place = |host: &str| Place::from(&BTreeMap::new(), Some(&text(host)));
+        let place = |host: &str| Placement::from_environment(&BTreeMap::new(), Some(&text(host)));
         for (name, number) in [("algo-1", 0), ("algo-10", 1), ("algo-12", 3), ("algo-2", 4), ("algo-9", 11)] {
             let place = place(name).unwrap();
             assert_eq!((place.host, place.hosts, place.first.as_str()), (number, 12, "algo-1"));
@@ -243,19 +246,19 @@ mod tests {
         assert!(failure.message.contains("`algo-13` is none of hosts: algo-1, algo-10"), "{failure}");
         assert_eq!(failure.code, Code::Config);
         let unnamed = r#"{"current_host": "", "hosts": ["", "algo-2"]}"#;
-        let failure = Place::from(&BTreeMap::new(), Some(unnamed)).unwrap_err();
+        let failure = Placement::from_environment(&BTreeMap::new(), Some(unnamed)).unwrap_err();
         assert!(failure.message.contains("a host of `hosts` has no name"), "{failure}");
-        assert_eq!(base(&variables(&[("SAGEMAKER_BASE_DIR", "")])), Path::new("/opt/ml"));
-        let failure = Place::from(&BTreeMap::new(), Some("{}")).unwrap_err();
+        assert_eq!(sagemaker_directory(&variables(&[("SAGEMAKER_BASE_DIR", "")])), Path::new("/opt/ml"));
+        let failure = Placement::from_environment(&BTreeMap::new(), Some("{}")).unwrap_err();
         assert!(failure.message.contains("missing field `current_host`"), "{failure}");
         // Variables of a launcher win.
         let torchrun = variables(&[("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0")]);
-        assert_eq!(Place::from(&torchrun, Some(&text("algo-2"))).unwrap().hosts, 1);
+        assert_eq!(Placement::from_environment(&torchrun, Some(&text("algo-2"))).unwrap().hosts, 1);
     }
 
     #[test]
     fn variables_of_ranks() {
-        assert_eq!(from(&[]), Ok(Place::alone()));
+        assert_eq!(from(&[]), Ok(Placement::single_host()));
         let all = [
             ("RANK", "5"),
             ("WORLD_SIZE", "8"),

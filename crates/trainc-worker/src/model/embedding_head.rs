@@ -2,7 +2,7 @@
 
 use super::block::Pass;
 use super::layout::Shape;
-use crate::kernels::gemm::{self, Into, View};
+use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::kernels::real::Real;
 use crate::kernels::rows;
 
@@ -24,15 +24,15 @@ impl<T: Real> HeadScratch<T> {
     pub fn new(pass: &Pass<T>) -> Self {
         let (n, s) = (pass.rows, &pass.shape);
         Self {
-            normed: vec![T::NIL; n * s.hidden],
-            dnormed: vec![T::NIL; n * s.hidden],
-            stats: vec![T::NIL; n * 2],
-            logits: vec![T::NIL; CHUNK.min(n) * s.vocab],
+            normed: vec![T::ZERO; n * s.hidden],
+            dnormed: vec![T::ZERO; n * s.hidden],
+            stats: vec![T::ZERO; n * 2],
+            logits: vec![T::ZERO; CHUNK.min(n) * s.vocab],
         }
     }
 
     /// Elements that are held.
-    pub fn held(&self) -> usize {
+    pub fn allocated(&self) -> usize {
         let Self { normed, dnormed, stats, logits } = self;
         [normed, dnormed, stats, logits].into_iter().map(Vec::capacity).sum()
     }
@@ -81,9 +81,10 @@ pub fn logits<T: Real>(
 ) -> Vec<T> {
     norm(pass, p, x, scratch);
     let (s, n) = (&pass.shape, pass.rows);
-    let mut out = vec![T::NIL; n * s.vocab];
-    let (normed, matrix) = (View::new(&scratch.normed, n, s.hidden), View::new(matrix, s.vocab, s.hidden));
-    gemm::nt(&mut out, s.vocab, Into::Replace, normed, matrix, T::UNIT, pass.threads);
+    let mut out = vec![T::ZERO; n * s.vocab];
+    let (normed, matrix) =
+        (MatrixView::new(&scratch.normed, n, s.hidden), MatrixView::new(matrix, s.vocab, s.hidden));
+    gemm::nt(&mut out, s.vocab, Update::Replace, normed, matrix, T::ONE, pass.threads);
     out
 }
 
@@ -102,8 +103,16 @@ pub fn evaluate<T: Real>(
     for (first, labels) in labels.chunks(CHUNK).enumerate() {
         let rows = labels.len();
         let logits = &mut scratch.logits[..rows * s.vocab];
-        let chunk = View::new(&scratch.normed[first * CHUNK * h..], rows, h);
-        gemm::nt(logits, s.vocab, Into::Replace, chunk, View::new(matrix, s.vocab, h), T::UNIT, pass.threads);
+        let chunk = MatrixView::new(&scratch.normed[first * CHUNK * h..], rows, h);
+        gemm::nt(
+            logits,
+            s.vocab,
+            Update::Replace,
+            chunk,
+            MatrixView::new(matrix, s.vocab, h),
+            T::ONE,
+            pass.threads,
+        );
         loss += rows::cross_entropy(logits, labels, s.vocab, 0.0);
     }
     loss
@@ -142,19 +151,19 @@ pub fn loss<T: Real>(
         let rows = labels.len();
         let at = first * CHUNK * h;
         let logits = &mut scratch.logits[..rows * s.vocab];
-        let chunk = View::new(&scratch.normed[at..], rows, h);
-        let matrix = View::new(matrix, s.vocab, h);
-        gemm::nt(logits, s.vocab, Into::Replace, chunk, matrix, T::UNIT, pass.threads);
+        let chunk = MatrixView::new(&scratch.normed[at..], rows, h);
+        let matrix = MatrixView::new(matrix, s.vocab, h);
+        gemm::nt(logits, s.vocab, Update::Replace, chunk, matrix, T::ONE, pass.threads);
         loss += rows::cross_entropy(logits, labels, s.vocab, scale);
-        let dlogits = View::new(logits, rows, s.vocab);
+        let dlogits = MatrixView::new(logits, rows, s.vocab);
         if let Some(gmatrix) = gmatrix.as_deref_mut() {
-            gemm::tn(gmatrix, h, Into::Add, dlogits, chunk, T::UNIT, pass.threads);
+            gemm::tn(gmatrix, h, Update::Add, dlogits, chunk, T::ONE, pass.threads);
         }
-        gemm::nn(&mut scratch.dnormed[at..], h, Into::Replace, dlogits, matrix, T::UNIT, pass.threads);
+        gemm::nn(&mut scratch.dnormed[at..], h, Update::Replace, dlogits, matrix, T::ONE, pass.threads);
     }
     pass.store(&mut scratch.dnormed);
-    d.fill(T::NIL);
-    gnorm[..matrix_offset(s)].fill(T::NIL);
+    d.fill(T::ZERO);
+    gnorm[..matrix_offset(s)].fill(T::ZERO);
     let (dw, db) = gnorm.split_at_mut(h);
     rows::norm_backward(s.norm, x, &p[..h], &scratch.stats, &scratch.dnormed, d, dw, db);
     loss
@@ -163,21 +172,21 @@ pub fn loss<T: Real>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::attention::Heads;
+    use crate::kernels::attention::AttentionShape;
     use crate::kernels::rows::{Act, IGNORED, Norm};
-    use crate::model::block::{self, Saved, Scratch};
+    use crate::model::block::{self, SavedActivations, Scratch};
     use crate::model::gradients::Gradients;
     use crate::model::init;
 
     fn whole<T: Real>(pass: &Pass<T>, p: &[Vec<T>], tokens: &[u32], labels: &[u32]) -> (f64, Vec<Vec<T>>) {
         let s = &pass.shape;
-        let mut g: Vec<Vec<T>> = p.iter().map(|p| vec![T::of(0.0); p.len()]).collect();
+        let mut g: Vec<Vec<T>> = p.iter().map(|p| vec![T::from_f64(0.0); p.len()]).collect();
         let mut scratch = Scratch::new(pass);
-        let mut x = vec![T::of(0.0); pass.rows * s.hidden];
+        let mut x = vec![T::from_f64(0.0); pass.rows * s.hidden];
         embed_forward(pass, &p[0], tokens, &mut x);
         let mut kept = Vec::new();
         for layer in 0..s.layers {
-            let mut saved = Saved::new(pass);
+            let mut saved = SavedActivations::new(pass);
             saved.x.copy_from_slice(&x);
             block::forward(pass, &p[1 + layer], &mut saved, &mut scratch, &mut x);
             kept.push(saved);
@@ -187,7 +196,7 @@ mod tests {
         let mut d = x.clone();
         let last = s.layers + 1;
         let at = matrix_offset(s);
-        let mut gm = vec![T::of(0.0); s.vocab * s.hidden];
+        let mut gm = vec![T::from_f64(0.0); s.vocab * s.hidden];
         let matrix = if s.tied { &p[0][..s.vocab * s.hidden] } else { &p[last][at..] };
         let sum = loss(
             pass,
@@ -213,7 +222,7 @@ mod tests {
 
     #[track_caller]
     fn check(norm: Norm, act: Act, biases: bool, rotated: usize, parallel: bool, tied: bool) {
-        let heads = Heads { heads: 4, kv_heads: if biases { 4 } else { 2 }, dim: 6, sequence: 67 };
+        let heads = AttentionShape { heads: 4, kv_heads: if biases { 4 } else { 2 }, dim: 6, sequence: 67 };
         let shape = Shape {
             vocab: 37,
             hidden: 20,
