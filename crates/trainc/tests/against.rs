@@ -141,9 +141,9 @@ fn no_revision_is_taken_for_an_option_or_a_file_for_a_revision() {
     let plan = |against: &str| run(&dir.0, &["plan", "jobs/finetune.kdl", &format!("--against={against}")]);
     for (against, words) in [
         ("nothing", "`nothing` is neither a file nor a revision"),
-        ("--output=/tmp/x", "it is no name of a revision"),
-        ("--all", "it is no name of a revision"),
-        ("", "it is no name of a revision"),
+        ("--output=/tmp/x", "not a valid name of a revision"),
+        ("--all", "not a valid name of a revision"),
+        ("", "not a valid name of a revision"),
         ("HEAD:jobs", "neither a file nor a revision"),
         ("gone.kdl", "`gone.kdl` is not there"),
     ] {

@@ -3,9 +3,9 @@
 use super::args::{Global, problems};
 use super::exit;
 use super::expand::{Named, expand, is_passed_over, root_of};
+use super::git::Revision;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all, compile_from};
-use super::objects::Objects;
 use super::plan::Args;
 use super::world::Files;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ struct Old {
     /// What tells each manifest apart from the others: its path, where that means the same on both sides.
     keys: Vec<String>,
     /// The revision, to read what its manifests name.
-    objects: Option<Objects>,
+    objects: Option<Revision>,
 }
 
 /// Runs `plan --against`.
@@ -84,7 +84,7 @@ fn old(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Res
     let root =
         paths.first().map(|path| root_of(Path::new(path), Path::new(path).is_dir().then(|| Path::new(path))));
     let root = root.unwrap_or_default();
-    if is_path && !spelt && Objects::open(&root, against, None).is_ok() {
+    if is_path && !spelt && Revision::open(&root, against, None).is_ok() {
         return Err(format!(
             "`{against}` is both a file and a revision; write `./{against}` or `refs/heads/{against}`"
         ));
@@ -95,7 +95,7 @@ fn old(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Res
     if spelt {
         return Err(format!("`{against}` is not there"));
     }
-    match Objects::open(&root, against, options.worker.clone()) {
+    match Revision::open(&root, against, options.worker.clone()) {
         Ok(objects) => from_revision(set, paths, against, options, objects, &root),
         Err(why) => Err(format!(
             "`{against}` is neither a file nor a revision of `{}`: {why}\na shallow clone lacks what is older: `git fetch origin`, or `fetch-depth: 0` where a pipeline checks out",
@@ -131,7 +131,7 @@ fn from_revision(
     paths: &[String],
     against: &str,
     options: &Options,
-    mut objects: Objects,
+    mut objects: Revision,
     root: &Path,
 ) -> Result<Old, String> {
     let mut named: Vec<Named> = Vec::new();
@@ -170,7 +170,7 @@ fn inside(path: &Path, root: &Path) -> Option<String> {
 
 /// The files of a revision that an argument means, relative to the repository; with the directory that was walked.
 fn in_revision(
-    objects: &mut Objects,
+    objects: &mut Revision,
     argument: &str,
     root: &Path,
 ) -> Result<Vec<(String, Option<PathBuf>)>, String> {
@@ -221,7 +221,7 @@ fn key(manifest: &Manifest, old: &Old, walked: Option<&Path>, root: &Path) -> Ke
 /// The files of both sides, for a job that is made of both.
 struct Both<'a> {
     new: Files,
-    old: Option<&'a mut Objects>,
+    old: Option<&'a mut Revision>,
 }
 
 impl LayerLoader for Both<'_> {

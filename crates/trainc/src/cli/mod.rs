@@ -37,7 +37,6 @@ mod known;
 mod logs;
 mod lsp;
 mod manifests;
-mod objects;
 mod overlay;
 mod parts;
 mod pictures;

@@ -14,10 +14,12 @@ use trainc_plan::Repository;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
-/// The most bytes of a program directory that are read.
-const MOST_SOURCE_BYTES: u64 = 512 << 20;
-/// The most files of a program directory that are read.
-const MOST_SOURCE_FILES: usize = 20_000;
+/// Maximum size of a program directory in bytes.
+pub(super) const MOST_SOURCE_BYTES: u64 = 512 << 20;
+/// Maximum number of files of a program directory.
+pub(super) const MOST_SOURCE_FILES: usize = 20_000;
+/// Reason for which a program directory over these limits is refused.
+pub(super) const TOO_LARGE: &str = "it holds over 512 MiB or 20,000 files; data belong in a channel";
 
 /// The most bytes of a layer that are read; the reader's own limit is below.
 const MOST_LAYER_BYTES: u64 = 4 << 20;
@@ -156,7 +158,7 @@ impl World for Files {
     }
 
     fn git(&mut self, repository: &Repository) -> Option<Result<SourceTree, ReadError>> {
-        let found = self.fetch.then(|| super::git::tree(repository)).flatten()?;
+        let found = self.fetch.then(|| super::git::fetch(repository)).flatten()?;
         Some(found.map_err(ReadError::Unreadable))
     }
 
@@ -216,10 +218,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
         vec![(root.to_path_buf(), String::new(), Vec::new())];
     let mut directories = 0;
     let unreadable = |error: std::io::Error| ReadError::Unreadable(describe(&error));
-    let too_large = || {
-        let why = "it holds over 512 MiB or 20,000 files; data belong in a channel";
-        ReadError::Unreadable(why.to_owned())
-    };
+    let too_large = || ReadError::Unreadable(TOO_LARGE.to_owned());
     while let Some((dir, prefix, mut above)) = pending.pop() {
         directories += 1;
         if directories > MOST_SOURCE_FILES {

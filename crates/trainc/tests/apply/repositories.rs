@@ -86,7 +86,7 @@ fn the_content_at_the_commit_is_what_is_uploaded() {
     assert_eq!(online["source"]["files"], 1);
     assert_ne!(offline["digest"], online["digest"], "offline, url and ref stand for the content");
     let shown = place.trainc(&["plan", "job.kdl", "--simulate"]);
-    assert!(said(&shown).contains(&format!("1 file of commit {}", &first[..12])), "{}", said(&shown));
+    assert!(said(&shown).contains(&format!("1 file from commit {}", &first[..12])), "{}", said(&shown));
     // A branch that goes on is another job; the first commit by its id, whole or short, stays the same one.
     place.commit("train.py", "print('two')\n");
     let next = place.plan(&["--simulate"]);
@@ -130,10 +130,10 @@ fn what_git_cannot_give_is_said_before_anything_is_made() {
     };
     refused(&["--set", "program.branch=mian"], "no branch or tag `mian`");
     refused(&["--set", &format!("program.commit={}", "0".repeat(40))], "no commit");
-    refused(&["--set", "program.dir=elsewhere"], "git ls-tree");
+    refused(&["--set", "program.dir=elsewhere"], "it has no directory `elsewhere`");
     std::os::unix::fs::symlink("../../../etc/passwd", place.0.0.join("origin/code/out")).unwrap();
     place.commit("train.py", "print('three')\n");
-    refused(&[], "the link out leads to no file of the tree");
+    refused(&[], "the link `out` leaves the repository");
     fs::remove_file(place.0.0.join("origin/code/out")).unwrap();
     std::os::unix::fs::symlink("train.py", place.0.0.join("origin/code/again.py")).unwrap();
     place.commit("train.py", "print('four')\n");

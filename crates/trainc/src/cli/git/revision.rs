@@ -1,29 +1,26 @@
-//! A revision of a git repository as manifests see it: read object by object, nothing is checked out.
+//! A revision of a git repository, read object by object without a checkout.
 //!
-//! The program `git` is asked three things: which commit a revision is, what lies below a directory, and what an object
-//! holds. The last goes through one `git cat-file --batch` for all objects, by names on its standard input.
+//! `git cat-file --batch` reads all objects, by names on its standard input.
 
-use super::world::{MOST_MANIFEST_BYTES, Tree};
+use super::{Repository, reason};
+use crate::cli::directory::is_of_emit;
+use crate::cli::world::{
+    MOST_MANIFEST_BYTES, MOST_SOURCE_BYTES, MOST_SOURCE_FILES, TOO_LARGE, Tree, describe, is_left_out,
+};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::ReadError;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 
-/// The most bytes of one object, and of all files of a program.
-const MOST_BYTES: u64 = 512 << 20;
-/// The most files of a program.
-const MOST_FILES: usize = 20_000;
-
 /// A commit of a repository.
-pub(super) struct Objects {
-    root: PathBuf,
-    /// The revision as it was written.
-    revision: String,
-    /// The commit that it is.
+pub(in crate::cli) struct Revision {
+    repository: Repository,
+    /// The revision as the user wrote it.
+    name: String,
     commit: String,
     batch: Option<Batch>,
     trees: BTreeMap<String, Result<SourceTree, ReadError>>,
@@ -39,89 +36,67 @@ struct Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        // It ends with its input; whether it did well is of no interest any more.
+        // It would end with its input; its exit status does not matter.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What `git ls-tree` says of one entry.
+/// An entry of `git ls-tree`.
 struct Entry {
     mode: String,
     /// Relative to the directory that was listed.
     path: String,
 }
 
-/// What an object is.
 enum Object {
     Blob(Vec<u8>),
     Tree,
 }
 
-/// Git on a repository, deaf to what a hook or a shell says of another one.
-fn git(root: &Path) -> Command {
-    let mut command = Command::new("git");
-    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
-        command.env_remove(name);
+impl Revision {
+    /// Resolves a revision of the repository around a directory, or returns the reason there is none.
+    pub(in crate::cli) fn open(root: &Path, name: &str, worker: Option<PathBuf>) -> Result<Self, String> {
+        if name.is_empty() || name.starts_with('-') || name.contains(['\n', '\0']) {
+            return Err("not a valid name of a revision".to_owned());
+        }
+        let repository = Repository { dir: root.to_path_buf(), is_bare: false };
+        let words = ["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")];
+        let output = repository.output(&words)?;
+        let commit = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if !output.status.success() || commit.is_empty() {
+            return Err(reason(&output).unwrap_or_else(|| "git finds no such revision".to_owned()));
+        }
+        Ok(Self { name: name.to_owned(), worker, ..Self::new(repository, commit) })
     }
-    // A partial clone would fetch what it lacks: comparing touches no network.
-    command.env("GIT_NO_LAZY_FETCH", "1").env("GIT_OPTIONAL_LOCKS", "0").env("LC_ALL", "C");
-    command.arg("-C").arg(root).arg("--no-pager").stdin(Stdio::null());
-    command
-}
 
-impl Objects {
-    /// The commit of a revision, or why there is none.
-    pub(super) fn open(root: &Path, revision: &str, worker: Option<PathBuf>) -> Result<Self, String> {
-        if revision.is_empty() || revision.starts_with('-') || revision.contains(['\n', '\0']) {
-            return Err("it is no name of a revision".to_owned());
-        }
-        let ran = git(root)
-            .args(["rev-parse", "--verify", "--quiet", "--end-of-options"])
-            .arg(format!("{revision}^{{commit}}"))
-            .output()
-            .map_err(|error| format!("`git` cannot be run: {}", super::world::describe(&error)))?;
-        let commit = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
-        if !ran.status.success() || commit.is_empty() {
-            let said = String::from_utf8_lossy(&ran.stderr);
-            let said = said.lines().next().unwrap_or("").trim_start_matches("fatal: ").trim();
-            return Err(if said.is_empty() {
-                "git knows no such revision".to_owned()
-            } else {
-                said.to_owned()
-            });
-        }
-        Ok(Self {
-            root: root.to_path_buf(),
-            revision: revision.to_owned(),
-            commit,
-            batch: None,
-            trees: BTreeMap::new(),
-            worker,
-        })
+    /// A commit that is known to be in the repository.
+    pub(super) fn new(repository: Repository, commit: String) -> Self {
+        let name = commit.clone();
+        Self { repository, name, commit, batch: None, trees: BTreeMap::new(), worker: None }
     }
 
     /// The commit, hexadecimal.
-    pub(super) fn commit(&self) -> &str {
+    pub(in crate::cli) fn commit(&self) -> &str {
         &self.commit
     }
 
-    /// How a path of the repository is shown, as git itself takes it.
-    pub(super) fn shown(&self, path: &str) -> String {
-        format!("{}:{path}", self.revision)
+    /// Returns a path of the repository in git's own notation, `REVISION:PATH`.
+    pub(in crate::cli) fn shown(&self, path: &str) -> String {
+        format!("{}:{path}", self.name)
     }
 
-    /// Whether a source of that name was read from this revision.
-    pub(super) fn has(&self, name: &str) -> bool {
+    /// Returns true for the name of a source that was read from this revision.
+    pub(in crate::cli) fn has(&self, name: &str) -> bool {
         self.inside(name).is_some()
     }
 
     fn inside<'a>(&self, name: &'a str) -> Option<&'a str> {
-        name.strip_prefix(self.revision.as_str())?.strip_prefix(':')
+        name.strip_prefix(self.name.as_str())?.strip_prefix(':')
     }
 
-    /// The files below a directory of the repository (empty for all of it), relative to the repository.
-    pub(super) fn files(&mut self, dir: &str) -> Result<Vec<String>, String> {
+    /// Returns the files below a directory (empty for the whole repository), relative to the repository.
+    pub(in crate::cli) fn files(&mut self, dir: &str) -> Result<Vec<String>, String> {
         let at = if dir.is_empty() { self.commit.clone() } else { format!("{}:{dir}", self.commit) };
         let entries = self.list(&at)?;
         let entries = self.without_emitted(dir, entries);
@@ -131,21 +106,14 @@ impl Objects {
             .collect())
     }
 
-    /// Whether something lies at a path of the repository.
-    pub(super) fn holds(&mut self, path: &str) -> bool {
+    /// Returns true if the path exists in the repository.
+    pub(in crate::cli) fn holds(&mut self, path: &str) -> bool {
         self.object(path).is_ok()
     }
 
     fn list(&self, tree: &str) -> Result<Vec<Entry>, String> {
-        let ran = git(&self.root)
-            .args(["ls-tree", "-r", "-z", "--full-tree"])
-            .arg(tree)
-            .output()
-            .map_err(|error| super::world::describe(&error))?;
-        if !ran.status.success() {
-            return Err(String::from_utf8_lossy(&ran.stderr).trim().trim_start_matches("fatal: ").to_owned());
-        }
-        let text = String::from_utf8_lossy(&ran.stdout);
+        let output = self.repository.run(&["ls-tree", "-r", "-z", "--full-tree", tree])?;
+        let text = String::from_utf8_lossy(&output);
         Ok(text
             .split('\0')
             .filter_map(|line| line.split_once('\t'))
@@ -156,13 +124,13 @@ impl Objects {
             .collect())
     }
 
-    /// What was listed below a directory, less what `emit` wrote.
+    /// Removes the directories that `emit` wrote.
     fn without_emitted(&mut self, root: &str, mut entries: Vec<Entry>) -> Vec<Entry> {
         let plans = entries.iter().filter_map(|entry| entry.path.strip_suffix("plan.json"));
         let mut dirs: Vec<String> = plans.filter(|dir| dir.ends_with('/')).map(str::to_owned).collect();
         dirs.retain(|dir| {
             let plan = self.object(format!("{root}/{dir}plan.json").trim_start_matches('/'));
-            matches!(plan, Ok(Object::Blob(bytes)) if super::directory::is_of_emit(&bytes))
+            matches!(plan, Ok(Object::Blob(bytes)) if is_of_emit(&bytes))
         });
         entries.retain(|entry| !dirs.iter().any(|dir| entry.path.starts_with(dir)));
         entries
@@ -170,7 +138,9 @@ impl Objects {
 
     fn batch(&mut self) -> std::io::Result<&mut Batch> {
         if self.batch.is_none() {
-            let mut child = git(&self.root)
+            let mut child = self
+                .repository
+                .command()
                 .args(["cat-file", "--batch", "--follow-symlinks"])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -184,7 +154,7 @@ impl Objects {
         self.batch.as_mut().ok_or_else(|| std::io::Error::other("git does not run"))
     }
 
-    /// What lies at a path of the repository; links are followed inside it.
+    /// Reads the object at a path of the repository; links are followed inside it.
     fn object(&mut self, path: &str) -> Result<Object, ReadError> {
         if path.contains('\n') {
             return Err(ReadError::NotFound);
@@ -204,12 +174,12 @@ impl Objects {
         }
     }
 
-    /// Where a path leads in the repository, relative to the file that names it.
+    /// Resolves a path relative to the file that names it, and returns it relative to the repository.
     fn find(&self, from: &str, path: &str) -> Result<String, ReadError> {
         let from = self.inside(from).unwrap_or("");
         let mut steps: Vec<&str> = from.split('/').collect();
         steps.pop();
-        let path = match Path::new(path).strip_prefix(&self.root) {
+        let path = match Path::new(path).strip_prefix(&self.repository.dir) {
             Ok(inside) => {
                 steps.clear();
                 inside.to_str().unwrap_or("")
@@ -231,29 +201,36 @@ impl Objects {
         Ok(steps.join("/"))
     }
 
-    fn tree(&mut self, root: &str, written: &str) -> Result<SourceTree, ReadError> {
+    /// Reads all files below a directory (empty for the whole repository); `written` names the tree.
+    pub(super) fn tree(&mut self, root: &str, written: &str) -> Result<SourceTree, ReadError> {
         match self.object(root)? {
             Object::Tree => {}
-            Object::Blob(_) => return Err(ReadError::Unreadable("it is no directory".to_owned())),
+            Object::Blob(_) => return Err(ReadError::Unreadable("not a directory".to_owned())),
         }
         let at = format!("{}:{root}", self.commit);
         let entries = self.list(&at).map_err(ReadError::Unreadable)?;
+        if entries.iter().any(|entry| entry.mode == "160000") {
+            return Err(ReadError::Unreadable("it has submodules, which are not supported".to_owned()));
+        }
         let mut files: Vec<SourceFile> = Vec::new();
         let mut total = 0;
         for entry in self.without_emitted(root, entries) {
-            if entry.path.split('/').any(super::world::is_left_out) {
+            if entry.path.split('/').any(is_left_out) {
                 continue;
             }
             let path = &entry.path;
-            let bytes = match self.object(&format!("{root}/{path}").replace("//", "/"))? {
-                Object::Blob(bytes) => bytes,
-                Object::Tree => {
-                    return Err(ReadError::Unreadable(format!("{path} is a link or a module of git")));
-                }
+            let unreadable = |why: &str| ReadError::Unreadable(format!("the link `{path}` {why}"));
+            let object = self.object(format!("{root}/{path}").trim_start_matches('/'));
+            let bytes = match object {
+                Ok(Object::Blob(bytes)) => bytes,
+                Ok(Object::Tree) => return Err(unreadable("leads to a directory, which is not supported")),
+                Err(ReadError::NotFound) => return Err(unreadable("leads nowhere")),
+                Err(ReadError::OutsideRoot) => return Err(unreadable("leaves the repository")),
+                Err(fault @ ReadError::Unreadable(_)) => return Err(fault),
             };
             total += bytes.len() as u64;
-            if total > MOST_BYTES || files.len() >= MOST_FILES {
-                return Err(ReadError::Unreadable("it holds over 512 MiB or 20,000 files".to_owned()));
+            if total > MOST_SOURCE_BYTES || files.len() >= MOST_SOURCE_FILES {
+                return Err(ReadError::Unreadable(TOO_LARGE.to_owned()));
             }
             files.push(SourceFile::new(path.clone(), bytes, entry.mode == "100755"));
         }
@@ -263,11 +240,11 @@ impl Objects {
 }
 
 fn unreadable(error: std::io::Error) -> ReadError {
-    ReadError::Unreadable(format!("git: {}", super::world::describe(&error)))
+    ReadError::Unreadable(format!("git: {}", describe(&error)))
 }
 
 impl Batch {
-    /// Asks for one object by its name; what is wrong with it stands in the inner result.
+    /// Reads one object by its name. The outer error is git's, the inner one the object's.
     fn ask(&mut self, name: &str) -> std::io::Result<Result<Object, ReadError>> {
         self.input.write_all(name.as_bytes())?;
         self.input.write_all(b"\n")?;
@@ -285,13 +262,13 @@ impl Batch {
         let size: u64 = size.and_then(|size| size.parse().ok()).ok_or_else(|| {
             std::io::Error::other(format!("an answer of another form than was expected: {line}"))
         })?;
-        if size > MOST_BYTES {
+        if size > MOST_SOURCE_BYTES {
             return Err(std::io::Error::other("an object is too large"));
         }
         let mut bytes = Vec::new();
         (&mut self.output).take(size).read_to_end(&mut bytes)?;
         self.output.read_exact(&mut [0])?;
-        // Of a link that leads nowhere git says so in place of an object's name and kind.
+        // For a broken link git prints the reason in place of the object's name and kind.
         Ok(match (first, kind) {
             (Some(_), Some("blob")) => Ok(Object::Blob(bytes)),
             (Some(_), Some("tree" | "commit")) => Ok(Object::Tree),
@@ -302,7 +279,7 @@ impl Batch {
     }
 }
 
-impl LayerLoader for Objects {
+impl LayerLoader for Revision {
     fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = self.find(from, path)?;
         let text = self.text(from, path)?;
@@ -315,7 +292,7 @@ impl LayerLoader for Objects {
     }
 }
 
-impl World for Objects {
+impl World for Revision {
     fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let found = self.find(from, path)?;
         if let Some(known) = self.trees.get(&found) {
@@ -333,11 +310,11 @@ impl World for Objects {
     }
 
     fn worker(&mut self) -> Option<SourceFile> {
-        super::worker::read(self.worker.as_deref())
+        crate::cli::worker::read(self.worker.as_deref())
     }
 }
 
-impl Tree for Objects {
+impl Tree for Revision {
     fn read(&mut self, path: &Path) -> Result<Vec<u8>, String> {
         self.blob(&path.to_string_lossy(), MOST_MANIFEST_BYTES).map_err(|fault| match fault {
             ReadError::NotFound => "no such file".to_owned(),
