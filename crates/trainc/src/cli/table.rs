@@ -1,105 +1,87 @@
-//! A listing as text: a table, or where the columns do not suffice for one, a record for each row.
+//! A listing as text: a table, or a record for each row where the table would be too wide.
 
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use trainc_catalog::listing::Listing;
 use trainc_diag::text;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
-/// A column of texts is not made narrower than this.
-const LEAST: usize = 14;
-/// A cell that takes more lines than this makes a column of crumbs beside empty ones: its rows are records.
-const MOST_LINES: usize = 4;
-/// Between two columns.
+/// Minimum width of a column of text.
+const MIN_WIDTH: usize = 14;
+/// Maximum lines of a cell: a listing with a longer one is printed as records.
+const MAX_LINES: usize = 4;
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// The listing in at most so many columns.
-pub(super) fn table(listing: &Listing, most: usize) -> String {
-    let wanted = widths(listing);
-    let numeric: Vec<bool> = (0..wanted.len()).map(|column| is_numeric(listing, column)).collect();
-    if whole(&wanted) <= most {
-        return rows(listing, &wanted, &numeric);
+/// Formats a listing in at most `width` columns.
+pub(super) fn table(listing: &Listing, width: usize) -> String {
+    let columns: Vec<Column> = (0..listing.headers.len()).map(|at| Column::new(listing, at)).collect();
+    let min_width: usize = columns.iter().map(|column| column.min + GAP).sum();
+    if min_width > width + GAP {
+        return records(listing, width);
     }
-    match narrowed(listing, wanted, &numeric, most) {
-        Some(widths) if !is_crumbled(listing, &widths) => rows(listing, &widths, &numeric),
-        _ => records(listing, most),
+    let lines = lines(listing, &columns, width, None);
+    if lines.len() == self::lines(listing, &columns, width, Some(MAX_LINES)).len() {
+        lines.concat()
+    } else {
+        records(listing, width)
     }
 }
 
-/// Whether a cell would stand in a column too narrow for it.
-fn is_crumbled(listing: &Listing, widths: &[usize]) -> bool {
-    let mut cells = listing.rows.iter().flat_map(|row| row.iter().zip(widths));
-    cells.any(|(cell, width)| cell.width() > *width && fit(cell, *width).len() > MOST_LINES)
+struct Column {
+    /// Minimum width, without the gap.
+    min: usize,
+    is_numeric: bool,
 }
 
-/// Columns as wide as their widest cell.
-fn widths(listing: &Listing) -> Vec<usize> {
-    let mut widths: Vec<usize> = listing.headers.iter().map(|header| header.width()).collect();
-    for row in &listing.rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
-        }
-    }
-    widths
-}
-
-fn whole(widths: &[usize]) -> usize {
-    widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
-}
-
-/// Numbers stand to the right.
-fn is_numeric(listing: &Listing, column: usize) -> bool {
-    let is_number =
-        |cell: &String| cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
-    !listing.rows.is_empty() && listing.rows.iter().all(|row| row.get(column).is_some_and(is_number))
-}
-
-/// The widest columns made narrower until all fit; the first, by which a row is known, stays as it is.
-fn narrowed(listing: &Listing, mut widths: Vec<usize>, numeric: &[bool], most: usize) -> Option<Vec<usize>> {
-    let least = |column: usize, header: &str| {
+impl Column {
+    fn new(listing: &Listing, at: usize) -> Self {
+        let cells = || listing.rows.iter().filter_map(move |row| row.get(at));
+        let header = listing.headers.get(at).copied().unwrap_or_default();
         let word = header.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0);
-        // Numbers stay whole: of their column only the header is broken.
-        let cells = listing.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
-        let wanted = if numeric.get(column) == Some(&true) { cells.unwrap_or(0) } else { LEAST };
-        wanted.max(word)
-    };
-    let least: Vec<usize> = (0..).zip(&listing.headers).map(|(at, header)| least(at, header)).collect();
-    while whole(&widths) > most {
-        let over = whole(&widths) - most;
-        let loose = widths.iter_mut().zip(&least).skip(1).filter(|(width, least)| **width > **least);
-        let (width, least) = loose.max_by_key(|(width, _)| **width)?;
-        *width = width.saturating_sub(over.min(4)).max(*least);
+        let content = cells().map(|cell| cell.width()).max().unwrap_or(0);
+        let is_number =
+            |cell: &String| cell.is_empty() || cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
+        let is_numeric = !listing.rows.is_empty() && cells().all(is_number);
+        // Neither the first column, which names the row, nor a number is wrapped.
+        let is_whole = at == 0 || is_numeric;
+        let min = if is_whole { content } else { content.min(MIN_WIDTH) };
+        Self { min: min.max(word), is_numeric }
     }
-    Some(widths)
 }
 
-fn rows(listing: &Listing, widths: &[usize], numeric: &[bool]) -> String {
-    let headers: Vec<String> = listing.headers.iter().map(|header| (*header).to_owned()).collect();
-    let mut out = String::new();
-    for row in std::iter::once(&headers).chain(&listing.rows) {
-        let cells: Vec<Vec<String>> = row.iter().zip(widths).map(|(cell, width)| fit(cell, *width)).collect();
-        let lines = cells.iter().map(Vec::len).max().unwrap_or(0);
-        for at in 0..lines {
-            let mut line = String::new();
-            for ((cell, width), right) in cells.iter().zip(widths).zip(numeric) {
-                let part = cell.get(at).map_or("", String::as_str);
-                let gap = " ".repeat(width.saturating_sub(part.width()));
-                line += &if *right { format!("{gap}{part}") } else { format!("{part}{gap}") };
-                line += &" ".repeat(GAP);
-            }
-            out += line.trim_end();
-            out.push('\n');
+/// The lines of the table, with each row cut to `max_lines` lines.
+fn lines(listing: &Listing, columns: &[Column], width: usize, max_lines: Option<usize>) -> Vec<String> {
+    let cells = |width: usize| u16::try_from(width).unwrap_or(u16::MAX);
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(cells(width + GAP))
+        .set_header(listing.headers.clone())
+        .add_rows(listing.rows.clone());
+    for (column, Column { min, is_numeric }) in table.column_iter_mut().zip(columns) {
+        column.set_padding((0, cells(GAP)));
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(cells(min + GAP))));
+        if *is_numeric {
+            column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    out
+    for row in table.row_iter_mut() {
+        if let Some(max_lines) = max_lines {
+            row.max_height(max_lines);
+        }
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Every row as a block: its first cell, then the others under their headers.
-fn records(listing: &Listing, most: usize) -> String {
+/// Formats each row as a block: its first cell, then the others, each behind its header.
+fn records(listing: &Listing, width: usize) -> String {
     let names = listing.headers.iter().skip(1).map(|header| header.width()).max().unwrap_or(0);
-    let room = most.saturating_sub(names + 2 * GAP).max(LEAST);
+    let room = width.saturating_sub(names + 2 * GAP).max(MIN_WIDTH);
     let mut out = String::new();
     for row in &listing.rows {
         let mut cells = row.iter();
-        out += &fit(cells.next().map_or("", String::as_str), most).join("\n");
+        out += &fit(cells.next().map_or("", String::as_str), width).join("\n");
         out.push('\n');
         for (cell, header) in cells.zip(listing.headers.iter().skip(1)).filter(|(cell, _)| !cell.is_empty()) {
             for (at, part) in fit(cell, room).iter().enumerate() {
@@ -112,7 +94,7 @@ fn records(listing: &Listing, most: usize) -> String {
     out
 }
 
-/// The lines of a cell: broken between words, and inside of one that is too long.
+/// Wraps a cell between words, and inside a word that is too long.
 fn fit(cell: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text::wrap(cell, width, 0) {
