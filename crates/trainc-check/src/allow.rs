@@ -1,4 +1,4 @@
-//! `allow "code" reason="…" until="…"`: silences a warning in the node where it stands.
+//! `allow "code" reason="…" until="…"`: silences a warning in the node that contains it.
 
 use super::{Context, across_jobs, rules, superseded};
 use trainc_diag::declare_code;
@@ -16,10 +16,10 @@ declare_code!(T0244, "invalid-allow-date", Error, "an `allow` whose `until` is n
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
 
-/// Codes whose problems depend on today's date, through the days of other problems and of `until`.
+/// Codes whose problems depend on today's date, because of `until` and of other problems.
 pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
 
-/// Takes out the warnings and notes that are silenced, and judges each `allow`.
+/// Removes the warnings and notes that are silenced, and checks each `allow`.
 pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems: &mut Problems) {
     if context.plan.job.allows.is_empty() {
         return;
@@ -69,7 +69,7 @@ pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems:
         if across_jobs::WARNINGS.contains(&code) {
             continue;
         }
-        // What is unknown because of an error may hide the warning that is meant.
+        // An error may keep the allowed warning from being reported.
         let mut others = problems.iter().filter(|problem| problem.severity == Severity::Error);
         if errors == 0 && others.any(|error| may_hide(error.code, code)) {
             continue;
@@ -89,40 +89,39 @@ fn may_hide(error: &Code, warning: &Code) -> bool {
 
 fn unknown(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
     let names: Vec<&str> = codes.iter().flat_map(|code| [code.id, code.name]).collect();
-    let diagnostic = Diagnostic::new(&T0240, span, format!("there is no code `{written}`"));
+    let diagnostic = Diagnostic::new(&T0240, span, format!("unknown code `{written}`"));
     match text::nearest(written, names) {
         Some(near) => diagnostic.help(format!("did you mean `\"{near}\"`?")).fix(span, format!("\"{near}\"")),
         None => diagnostic.help("`trainc catalog rules` lists all codes"),
     }
 }
 
-/// What is wrong with the last day of an `allow`: it is none, or it is past, and then nothing is silenced.
-/// `code` is `None` where it is not known which is meant: the day is judged all the same.
+/// Returns the problem of the last day of an `allow`: it is not a date, or it is past. `code` is `None` if it is unknown.
 fn last_day(allow: &Allow, code: Option<&Code>, span: Span, today: &str) -> Option<Diagnostic> {
     let until = allow.until.val()?;
     let at = until.span_or(allow.span);
     if !is_date(&until.value) {
-        let message = format!("`{}` is no date", until.value);
+        let message = format!("`{}` is not a valid date", until.value);
         return Some(Diagnostic::new(&T0244, at, message).help("write `until=\"2026-12-31\"`"));
     }
     (until.value.as_str() < today).then(|| {
         let diagnostic =
-            Diagnostic::new(&T0242, at, format!("this `allow` ended on {}; today is {today}", until.value));
+            Diagnostic::new(&T0242, at, format!("this `allow` expired on {}; today is {today}", until.value));
         code.into_iter()
             .fold(diagnostic, |d, code| d.label(span, format!("{} is reported again", code.id)))
-            .help("mend the cause and remove the `allow`, or give it a new day and say why")
+            .help("fix the cause and remove the `allow`, or give it a new date and a reason")
     })
 }
 
-/// An `allow` that silenced nothing: what it names is an error here, or is not reported.
+/// Returns the problem of an `allow` that silenced nothing: its code is an error here, or is not reported.
 fn idle(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
     if is_error {
         Diagnostic::new(
             &T0243,
             span,
-            format!("{} `{}` is an error here; only warnings and notes are silenced", code.id, code.name),
+            format!("{} `{}` is an error here; only warnings and notes can be allowed", code.id, code.name),
         )
-        .help(format!("mend it (`trainc explain {}`), and remove the `allow`", code.id))
+        .help(format!("fix it (`trainc explain {}`) and remove the `allow`", code.id))
     } else {
         let diagnostic = Diagnostic::new(
             &T0241,
@@ -131,14 +130,14 @@ fn idle(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
         )
         .help("remove it");
         if code.severity == Severity::Error {
-            diagnostic.note(format!("{} is an error where it occurs, and errors are not silenced", code.id))
+            diagnostic.note(format!("{} is an error, and errors cannot be allowed", code.id))
         } else {
             diagnostic
         }
     }
 }
 
-/// An `allow` that stands in the job itself covers the job, its layers included.
+/// Returns whether an `allow` is in the job itself: then it covers the whole job, including its layers.
 fn is_whole_job(context: &Context, allow: &Allow) -> bool {
     let job = context.plan.job.span;
     allow
@@ -147,7 +146,7 @@ fn is_whole_job(context: &Context, allow: &Allow) -> bool {
         .any(|scope| scope.source == job.source && scope.start <= job.start && scope.end >= job.end)
 }
 
-/// Whether this is a day of the calendar, as 2026-12-31.
+/// Returns whether the text is a calendar date, e.g. 2026-12-31.
 pub fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else { return false };

@@ -1,7 +1,7 @@
-//! All rules over a plan: what AWS, the SDK, the container or PyTorch would refuse later, and what costs money.
+//! The rules over a plan: what AWS, the SDK, the container or PyTorch would reject later, and what costs money.
 //!
-//! In: a bound plan, today's date. Out: problems. A rule runs over what is known and stays silent about what is
-//! not: that was reported. `allow` filters at the end. Changes nothing.
+//! In: a bound plan and today's date. Out: problems. A rule checks the values that are known; the others are reported already.
+//! [`superseded`] removes problems that others cover, and `allow` silences warnings at the end.
 
 mod across_jobs;
 mod allow;
@@ -22,7 +22,7 @@ use trainc_ir::Plan;
 use trainc_plan::Options;
 use trainc_predict::Constants;
 
-/// What a rule sees.
+/// The input of a rule.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The plan, with all placeholders replaced.
@@ -31,7 +31,7 @@ pub struct Context<'a> {
     pub today: &'a str,
     /// The texts, to point into a string.
     pub sources: &'a SourceMap,
-    /// Whether everything that an artefact needs must be there (`emit`, `apply`).
+    /// Whether the plan must have everything that an artefact needs (`emit`, `apply`).
     pub complete: bool,
     /// Constants of the cost model.
     pub constants: &'a Constants,
@@ -54,23 +54,23 @@ impl Context<'_> {
 /// A rule: one situation, or a few that share their facts.
 pub type Rule = fn(&Context, &mut Problems);
 
-/// The codes of this stage.
+/// Returns the codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
     [across_jobs::CODES.to_vec(), allow::CODES.to_vec(), rules::codes()].concat()
 }
 
-/// The codes of every stage from the text to the checks.
+/// Returns the codes of every stage from the text to the checks.
 pub fn codes_of_compile() -> Vec<&'static Code> {
     [trainc_syntax::codes(), trainc_plan::codes(), codes(), trainc_emit::codes()].concat()
 }
 
-/// Whether a problem comes and goes with the calendar: such problems are shown, but never written into artefacts,
-/// which must not change from one day to the next.
+/// Returns whether a problem depends on today's date. Such problems are shown but never written into artefacts, which must not
+/// change from day to day.
 pub fn is_dated(code: &Code) -> bool {
     allow::DATED.contains(&code) || rules::DATED.contains(&code)
 }
 
-/// Runs every rule, then takes out what an `allow` silences.
+/// Runs every rule, then removes superseded and allowed problems.
 pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut Problems) {
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
     let context = Context {

@@ -378,7 +378,7 @@ fn a_larger_instance_type_is_named_last_with_its_price() {
     let old = check(&["--set", "image.version=1.13.1", "--set", "image.python=py39"]);
     assert_eq!(named(&old), [r#"cluster "ml.p4de.24xlarge""#]);
     assert_eq!(price(&old), None);
-    assert!(old["notes"].to_string().contains("its price is not known: `--price` gives one"), "{old}");
+    assert!(old["notes"].to_string().contains("price unknown: pass `--price`"), "{old}");
     // Where the region does not offer it, it is not named.
     let far = check(&["--set", "region=eu-west-1"]);
     assert!(!named(&far).contains(&r#"cluster "ml.p4de.24xlarge""#.to_owned()), "{far}");
@@ -428,9 +428,9 @@ fn what_the_command_line_holds_is_said() {
         format!("{}{}", ran.out, ran.err).split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let held = said(&["parallel.shard-degree=32", "cluster.nodes=16"]);
-    assert!(held.contains("or `shard-degree 128` (−9.62 GiB, +1% time, `--set` holds its value)"), "{held}");
+    assert!(held.contains("or `shard-degree 128` (−9.62 GiB, +1% time, overridden by `--set`)"), "{held}");
     assert!(held.contains("write `micro-batch 3` (−9.17 GiB, +7% time)"), "{held}");
-    assert_eq!(held.matches("holds its value").count(), 2, "{held}");
+    assert_eq!(held.matches("overridden by").count(), 2, "{held}");
 }
 
 /// Of what is written and may not fit it is said how much is predicted, at the upper end too.

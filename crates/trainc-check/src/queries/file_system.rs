@@ -1,4 +1,4 @@
-//! What a `storage` is: one that exists or one to make, its service words, its links, its price.
+//! The kind, settings, links and price of a `storage`.
 
 use trainc_catalog::fsx::{self, LegalCombination};
 use trainc_catalog::prices;
@@ -7,35 +7,35 @@ use trainc_ir::units::GIB;
 use trainc_ir::{Plan, Storage, StoragePrice};
 use trainc_plan::plan::storage_price_key;
 
-/// The storage's name in the manifest.
+/// Returns the storage's name in the manifest.
 pub(crate) fn name(storage: &Storage) -> &str {
     storage.name.value().map_or("", String::as_str)
 }
 
-/// Whether it is Amazon EFS.
+/// Returns whether it is Amazon EFS.
 pub(crate) fn is_efs(storage: &Storage) -> bool {
     storage.kind.value().is_some_and(|kind| kind == "efs")
 }
 
-/// Whether it is a Lustre file system that trainc makes.
+/// Returns whether it is a Lustre file system that trainc creates.
 pub(crate) fn is_made(storage: &Storage) -> bool {
     storage.is_made_lustre()
 }
 
-/// The storage that a channel takes from.
+/// Returns the storage that a channel reads from.
 pub(crate) fn find_storage<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage> {
     let named =
         |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
     plan.job.storage.iter().find(named)
 }
 
-/// What is legal for the deployment and storage type; `None` where they do not go together or are not known.
+/// Returns the valid settings of the deployment and storage type; `None` if they are unknown or cannot be combined.
 pub(crate) fn legal(storage: &Storage) -> Option<LegalCombination> {
     let (deployment, storage_type) = (storage.deployment_word()?, storage.storage_type_word()?);
     fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
 }
 
-/// What a capacity costs for a month, US dollars, with the price; `None` where none is known.
+/// Returns the monthly cost of the capacity in US dollars, with the price, if that is known.
 pub(crate) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
     let (_, price) = plan.made_file_systems().find(|(one, _)| one.span == storage.span)?;
     let price = price?;
@@ -43,14 +43,13 @@ pub(crate) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64,
     Some((price.usd_per_month(bytes), price))
 }
 
-/// How the price of a storage is given on the command line; none where its kind is not known, or is none that the
-/// service has.
+/// Returns the flag that sets the price of a storage; `None` if its kind is unknown or not one of the service's.
 pub(crate) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
     let key = storage_price_key(region, storage).filter(|key| prices::is_storage_key(key))?;
     Some(format!("--price {key}=USD_PER_GB_MONTH"))
 }
 
-/// A path whose parts all have names, where one of this has none: `/a//b` and `/a/./b` are `/a/b` to every file system.
+/// Returns the path without empty and `.` components, if it has any: `/a//b` and `/a/./b` are `/a/b` on every file system.
 pub(crate) fn without_empty_parts(path: &str) -> Option<String> {
     let inside = path.strip_prefix('/').unwrap_or(path);
     let inside = inside.strip_suffix('/').unwrap_or(inside);
@@ -64,11 +63,11 @@ pub(crate) fn without_empty_parts(path: &str) -> Option<String> {
 
 /// One data repository association: a path of the file system and an S3 prefix, for import, export or both.
 pub(crate) struct Association {
-    /// The word `import` or `export` that says it first.
+    /// The first `import` or `export` of it.
     pub span: Span,
     /// The path, with `/` at both ends.
     pub path: String,
-    /// Whether the path was written.
+    /// Whether the path is written.
     pub path_written: bool,
     /// The S3 prefix, with `/` at its end, as the service completes it.
     pub s3: String,
@@ -78,7 +77,7 @@ pub(crate) struct Association {
     pub imports: bool,
 }
 
-/// The associations: an import and an export of one path and one prefix are one.
+/// Returns the associations: an import and an export of the same path and prefix are one.
 pub(crate) fn associations(storage: &Storage) -> Vec<Association> {
     let mut out: Vec<Association> = Vec::new();
     let links = storage
@@ -107,19 +106,19 @@ pub(crate) fn associations(storage: &Storage) -> Vec<Association> {
     out
 }
 
-/// A path with `/` at both ends and no empty parts: `/`, `/a/b/`.
+/// Returns the path with `/` at both ends and no empty components: `/`, `/a/b/`.
 pub(crate) fn with_slashes(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { "/".to_owned() } else { format!("/{}/", parts.join("/")) }
 }
 
-/// The same without the `/` at its end, but for the root.
+/// Returns the path without the `/` at its end, except for the root.
 pub(crate) fn without_slash(path: &str) -> &str {
     let bare = path.trim_end_matches('/');
     if bare.is_empty() { "/" } else { bare }
 }
 
-/// `4800GiB`, or with a fraction where the size is none of whole GiB.
+/// Formats a size as `4800GiB`, with a fraction if it is not a whole number of GiB.
 pub(crate) fn gib(bytes: u64) -> String {
     if bytes.is_multiple_of(GIB) {
         format!("{}GiB", bytes / GIB)

@@ -1,4 +1,4 @@
-//! Figures that nobody chose: what `import` writes where a request does not say how the model is trained.
+//! Values that `import` assumes because a request does not contain them.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -9,7 +9,7 @@ declare_code!(T0517, "assumed-values", Note, "a run of one step and one sequence
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0517];
 
-/// One step of one sequence, with no batch beside it: nobody trains so, and what is planned from it is of that.
+/// Reports one step of one sequence without a batch: a placeholder, which makes the plan meaningless.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let train = &context.plan.job.train;
     let (Some(micro), Some(steps)) = (train.micro_batch_size.val(), train.steps.val()) else { return };
@@ -22,10 +22,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Diagnostic::new(
             &T0517,
             at,
-            "`micro-batch 1` and `steps 1`: batch, memory, time and cost are those of one step",
+            "`micro-batch 1` and `steps 1`: batch, memory, time and cost are those of a single step",
         )
-        .label(batch, "the other")
-        .help("write what the job trains with: `micro-batch`, and `steps`, `tokens` or `epochs`")
-        .note("`trainc import` assumes these two, since a request does not say them"),
+        .label(batch, "the micro-batch")
+        .help("write the actual `micro-batch`, and `steps`, `tokens` or `epochs`")
+        .note("`trainc import` assumes both, as a request does not contain them"),
     );
 }

@@ -1,4 +1,4 @@
-//! The global batch against the data.
+//! The global batch compared with the dataset.
 
 use crate::Context;
 use trainc_diag::declare_code;
@@ -15,7 +15,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0373];
 
-/// Where an epoch is less than one step, loaders that drop the last batch never make a step at all.
+/// Reports an epoch of less than one step: loaders that drop the last batch never make a step.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(batch), Some(dataset)) = (&plan.batch, &plan.job.train.dataset) else { return };
@@ -40,12 +40,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ),
     )
     .note(format!("the global batch is {shown}"))
-    .note("a loader that drops the last batch makes no step at all, others a step of a part-filled batch")
+    .note("a loader that drops the last batch makes no step at all; others make a step with a partial batch")
     .fact("sequences", sequences)
     .fact("global_sequences", global);
     diagnostic = match batch.global_sequences.origin.span() {
         Some(at) => diagnostic.label(at, "the global batch").help("write a smaller `global-batch`"),
-        None => diagnostic.help("write a smaller `micro-batch` or `accumulation`, or take fewer nodes"),
+        None => diagnostic.help("write a smaller `micro-batch` or `accumulation`, or use fewer nodes"),
     };
     problems.push(diagnostic);
 }

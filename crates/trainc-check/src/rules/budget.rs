@@ -1,4 +1,4 @@
-//! The budget against what the job may cost at most: the price of its instances, volumes and file systems × `max-run`.
+//! The highest possible cost compared with the budget: the price of instances, volumes and file systems × `max-run`.
 
 use crate::Context;
 use crate::queries::prediction::predicted_run;
@@ -24,7 +24,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0447, &T0257];
 
-/// `hard=#true` makes an error of it.
+/// Reports a cost above the budget; it is an error if the budget is hard.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(budget) = &plan.job.budget else { return };
@@ -35,11 +35,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0257,
                 usd.span_or(budget.span),
-                "a serverless job has no instances whose price could be held against the budget",
+                "the budget cannot be checked: a serverless job has no instances with a price",
             )
-            .severity(open(hard))
+            .severity(unchecked_severity(hard))
             .label(member.span, "serverless")
-            .note("the service bills it by itself; `request { StoppingCondition { MaxRuntimeInSeconds 3600 } }` bounds its time"),
+            .note("the service bills it separately; `request { StoppingCondition { MaxRuntimeInSeconds 3600 } }` limits its time"),
         );
         return;
     }
@@ -58,7 +58,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     };
     let Some(run) = run_limits::max_run(cluster) else { return };
-    // Until another job takes it, the warm pool is paid for as the run is.
+    // A warm pool is billed like the run until another job takes it.
     let taken = |seconds: u64| seconds > 0 && run_limits::is_accepted(run_limits::WARM_POOL, seconds);
     let pool = cluster.warm_pool_seconds.val().filter(|pool| taken(pool.value));
     let pool_hours = pool.map_or(0.0, |pool| pool.value as f64 / 3600.0);
@@ -91,7 +91,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
     let diagnostic = match pool {
-        Some(pool) => diagnostic.label(pool.span_or(cluster.span), "paid for until another job takes it"),
+        Some(pool) => diagnostic.label(pool.span_or(cluster.span), "billed until another job takes it"),
         None => diagnostic,
     };
     let diagnostic = storage(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
@@ -100,21 +100,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Some(words) => diagnostic.note(words),
         None => diagnostic,
     };
-    // A limit below what the run needs would only stop it before its end.
+    // A limit below the time that the run needs would stop it before its end.
     let needed = predicted_run(context).map(|(_, run)| {
         let high = run.expected_interval().map_or(f64::INFINITY, |interval| interval.high);
         (run.expected_seconds() / 3600.0, high / 3600.0)
     });
     problems.push(match needed {
         _ if pool.is_some() && (alone <= usd.value || affordable < 1.0) => diagnostic
-            .help("leave `warm-pool` out, or shorten it")
+            .help("remove `warm-pool`, or shorten it")
             .note(format!("without it the run may cost {}", text::dollars(alone))),
         Some((hours, _)) if hours > affordable.floor() => diagnostic.note(format!(
-            "the run is predicted to take {} h: a `max-run` that the budget pays for would stop it before its end",
+            "the run is predicted to take {} h: a `max-run` within the budget would stop it before its end",
             text::short(hours)
         )),
         Some((hours, most)) if most > affordable.floor() => diagnostic.note(format!(
-            "the run is predicted to take {} h, {} h at most: a `max-run` that the budget pays for may stop it before its end",
+            "the run is predicted to take {} h, at most {} h: a `max-run` within the budget may stop it before its end",
             text::short(hours),
             text::short(most)
         )),
@@ -124,18 +124,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     });
 }
 
-/// How much it weighs that a budget is not held: one that must hold is a promise.
-fn open(hard: bool) -> Severity {
+/// Returns the severity of a budget that cannot be checked: a warning if it is hard.
+fn unchecked_severity(hard: bool) -> Severity {
     if hard { Severity::Warning } else { Severity::Note }
 }
 
-/// That something is paid for which the budget is not held against, as its price is not known. A file system may cost as
-/// much as the instances; of volumes it matters where the budget must hold.
+/// Reports costs that the budget does not include because their price is unknown. A file system may cost as much as the
+/// instances; volumes only matter to a hard budget.
 fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     let plan = context.plan;
     plan.region.as_ref()?;
     let region = plan.job.region.value()?;
-    // One that the service does not have has no price either; it has been said.
+    // A kind that the service lacks has no price either, and is reported already.
     let refused = |name: &str| {
         let mut storages = plan.job.storage.iter();
         let storage = storages.find(|storage| storage.name.value().is_some_and(|own| own == name));
@@ -151,7 +151,7 @@ fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     if parts.is_empty() {
         return None;
     }
-    let severity = open(hard && !systems.is_empty());
+    let severity = unchecked_severity(hard && !systems.is_empty());
     let unpriced = plan.made_file_systems().filter(|(_, price)| price.is_none());
     let mut flags: Vec<String> =
         unpriced.filter_map(|(storage, _)| file_system::price_flag(region, storage)).collect();
@@ -161,21 +161,21 @@ fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
         &T0257,
         span,
         format!(
-            "the budget is not held against {}: no price in `{region}` is known",
+            "the budget does not include {}: no price in `{region}` is known",
             text::list(&parts, "and")
         ),
     )
     .severity(severity)
-    .note("it comes on top of every figure here, by the second")
+    .note("it is added to every cost shown here, billed by the second")
     .fact("file_systems", systems);
     Some(if flags.is_empty() {
         diagnostic
     } else {
-        diagnostic.help(format!("give it with `{}`", flags.join(" ")))
+        diagnostic.help(format!("pass `{}`", flags.join(" ")))
     })
 }
 
-/// What the file systems and the volumes add to a run of so many hours, where their price is known.
+/// Describes the cost of file systems and volumes in a run of `hours`, if their price is known.
 fn storage(plan: &Plan, hours: f64) -> Vec<String> {
     let systems = plan.made_file_systems().filter_map(|(storage, price)| {
         let (bytes, price) = (storage.capacity_bytes.get()?, price?);
@@ -196,10 +196,10 @@ fn storage(plan: &Plan, hours: f64) -> Vec<String> {
     systems.chain(volumes.map(|usd| format!("{} for the storage volumes", text::dollars(usd)))).collect()
 }
 
-/// That a price is missing, and which.
+/// Reports missing prices of instance types.
 fn without_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Option<Diagnostic> {
     let region = plan.job.region.value().map_or("this region", String::as_str);
-    // An instance type or a region that does not exist has been refused already.
+    // An instance type or a region that does not exist is reported already.
     plan.region.as_ref()?;
     let names: Vec<&str> = if cluster.groups.is_empty() {
         cluster.instance.value().filter(|_| plan.price.is_none()).into_iter().map(String::as_str).collect()
@@ -218,12 +218,12 @@ fn without_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Opti
             span,
             format!("the {price} of {} in `{region}` {verb} not known", text::ticked(&names, "and")),
         )
-        .severity(open(hard))
-        .help(format!("give it with `{}`", flags.join(" "))),
+        .severity(unchecked_severity(hard))
+        .help(format!("pass `{}`", flags.join(" "))),
     )
 }
 
-/// What an hour costs, as a sum over kinds of instances.
+/// Describes the cost of an hour as a sum over instance types.
 fn terms(plan: &Plan, cluster: &Cluster) -> String {
     let term = |price: &Price, nodes: u64| {
         format!("{} × {}", text::dollars(price.usd_per_hour), text::count(nodes, "instance"))
@@ -237,12 +237,12 @@ fn terms(plan: &Plan, cluster: &Cluster) -> String {
     if terms.len() == 1 { terms.concat() } else { format!("({})", terms.join(" + ")) }
 }
 
-/// Where the prices are from, each place once.
+/// Describes the sources of the prices, each once.
 fn sources(plan: &Plan) -> Vec<String> {
     let prices = plan.price.iter().chain(plan.group_prices.iter().flatten());
     let mut out: Vec<String> = prices
         .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {
-            Some((region, date)) => format!("the price of {region} as of {date}; `--price` gives another"),
+            Some((region, date)) => format!("price in {region} as of {date}; override it with `--price`"),
             None => format!("the price is from {}", price.source),
         })
         .collect();

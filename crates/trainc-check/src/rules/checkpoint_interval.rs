@@ -1,4 +1,4 @@
-//! How often checkpoints are written: on spot, and against what writing them costs.
+//! The checkpoint interval: on spot instances, and compared with the cost of saving.
 
 use crate::Context;
 use crate::queries::prediction::{predicted_run, rounded, run_with_checkpoints};
@@ -14,20 +14,20 @@ declare_code!(T0273, "checkpoint-too-frequent", Warning, "checkpoints that take 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0463, &T0273];
 
-/// The share of the run, and the seconds, that checkpoints take at least where that is worth a word. A tenth of the bill
-/// is what nobody means to pay; a smoke test of minutes may save as it likes (judgement of the trade).
+/// The share of the run and the seconds above which the time for checkpoints is reported. A tenth of the cost is rarely
+/// intended; in a smoke test of minutes it does not matter (rule of thumb).
 const MUCH: f64 = 0.1;
 const LEAST_SECONDS: f64 = 600.0;
-/// Checkpoints that a run has at least (judgement of the trade).
+/// The fewest checkpoints of a run (rule of thumb).
 const FEW: f64 = 10.0;
 
-/// Both rules.
+/// Checks for an unknown interval and for one that is too short.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     unknown(context, problems);
     too_often(context, problems);
 }
 
-/// What saving takes of the run, where a longer interval is expected to save most of it.
+/// Reports the time that saving takes if a longer interval is expected to avoid most of it.
 fn too_often(context: &Context, problems: &mut Problems) {
     let Some(checkpoint) = &context.plan.job.checkpoint else { return };
     let (Some(written), Some(steps)) = (checkpoint.every.get(), &context.plan.run.steps) else { return };
@@ -44,7 +44,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
     if best.parts.checkpoints > saving / 2.0 {
         return;
     }
-    // A short run fails too seldom to ask for any; a few are wanted all the same, where they cost little.
+    // A short run fails too rarely to need any; a few are useful all the same if they cost little.
     let few = FEW.min(MUCH / 2.0 * best.seconds / one.seconds).max(1.0);
     let saves = (best.parts.checkpoints / one.seconds).max(few);
     let every = two_digits(steps.value as f64 / saves);
@@ -52,7 +52,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0273,
         checkpoint.every.span().unwrap_or(checkpoint.span),
-        format!("{} of the run's {} go into checkpoints", text::about(saving), text::about(run.seconds)),
+        format!("checkpoints take {} of the run's {}", text::about(saving), text::about(run.seconds)),
     )
     .help(format!("write `every=\"{every} steps\"`"))
     .note(format!(
@@ -68,13 +68,13 @@ fn too_often(context: &Context, problems: &mut Problems) {
     problems.push(diagnostic);
 }
 
-/// The first two digits of a count, at least one.
+/// Rounds a count to two digits, at least 1.
 fn two_digits(count: f64) -> u64 {
     let grain = 10_f64.powf((count.max(1.0).log10().floor() - 1.0).max(0.0));
     rounded(((count / grain).floor() * grain).max(1.0))
 }
 
-/// Without an interval nothing can be said of what an interruption loses.
+/// Reports a missing interval on spot instances: the loss of an interruption is then unknown.
 fn unknown(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some(cluster), Some(checkpoint)) = (&job.cluster, &job.checkpoint) else { return };
@@ -84,11 +84,11 @@ fn unknown(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0463,
                 checkpoint.span,
-                "the manifest does not say how often a checkpoint is written",
+                "the checkpoint interval is unknown",
             )
-            .label(spot.span, "an interruption loses what was done since the last one")
+            .label(spot.span, "an interruption loses the work since the last checkpoint")
             .help("add `every=\"200 steps\"`, or `every=\"optimal\"`, and give it to the script")
-            .note("the plan can then tell what an interruption costs"),
+            .note("the plan then shows the cost of an interruption"),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints against the disk that they are written to.
+//! The size of checkpoints compared with the disk that they are written to.
 
 use crate::Context;
 use crate::queries::prediction::rounded;
@@ -20,8 +20,8 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0339];
 
-/// The part of the states that a node holds is written to its disk, as often as checkpoints are kept. What else lies
-/// there (the image, the data, the model) is not counted, so what is reported cannot fit.
+/// Reports checkpoints that cannot fit. Each node writes its part of the states to its disk, once per checkpoint that is kept;
+/// the image, the data and the model on that disk are not counted.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(cluster), Some(checkpoint)) = (&plan.job.cluster, &plan.job.checkpoint) else { return };
@@ -29,58 +29,58 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let Ok(layout) = Layout::of_plan(plan) else { return };
-    let Some(room) = room(plan, cluster) else { return };
+    let Some(disk) = disk(plan, cluster) else { return };
     let kept = checkpoint.keep.get().unwrap_or(1);
     let each = node_bytes(&layout);
     let needs = each * kept as f64;
-    if needs <= room.bytes {
+    if needs <= disk.bytes {
         return;
     }
     let copies = if kept > 1 { format!("{kept} checkpoints take") } else { "a checkpoint takes".to_owned() };
     let sized = |bytes: f64| text::bytes(rounded(bytes));
-    let span = blamed(cluster, checkpoint, &room, kept > 1 && each <= room.bytes);
+    let span = blamed_span(cluster, checkpoint, &disk, kept > 1 && each <= disk.bytes);
     let diagnostic = Diagnostic::new(
         &T0339,
         span,
-        format!("{copies} {} on each instance; {} has {}", sized(needs), room.what, sized(room.bytes)),
+        format!("{copies} {} on each instance; {} has {}", sized(needs), disk.name, sized(disk.bytes)),
     )
-    .note("weights, a 32-bit copy of 16-bit ones, and the optimizer's states, as far as an instance holds them; data and image come on top")
+    .note("weights, a 32-bit copy of 16-bit weights, and the optimizer states that an instance holds; data and image are additional")
     .fact("needed_bytes", needs)
-    .fact("room_bytes", room.bytes);
-    problems.push(help(diagnostic, cluster, checkpoint, &room, each, kept));
+    .fact("room_bytes", disk.bytes);
+    problems.push(help(diagnostic, cluster, checkpoint, &disk, each, kept));
 }
 
-/// The disk that `/opt/ml` and `/tmp` lie on.
-struct Room {
+/// The disk that contains `/opt/ml` and `/tmp`.
+struct Disk {
     bytes: f64,
-    what: &'static str,
-    /// Whether `cluster volume` says its size.
+    name: &'static str,
+    /// Whether `cluster volume` sets its size.
     is_volume: bool,
 }
 
-fn room(plan: &Plan, cluster: &Cluster) -> Option<Room> {
+fn disk(plan: &Plan, cluster: &Cluster) -> Option<Disk> {
     let instance = plan.instance.as_ref()?;
     if instance.ebs_volume_ignored {
         let bytes = instance.nvme_total_gb? as f64 * 1e9;
-        return Some(Room { bytes, what: "its NVMe", is_volume: false });
+        return Some(Disk { bytes, name: "its NVMe", is_volume: false });
     }
     let bytes = cluster.volume_bytes.get()?.div_ceil(GIB) * GIB;
-    Some(Room { bytes: bytes as f64, what: "its volume", is_volume: true })
+    Some(Disk { bytes: bytes as f64, name: "its volume", is_volume: true })
 }
 
-/// The states of one node, bytes: a model that is split over fewer ranks than a node has lies on one node whole.
+/// Returns the bytes of states on one node: a model split over fewer ranks than a node has is on one node completely.
 fn node_bytes(layout: &Layout) -> f64 {
     let split = layout.degrees.shard * layout.degrees.tensor * layout.degrees.pipeline;
     run::checkpoint_bytes(layout) * (layout.hardware.gpus_per_node / split).min(1.0)
 }
 
-fn blamed(
+fn blamed_span(
     cluster: &Cluster,
     checkpoint: &Checkpoint,
-    room: &Room,
+    disk: &Disk,
     too_many: bool,
 ) -> trainc_diag::source::Span {
-    let volume = cluster.volume_bytes.span().filter(|_| room.is_volume);
+    let volume = cluster.volume_bytes.span().filter(|_| disk.is_volume);
     let keep = checkpoint.keep.span().filter(|_| too_many);
     volume.or(keep).unwrap_or(checkpoint.span)
 }
@@ -89,22 +89,22 @@ fn help(
     diagnostic: Diagnostic,
     cluster: &Cluster,
     checkpoint: &Checkpoint,
-    room: &Room,
+    disk: &Disk,
     each: f64,
     kept: u64,
 ) -> Diagnostic {
-    // One beside those that are kept, while it is written; then the next fifty.
+    // One more than are kept, while it is written; rounded up to 50 GiB.
     let wanted = (each * (kept as f64 + 1.0) / GIB as f64 / 50.0).ceil() * 50.0;
     let volume = format!("\"{wanted}GiB\"");
-    if room.is_volume {
+    if disk.is_volume {
         return match cluster.volume_bytes.span() {
             Some(span) => diagnostic.help(format!("write `volume {volume}`")).fix(span, volume),
             None => diagnostic
                 .help(format!("add `volume {volume}` to `cluster`"))
-                .note(format!("without `volume` the job gets {}", text::bytes(rounded(room.bytes)))),
+                .note(format!("without `volume` the job gets {}", text::bytes(rounded(disk.bytes)))),
         };
     }
-    let fitting = (room.bytes / each).floor();
+    let fitting = (disk.bytes / each).floor();
     match checkpoint.keep.span().filter(|_| fitting >= 1.0) {
         Some(span) => diagnostic.help(format!("write `keep={fitting}`")).fix(span, fitting.to_string()),
         None => diagnostic.help("put checkpoints on a file system: `local=\"/opt/ml/input/data/CHANNEL/…\"` of a channel with `mode=\"rw\"`"),

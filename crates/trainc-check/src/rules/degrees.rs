@@ -1,4 +1,4 @@
-//! Degrees by themselves: powers of two, models too small to split, tensor groups across nodes.
+//! Parallelism degrees: powers of two, models too small to split, tensor groups across nodes.
 
 use crate::Context;
 use crate::queries::dimensions::{NO_TENSOR_DEGREE, invalid_tensor_degree};
@@ -23,11 +23,11 @@ declare_code!(T0390, "tensor-across-nodes", Warning, "a tensor-parallel group th
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0386, &T0389, &T0390];
 
-/// Below this a model's states fit one GPU, and copies are faster than shards (AWS blog on sharded data parallelism,
-/// 2022, best practices).
+/// Parameters below which a model's states fit one GPU, and replicas are faster than shards (AWS blog on sharded data
+/// parallelism, 2022, best practices).
 const SMALL_PARAMETERS: u64 = 1_000_000_000;
 
-/// Looks at engines with degrees of their own.
+/// Checks engines with degrees.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
@@ -57,7 +57,7 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
         let sharded = name == "shard-degree";
         let least = if sharded { minimum_nodes(plan, mesh) } else { 0 };
         let others = if sharded { mesh.tensor_degree.value * mesh.pipeline_degree.value } else { 1 };
-        // So is a group that is too small: T0385, whose help is a power of two.
+        // A group that is too small is reported as T0385, whose help is a power of two.
         if degree.value * others < least * mesh.gpus_per_node {
             continue;
         }
@@ -65,15 +65,15 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
         let mut diagnostic = Diagnostic::new(
             &T0386,
             degree.span_or(parallel.span),
-            format!("`{name}` {} is no power of two", degree.value),
+            format!("`{name}` {} is not a power of two", degree.value),
         )
-        .note("layers, heads and buffers are powers of two times a small number, and hierarchical collectives halve groups (judgement of the trade)")
+        .note("layers, heads and buffers are powers of two times a small number, and hierarchical collectives halve groups (rule of thumb)")
         .fact("degree", degree.value);
         let above = below.saturating_mul(2);
         let fits: Vec<String> = [below, above]
             .into_iter()
             .filter(|n| *n > 1 && mesh.world_size.is_multiple_of(*n))
-            // No degree that the rule of nodes per parameter would call too small next.
+            // Not a degree that T0385 would report as too small next.
             .filter(|n| n * others >= least * mesh.gpus_per_node)
             .map(|n| format!("`{name} {n}`"))
             .collect();
@@ -83,18 +83,18 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
                 diagnostic.help(format!("write `nodes={}` and `{name} {above}`", next_nodes(mesh.nodes)))
             }
             Some(_) => diagnostic.help(format!(
-                "{below} and {above} do not divide the world size {}; take a power of two of nodes",
+                "{below} and {above} do not divide the world size {}; use a power of two of nodes",
                 mesh.world_size
             )),
             None if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
                 diagnostic.help(format!("write `nodes={}`", next_nodes(mesh.nodes)))
             }
-            None => diagnostic.help("take a power of two of nodes, or write the degree"),
+            None => diagnostic.help("use a power of two of nodes, or write the degree"),
         };
         diagnostic = match degree.origin.span() {
             Some(_) => diagnostic,
             None => diagnostic.note(format!(
-                "`{name}` was not written: it is {}",
+                "`{name}` is not written: it is {}",
                 trainc_plan::plan::describe_origin(&degree.origin)
             )),
         };
@@ -102,9 +102,9 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
     }
 }
 
-/// The next power of two, or where the language takes no such number of nodes the one below.
+/// Returns the next power of two, or the one below if a cluster cannot have that many nodes.
 fn next_nodes(nodes: u64) -> u64 {
-    /// The most that `cluster nodes=` takes.
+    /// The most nodes that `cluster nodes=` accepts.
     const MOST: u64 = 1_000_000;
     let next = nodes.checked_next_power_of_two().unwrap_or(u64::MAX);
     if next <= MOST { next } else { 1 << nodes.clamp(1, MOST).ilog2() }
@@ -117,12 +117,12 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
     let split: Vec<(&str, &Val<u64>)> =
         named(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
     let Some((name, first)) = split.first() else { return };
-    // Ranks without GPUs are processes of one machine: there is no card on which a copy would fit.
+    // Ranks without GPUs are processes of one machine: there is no GPU that could hold a replica.
     let has_gpus = plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_some());
     if parameters >= SMALL_PARAMETERS || !has_gpus {
         return;
     }
-    // A card that the states alone fill half is reason enough to shard.
+    // States that alone fill half of a GPU are reason enough to shard.
     let states = parameters.saturating_mul(STATE_BYTES);
     if plan
         .machine
@@ -132,11 +132,11 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
     {
         return;
     }
-    // Of tensor and pipeline ranks a copy would read other data: that is another batch.
+    // Replicas in place of tensor and pipeline ranks would read other data: that changes the batch.
     let sharded_alone = mesh.tensor_degree.value == 1 && mesh.pipeline_degree.value == 1;
-    let judged = sharded_alone.then(|| assess(context, copies));
+    let judged = sharded_alone.then(|| assess(context, replicate));
     let in_vain = judged.as_ref().and_then(|judged| judged.no_gain);
-    let gain = if in_vain.is_some() { "" } else { ": copies would be faster" };
+    let gain = if in_vain.is_some() { "" } else { ": replicas would be faster" };
     let diagnostic =
         Diagnostic::new(
             &T0389,
@@ -146,7 +146,7 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
         .help(if parallel.engine.get() == Some(Engine::Worker) {
             "write `shard-degree 1`".to_owned()
         } else {
-            let without = not_of_ddp(parallel);
+            let without = children_without_ddp(parallel);
             let without = if without.is_empty() {
                 String::new()
             } else {
@@ -155,7 +155,7 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
             format!("write `parallel engine=\"ddp\" launcher=\"torchrun\"`{without}")
         })
         .note(format!(
-            "under 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and a split only adds traffic",
+            "below 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and splitting only adds communication",
             text::group(parameters),
             text::bytes(states)
         ))
@@ -167,8 +167,8 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
     problems.push(said.into_iter().fold(diagnostic, Diagnostic::note));
 }
 
-/// The layout with a copy of the model on each rank of its shard groups.
-fn copies(layout: &mut Layout) {
+/// Changes a layout to a replica of the model on each rank of its shard groups.
+fn replicate(layout: &mut Layout) {
     if layout.system != System::Worker {
         layout.system = System::Ddp;
         layout.sharding = Sharding::None;
@@ -177,8 +177,8 @@ fn copies(layout: &mut Layout) {
     layout.degrees.shard = 1.0;
 }
 
-/// Children of `parallel` as written that engine `ddp` under torchrun does not take, by their names.
-fn not_of_ddp(parallel: &Parallel) -> Vec<&'static str> {
+/// Returns the names of the written children of `parallel` that engine `ddp` under torchrun does not accept.
+fn children_without_ddp(parallel: &Parallel) -> Vec<&'static str> {
     let own = [
         ("strategy", !parallel.strategy.is_absent()),
         ("shard-degree", !parallel.shard_degree.is_absent()),
@@ -198,7 +198,7 @@ fn not_of_ddp(parallel: &Parallel) -> Vec<&'static str> {
         ("mpi-env", !parallel.mpi_env.is_empty()),
         ("mpi-options", !parallel.mpi_options.is_absent()),
     ];
-    // What passes through is of one engine each, and `ddp` has none.
+    // Each option belongs to one engine, and `ddp` has none.
     let options = parallel.options.iter().map(|option| option.name);
     own.into_iter().filter(|(_, written)| *written).map(|(name, _)| name).chain(options).collect()
 }
@@ -209,7 +209,7 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
         return;
     }
     let degree = &mesh.tensor_degree;
-    // Ranks lie on the GPUs that have a process.
+    // Only GPUs with a process have a rank.
     let per_node = mesh.ranks_per_node();
     let inside = trainc_plan::plan::divisors::divisors(per_node)
         .into_iter()
@@ -219,14 +219,14 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
     let mut diagnostic = Diagnostic::new(
         &T0390,
         degree.span_or(parallel.span),
-        format!("each tensor group of {} lies on {}", text::count(degree.value, "GPU"), text::count(nodes, "node")),
+        format!("each tensor group of {} spans {}", text::count(degree.value, "GPU"), text::count(nodes, "node")),
     )
-    .note("every layer exchanges its activations four times per pass: NVLink carries that, the network does not (Megatron-LM, SC21)")
+    .note("every layer exchanges its activations four times per pass: NVLink is fast enough for that, the network is not (Megatron-LM, SC21)")
     .fact("nodes", nodes)
     .fact("gpus_per_node", mesh.gpus_per_node);
     let must_change = invalid_tensor_degree(context.plan, mesh);
     diagnostic = if let Some(common) = must_change {
-        // The model wants another degree (T0391): the two say the same.
+        // The model needs another degree (T0391): both have the same help.
         let best =
             trainc_plan::plan::divisors::divisors(common).into_iter().filter(|d| *d <= degree.value).max();
         match best.filter(|best| *best > 1) {

@@ -1,4 +1,4 @@
-//! The network between nodes: whether it is EFA, and whether the container turns it on.
+//! The network between nodes: EFA, and whether the container enables it.
 
 use crate::Context;
 use crate::queries::prediction::{cost_per_step, describe_share};
@@ -18,10 +18,10 @@ declare_code!(T0398, "efa-not-enabled", Warning, "EFA that the container does no
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0397, &T0398];
 
-/// Ranks from which on jobs without the environment were seen to hang (aws/sagemaker-training-toolkit#240).
+/// Ranks at which jobs without the environment were seen to hang (aws/sagemaker-training-toolkit#240).
 const HANGING_RANKS: u64 = 256;
 
-/// Ranks on several nodes talk over the network in every step.
+/// Checks jobs whose ranks communicate across nodes.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(instance), Some(mesh), Some(parallel)) = (&plan.instance, &plan.mesh, &plan.job.parallel)
@@ -53,24 +53,24 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
                 .map_or_else(String::new, |gbps| format!(" at {} Gbps each", text::short(gbps)))
         ),
     )
-    .help("take a type with EFA, as `ml.p4d.24xlarge` (400 Gbps), or one node")
+    .help("use an instance type with EFA, e.g. `ml.p4d.24xlarge` (400 Gbps), or one node")
     .note(format!(
-        "`trainc catalog -v instances {}` has where the figure is from, of {}",
+        "source of the bandwidth: `trainc catalog -v instances {}`, as of {}",
         instance.name, instance.provenance.date
     ));
     if let Some(gbps) = instance.network_gbps {
         diagnostic = diagnostic.fact("network_gbps", gbps);
-        // What one all-reduce of the trained parameters moves in and out of a node at least: 2 × 2 B × N (n-1)/n.
+        // The least that one all-reduce of the trained parameters moves in and out of a node: 2 × 2 B × N (n-1)/n.
         if let Some(trained) = context.plan.model.as_ref().and_then(|model| model.trainable.as_ref()) {
             let bytes = 4.0 * trained.value as f64 * (nodes - 1) as f64 / nodes as f64;
             let seconds = bytes * 8.0 / (gbps * 1e9);
             diagnostic = diagnostic
                 .note(format!(
-                    "one reduction of {} gradients in 16 bits takes {} s at that rate at best{}",
+                    "one all-reduce of {} 16-bit gradients takes at least {} s at that rate{}",
                     text::group(trained.value),
                     text::short(seconds),
                     cost_per_step(context, seconds).map_or_else(String::new, |usd| {
-                        format!(": {} of the run, where nothing hides it", text::dollars(usd))
+                        format!(": {} of the run if nothing overlaps with it", text::dollars(usd))
                     })
                 ))
                 .fact("reduction_seconds", seconds);
@@ -87,7 +87,7 @@ fn environment(
     problems: &mut Problems,
 ) {
     let plan = context.plan;
-    // The worker sets its own environment, and the toolkit's runner of SMDDP turns EFA on whatever the type.
+    // The worker sets its own environment, and the toolkit's SMDDP runner enables EFA on every type.
     let turned_on = matches!(emit::launcher(plan), Launcher::Smddp | Launcher::PytorchDdp);
     if instance.toolkit_sets_nccl_efa_env || turned_on || parallel.engine.get() == Some(Engine::Worker) {
         return;
@@ -99,14 +99,14 @@ fn environment(
     if set || by_options {
         return;
     }
-    // Remote DMA between GPUs is a matter of the p family (EC2 user guide, EFA; from p4d on).
+    // Only the p family has remote DMA between GPUs (EC2 user guide, EFA; since p4d).
     let rdma =
         if instance.family().starts_with('p') { " FI_EFA_USE_DEVICE_RDMA=1 RDMAV_FORK_SAFE=1" } else { "" };
     let diagnostic =
         Diagnostic::new(
             &T0398,
             span,
-            format!("`{}` has EFA, and the training toolkit does not turn it on there: NCCL may fall back to TCP without a word", instance.name),
+            format!("`{}` has EFA, but the training toolkit does not enable it there: NCCL may silently fall back to TCP", instance.name),
         )
         .help(format!("add `environment FI_PROVIDER=\"efa\"{rdma}` to `program`"))
         .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)");
@@ -114,19 +114,19 @@ fn environment(
     problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));
 }
 
-/// What the network costs even at EFA's rate; how much slower TCP is was not measured.
+/// Describes the cost of the network at EFA's rate; the slowdown of TCP was not measured.
 fn at_stake(context: &Context) -> Option<String> {
     let waits = describe_share(context, |speed| speed.parts.exposed_communication)?;
-    Some(format!("predicted at the rate of EFA: the GPUs wait {waits}; over TCP for longer"))
+    Some(format!("predicted with EFA: the GPUs wait {waits}; longer over TCP"))
 }
 
-/// Of so many ranks that the run may hang: what it costs until the service stops it.
+/// Describes the cost of a run that hangs until the service stops it, if it has as many ranks as jobs that hung.
 fn hanging(plan: &Plan) -> Option<String> {
     let ranks = plan.mesh.as_ref()?.ranks();
     let limit = run_limits::max_run(plan.job.cluster.as_ref()?)?.value;
     let usd = at_most(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
     Some(format!(
-        "a run of {} that hangs is paid for until `max-run` stops it: {} for {}",
+        "a run of {} that hangs is billed until `max-run` stops it: {} for {}",
         text::count(ranks, "rank"),
         text::dollars(usd),
         text::duration(limit)

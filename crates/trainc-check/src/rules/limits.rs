@@ -1,7 +1,7 @@
-//! Lengths, counts, ranges and patterns: the request as it would be sent, against the service's own shapes.
+//! Lengths, counts, ranges and patterns: the request as it would be sent, validated with the service's shapes.
 //!
-//! The facts are botocore's (`catalog::shapes`); this file only finds the node to blame and says it in words.
-//! Job name, durations, S3 URIs and raw members have files of their own.
+//! The facts are botocore's (`catalog::shapes`); this file finds the node to blame and describes the problem. Job name, durations
+//! and S3 URIs have separate rules.
 
 mod member_places;
 mod request_members;
@@ -56,7 +56,7 @@ pub(super) static CODES: &[&Code] = &[
     &request_members::T0446,
 ];
 
-/// How values are written whose pattern says little to people.
+/// The form of values whose pattern is hard to read.
 const FORMS: &[(&str, &str)] = &[
     ("OutputDataConfig.KmsKeyId", "arn:aws:kms:REGION:ACCOUNT:key/ID"),
     ("ResourceConfig.TrainingPlanArn", "arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME"),
@@ -64,13 +64,13 @@ const FORMS: &[(&str, &str)] = &[
     ("RoleArn", "arn:aws:iam::ACCOUNT:role/NAME"),
 ];
 
-/// Stands for the job's digest: no limit asks which digits they are, and the real one costs a second request.
+/// A placeholder for the job's digest: no limit depends on its digits, and the real one needs a second request.
 const ANY_DIGEST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// Validates the emitted request and blames the nodes.
 ///
-/// The request is made with what is known, so members of fields already reported are junk: only paths whose node
-/// has a value have a place, and the rest is passed over.
+/// The request is made of the known values, so members of fields already reported are invalid: only paths whose node has a value
+/// have a place, and the others are skipped.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     if !plan.deployable {
@@ -78,31 +78,31 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let request = emit::training_job(plan, &emit::Identity::new(plan, ANY_DIGEST));
     let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
-    request_members::judge(context, &violations, problems);
-    // Most manifests have none: their places are named for nobody.
+    request_members::check_members(context, &violations, problems);
+    // Most manifests have no violation and need no places.
     let places = LazyCell::new(|| member_places::member_places(plan));
     for violation in &violations {
         if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
             || emit::is_unresolved(&violation.path, &violation.found)
-            || request_members::says(plan, &violation.path)
+            || request_members::sets(plan, &violation.path)
         {
             continue;
         }
-        // A text too short or too long breaks the pattern as well; one of the two is said, the one that tells more.
-        let beside = |kind: ViolationKind| {
+        // A text of invalid length violates the pattern too; only the more specific violation is reported.
+        let has_other = |kind: ViolationKind| {
             violations.iter().any(|other| other.path == violation.path && other.kind == kind)
         };
         let empty = violation.found.is_empty() || violation.expected == "at least 1 characters";
         let repeats_pattern =
-            violation.kind == ViolationKind::TooShort && !empty && beside(ViolationKind::Pattern);
-        let is_short = empty && beside(ViolationKind::TooShort);
+            violation.kind == ViolationKind::TooShort && !empty && has_other(ViolationKind::Pattern);
+        let is_short = empty && has_other(ViolationKind::TooShort);
         let repeats_length =
-            violation.kind == ViolationKind::Pattern && (is_short || beside(ViolationKind::TooLong));
+            violation.kind == ViolationKind::Pattern && (is_short || has_other(ViolationKind::TooLong));
         if repeats_pattern || repeats_length {
             continue;
         }
         let Some(place) = places.iter().find(|place| place.path == violation.path) else { continue };
-        // A list that is written and names nothing was said to lack its names.
+        // An empty list is reported already.
         if place.code == &T0420 && violation.kind == ViolationKind::TooShort && is_written(plan, &place.path)
         {
             continue;
@@ -111,13 +111,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note(format!("{}, botocore's shape of CreateTrainingJob", member(&violation.path)))
             .fact("member", violation.path.as_str());
         if violation.kind == ViolationKind::Pattern {
-            diagnostic = diagnostic.note(format!("it has to match `{}`", violation.expected));
+            diagnostic = diagnostic.note(format!("it must match `{}`", violation.expected));
         }
         problems.push(help(context, &request, place, violation, diagnostic));
     }
 }
 
-/// `Environment["K"]` as AWS's documentation calls it: `Environment`.
+/// Returns a path as AWS's documentation writes it: `Environment["K"]` as `Environment`.
 fn member(path: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -141,34 +141,34 @@ fn message(place: &member_places::MemberPlace, violation: &Violation) -> String 
     if place.code == &T0402 {
         let count = violation.found.trim_end_matches(" entries");
         return format!(
-            "the job has {count} hyperparameters; SageMaker takes {}",
+            "the job has {count} hyperparameters; SageMaker accepts {}",
             violation.expected.trim_end_matches(" entries")
         );
     }
     match violation.kind {
         ViolationKind::TooLong | ViolationKind::TooShort => {
             format!(
-                "{what} has {}; SageMaker takes {}",
+                "{what} has {}; SageMaker accepts {}",
                 figure(&violation.found),
                 figure(&violation.expected)
             )
         }
         ViolationKind::OutOfRange => {
-            format!("{what} is {}; SageMaker takes {}", violation.found, violation.expected)
+            format!("{what} is {}; SageMaker accepts {}", violation.found, violation.expected)
         }
         ViolationKind::Enum => {
-            format!("{what} is `{}`; SageMaker takes {}", violation.found, violation.expected)
+            format!("{what} is `{}`; SageMaker accepts {}", violation.found, violation.expected)
         }
         ViolationKind::Pattern if place.key.as_ref().is_some_and(|key| is_of_key(key, violation)) => {
-            format!("{}: SageMaker takes no such name", place.what)
+            format!("{}: SageMaker rejects this name", place.what)
         }
         ViolationKind::Pattern | ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type => {
-            format!("{what} is `{}`, which SageMaker does not take", short(&violation.found))
+            format!("{what} is `{}`, which SageMaker rejects", short(&violation.found))
         }
     }
 }
 
-/// A map's key and value are judged under one path; the figures tell which it was.
+/// Returns whether a violation is about a map's key: key and value are validated under the same path.
 fn is_of_key(key: &str, violation: &Violation) -> bool {
     if violation.kind == ViolationKind::Pattern {
         return violation.found == key;
@@ -176,7 +176,7 @@ fn is_of_key(key: &str, violation: &Violation) -> bool {
     violation.found == format!("{} characters", key.chars().count())
 }
 
-/// `1 entries` reads badly.
+/// Writes a quantity of one in the singular: `1 entry`.
 pub(super) fn figure(words: &str) -> String {
     for (many, one) in [("1 entries", "1 entry"), ("1 characters", "1 character")] {
         if let Some(before) =
@@ -205,14 +205,14 @@ fn help(
     }
     if place.code == &T0403 {
         return match place.key.as_deref() {
-            Some("mp_parameters") => diagnostic.help("leave out parameters that have their default value"),
+            Some("mp_parameters") => diagnostic.help("remove parameters with their default value"),
             Some(key) if is_of_key(key, violation) => diagnostic.help("write a shorter name"),
             key => diagnostic
                 .help("put it into a file of the program's directory, and pass the file's path")
                 .note(format!(
-                    "the length counts the value as it is sent: encoded as JSON{}, and quoted for the container's shell",
+                    "the length is that of the value as sent: encoded as JSON{}, and quoted for the container's shell",
                     key.and_then(|key| written(context, key))
-                        .map(|written| format!(" ({written} without)"))
+                        .map(|written| format!(" ({written} as written)"))
                         .unwrap_or_default()
                 )),
         };
@@ -224,16 +224,16 @@ fn help(
             "security-groups \"sg-…\""
         };
         return diagnostic
-            .help(format!("add `{missing}`: a VPC job names both"))
+            .help(format!("add `{missing}`: a job in a VPC requires both"))
             .note("without `network` the job runs outside your VPC");
     }
-    // `subnets "subnet-a, subnet-b"`: several in one text.
+    // `subnets "subnet-a, subnet-b"`: several in one string.
     let written = context.sources.slice(place.span);
     let parts: Vec<&str> = written.split([',', ' ', '"']).filter(|part| !part.is_empty()).collect();
     let is_one_text = written.starts_with('"') && written.matches('"').count() == 2;
     if place.code == &T0420 && is_one_text && parts.len() > 1 {
         let quoted: Vec<String> = parts.iter().map(|part| format!("\"{part}\"")).collect();
-        return diagnostic.help(format!("quote each by itself: `{}`", quoted.join(" ")));
+        return diagnostic.help(format!("quote each one separately: `{}`", quoted.join(" ")));
     }
     if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_of_key(key, violation)) {
         return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");
@@ -251,7 +251,7 @@ fn help(
     diagnostic
 }
 
-/// Whether a list of `network` has a node of its own.
+/// Returns whether a list of `network` is written.
 fn is_written(plan: &Plan, path: &str) -> bool {
     plan.job.network.as_ref().is_some_and(|network| {
         let span =
@@ -260,7 +260,7 @@ fn is_written(plan: &Plan, path: &str) -> bool {
     })
 }
 
-/// The characters of a hyperparameter's text as the manifest has it.
+/// Returns the length of a hyperparameter's text in the manifest.
 fn written(context: &Context, key: &str) -> Option<String> {
     let program = context.plan.job.program.as_ref()?;
     match program.hyperparameters.iter().find(|h| h.name == key)?.value.value()? {
@@ -269,7 +269,7 @@ fn written(context: &Context, key: &str) -> Option<String> {
     }
 }
 
-/// Says which of the hyperparameters nobody wrote.
+/// Adds the hyperparameters that are not in the manifest.
 fn generated(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diagnostic {
     let Some(program) = &context.plan.job.program else { return diagnostic };
     let Some(Value::Object(sent)) = request.get("HyperParameters") else { return diagnostic };
@@ -277,7 +277,7 @@ fn generated(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diag
     let made: Vec<&str> = sent.keys().map(String::as_str).filter(|key| !named.contains(key)).collect();
     let written = text::count((sent.len() - made.len()) as u64, "hyperparameter");
     diagnostic
-        .note(format!("{written} written, and {} made by trainc: {}", made.len(), made.join(", ")))
+        .note(format!("{written} in the manifest, {} added by trainc: {}", made.len(), made.join(", ")))
         .help("put several of them into a file of the program's directory, and pass the file's path")
 }
 

@@ -1,4 +1,4 @@
-//! The budget against what the run is predicted to cost, and what would bring it under.
+//! The predicted cost of the run compared with the budget, and edits that reduce it.
 
 use crate::Context;
 use crate::queries::memory::surely_fits;
@@ -19,9 +19,8 @@ declare_code!(T0329, "predicted-over-budget", Warning, "the predicted cost excee
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0329];
 
-/// An error where even the low end is above the budget, and of a hard budget wherever the run may cost more; else a
-/// warning. What `max-run` ends before the budget is spent costs no more than it: that the time does not suffice is told of
-/// the time.
+/// Reports an error if even the lower bound exceeds the budget, or if the upper bound exceeds a hard budget; else a warning. A
+/// run that `max-run` ends within the budget is reported by the rule on time.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &context.plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
@@ -35,7 +34,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let hard = budget.hard.get() == Some(true);
     let severity = if hard || interval.low > usd.value { Severity::Error } else { Severity::Warning };
-    // Of a file system without a price `T0257` speaks.
+    // T0257 reports a file system without a price.
     let least = if run.cost_usd.is_none() { "at least " } else { "" };
     let verb = if cost > usd.value { "is predicted to cost" } else { "may cost more than" };
     let message = if cost > usd.value {
@@ -65,10 +64,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic.label(span, format!("about {}", text::about(run.expected_seconds())));
     }
     let mut ways: Vec<String> = Vec::new();
-    let thrift = thrift(context, &layout, cost);
-    // What a hard budget asks is that the high end keeps it.
+    let cheaper = cheaper_layout(context, &layout, cost);
+    // A hard budget limits the upper bound.
     let within = if hard { usd.value * cost / interval.high } else { usd.value };
-    if let Some((words, after)) = &thrift
+    if let Some((words, after)) = &cheaper
         && *after <= within
     {
         ways.push(format!("write {words}: predicted {}", text::dollars(*after)));
@@ -83,7 +82,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for way in ways {
         diagnostic = diagnostic.note(format!("or {way}"));
     }
-    if let Some((words, after)) = thrift.filter(|(_, after)| *after > within) {
+    if let Some((words, after)) = cheaper.filter(|(_, after)| *after > within) {
         let high = text::dollars(after * interval.high / cost);
         let high = if hard { format!(", up to {high}") } else { String::new() };
         diagnostic = diagnostic
@@ -91,7 +90,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     if context.plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_none()) {
         diagnostic = diagnostic.note(
-            "spot instances cost less, how much is not known beforehand: `--discount 0.6` tries a price",
+            "spot instances cost less, but their price is not known in advance: try one with `--discount 0.6`",
         );
     }
     if let Some(words) = describe_later_price(context.plan) {
@@ -103,9 +102,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )));
 }
 
-/// A layout of the same steps that fits and costs less: what to write, and US dollars. Tried are a larger micro-batch at
-/// the same global batch, and no recomputation: they need neither other instances nor another batch.
-fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)> {
+/// Returns a layout of the same steps that fits and costs less, as text to write and US dollars. It tries a larger micro-batch
+/// with the same global batch, and no recomputation: neither changes instances or the batch.
+fn cheaper_layout(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)> {
     let plan = context.plan;
     let batch = plan.batch.as_ref()?;
     let factors = if layout.degrees.pipeline > 1.0 { vec![1] } else { divisors(batch.accumulation.value) };
@@ -136,8 +135,8 @@ fn thrift(context: &Context, layout: &Layout, cost: f64) -> Option<(String, f64)
     best
 }
 
-/// A shorter run that the budget pays for, of which it is that `share` of the cost; of a hard budget at the high end, whose
-/// start takes up to twice as long as predicted.
+/// Returns a shorter run within the budget, which is `share` of the cost; for a hard budget at the upper bound, where the start
+/// takes up to twice as long as predicted.
 fn affordable(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<String> {
     let steps = plan.run.steps.as_ref()?.value as f64;
     let (seconds, start) =
@@ -146,9 +145,9 @@ fn affordable(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<Stri
     let left = seconds * share - start;
     if left <= 0.0 {
         return Some(format!(
-            "its start alone takes {}: take fewer or smaller instances",
+            "starting alone takes {}: use fewer or smaller instances",
             text::about(start)
         ));
     }
-    shorter_run(plan, left / each).map(|written| format!("write {written}: the budget pays for no more"))
+    shorter_run(plan, left / each).map(|written| format!("write {written}, which the budget allows"))
 }

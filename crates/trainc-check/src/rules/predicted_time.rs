@@ -1,4 +1,4 @@
-//! `max-run` against the time that the run is predicted to take.
+//! The predicted time of the run compared with `max-run`.
 
 use crate::Context;
 use crate::queries::prediction::{predicted_run, rounded, run_with_checkpoints, shorter_run};
@@ -23,7 +23,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0338, &T0496];
 
-/// An error where even the low end is above `max-run`, a warning where the high end is.
+/// Reports an error if even the lower bound exceeds `max-run`, a warning if the upper bound does.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(cluster) = &plan.job.cluster else { return };
@@ -52,7 +52,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         format!("the run is predicted to take {about}, between {low} and {high}; `max-run` is {limit_words}")
     } else {
         format!(
-            "the run may take longer than `max-run`, {limit_words}: {about} is predicted, between {low} and {high}"
+            "the run may exceed `max-run`, {limit_words}: {about} is predicted, between {low} and {high}"
         )
     };
     let mut diagnostic = Diagnostic::new(&T0338, limit.span_or(cluster.span), message)
@@ -68,7 +68,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let fewer = steps_within(plan, &run, most);
     if pays(plan, seconds) {
         diagnostic = diagnostic.help(format!("write `max-run \"{longer}\"`"));
-        // Only a written value stands where another can take its place.
+        // Only a written value can be replaced.
         if limit.origin.span().is_some() {
             diagnostic = diagnostic.fix(limit.span_or(cluster.span), format!("\"{longer}\""));
         }
@@ -78,11 +78,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     } else if let Some(fewer) = fewer {
         diagnostic = diagnostic.help(format!("write {fewer}"));
     }
-    problems.push(diagnostic.note("SageMaker ends the job then, whether it is done or not"));
+    problems.push(diagnostic.note("SageMaker stops the job then, finished or not"));
 }
 
-/// The time that is expected with interruptions, against `max-run` and `max-wait`: an error where even the low end is
-/// above, or there is no end.
+/// Reports the expected time with interruptions if it exceeds `max-run`: an error if even the lower bound does, or if the run
+/// never ends.
 fn interrupted(
     (plan, cluster): (&Plan, &Cluster),
     run: &Run,
@@ -97,42 +97,42 @@ fn interrupted(
         (Some((rate, spot)), _) => rate.span_or(spot),
         (None, failures) => failures.map_or(cluster.span, |failures| failures.span_or(cluster.span)),
     };
-    // What stops a run, in words, and what is left where nothing that is written of checkpoints or limits is enough.
+    // The cause, and the help if no checkpoint interval or limit is enough.
     let (losses, last_help) =
         if rate.is_some() { ("interruptions", WITHOUT_SPOT) } else { ("failures of nodes", FEWER) };
-    // `max-wait` is no less, or that has been said.
+    // A `max-wait` below `max-run` is reported elsewhere.
     let most = max_run;
     let written = text::duration(most);
     let Some(expected) = run.spot else {
         let message = match (rate, failures) {
             (None, Some(failures)) => {
-                format!("where a node fails every {} the run never ends", text::duration(failures.value))
+                format!("the run never ends if a node fails every {}", text::duration(failures.value))
             }
             (rate, _) => {
                 let rate = rate.map_or(0.0, |(rate, _)| rate.value);
-                format!("at {rate} interruptions of an instance an hour the run never ends")
+                format!("the run never ends at {rate} interruptions per instance and hour")
             }
         };
         let diagnostic = Diagnostic::new(&T0496, span, message)
             .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
-            .note("more than a year is expected: hardly a stretch between two checkpoints ends undisturbed");
+            .note("more than a year is expected: hardly any interval between two checkpoints completes");
         let help = in_time(plan, best, most, false).unwrap_or_else(|| last_help.to_owned());
         return Some(diagnostic.help(help));
     };
     let high = expected.interval.map_or(f64::INFINITY, |interval| interval.high);
     let is_over = expected.expected_seconds > most as f64;
-    // Where the work alone may take longer, that is said of it.
+    // If the work alone may take longer, T0338 reports that.
     if !is_over && (high <= most as f64 || run.interval.high > most as f64) {
         return None;
     }
     let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
     let about = text::about(expected.expected_seconds);
     let message = if is_over {
-        format!("with {losses} as given the run is expected to take {about}; `max-run` is {written}")
+        format!("with the given {losses} the run is expected to take {about}; `max-run` is {written}")
     } else {
         let high = if high.is_finite() { text::about(high) } else { "more than a year".to_owned() };
         format!(
-            "with {losses} as given the run may take longer than `max-run`, {written}: {about} is expected, up to {high}"
+            "with the given {losses} the run may exceed `max-run`, {written}: {about} is expected, up to {high}"
         )
     };
     let mut diagnostic = Diagnostic::new(&T0496, span, message)
@@ -141,11 +141,11 @@ fn interrupted(
         .fact("low_seconds", expected.low_seconds.round())
         .fact("p90_seconds", expected.p90_seconds.round())
         .fact("limit_seconds", most)
-        .note("SageMaker ends the job then, work that is done again included");
+        .note("SageMaker stops the job then; repeated work counts");
     let (enough_for, which) = if is_over || !high.is_finite() {
-        (expected.p90_seconds, "nine in ten end")
+        (expected.p90_seconds, "nine of ten runs end")
     } else {
-        (high, "it is expected to end at the slow end of the prediction too")
+        (high, "it is expected to end even at the upper bound of the prediction")
     };
     let (seconds, longer) = enough(enough_for);
     let longer = pays(plan, seconds).then(|| {
@@ -164,14 +164,14 @@ fn interrupted(
     Some(diagnostic)
 }
 
-/// What is left where nothing that is written about checkpoints or limits is enough.
-const WITHOUT_SPOT: &str = "remove `spot`: no interval of checkpoints keeps this run within its time";
+/// The help for spot instances if no checkpoint interval or limit is enough.
+const WITHOUT_SPOT: &str = "remove `spot`: no checkpoint interval keeps this run within its time";
 
-/// The same where nodes fail.
-const FEWER: &str = "write fewer `steps`, in several jobs that continue each other: no interval of checkpoints keeps this run within its time";
+/// The help for failing nodes.
+const FEWER: &str = "write fewer `steps`, in several jobs that continue each other: no checkpoint interval keeps this run within its time";
 
-/// The interval that loses least of the work, where the run ends in time with it, as it is expected or `surely` at the slow end
-/// too, and it is not written.
+/// Returns the help to use the optimal checkpoint interval, if it is not used yet and the run ends in time with it: as expected,
+/// or with `surely` at the upper bound too.
 fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool) -> Option<String> {
     let checkpoint = plan.job.checkpoint.as_ref();
     let every = checkpoint.and_then(|checkpoint| checkpoint.every.get());
@@ -182,20 +182,20 @@ fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool)
         let expected = text::about(expected);
         let write = match checkpoint {
             Some(_) => "write `every=\"optimal\"` at `checkpoint`",
-            None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and let the program go on from it",
+            None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and let the program resume from it",
         };
         format!("{write}: then {expected} is expected")
     })
 }
 
-/// A limit that suffices, seconds and as it is written: whole hours, of a run below one whole minutes.
+/// Returns a sufficient limit in seconds and as text: in whole hours, below one hour in whole minutes.
 fn enough(high: f64) -> (u64, String) {
     let (unit, letter) = if high > 3_600.0 { (3_600, 'h') } else { (60, 'm') };
     let count = rounded(high.ceil()).div_ceil(unit);
     (count.saturating_mul(unit), format!("{count}{letter}"))
 }
 
-/// Whether the service takes such a limit and the budget, where there is one, pays for it.
+/// Returns whether the service accepts such a limit and the budget, if any, pays for it.
 fn pays(plan: &Plan, seconds: u64) -> bool {
     let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
     let most = at_most(plan, seconds as f64).least_usd();
@@ -203,7 +203,7 @@ fn pays(plan: &Plan, seconds: u64) -> bool {
         && budget.zip(most).is_none_or(|(budget, most)| most <= budget.value)
 }
 
-/// A run whose high end lies within `limit` seconds: its start takes up to twice as long as predicted.
+/// Returns a run whose upper bound is within `limit` seconds; its start may take twice as long as predicted.
 fn steps_within(plan: &Plan, run: &Run, limit: f64) -> Option<String> {
     let start = 2.0 * run.parts.start();
     let each = (run.interval.high - start) / plan.run.steps.as_ref()?.value as f64;

@@ -1,4 +1,4 @@
-//! Preferred instance types: what they exclude, and where their counts stand.
+//! Preferred instance types: the settings that they exclude, and their counts.
 
 use crate::Context;
 use crate::shared_codes::T0251;
@@ -16,7 +16,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0483];
 
-/// CTJ-18; their number and names are the shape's.
+/// Checks CTJ-18; the limits of their number and names are in the service's shape.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some((member, preferences)), Some(cluster)) = (job.preferences(), &job.cluster) else { return };
@@ -45,34 +45,34 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         refuse(
             "`InstancePreferences` excludes spot instances",
             Some((spot.span, "spot")),
-            "remove `spot`, or name one type on `cluster`",
+            "remove `spot`, or write one type in `cluster`",
         );
     }
     if let Some(placement) = &cluster.placement {
         refuse(
             "`InstancePreferences` excludes a placement on UltraServers",
             Some((placement.span, "the placement")),
-            "remove `placement`, or name one type on `cluster`",
+            "remove `placement`, or write one type in `cluster`",
         );
     }
     let counted = preferences.iter().filter(|preference| preference.count.is_some()).count();
     if counted > 0 && counted < preferences.len() {
         refuse(
-            "some of the preferred types say how many, and some do not",
+            "only some of the preferred types have an `InstanceCount`",
             None,
-            "write `InstanceCount` on every one, or on none and `cluster nodes=…`",
+            "write `InstanceCount` for every type, or `cluster nodes=…` and none",
         );
     } else if let Some(span) = cluster.nodes.span().filter(|_| counted > 0) {
         refuse(
-            "the preferred types say how many, and so does `cluster`",
-            Some((span, "here as well")),
-            "remove `nodes=`, or `InstanceCount` from every one",
+            "both the preferred types and `cluster` have a number of instances",
+            Some((span, "also set here")),
+            "remove `nodes=`, or every `InstanceCount`",
         );
     }
     let mut seen: Vec<&str> = Vec::new();
     for instance in preferences.iter().filter_map(|preference| preference.instance) {
         if seen.contains(&instance) {
-            refuse(&format!("`{instance}` is preferred twice"), None, "name each type once");
+            refuse(&format!("`{instance}` is listed twice"), None, "list each type once");
         }
         seen.push(instance);
     }

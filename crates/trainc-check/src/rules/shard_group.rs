@@ -1,4 +1,4 @@
-//! The shard group: how many nodes it has, against how many the model asks for.
+//! The shard group: its nodes compared with the nodes that the model needs.
 
 use crate::Context;
 use crate::queries::memory::{describe_fit, has_excess_states};
@@ -36,7 +36,7 @@ struct Group<'a> {
     span: Span,
 }
 
-/// Looks at engines that shard; where the plan has no minimum, nothing is sharded.
+/// Checks engines that shard; a plan without a minimum of nodes has nothing sharded.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(parallel), Some(mesh)) = (&plan.job.parallel, &plan.mesh) else { return };
@@ -58,7 +58,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     group.wide(context, problems);
 }
 
-/// Whether some shard groups share a node with another.
+/// Returns whether some shard groups share a node.
 fn is_misaligned(mesh: &Mesh) -> bool {
     let (gpus, per_node) = (group_gpus(mesh), mesh.gpus_per_node);
     per_node > 0
@@ -72,7 +72,7 @@ impl Group<'_> {
         self.gpus.div_ceil(self.mesh.gpus_per_node)
     }
 
-    /// The shard degree whose group has that many nodes, or the next power of two that divides the world.
+    /// Returns the shard degree of a group with that many nodes, or the next power of two that divides the world size.
     fn degree_of(&self, nodes: u64) -> Option<u64> {
         let others = self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value;
         let least = (nodes * self.mesh.gpus_per_node).div_ceil(others.max(1));
@@ -81,8 +81,8 @@ impl Group<'_> {
             .find(|degree| *degree >= least && degree.is_power_of_two())
     }
 
-    /// What to write for a shard group of at least the minimum of nodes in this world, where it has as many, and the
-    /// degree that this is: one with replicas beside it, or everything in one group.
+    /// Returns the text and the degree of a shard group with at least the minimum of nodes, if the cluster has that many: with
+    /// replicas, or with everything in one group.
     fn wide_enough(&self, recommended: u64, minimum: u64) -> Option<(String, u64)> {
         if self.mesh.nodes < minimum {
             return None;
@@ -92,14 +92,14 @@ impl Group<'_> {
         Some(match self.degree_of(recommended).or_else(|| self.degree_of(minimum)) {
             Some(degree) if degree < whole || !self.is_fsdp() => (format!("`shard-degree {degree}`"), degree),
             _ if self.is_fsdp() => {
-                ("`strategy \"full-shard\"`: the group is then the whole world".to_owned(), whole)
+                ("`strategy \"full-shard\"`: the group is then the whole cluster".to_owned(), whole)
             }
             _ => (format!("`shard-degree {whole}`"), whole),
         })
     }
 
-    /// What else to write for a shard group of so many nodes, all of the world: the degree that stands there would stay.
-    fn beside(&self, nodes: u64) -> String {
+    /// Returns what else to write for a shard group of all `nodes`: a written degree would stay as it is.
+    fn whole_group_text(&self, nodes: u64) -> String {
         if self.parallel.shard_degree.span().is_none() {
             return String::new();
         }
@@ -110,8 +110,8 @@ impl Group<'_> {
         format!(" and `shard-degree {}`", nodes.saturating_mul(self.mesh.gpus_per_node) / others)
     }
 
-    /// Another shard degree in the same world, with the states sharded whole.
-    fn put(&self, layout: &mut Layout, degree: u64) {
+    /// Changes the shard degree of a layout on the same GPUs, with all states sharded.
+    fn set_degree(&self, layout: &mut Layout, degree: u64) {
         layout.degrees.replicas *= self.mesh.shard_degree.value as f64 / degree as f64;
         layout.degrees.shard = degree as f64;
         if layout.sharding == Sharding::None {
@@ -146,10 +146,10 @@ impl Group<'_> {
             Diagnostic::new(
                 &T0357,
                 strategy.span_or(self.parallel.span),
-                format!("`hybrid-shard` with one replica: the shard group of {} is the whole world", text::count(self.mesh.shard_degree.value, "GPU")),
+                format!("`hybrid-shard` with a single replica: the shard group of {} is the whole cluster", text::count(self.mesh.shard_degree.value, "GPU")),
             )
             .help(help)
-            .note("hybrid sharding shards inside a group and copies between groups; with one group the copies cost process groups and buy nothing"),
+            .note("hybrid sharding shards within a group and replicates across groups; with one group it only costs additional process groups"),
         );
     }
 
@@ -163,7 +163,7 @@ impl Group<'_> {
             .filter(|d| d.is_multiple_of(per_node) || per_node.is_multiple_of(*d));
         let others = (gpus / self.mesh.shard_degree.value).max(1);
         let mut legal: Vec<u64> = aligned.filter(|d| d.is_multiple_of(others)).map(|d| d / others).collect();
-        // A power of two first: any other degree that is whole nodes would be T0386 next.
+        // Powers of two only, if there are any: others would be reported as T0386 next.
         if legal.iter().any(|d| *d > 1 && d.is_power_of_two()) {
             legal.retain(|d| d.is_power_of_two());
         }
@@ -176,7 +176,7 @@ impl Group<'_> {
             self.span,
             format!("a shard group of {} on nodes of {per_node}: some groups share a node with another", text::count(gpus, "GPU")),
         )
-        .note("groups that end inside a node cross the network where others do not, and the slowest group sets the step (judgement of the trade)")
+        .note("groups that end inside a node cross the network where others do not, and the slowest group sets the step (rule of thumb)")
         .fact("group_gpus", gpus)
         .fact("legal", legal.clone());
         if !near.is_empty() {
@@ -188,7 +188,7 @@ impl Group<'_> {
     fn small(&self, context: &Context, problems: &mut Problems) {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
-        // Of states that these nodes cannot hold the rule on memory speaks, with the nodes that can.
+        // States that exceed these nodes are reported by the rule on memory, with the nodes that hold them.
         if nodes >= minimum_nodes(self.plan, self.mesh) || has_excess_states(self.plan) {
             return;
         }
@@ -197,7 +197,7 @@ impl Group<'_> {
             &T0385,
             self.span,
             format!(
-                "the shard group has {}; {} parameters ask for {}: one per 3 billion",
+                "the shard group has {}; {} parameters require {}: one per 3 billion",
                 text::count(nodes, "node"),
                 text::group(parameters),
                 minimum.value
@@ -215,14 +215,14 @@ impl Group<'_> {
         if let Some(recommended) = &self.mesh.recommended_nodes {
             diagnostic = match self.wide_enough(recommended.value, minimum.value) {
                 Some((write, degree)) => {
-                    let bill = describe_difference(context, |layout| self.put(layout, degree));
+                    let bill = describe_difference(context, |layout| self.set_degree(layout, degree));
                     bill.into_iter().fold(diagnostic.help(format!("write {write}")), Diagnostic::note)
                 }
-                // On other nodes the batch is another: the two runs would not be the same training.
+                // On other nodes the batch differs: the runs would not be the same training.
                 None => diagnostic.help(format!(
-                    "write `nodes={}`{}, or take larger GPUs",
+                    "write `nodes={}`{}, or use larger GPUs",
                     recommended.value,
-                    self.beside(recommended.value)
+                    self.whole_group_text(recommended.value)
                 )),
             };
         }
@@ -232,7 +232,7 @@ impl Group<'_> {
         problems.push(diagnostic);
     }
 
-    /// What the states alone take of a card.
+    /// Describes the share of a GPU's memory that the states alone take.
     fn states(&self) -> Option<String> {
         let model = self.model?;
         let card = self.plan.machine.as_ref()?.gpu_memory_bytes?;
@@ -257,9 +257,9 @@ impl Group<'_> {
         let Some(recommended) = &self.mesh.recommended_nodes else { return };
         let nodes = self.nodes();
         let chosen = self.mesh.shard_degree.origin.span().is_some() || !self.parallel.strategy.is_absent();
-        // What nobody chose is left alone up to twice the width: one replica more would hardly pay.
+        // A default is left alone up to twice the width: one more replica would hardly pay off.
         let limit = if chosen { recommended.value } else { recommended.value.saturating_mul(2) };
-        // Hybrid sharding with one replica was reported, and its help says the same.
+        // Hybrid sharding with one replica is reported as T0357, with the same help.
         let hybrid = self.parallel.strategy.value().is_some_and(|strategy| strategy == "hybrid-shard");
         if hybrid && self.mesh.replicas.value == 1 {
             return;
@@ -278,7 +278,7 @@ impl Group<'_> {
         } else {
             format!("`shard-degree {degree}`")
         };
-        let judged = assess(context, |layout| self.put(layout, degree));
+        let judged = assess(context, |layout| self.set_degree(layout, degree));
         let condition = if judged.fits { "" } else { ", if it fits" };
         let diagnostic =
             Diagnostic::new(
@@ -291,16 +291,16 @@ impl Group<'_> {
                     recommended.value
                 ),
             )
-            .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered over the whole group")
+            .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered across the whole group")
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree);
         problems.push(match judged.no_gain {
-            // The group has to cross nodes, whatever the rule of thumb says.
+            // The group has to span nodes, in spite of the rule of thumb.
             Some(why @ NoGain::DoesNotFit) => {
                 diagnostic.severity(Severity::Note).note(format!("{write}: {}", why.describe()))
             }
-            // Gathers may hide behind the compute.
+            // Gathers may overlap with computation.
             Some(why @ NoGain::NotFaster) => diagnostic
                 .help(format!("write {write}, or keep it with `allow \"{}\" reason=\"…\"`", T0387.id))
                 .note(format!("{write}: {}", why.describe())),

@@ -1,5 +1,4 @@
-//! Where the members of the request come from: for each path that nodes write, its place and its name in the
-//! language. A rule that looks at the request finds the node to blame here.
+//! The places of request members in the manifest: for each path that nodes set, the node to blame and its name.
 
 use super::{T0402, T0403, T0412, T0415, T0418, T0420, T0444, short};
 use crate::shared_codes::{T0410, T0431, T0437};
@@ -7,19 +6,19 @@ use trainc_diag::Code;
 use trainc_diag::source::Span;
 use trainc_ir::{Field, Pair, Plan, Val};
 
-/// What a path of the request is in the manifest.
+/// The place of a request member in the manifest.
 pub(super) struct MemberPlace {
-    /// Path, as a violation names it.
+    /// The path as in a violation.
     pub(super) path: String,
     /// The code under which its limits are reported.
     pub(super) code: &'static Code,
-    /// The place of blame.
+    /// The place to blame.
     pub(super) span: Span,
-    /// Its name for messages.
+    /// Its name in messages.
     pub(super) what: String,
-    /// The key, where the path is an entry of a map: its own limits are reported under the same path.
+    /// The key of a map's entry: violations of key and value have the same path.
     pub(super) key: Option<String>,
-    /// What joins the words of a legal spelling, where a bad one can be mended: `-` or `_`.
+    /// The separator of a valid spelling, if an invalid one can be fixed: `-` or `_`.
     pub(super) joint: Option<char>,
 }
 
@@ -94,7 +93,7 @@ impl Places {
     }
 }
 
-/// Every path that the nodes of the plan write, but for S3 URIs and durations, which have rules of their own.
+/// Returns every path that the nodes of the plan set, except S3 URIs and durations, which have separate rules.
 pub(super) fn member_places(plan: &Plan) -> Vec<MemberPlace> {
     let mut places = Places::default();
     program(plan, &mut places);

@@ -1,4 +1,4 @@
-//! `request { … }`: members by their AWS names, held against the service's shapes, and refused where a node says them.
+//! `request { … }`: members by their AWS names, validated with the service's shapes; members that nodes set are rejected.
 
 use super::figure;
 use crate::Context;
@@ -20,7 +20,7 @@ declare_code!(
     "a member under `request` that a manifest node already sets"
 );
 
-/// Which node says a member. Everything below a member is the node's as well.
+/// The node that sets a member and everything below it.
 const NODES: &[(&str, &str)] = &[
     ("AlgorithmSpecification.ContainerArguments", "program { arguments … }"),
     ("AlgorithmSpecification.ContainerEntrypoint", "program { entrypoint … }"),
@@ -62,16 +62,16 @@ const NODES: &[(&str, &str)] = &[
     ("VpcConfig", "network { subnets …; security-groups … }"),
 ];
 
-/// What a job runs in place of an image, by the service's name of the algorithm.
+/// The member that names an algorithm in place of an image.
 const ALGORITHM: &str = "AlgorithmSpecification.AlgorithmName";
 
-/// Whether a raw member stands at the path or below it.
-pub(super) fn says(plan: &Plan, path: &str) -> bool {
-    plan.job.request.iter().any(|member| at(&member.name, &json(&member.value), path).is_some())
+/// Returns whether a raw member sets the path.
+pub(super) fn sets(plan: &Plan, path: &str) -> bool {
+    plan.job.request.iter().any(|member| value_at(&member.name, &json(&member.value), path).is_some())
 }
 
-/// What stands at a path of a request of that one member.
-fn at(name: &str, value: &Value, path: &str) -> Option<Value> {
+/// Returns the value at a path of a request with only this member.
+fn value_at(name: &str, value: &Value, path: &str) -> Option<Value> {
     let rest = path.strip_prefix(name)?;
     if rest.is_empty() {
         return Some(value.clone());
@@ -83,8 +83,8 @@ fn at(name: &str, value: &Value, path: &str) -> Option<Value> {
     value.pointer(&pointer).cloned()
 }
 
-/// Judges the raw members, given what the whole request breaks.
-pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut Problems) {
+/// Checks the raw members, given the violations of the whole request.
+pub(super) fn check_members(context: &Context, violations: &[Violation], problems: &mut Problems) {
     for member in &context.plan.job.request {
         let value = json(&member.value);
         let mut leaves = Vec::new();
@@ -98,9 +98,9 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
             let Some((path, node)) = node.filter(|(path, _)| !refused.contains(path)) else { continue };
             refused.push(path);
             problems.push(
-                Diagnostic::new(&T0446, place(member, path).name, format!("`{path}` has a node of its own"))
+                Diagnostic::new(&T0446, place(member, path).name, format!("`{path}` is set with a node"))
                     .help(format!("write `{node}`"))
-                    .note("`request` is for members that no node says; so a value stands once, and the rules see it"),
+                    .note("`request` is for members without a node, so that every value is written once and checked by the rules"),
             );
         }
         if context.plan.job.image.is_some() && leaves.iter().any(|leaf| leaf == ALGORITHM) {
@@ -109,7 +109,7 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
                 Diagnostic::new(
                     &T0446,
                     place(member, ALGORITHM).name,
-                    "`AlgorithmName` beside `image`: a job has one of the two",
+                    "`AlgorithmName` and `image` are mutually exclusive",
                 )
                 .help("remove the node `image` and its `program`, or `AlgorithmName`")
                 .note(
@@ -118,25 +118,25 @@ pub(super) fn judge(context: &Context, violations: &[Violation], problems: &mut 
             );
         }
         for violation in violations {
-            // A placeholder that could not be replaced is reported.
+            // An unknown placeholder is reported already.
             if violation.found.contains("{{") || refused.iter().any(|path| violation.path.starts_with(path)) {
                 continue;
             }
             let parent = violation.path.rsplit_once('.').map_or("", |(parent, _)| parent);
             let missing =
-                violation.kind == ViolationKind::Missing && at(&member.name, &value, parent).is_some();
-            if at(&member.name, &value, &violation.path).is_some() || missing {
+                violation.kind == ViolationKind::Missing && value_at(&member.name, &value, parent).is_some();
+            if value_at(&member.name, &value, &violation.path).is_some() || missing {
                 problems.push(describe(&place(member, &violation.path), violation, parent));
             }
         }
     }
 }
 
-/// Where a path of the request was written.
+/// The place of a path of the request.
 struct Place {
-    /// The name of the innermost member on the path that was written.
+    /// The name of the innermost member on the path that is written.
     name: Span,
-    /// The value at the path; none where several or nothing stand there.
+    /// The value at the path, if it is a single one.
     value: Option<Span>,
 }
 
@@ -206,25 +206,25 @@ fn describe(place: &Place, violation: &Violation, parent: &str) -> Diagnostic {
             }
         }
         ViolationKind::Missing => diagnostic(format!(
-            "`{parent}` lacks `{}`",
+            "`{parent}` is missing `{}`",
             path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last)
         )),
         ViolationKind::TooShort | ViolationKind::TooLong => {
-            diagnostic(format!("`{path}` has {}; the service takes {}", figure(found), figure(expected)))
+            diagnostic(format!("`{path}` has {}; the service accepts {}", figure(found), figure(expected)))
         }
         ViolationKind::Type | ViolationKind::OutOfRange => {
-            diagnostic(format!("`{path}` is {found}; the service takes {expected}"))
+            diagnostic(format!("`{path}` is {found}; the service accepts {expected}"))
         }
         ViolationKind::Pattern => {
-            diagnostic(format!("`{path}` is `{found}`, which the service does not take"))
-                .note(format!("it has to match `{expected}`"))
+            diagnostic(format!("`{path}` is `{found}`, which the service rejects"))
+                .note(format!("it must match `{expected}`"))
         }
         ViolationKind::Enum => {
             let words: Vec<&str> = expected.split(", ").collect();
-            let diagnostic = diagnostic(format!("`{path}` is `{found}`, which the service does not take"));
+            let diagnostic = diagnostic(format!("`{path}` is `{found}`, which the service rejects"));
             match text::nearest(found, words.iter().copied()) {
                 Some(near) => diagnostic.help(format!("write `\"{near}\"`")).fix(span, format!("\"{near}\"")),
-                None => diagnostic.note(format!("it takes {expected}")),
+                None => diagnostic.note(format!("it accepts {expected}")),
             }
         }
     }
@@ -237,13 +237,13 @@ mod tests {
     #[test]
     fn paths_are_looked_up_in_one_member() {
         let value = serde_json::json!({"A": [{"B": 1}], "K": {"x": 2}});
-        assert_eq!(at("M", &value, "M.A[0].B"), Some(Value::from(1)));
-        assert_eq!(at("M", &value, "M.K[\"x\"]"), Some(Value::from(2)));
-        assert_eq!(at("M", &value, "M2"), None);
+        assert_eq!(value_at("M", &value, "M.A[0].B"), Some(Value::from(1)));
+        assert_eq!(value_at("M", &value, "M.K[\"x\"]"), Some(Value::from(2)));
+        assert_eq!(value_at("M", &value, "M2"), None);
     }
 
     #[test]
-    fn every_member_of_a_node_is_one_of_the_service() {
+    fn members_of_nodes_exist_in_the_service() {
         for (path, _) in NODES {
             assert!(shapes::member("CreateTrainingJob", path).is_some(), "{path}");
         }
