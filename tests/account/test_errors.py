@@ -145,7 +145,7 @@ def test_an_error_is_told(account, example, call, code, status, message, ends):
     assert STEP.search(said), done
     if named := PERFORM.search(message):
         # trainc's own sentence, not the service's below it.
-        assert f"the caller may not do {named[1]}" in said, done
+        assert f"the caller is not allowed to perform {named[1]}" in said, done
         assert f"trainc catalog permissions --manifest {example.manifest}" in said, done
     if (words := step(call, code, message)) is not None:
         assert words in said, done

@@ -109,5 +109,5 @@ def test_the_most_throughput_that_sharers_ask_for_stays(account, repo):
     planned = trainc(account, repo, "plan", "a.kdl", "--detailed-exit-code")
     assert planned.returncode == 0, planned
     said = " ".join(planned.stdout.split())
-    kept = "shared with `b`, which may need more: PerUnitStorageThroughput stays 500 (this job asks for 250)"
+    kept = "shared with `b`, which may need more: PerUnitStorageThroughput stays at 500 (this job asks for 250)"
     assert kept in said, planned

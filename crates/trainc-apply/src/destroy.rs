@@ -138,7 +138,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             kind: "training-job",
             name: job.name.clone(),
             action: Action::Stop(Obstacle::Started),
-            because: format!("`{}` was started since the account was looked at: {}", job.name, job.status),
+            because: format!("`{}` was started after the account was read: {}", job.name, job.status),
             differences: Vec::new(),
             shared_with: Vec::new(),
         };
@@ -225,7 +225,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             name: id.to_owned(),
             action: Action::Stop(Obstacle::Alone),
             because: format!(
-                "the other jobs have left `{id}` since the account was looked at: it is this one's alone"
+                "the other jobs stopped using `{id}` after the account was read: this job is now its only user"
             ),
             differences: Vec::new(),
             shared_with: Vec::new(),
@@ -267,7 +267,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             }
             self.telling.waiting(
                 item,
-                "until FSx shows that this job has left it",
+                "until FSx shows that this job no longer uses it",
                 unseen.seconds(look.clock),
             );
             unseen.short(look.clock, &look.patience).await;
@@ -340,7 +340,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 super::calls::Call::DeleteRole,
                 Some(409),
                 "DeleteConflict",
-                &format!("somebody added {more} to it"),
+                &format!("someone added {more} to it"),
             )));
         }
         let mut wait = Wait::start(self.look.clock, self.look.patience.unseen);

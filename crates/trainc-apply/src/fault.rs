@@ -57,7 +57,7 @@ pub struct Fault {
     pub call: Call,
     /// What it means.
     pub class: Class,
-    /// The service's own code, as `EntityAlreadyExists`; empty where no answer came.
+    /// The service's own code, as `EntityAlreadyExists`; empty where no response.
     pub code: String,
     /// The service's own text.
     pub message: String,
@@ -117,12 +117,12 @@ impl Fault {
             reasons.iter().any(|reason| words.iter().any(|word| reason.to_lowercase().contains(word)))
         };
         let words = if says(&CLOSED) {
-            "the connection was closed before the answer came".to_owned()
+            "the connection was closed before a response arrived".to_owned()
         } else if says(&LATE) {
-            "no answer came in time".to_owned()
+            "the request timed out".to_owned()
         } else {
             let reason = reasons.iter().rfind(|reason| !reason.is_empty());
-            reason.map_or_else(|| "no answer came".to_owned(), |reason| format!("no answer came: {reason}"))
+            reason.map_or_else(|| "no response".to_owned(), |reason| format!("no response: {reason}"))
         };
         Self::of(call, Class::Lost, &words)
     }
@@ -332,7 +332,7 @@ mod tests {
             let reasons: Vec<String> = reasons.iter().map(|one| (*one).to_owned()).collect();
             Fault::lost(Call::CreateRole, &reasons).message
         };
-        let closed = "the connection was closed before the answer came";
+        let closed = "the connection was closed before a response arrived";
         let sent = "client error (SendRequest)";
         assert_eq!(
             words(&["dispatch failure", "other", sent, "connection closed before message completed"]),
@@ -344,14 +344,14 @@ mod tests {
         );
         assert_eq!(
             words(&["request has timed out", "HTTP read timeout occurred after 5s"]),
-            "no answer came in time"
+            "the request timed out"
         );
         let certificate = "invalid peer certificate: UnknownIssuer";
         assert_eq!(
             words(&["dispatch failure", "io error", certificate]),
-            format!("no answer came: {certificate}")
+            format!("no response: {certificate}")
         );
-        assert_eq!(words(&[""]), "no answer came");
+        assert_eq!(words(&[""]), "no response");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Look<'a, C, K> {
     pub asked: Option<&'a Cell<usize>>,
     /// Where reads that the caller may not make are gathered: then the look goes on without what they would have told.
     pub refused: Option<&'a RefCell<Vec<Fault>>>,
-    /// Who hears of a call that is asked again because no answer came.
+    /// Who hears of a call that is asked again because no response.
     pub repeated: Option<Repeated<'a>>,
 }
 

@@ -28,7 +28,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let name = wanted.create.role_name.as_str();
             let found = absent(self.ask(async |cloud| cloud.role(name).await).await)?;
             let why = match found {
-                None => format!("there is no role `{name}` yet; apply makes it"),
+                None => format!("role `{name}` does not exist yet; `apply` creates it"),
                 Some(role) if !ownership::is_ours(&role.tags, &desired.job) => {
                     format!("the role `{name}` belongs to {}", ownership::owner(&role.tags))
                 }
@@ -49,7 +49,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let (id_mark, mount_mark) = storage_marks(&wanted.name);
             let ours = of_storage(&all, desired, wanted);
             let Some(system) = file_systems::live(&ours) else {
-                let why = format!("there is no file system `{}` yet; apply makes it", wanted.name);
+                let why = format!("file system `{}` does not exist yet; `apply` creates it", wanted.name);
                 out.open.push((id_mark, why.clone()));
                 out.open.push((mount_mark, why));
                 continue;

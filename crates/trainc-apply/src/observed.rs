@@ -63,11 +63,11 @@ impl Spoiled {
         let wanted = trainc_diag::text::group(wanted);
         match self {
             Self::Size(bytes) => format!(
-                "something else lies there, of {} bytes where the content has {wanted}",
+                "the key holds another object, of {} bytes instead of {wanted}",
                 trainc_diag::text::group(bytes)
             ),
             Self::Content => {
-                format!("something else lies there, of the same {wanted} bytes, with another SHA-256")
+                format!("the key holds another object, of the same {wanted} bytes but with another SHA-256")
             }
         }
     }

@@ -120,8 +120,8 @@ pub(crate) fn missing_tags(wanted: &Tags, found: &Tags) -> Tags {
 /// The tags by which we know our own, as one difference.
 pub(crate) fn owner(tags: &Tags) -> String {
     match tags.get("trainc:job") {
-        Some(job) => format!("job `{job}` of trainc"),
-        None => "nobody that trainc knows: it has no tag `trainc:job`".to_owned(),
+        Some(job) => format!("trainc job `{job}`"),
+        None => "no trainc job: it has no tag `trainc:job`".to_owned(),
     }
 }
 

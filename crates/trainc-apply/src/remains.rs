@@ -137,7 +137,7 @@ impl Remains {
             let sharers = self.sharers(system);
             if !sharers.is_empty() {
                 let uses = if sharers.len() == 1 { "uses" } else { "use" };
-                let because = format!("{} {uses} it, too", trainc_diag::text::ticked(&sharers, "and"));
+                let because = format!("{} also {uses} it", trainc_diag::text::ticked(&sharers, "and"));
                 out.push(line("file-system", &system.id, "leave", because));
                 continue;
             }
@@ -146,7 +146,7 @@ impl Remains {
             } else if consent.delete_data || self.releases(&system.id) {
                 None
             } else {
-                Some("it holds data: `--delete-data` deletes it with all that is in it".to_owned())
+                Some("it contains data: `--delete-data` deletes it with all of its data".to_owned())
             };
             let action = if keep.is_some() { "keep" } else { "delete" };
             if keep.is_none() {
@@ -156,7 +156,7 @@ impl Remains {
             }
             let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
             let size =
-                format!("{said}{} GiB, with all data in it", trainc_diag::text::group(system.capacity_gib));
+                format!("{said}{} GiB, including all data", trainc_diag::text::group(system.capacity_gib));
             let usd_per_month = keep.as_ref().and_then(|_| monthly_usd(&self.region, system));
             let keep = keep.map(|why| match usd_per_month {
                 Some(usd) => format!("{why}; it costs {} a month", trainc_diag::text::dollars(usd)),
@@ -168,11 +168,11 @@ impl Remains {
         if let Some(found) = &self.role {
             let name = found.role.name.as_str();
             let (action, because) = if let Some(job) = self.user(name) {
-                ("keep", format!("{job} runs as it, and has no tag `trainc:job` of this job"))
+                ("keep", format!("{job} runs with it and lacks this job's tag `trainc:job`"))
             } else if let Some(more) = theirs(found) {
-                ("keep", format!("somebody added {more} to it"))
+                ("keep", format!("someone added {more} to it"))
             } else {
-                ("delete", "no running job but this one's runs as it".to_owned())
+                ("delete", "no other running job uses it".to_owned())
             };
             out.push(line("role", name, action, because));
         }
@@ -190,11 +190,11 @@ impl Remains {
             out.push(line(kind, &uri, action, because));
         }
         if let Some(bucket) = &self.bucket {
-            let because = "the SageMaker SDK's default bucket: what others keep in it is theirs";
+            let because = "the SageMaker SDK's default bucket, which may hold other data";
             out.push(line("bucket", bucket, "keep", because.to_owned()));
         }
         for (bucket, key, _) in &self.uploads {
-            let because = "an upload that was never finished".to_owned();
+            let because = "an unfinished multipart upload".to_owned();
             out.push(line(kind_of(key).0, &format!("s3://{bucket}/{key}"), "delete", because));
         }
         out
@@ -328,17 +328,17 @@ impl Remains {
 
 /// What becomes of the files of a link when it goes with its file system.
 fn unlinked(system: &FileSystem, link: &Association) -> String {
-    let goes = format!("its file system {} goes", system.id);
+    let goes = format!("its file system {} is deleted", system.id);
     if link.export.is_empty() {
-        return format!("{goes}; it exports nothing: what was written below {} is in no bucket", link.path);
+        return format!("{goes}; it does not export: files written below {} are not in any bucket", link.path);
     }
     // Only a link that works exports, and how far it is nobody asks the account.
     let stands = match link.lifecycle.as_str() {
         "AVAILABLE" => String::new(),
-        state => format!("it is {state} and may export nothing now; "),
+        state => format!("it is {state} and may not be exporting; "),
     };
     format!(
-        "{goes}; {stands}changes below {} that are not yet exported to {} are lost, what is there stays",
+        "{goes}; {stands}changes below {} that are not yet exported to {} are lost; exported files stay",
         link.path, link.s3
     )
 }

@@ -144,7 +144,7 @@ impl SavedPlan {
         let form = serde_json::from_str::<Form>(text).map(|form| form.format_version);
         Some(match (form, serde_json::from_str(text)) {
             (Ok(form), _) if whole(&form) != whole(FORMAT) => {
-                Err(format!("its form is {form}, and this trainc reads {FORMAT}"))
+                Err(format!("its format is {form}, but this version of trainc reads {FORMAT}"))
             }
             (_, read) => read.map_err(|error| error.to_string()),
         })
@@ -180,17 +180,17 @@ impl SavedPlan {
     pub fn stale(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
         if self.catalog_version != trainc_catalog::VERSION {
             return Some(format!(
-                "the catalogue is {} now, and was {}",
+                "the catalogue is {} now and was {} when the plan was saved",
                 trainc_catalog::VERSION,
                 self.catalog_version
             ));
         }
         if self.manifest_sha256 != manifest_sha256 {
-            return Some(format!("`{}` was changed since", self.manifest));
+            return Some(format!("`{}` has changed since", self.manifest));
         }
         if self.account != prospect.desired.account {
             return Some(format!(
-                "it was made for account {}, and the credentials are of {}",
+                "it was saved for account {}, but the credentials belong to {}",
                 self.account, prospect.desired.account
             ));
         }
@@ -198,7 +198,7 @@ impl SavedPlan {
         let saved = self.jobs.get(&prospect.desired.job).filter(|_| described);
         let Some(saved) = saved.filter(|saved| saved.digest == prospect.desired.digest) else {
             return Some(
-                "the program's files, the worker or a layer of the manifest were changed since".to_owned(),
+                "the program's files, the worker or a layer of the manifest have changed since".to_owned(),
             );
         };
         drift(saved, prospect, self.choices(&prospect.desired.job))
@@ -209,9 +209,9 @@ impl SavedPlan {
 pub fn stale(plan: &trainc_ir::Plan, why: &str, command: &str) -> Verdict {
     let span = plan.job.name.span().unwrap_or(plan.job.span);
     Verdict {
-        diagnostic: Diagnostic::new(&T0612, span, format!("the saved plan no longer holds: {why}"))
+        diagnostic: Diagnostic::new(&T0612, span, format!("the saved plan is out of date: {why}"))
             .help(format!("save it again: {command}"))
-            .note("a saved plan leaves no choice to apply: it is done as it was seen, or not at all"),
+            .note("`apply` executes a saved plan exactly as it was saved, or not at all"),
         exit: super::verdict::exit::DIFFERENT,
         flag: None,
     }

@@ -155,7 +155,7 @@ pub fn short(plan: &Plan, last: f64) -> Option<(u64, u64)> {
 /// A completed run whose log ends at a step well before the plan's last.
 pub fn short_words((last, steps): (u64, u64)) -> String {
     format!(
-        "the last step in its log is {} of {}: the program ended early, or logs few of its steps",
+        "the last step in its log is {} of {}: the program ended early or logs few of its steps",
         text::group(last),
         text::group(steps)
     )

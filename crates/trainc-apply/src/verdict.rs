@@ -146,13 +146,13 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
                 &T0618,
                 span,
                 format!(
-                    "{} `{}` was there, and was taken away while the rest was made",
+                    "{} `{}` was deleted by someone else while the other resources were created",
                     item.kind.replace('-', " "),
                     item.name
                 ),
             )
-            .help("see that no `trainc destroy` of this job runs, then run the same command again: it makes it again")
-            .note("what somebody destroys is not made again behind their back"),
+            .help("make sure that no `trainc destroy` of this job is running, then run the same command again to recreate it")
+            .note("a resource that someone deletes during an apply is not recreated automatically"),
             exit: exit::INCOMPLETE,
             flag: None,
         },
@@ -162,7 +162,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
                 span,
                 format!("{} `{}` was waited for {}: {state}", item.kind, item.name, text::duration(*seconds)),
             )
-            .help("run the same command again: it goes on where this one stopped")
+            .help("run the same command again: it resumes where this one stopped")
             .fact("seconds", *seconds),
             exit: exit::INCOMPLETE,
             flag: None,
@@ -189,9 +189,9 @@ fn kept(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
         return verdict;
     }
     let words = if item.kind == "training-job" {
-        "nothing is lost: what was made carries its tags, and a job that was started runs on"
+        "nothing is lost: created resources carry their tags, and a started job keeps running"
     } else {
-        "nothing is lost: what was made carries its tags, and is found again"
+        "nothing is lost: created resources carry their tags and are found again"
     };
     Verdict { diagnostic: verdict.diagnostic.note(words), ..verdict }
 }
@@ -271,7 +271,7 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         (_, name) => format!("{} `{name}`: ", item.kind),
     };
     let new = |code: &'static Code, message: String| Diagnostic::new(code, span, message);
-    let again = "run the same command again: it goes on where this one stopped";
+    let again = "run the same command again: it resumes where this one stopped";
     let (diagnostic, exit) = match fault.class {
         Class::Denied => (access::denied(fault, &what, span), exit::DENIED),
         Class::Credentials => {
@@ -283,47 +283,47 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         Class::Quota => (room::quota(fault, item, &new, &format!("{what}{}", words(fault))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
-                .help("wait for machines with `--wait-for-capacity 2h`, or choose another zone or instance type"),
+                .help("wait for capacity with `--wait-for-capacity 2h`, or choose another availability zone or instance type"),
             exit::INCOMPLETE,
         ),
         Class::NotYet => (
             new(&T0607, format!("{what}{}", words(fault)))
                 .help(again)
-                .note("right after a role was written this passes within two minutes, and was waited for")
-                .note("if it stays: the role's trust policy, its S3 permissions, or the bucket's own policy stand against it"),
+                .note("IAM changes take up to two minutes to propagate; trainc has already waited that long")
+                .note("if it persists, check the role's trust policy, its S3 permissions and the bucket policy"),
             exit::INCOMPLETE,
         ),
         Class::Throttled | Class::Unavailable | Class::Lost => (
-            new(&T0609, format!("{what}{call} gave no answer after several tries: {}", words(fault))).help(again),
+            new(&T0609, format!("{what}{call} did not respond after several attempts: {}", words(fault))).help(again),
             exit::INCOMPLETE,
         ),
         Class::Unreachable => (
-            new(&T0609, format!("{what}{call} could not be asked: {}", words(fault)))
-                .help("see that this address can be reached from here, then run the same command again"),
+            new(&T0609, format!("{what}{call} could not be sent: {}", words(fault)))
+                .help("check that this endpoint is reachable from this machine, then run the same command again"),
             exit::INCOMPLETE,
         ),
         Class::Busy => busy(fault, new(&T0615, format!("{what}{}", words(fault)))),
         Class::Mismatch => (
             new(&T0613, format!("{what}{}", words(fault)))
-                .help("see what there is with `aws fsx describe-file-systems`; once what was made with the token shows there, or is gone, run the same command again; or give the storage another `name=`, and with it another token")
-                .note("the token follows from the settings that cannot be changed: an object with other settings was made with it before"),
+                .help("list the file systems with `aws fsx describe-file-systems`; once the one created with this token appears or is deleted, run the same command again; or give the storage another `name=`, which changes the token")
+                .note("the token is derived from the immutable settings: an earlier request used it with other settings"),
             exit::INCOMPLETE,
         ),
         Class::NotFound | Class::Exists => (
-            new(&T0618, format!("{what}{call} answered: {}", words(fault))).help(again),
+            new(&T0618, format!("{what}{call} failed: {}", words(fault))).help(again),
             exit::INCOMPLETE,
         ),
         Class::Foreign => (
             new(&T0605, format!("{what}{}", words(fault)))
-                .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
-                .note("names of buckets are one space for all accounts of a partition: somebody else has this one"),
+                .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
+                .note("bucket names are unique across all accounts of a partition: another account owns this one"),
             exit::FOREIGN,
         ),
         Class::Elsewhere => (region::elsewhere(fault, &what, span), exit::MANIFEST),
         Class::Invalid | Class::Unasked => (
             new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
-                .help("mend what it names: `trainc emit` writes each request as it is sent")
-                .note("trainc checks what it can before it asks; what the service said is all there is"),
+                .help("fix what the message names: `trainc emit` writes each request as it is sent")
+                .note("trainc validates requests before it sends them; the service gave no further detail"),
             exit::INCOMPLETE,
         ),
         Class::Bug => (new(&T0608, format!("{what}{call}: {}", words(fault))), exit::BUG),
@@ -350,12 +350,12 @@ fn signed(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
         diagnostic = diagnostic.note(words(fault));
         if fault.message.contains("explicit deny") {
             diagnostic = diagnostic.note(
-                "an explicit deny is a rule of the organisation or a boundary: no policy of the caller's own lifts it",
+                "an explicit deny comes from a service control policy or a permissions boundary: no policy of the caller overrides it",
             );
         }
     }
     match &fault.request_id {
-        Some(id) => diagnostic.note(format!("AWS request id {id}")).fact("request_id", id.as_str()),
+        Some(id) => diagnostic.note(format!("AWS request ID {id}")).fact("request_id", id.as_str()),
         None => diagnostic,
     }
 }
@@ -363,8 +363,8 @@ fn signed(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
 fn busy(fault: &Fault, diagnostic: Diagnostic) -> (Diagnostic, u8) {
     if fault.code == "DeleteConflict" {
         return (
-            diagnostic.help("take away what was added to the role, and destroy again").note(
-                "trainc deletes only what it made: a role with somebody else's policies is theirs as well",
+            diagnostic.help("remove the policies that were added to the role, then run `destroy` again").note(
+                "trainc deletes only what it created: a role with policies that someone else added is kept",
             ),
             exit::FOREIGN,
         );
@@ -379,7 +379,7 @@ pub fn not_deployable(plan: &Plan) -> Verdict {
         diagnostic: Diagnostic::new(
             &T0616,
             span,
-            "this cluster is not SageMaker's: there is nothing to apply",
+            "the cluster is not on SageMaker: there is nothing to apply",
         )
         .note("`cluster \"local\"` and `cluster \"custom\"` are for `plan` and `run`"),
         exit: exit::MANIFEST,
@@ -395,11 +395,11 @@ pub fn other_account(plan: &Plan, caller: &super::account::Caller) -> Option<Ver
             &T0619,
             written.span_or(plan.job.span),
             format!(
-                "the manifest says account `{}`, and the credentials are of `{}`",
+                "the manifest names account `{}`, but the credentials belong to `{}`",
                 written.value, caller.account
             ),
         )
-        .help("set AWS_PROFILE to one of the manifest's account")
+        .help("set AWS_PROFILE to a profile of the manifest's account")
         .note(format!("sts GetCallerIdentity: {}", caller.arn)),
         exit: exit::MANIFEST,
         flag: None,

@@ -55,7 +55,7 @@ impl Endpoints {
             fault.class = Class::Lost;
         }
         if let Some(Named { url, origin }) = self.named(fault.call.row().service) {
-            fault.message = format!("{}; asked at {url}, which {origin} names", fault.message);
+            fault.message = format!("{}; sent to {url}, set by {origin}", fault.message);
         }
         fault
     }

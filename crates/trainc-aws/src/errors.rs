@@ -27,7 +27,7 @@ where
             let head = matches!(call, Call::HeadBucket | Call::HeadObject);
             if nothing && head && http == Some(400) {
                 // An answer to HEAD has no body to say `ExpiredToken` in; the request itself is the SDK's and sound.
-                let text = "HTTP 400, which S3 answers here when credentials have expired or are not of this partition";
+                let text = "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
                 return Fault::of(call, Class::Credentials, text).request(request.as_deref());
             }
             let text = if nothing { bare(http) } else { text.to_owned() };
@@ -51,7 +51,7 @@ fn bare(http: Option<u16>) -> String {
         Some(403) => "access denied (HTTP 403)".to_owned(),
         Some(404) => "not found (HTTP 404)".to_owned(),
         Some(status) => format!("HTTP {status} without a reason"),
-        None => "no answer".to_owned(),
+        None => "no response".to_owned(),
     }
 }
 
@@ -68,10 +68,10 @@ pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<Strin
     let fault = chain(error).find_map(|one| one.downcast_ref::<CredentialsError>())?;
     Some(match fault {
         CredentialsError::CredentialsNotLoaded(_) => {
-            "there are no credentials: none in the environment, in ~/.aws, or of this machine".to_owned()
+            "no credentials found in the environment, in ~/.aws or on this machine".to_owned()
         }
         CredentialsError::ProviderTimedOut(_) => {
-            "there are no credentials: what should give them does not answer".to_owned()
+            "no credentials: the credentials provider did not respond".to_owned()
         }
         // The innermost reason names the profile, the file or the service; those around it only that it failed.
         _ => {
@@ -82,7 +82,7 @@ pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<Strin
     })
 }
 
-/// A request that no answer came to. Where nobody listens, or the host is not known, nothing was sent.
+/// A request that no response to. Where nobody listens, or the host is not known, nothing was sent.
 pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
     let refused = |one: &(dyn Error + 'static)| {
         one.downcast_ref::<std::io::Error>().is_some_and(|one| {

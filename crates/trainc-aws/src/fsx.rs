@@ -109,7 +109,7 @@ pub(super) async fn create_file_system(client: &Client, request: &CreateFileSyst
     let sent = asked.customize().interceptor(Body::of(request)).send().await;
     let answer = sent.map_err(|error| fault(call, &error))?;
     let id = answer.file_system().and_then(|system| system.file_system_id());
-    id.map(str::to_owned).ok_or_else(|| Fault::of(call, Class::Lost, "the answer holds no file system"))
+    id.map(str::to_owned).ok_or_else(|| Fault::of(call, Class::Lost, "the response contains no file system"))
 }
 
 pub(super) async fn update_file_system(client: &Client, id: &str, change: &FileSystemChange) -> Answer<()> {
@@ -177,7 +177,7 @@ pub(super) async fn create_association(
     let sent = asked.customize().interceptor(Body::of(request)).send().await;
     let answer = sent.map_err(|error| fault(call, &error))?;
     let id = answer.association().and_then(|association| association.association_id());
-    id.map(str::to_owned).ok_or_else(|| Fault::of(call, Class::Lost, "the answer holds no association"))
+    id.map(str::to_owned).ok_or_else(|| Fault::of(call, Class::Lost, "the response contains no association"))
 }
 
 /// Without its files: they stay in the file system.

@@ -16,7 +16,7 @@ pub(super) async fn role(client: &Client, name: &str) -> Answer<Role> {
     let call = Call::GetRole;
     let answer = client.get_role().role_name(name).send().await.map_err(|error| fault(call, &error))?;
     let Some(role) = answer.role() else {
-        return Err(Fault::of(call, Class::Unavailable, "the answer holds no role"));
+        return Err(Fault::of(call, Class::Unavailable, "the response contains no role"));
     };
     Ok(Role {
         name: role.role_name().to_owned(),

@@ -22,7 +22,7 @@ async fn ask(signed: &Signed, to: Service, region: Option<&str>, body: &Value) -
     };
     let reply = signed.ask(&ask, refused).await?;
     serde_json::from_str(&reply.body)
-        .map_err(|_| Fault::of(to.call, Class::Unavailable, "the answer is not JSON"))
+        .map_err(|_| Fault::of(to.call, Class::Unavailable, "the response is not valid JSON"))
 }
 
 /// How a JSON service is called (botocore 1.44.5).
@@ -71,7 +71,7 @@ pub(super) async fn secret(signed: &Signed, arn: &str) -> Answer<()> {
 pub(super) async fn image(signed: &Signed, uri: &str) -> Answer<()> {
     let call = Call::DescribeImages;
     let Some(image) = Image::of(uri) else {
-        return Err(Fault::of(call, Class::Unasked, "the image is in no registry of AWS"));
+        return Err(Fault::of(call, Class::Unasked, "the image is not in an Amazon ECR registry"));
     };
     let to = Service { call, host: "api.ecr", name: "ecr", target: "AmazonEC2ContainerRegistry_V20150921" };
     let body = json!({

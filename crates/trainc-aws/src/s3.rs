@@ -184,7 +184,7 @@ async fn begin(client: &Client, upload: &Upload) -> Answer<String> {
         .set_expected_bucket_owner(upload.owner.clone());
     let begun = asked.send().await.map_err(|error| fault(call, &error))?;
     let id = begun.upload_id().map(str::to_owned);
-    id.ok_or_else(|| Fault::of(call, Class::Lost, "the answer holds no upload"))
+    id.ok_or_else(|| Fault::of(call, Class::Lost, "the response contains no upload"))
 }
 
 /// Uploads of this key that were begun and not ended, in one fixed order. Whoever may not list them begins anew, and

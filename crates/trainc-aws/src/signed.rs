@@ -134,7 +134,7 @@ impl Signed {
         let none = |what: &str| Fault::of(ask.call, Class::Credentials, what);
         let bug = |what: String| Fault::of(ask.call, Class::Bug, &what);
         let Some(provider) = self.config.credentials_provider() else {
-            return Err(none("there is no source of credentials"));
+            return Err(none("no credentials provider is configured"));
         };
         let credentials = provider.provide_credentials().await;
         let credentials = credentials

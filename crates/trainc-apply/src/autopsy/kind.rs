@@ -131,21 +131,21 @@ impl Kind {
     /// What happened, a fragment.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Memory => "out of memory, on a GPU",
-            Self::HostMemory => "out of memory, on a host",
+            Self::Memory => "out of GPU memory",
+            Self::HostMemory => "out of host memory",
             Self::Disk => "the volume is full",
-            Self::Permission => "the role may not do something",
-            Self::Image => "the image could not be started",
-            Self::Capacity => "AWS had no such machines free",
+            Self::Permission => "the role lacks a permission",
+            Self::Image => "the image could not be pulled or started",
+            Self::Capacity => "AWS had no capacity for the instance type",
             Self::Program => "the program raised an error",
-            Self::Collective => "a collective operation failed: the hosts lost each other",
-            Self::Stopped => "somebody stopped it",
-            Self::Time => "it reached its longest run",
-            Self::Wait => "it reached its longest wait for spot capacity, in which its run counts",
-            Self::Quota => "a quota of the account was used up",
-            Self::Service => "SageMaker had a fault of its own",
-            Self::Input => "SageMaker could not fetch its input or upload its output",
-            Self::Unknown => "for a reason that its log does not show",
+            Self::Collective => "a collective operation failed: the hosts lost contact with each other",
+            Self::Stopped => "it was stopped",
+            Self::Time => "it reached its maximum run time",
+            Self::Wait => "it reached its maximum wait time for spot capacity, which includes the run time",
+            Self::Quota => "a quota of the account was exhausted",
+            Self::Service => "SageMaker had an internal error",
+            Self::Input => "SageMaker could not download its input or upload its output",
+            Self::Unknown => "the log does not show the cause",
         }
     }
 
@@ -228,7 +228,7 @@ fn longer(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
     let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
         return help("", ": it begins at step 0, for the manifest keeps no checkpoints");
     };
-    let why = if path.contains(DIGEST_MARK) { ", for their path names the digest" } else { "" };
+    let why = if path.contains(DIGEST_MARK) { ", because their path contains the digest" } else { "" };
     match job.request.pointer("/CheckpointConfig/S3Uri").and_then(Value::as_str) {
         // An address with a placeholder left in it is the same in one account.
         Some(kept) if why.is_empty() && (kept == path || path.contains("${")) => {

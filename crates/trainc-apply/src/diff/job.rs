@@ -53,21 +53,21 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
                     kind,
                     &name,
                     Action::Unchanged,
-                    format!("this digest is there already: {status}"),
+                    format!("this digest already exists: {status}"),
                 ),
             }
         }
         Target::Start(name) => {
             let because = match (&runs.latest, &runs.other) {
                 (Some((before, _)), _) if before.lacked_capacity() => {
-                    format!("after {}, which found no machines", before.name)
+                    format!("after {}, which found no capacity", before.name)
                 }
                 (Some((before, _)), _) => format!("`--new-run` after {}: {}", before.name, before.status),
                 (None, Some((other, _))) => {
-                    let how = if other.is_over() { "after" } else { "beside" };
+                    let how = if other.is_over() { "after" } else { "in addition to" };
                     format!("`--new-run` {how} {}: {}", other.name, other.status)
                 }
-                (None, None) => "the job itself; from here on it costs money".to_owned(),
+                (None, None) => "the training job: billing starts here".to_owned(),
             };
             let mut change = Change::new(kind, &name, Action::Create, because);
             change.differences =
@@ -83,7 +83,7 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
                 kind,
                 first,
                 Action::Stop(Obstacle::OtherDigest),
-                format!("{other} is another digest of this job: {status}"),
+                format!("{other} is a run of another digest of this job: {status}"),
             );
             change.differences =
                 runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
@@ -94,7 +94,7 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
                 job.as_ref().map_or_else(String::new, |(job, _)| job.name.clone())
             };
             let (own, other) = (word(&runs.latest), word(&runs.other));
-            let because = format!("{own} and {other} run side by side, two digests of one job");
+            let because = format!("{own} and {other} run at the same time, with different digests of one job");
             let mut change = Change::new(kind, &own, Action::Stop(Obstacle::Beside), because);
             change.differences =
                 runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
@@ -102,14 +102,14 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
         }
         Target::Blocked(Obstacle::LastRun) => {
             let last = runs.latest.as_ref().map_or(first, |(job, _)| job.name.as_str());
-            let because = format!("{last} is run {} of this digest: no further one has a name", runs.number);
+            let because = format!("{last} is run {} of this digest: no run number is left", runs.number);
             Change::new(kind, last, Action::Stop(Obstacle::LastRun), because)
         }
         Target::Blocked(obstacle) => {
             if let Some((found, tags)) = &runs.latest {
                 return foreign(desired, found, tags);
             }
-            Change::new(kind, first, Action::Stop(obstacle), "a training job of this name is there")
+            Change::new(kind, first, Action::Stop(obstacle), "a training job with this name exists")
         }
     }
 }
@@ -118,10 +118,10 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
 pub fn foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
     let obstacle = in_the_way(desired, found);
     let other = match obstacle {
-        Obstacle::Unlike => ", and was started with something else",
+        Obstacle::Unlike => ", and was started with other settings",
         _ => "",
     };
-    let because = format!("a training job of this name belongs to {}{other}", owner(tags));
+    let because = format!("a training job with this name belongs to {}{other}", owner(tags));
     let mut change = Change::new("training-job", &found.name, Action::Stop(obstacle), because);
     change.differences = of_foreign(desired, found, tags);
     change
@@ -147,7 +147,7 @@ pub fn foreign_run(found: &TrainingJob, tags: &Tags) -> Change {
 /// Another version of the job that was asked for at the same time, a moment before the run of this name.
 pub(crate) fn overtaken(desired: &Desired, other: &TrainingJob, name: &str) -> Change {
     let because = format!(
-        "{} is another digest of this job and was started at the same time, before {name}, which is stopped",
+        "{} runs another digest of this job and was started at the same time, just before {name}, which is being stopped",
         other.name
     );
     let mut change = Change::new("training-job", name, Action::Stop(Obstacle::OtherDigest), because);

@@ -40,16 +40,16 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     }
     if let Some(bucket) = &desired.bucket {
         out.push(if observed.foreign_bucket {
-            let because = "a bucket of this name is there, and another account owns it";
+            let because = "a bucket with this name exists and belongs to another account";
             Change::new("bucket", bucket, Action::Stop(Obstacle::Foreign), because)
         } else if observed.bucket {
-            Change::new("bucket", bucket, Action::Unchanged, "it is there")
+            Change::new("bucket", bucket, Action::Unchanged, "it exists")
         } else {
             Change::new(
                 "bucket",
                 bucket,
                 Action::Create,
-                "the SageMaker SDK's default bucket is not there yet",
+                "the SageMaker SDK's default bucket does not exist yet",
             )
         });
     }
@@ -69,7 +69,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
                 wanted.kind,
                 &wanted.uri,
                 Action::Unchanged,
-                "its address holds the digest of its content",
+                "its key contains the digest of its content",
             )
         } else {
             let size = trainc_diag::text::bytes(wanted.upload.bytes.len() as u64);
@@ -83,7 +83,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
             if change.action == Action::Create {
                 change.action = Action::Skip;
                 change.because =
-                    format!("{} runs with {id}, which is gone: a new one is never mounted", job.name);
+                    format!("{} runs with {id}, which was deleted: a new one would not be mounted", job.name);
             }
         }
     }
@@ -93,7 +93,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
             if change.action != Action::Unchanged {
                 change.differences.clear();
                 change.action = Action::Skip;
-                "the run is over: nothing needs it any more".clone_into(&mut change.because);
+                "the run has ended: it is no longer needed".clone_into(&mut change.because);
             }
         }
     }

@@ -31,7 +31,7 @@ pub fn role(
     let policy_name = format!("{name}/{POLICY_NAME}");
     let Some(found) = found else {
         return (
-            Change::new("role", name, Action::Create, "no role has this name"),
+            Change::new("role", name, Action::Create, "no role with this name exists"),
             Change::new("role-policy", &policy_name, Action::Create, "the role is new"),
             vec![RoleStep::Create, RoleStep::Policy],
         );
@@ -62,7 +62,7 @@ pub fn role(
     };
     let because = match &action {
         Action::Stop(_) => {
-            format!("a role of this name is there, and it belongs to {}", owner(&found.role.tags))
+            format!("a role with this name exists and belongs to {}", owner(&found.role.tags))
         }
         Action::Adopt => {
             let mut because = format!("`--adopt`: it belongs to {}", owner(&found.role.tags));
@@ -81,8 +81,8 @@ pub fn role(
             None => "it differs from the plan".to_owned(),
         },
         _ => match more_than_ours(wanted, found) {
-            Some(more) => format!("{more}; the rest is as the plan has it"),
-            None => "as the plan has it".to_owned(),
+            Some(more) => format!("{more}; otherwise it matches the plan"),
+            None => "matches the plan".to_owned(),
         },
     };
     let stopped = matches!(action, Action::Stop(_));
@@ -98,15 +98,15 @@ pub fn role(
     change.differences = differences;
     let policy = match (&found.policy, same, stopped) {
         (_, _, true) => {
-            Change::new("role-policy", &policy_name, Action::Stop(Obstacle::Foreign), "its role is not ours")
+            Change::new("role-policy", &policy_name, Action::Stop(Obstacle::Foreign), "its role does not belong to this job")
         }
         (_, true, _) => {
-            let because = format!("as the plan has it{}", beside(wanted));
+            let because = format!("matches the plan{}", beside(wanted));
             Change::new("role-policy", &policy_name, Action::Unchanged, because)
         }
         (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
         (Some(_), ..) => {
-            let because = format!("the job uses something else now{}", beside(wanted));
+            let because = format!("the job needs other permissions now{}", beside(wanted));
             let mut change = Change::new("role-policy", &policy_name, Action::Update, because);
             change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
             change
@@ -120,7 +120,7 @@ fn beside(wanted: &WantedRole) -> String {
     match wanted.beside.as_slice() {
         [] => String::new(),
         runs => format!(
-            "; what {} may do stays until the apply after {}",
+            "; the permissions of {} are kept until the apply after {}",
             trainc_diag::text::ticked(runs, "and"),
             if runs.len() == 1 { "its end" } else { "their end" }
         ),
@@ -133,13 +133,13 @@ fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
     more.extend(found.attached.iter().cloned());
     if found.role.boundary != wanted.create.permissions_boundary {
         return Some(format!(
-            "its permissions boundary is {} and the plan's {}: change it by hand",
+            "its permissions boundary is {}, the plan's is {}: change it manually",
             found.role.boundary.as_deref().unwrap_or("none"),
             wanted.create.permissions_boundary.as_deref().unwrap_or("none")
         ));
     }
     (!more.is_empty()).then(|| {
-        format!("wider: somebody added {}; trainc leaves that", trainc_diag::text::ticked(&more, "and"))
+        format!("someone added {}; trainc does not remove it", trainc_diag::text::ticked(&more, "and"))
     })
 }
 
@@ -224,8 +224,8 @@ fn statements(found: &str, wanted: &str) -> Vec<Difference> {
             let what = format!("statement {sid}");
             match (found.get(sid), wanted.get(sid)) {
                 (Some(old), Some(new)) if same_policy(&old.to_string(), &new.to_string()) => None,
-                (Some(_), Some(_)) => Some(Difference::of(&what, "otherwise", "changed")),
-                (Some(_), None) => Some(Difference::of(&what, "there", "gone")),
+                (Some(_), Some(_)) => Some(Difference::of(&what, "different", "changed")),
+                (Some(_), None) => Some(Difference::of(&what, "present", "removed")),
                 (None, _) => Some(Difference::of(&what, "none", "new")),
             }
         })

@@ -53,10 +53,10 @@ pub fn file_system(
         let because = match found.iter().find(|one| one.lifecycle == "DELETING") {
             Some(going) => format!("{} is being deleted", going.id),
             None if choices.adopt => {
-                "no file system has its tags; `--adopt` takes one that this request made before, if there is one"
+                "no file system has these tags; `--adopt` adopts one that the same request created earlier, if any"
                     .to_owned()
             }
-            None => "no file system has its tags".to_owned(),
+            None => "no file system has these tags".to_owned(),
         };
         return (Change::new("file-system", name, Action::Create, because), vec![FileSystemStep::Create]);
     };
@@ -68,20 +68,20 @@ pub fn file_system(
     let joins = !ours && is_shareable(wanted, system);
     if joins && ownership::is_full(system) {
         let because =
-            format!("{} has no room for the tag of one more job: {} use it", system.id, others.len());
+            format!("{} has no free tag for another job: {} jobs use it", system.id, others.len());
         return (Change::new("file-system", name, Action::Stop(Obstacle::Crowded), because), Vec::new());
     }
     if !ours && !joins && !choices.adopt {
         let lost = lost_tags(&tags, &system.tags);
         let because = if lost.is_empty() || lost.len() == OWNING.len() {
             format!(
-                "{} was made by this job's own request, and belongs to {}",
+                "{} was created by this job's request, but belongs to {}",
                 system.id,
                 owner(&system.tags)
             )
         } else {
             let lost = trainc_diag::text::ticked(&lost, "and");
-            format!("{} is this job's by its other tags, and has lost {lost}", system.id)
+            format!("{} belongs to this job by its other tags, but lacks {lost}", system.id)
         };
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Foreign), because);
         change.differences = tag_differences(&missing_tags(&tags, &system.tags), &system.tags);
@@ -91,10 +91,10 @@ pub fn file_system(
     }
     if !fixed.is_empty() {
         let because = match others.as_slice() {
-            [] => format!("{} differs in what cannot be changed: its data would go", system.id),
+            [] => format!("{} differs in immutable settings: replacing it would delete its data", system.id),
             others => {
                 let others = trainc_diag::text::ticked(others, "and");
-                format!("{} differs in what cannot be changed, {SHARED_WITH} {others}", system.id)
+                format!("{} differs in immutable settings and is {SHARED_WITH} {others}", system.id)
             }
         };
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Replace), because);
@@ -147,22 +147,22 @@ pub fn file_system(
         _ if !ours && !joins => {
             (Action::Adopt, format!("`--adopt`: {} belongs to {}", system.id, owner(&system.tags)))
         }
-        "CREATING" => (Action::Wait, format!("{} is being made{with}", system.id)),
+        "CREATING" => (Action::Wait, format!("{} is being created{with}", system.id)),
         _ if is_waiting => {
             let because =
-                "is being changed, and takes no other change until that is through: apply again then";
+                "is being updated and accepts no other update until that completes: apply again then";
             (Action::Update, format!("{} {because}{with}", system.id))
         }
         _ if joins && raised => {
-            (Action::Update, format!("{} is there, and raised for this job{with}", system.id))
+            (Action::Update, format!("{} exists, and is increased for this job{with}", system.id))
         }
-        _ if joins => (Action::Update, format!("{} is there{with}", system.id)),
+        _ if joins => (Action::Update, format!("{} exists{with}", system.id)),
         _ if differences.is_empty() && in_place.kept.is_empty() => {
-            (Action::Unchanged, format!("{}, as the plan has it{with}", system.id))
+            (Action::Unchanged, format!("{} matches the plan{with}", system.id))
         }
         _ if differences.is_empty() => (Action::Unchanged, format!("{}{with}", system.id)),
-        _ if raised => (Action::Update, format!("{}, raised in place for this job{with}", system.id)),
-        _ => (Action::Update, format!("{}, changed in place{with}", system.id)),
+        _ if raised => (Action::Update, format!("{}, increased in place for this job{with}", system.id)),
+        _ => (Action::Update, format!("{}, updated in place{with}", system.id)),
     };
     let mut change = Change::new("file-system", name, action, because);
     change.differences = differences;
@@ -180,7 +180,7 @@ pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found:
         if let Some(other) = file_system.and_then(|id| overlapping(wanted, id, found)) {
             let (path, links) = (&wanted.create.file_system_path, other.s3.trim_end_matches('/'));
             let because = format!(
-                "its path `{path}` overlaps `{}`, which {} links to {links}: the paths of links lie apart",
+                "its path `{path}` overlaps `{}`, which {} links to {links}: the paths of links must not overlap",
                 other.path, other.id
             );
             return Change::new(kind, &wanted.name, Action::Stop(Obstacle::Replace), because);
@@ -197,8 +197,8 @@ pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found:
         "MISCONFIGURED" => {
             (Action::Stop(Obstacle::Misconfigured), format!("{} is misconfigured: {why}", there.id))
         }
-        "CREATING" | "UPDATING" => (Action::Wait, format!("{} is being made", there.id)),
-        _ => (Action::Unchanged, format!("{}, as the plan has it", there.id)),
+        "CREATING" | "UPDATING" => (Action::Wait, format!("{} is being created", there.id)),
+        _ => (Action::Unchanged, format!("{} matches the plan", there.id)),
     };
     Change::new(kind, &wanted.name, action, because)
 }
@@ -226,7 +226,7 @@ fn overlapping<'a>(
 pub(crate) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     let tags = tags_of(&wanted.create.tags);
     let because = format!(
-        "{} has no {}, and the settings of this one, whose token was used before: it may be what that made",
+        "{} has identical settings but lacks {}: an earlier apply probably created it (same client token)",
         found.id,
         trainc_diag::text::ticked(&lost_tags(&tags, &found.tags), "and")
     );

@@ -137,7 +137,7 @@ impl Fake {
             self.crash().await;
         }
         if self.faults.loses(call, attempt) {
-            return Err(Fault::of(call, Class::Lost, "the connection was closed before an answer came"));
+            return Err(Fault::of(call, Class::Lost, "the connection was closed before a response arrived"));
         }
         answer
     }

@@ -21,7 +21,7 @@ pub struct Account {
     pub now: f64,
     /// Whether what a manifest names and no entry here speaks of is there: subnets, groups, buckets with data, keys.
     pub furnished: bool,
-    /// Actions that the caller may not do.
+    /// Actions that the caller is not allowed to perform.
     pub denied: BTreeSet<String>,
     /// Quotas by code; the others are large.
     pub quotas: BTreeMap<String, f64>,
@@ -172,7 +172,7 @@ pub struct JobState {
     pub pace: Option<Pace>,
     /// How it ends by itself.
     pub outcome: Outcome,
-    /// When somebody stopped it, seconds since 1970.
+    /// When it was stopped, seconds since 1970.
     pub stopped: Option<f64>,
 }
 

@@ -30,7 +30,7 @@ impl InPlace {
     /// What stays as it is, `, which may need more: …`; nothing where all is as it was asked for.
     pub(crate) fn kept_words(&self) -> String {
         let stays =
-            |one: &Difference| format!("{} stays {} (this job asks for {})", one.what, one.found, one.wanted);
+            |one: &Difference| format!("{} stays at {} (this job asks for {})", one.what, one.found, one.wanted);
         let all: Vec<String> = self.kept.iter().map(stays).collect();
         if all.is_empty() {
             return String::new();

@@ -29,7 +29,7 @@ pub fn combined_policy(plan: &Plan, desired: &Desired, problems: &mut Problems) 
     let runs = text::ticked(&role.beside, "and");
     let first = role.beside.first().map_or("", String::as_str);
     let words = format!(
-        "with what {runs} may do the role's policy has {} characters, and IAM takes {}",
+        "combined with the permissions of {runs}, the role's policy has {} characters, but IAM allows {}",
         text::group(has as u64),
         text::group(INLINE_POLICY_LIMIT as u64)
     );

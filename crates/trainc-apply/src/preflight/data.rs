@@ -50,10 +50,10 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0630,
                     data.span,
-                    format!("nothing lies at `{}`, which `{}` reads", data.uri, data.name),
+                    format!("no objects found at `{}`, which `{}` reads", data.uri, data.name),
                 )
                 .help(format!("aws s3 ls {}", data.uri))
-                .note("the job would start its instances, and fail while it downloads"),
+                .note("the job would start its instances and fail during the download"),
             );
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         let uri = plan.image.as_ref().map(|image| image.uri.as_str()).unwrap_or_default();
         problems.push(
             Diagnostic::new(&T0634, span, format!("the registry has no image `{uri}`"))
-                .note("ecr DescribeImages: the repository or the tag is not there"),
+                .note("ecr DescribeImages: the repository or the tag does not exist"),
         );
     } else {
         seen(&facts.image, "the image", span, problems);
@@ -71,8 +71,8 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     for (arn, found) in &facts.secrets {
         let span = arn.span_or(plan.job.span);
         if is_missing(found).is_some() {
-            problems.push(Diagnostic::new(&T0635, span, format!("there is no secret `{}`", arn.value)).note(
-                "the container would fail at its start: it fetches the secret before the program runs",
+            problems.push(Diagnostic::new(&T0635, span, format!("secret `{}` does not exist", arn.value)).note(
+                "the container would fail at startup: it fetches the secret before the program runs",
             ));
         } else {
             seen(found, "the secret", span, problems);
@@ -87,7 +87,7 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     for (name, (span, found)) in &facts.buckets {
         if is_missing(found).is_some() {
             problems.push(
-                Diagnostic::new(&T0628, *span, format!("there is no bucket `{name}`"))
+                Diagnostic::new(&T0628, *span, format!("bucket `{name}` does not exist"))
                     .help(format!("aws s3 mb s3://{name} --region {region}")),
             );
             continue;
@@ -98,7 +98,7 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0629,
                     *span,
-                    format!("the bucket `{name}` is in {there}, and the job in {region}"),
+                    format!("bucket `{name}` is in {there}, but the job is in {region}"),
                 )
                 .note("input data must be in the job's region (CreateTrainingJob, S3DataSource), and an upload elsewhere fails: `BucketRegionError: bucket must be in the same region as the job`")
                 .fact("region", there),
@@ -122,15 +122,15 @@ fn elsewhere<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
 /// Data of other accounts can be read where their policies allow it. A name that holds the account's own number is one
 /// that somebody else took first: what the job would write there is theirs.
 fn of_others(name: &str, span: Span, account: &str) -> Diagnostic {
-    let one = Diagnostic::new(&T0642, span, format!("the bucket `{name}` belongs to another account than {account}"))
-        .note("S3 lets you see it, and answers 403 to whoever expects that your account owns it (HeadBucket, ExpectedBucketOwner)");
+    let one = Diagnostic::new(&T0642, span, format!("bucket `{name}` does not belong to account {account}"))
+        .note("S3 shows it to you, but returns 403 when your account is given as the expected owner (HeadBucket, ExpectedBucketOwner)");
     if !account.is_empty() && name.contains(account) {
         return one.severity(Severity::Error).note(
-            "its name holds your account's number: somebody else took it, and would get what the job writes",
+            "its name contains your account ID: someone else registered it and would receive what the job writes",
         );
     }
     one.note(
-        "its owner's policy must let the job's role in, and so must the policy of the key that encrypts it",
+        "the bucket policy must allow the job's role, and so must the policy of its KMS key",
     )
 }
 
@@ -138,7 +138,7 @@ fn keys(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     for (key, found) in &facts.keys {
         let span = key.span_or(plan.job.span);
         if is_missing(found).is_some() {
-            problems.push(Diagnostic::new(&T0631, span, format!("there is no key `{}`", key.value)));
+            problems.push(Diagnostic::new(&T0631, span, format!("KMS key `{}` does not exist", key.value)));
             continue;
         }
         let Some(there) = seen(found, "the key", span, problems) else { continue };
@@ -146,7 +146,7 @@ fn keys(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             problems.push(Diagnostic::new(
                 &T0631,
                 span,
-                format!("the key `{}` is {}, not enabled", key.value, there.state),
+                format!("KMS key `{}` is {}, not enabled", key.value, there.state),
             ));
         }
     }
@@ -172,7 +172,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                     span,
                     format!("the file system `{}` is {}", id.value, system.lifecycle),
                 )
-                .note("a job can mount it when it is AVAILABLE"),
+                .note("a job can only mount it when it is AVAILABLE"),
             );
         }
         mount(plan, &id.value, system.mount.as_deref(), problems);
@@ -184,7 +184,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 Diagnostic::new(
                     &T0638,
                     span,
-                    format!("the file system is in {}, and the job has no subnet there", system.subnets.join(", ")),
+                    format!("the file system is in {}, but the job has no subnet there", system.subnets.join(", ")),
                 )
                 .severity(trainc_diag::Severity::Warning)
                 .note("traffic between zones costs money and time; the job's subnet should be the file system's (developer guide, \"Give SageMaker access to your data in Amazon FSx\")"),
@@ -206,7 +206,7 @@ fn mount(plan: &Plan, id: &str, there: Option<&str>, problems: &mut Problems) {
                 format!("the file system `{id}` mounts as `{there}`, not `{}`", written.value),
             )
             .help(format!("mount=\"{there}\""))
-            .note("the job's path on Lustre begins with the mount name; a wrong one is refused when the job starts"),
+            .note("the job's path on Lustre begins with the mount name; a wrong one is rejected when the job starts"),
         );
     }
 }

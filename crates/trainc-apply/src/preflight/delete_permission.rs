@@ -58,7 +58,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         return;
     };
     let span = storage.delete_after_job.span().unwrap_or(storage.span);
-    let Some(answers) = seen(&facts.release, "whether you may delete it after the job", span, problems)
+    let Some(answers) = seen(&facts.release, "permission to delete it after the job", span, problems)
     else {
         return;
     };
@@ -76,7 +76,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         Diagnostic::new(
             &T0641,
             span,
-            format!("you may not do {}, so the file system stays after the job", text::ticked(&lacking, "or")),
+            format!("the caller is not allowed to perform {}, so the file system is kept after the job", text::ticked(&lacking, "or")),
         )
         .help(help![NextCommand::with_manifest_flag("catalog permissions apply")])
         .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until somebody does, it is billed by the hour")

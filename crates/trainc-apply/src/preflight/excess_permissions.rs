@@ -34,12 +34,12 @@ pub fn excess_permissions(
             &T0667,
             span,
             format!(
-                "somebody added {} to the role `{name}`: the job may do more than it needs",
+                "someone added {} to role `{name}`: the job has more permissions than it needs",
                 text::ticked(&names, "and")
             ),
         )
         .help(format!("aws iam {command} --role-name {name} {flag} {}", trainc_emit::quoted(policy)))
-        .note("trainc leaves what it did not write")
+        .note("trainc does not remove policies that it did not create")
         .fact("policies", names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()),
     );
 }

@@ -141,7 +141,7 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
         let (message, severity) = if way == Way::None {
             (
                 format!(
-                    "nothing leads from `{}` to S3: `{}` has no default route, and no endpoint of S3",
+                    "S3 is unreachable from `{}`: `{}` has no default route and no S3 endpoint",
                     subnet.id, table.id
                 ),
                 Severity::Error,
@@ -149,7 +149,7 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
         } else {
             (
                 format!(
-                    "from `{}` only an internet gateway leads out, and a job has no public address",
+                    "the only route out of `{}` is an internet gateway, but a job has no public IP address",
                     subnet.id
                 ),
                 Severity::Warning,
@@ -162,7 +162,7 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
                     "aws ec2 create-vpc-endpoint --region {region} --vpc-id {} --service-name com.amazonaws.{region}.s3 --route-table-ids {}",
                     subnet.vpc, table.id
                 ))
-                .note("the job reads its data and writes its model through the subnet (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\"); a NAT gateway does as well")
+                .note("the job reads its data and writes its model through the subnet (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\"); a NAT gateway works too")
                 .fact("route_table", table.id.as_str()),
         );
     }
@@ -195,10 +195,10 @@ fn offered(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, proble
     )
     .fact("zones", zones.to_vec());
     problems.push(if zones.is_empty() {
-        diagnostic.note("no zone of this region offers it (ec2 DescribeInstanceTypeOfferings)")
+        diagnostic.note("no availability zone of this region offers it (ec2 DescribeInstanceTypeOfferings)")
     } else {
         diagnostic.note(format!(
-            "zones that offer it: {} (ec2 DescribeInstanceTypeOfferings)",
+            "availability zones that offer it: {} (ec2 DescribeInstanceTypeOfferings)",
             text::list(zones, "and")
         ))
     });
@@ -219,14 +219,14 @@ fn room(plan: &Plan, network: &Network, subnets: &[Subnet], span: Span, problems
             &T0624,
             written.map_or(span, |val| val.span_or(span)),
             format!(
-                "`{}` has {} free addresses, and {} need {needed}",
+                "`{}` has {} free addresses, but {} need {needed}",
                 best.id,
                 best.free_addresses,
                 text::count(nodes, "instance")
             ),
         )
         .note(format!(
-            "an instance takes {each} addresses{} (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\")",
+            "an instance uses {each} addresses{} (developer guide, \"Give SageMaker training jobs access to resources in your Amazon VPC\")",
             if efa { " with EFA" } else { "" }
         ))
         .fact("free", best.free_addresses)
@@ -248,8 +248,8 @@ fn one_network(network: &Network, subnets: &[Subnet], groups: &[SecurityGroup], 
             .find(|val| val.value == *id)
             .map_or(network.span, |val| val.span_or(network.span));
         problems.push(
-            Diagnostic::new(&T0639, span, format!("`{id}` is in {vpc}, and `{}` in {}", first.id, first.vpc))
-                .note("the subnets and security groups of a job belong to one network (CreateTrainingJob, VpcConfig)"),
+            Diagnostic::new(&T0639, span, format!("`{id}` is in {vpc}, but `{}` is in {}", first.id, first.vpc))
+                .note("the subnets and security groups of a job must be in one VPC (CreateTrainingJob, VpcConfig)"),
         );
     }
 }
@@ -298,10 +298,10 @@ fn lustre(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Prob
         return;
     }
     problems.push(
-        Diagnostic::new(&T0626, span, format!("Lustre needs TCP {}, which no rule allows", text::list(&closed, "and")))
+        Diagnostic::new(&T0626, span, format!("Lustre requires TCP {}, which no rule allows", text::list(&closed, "and")))
             .help(commands.join(" && "))
-            .note("FSx refuses CreateFileSystem otherwise: \"do not permit Lustre LNET network traffic on port 988\"")
-            .note("an outbound rule for all traffic to 0.0.0.0/0, as new groups have it, is enough for the way out"),
+            .note("FSx rejects CreateFileSystem otherwise: \"do not permit Lustre LNET network traffic on port 988\"")
+            .note("an outbound rule for all traffic to 0.0.0.0/0, the default of new groups, is sufficient"),
     );
 }
 
@@ -332,10 +332,10 @@ fn efa_rules(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut P
         Diagnostic::new(
             &T0627,
             span,
-            format!("no security group lets all traffic to and from itself: {} is missing", text::list(&lacking, "and")),
+            format!("no security group allows all traffic to and from itself: missing {}", text::list(&lacking, "and")),
         )
         .help(commands.join(" && "))
-        .note("EFA traffic has no ports: the group must allow all of it to itself, and an outbound rule to 0.0.0.0/0 is not that")
+        .note("EFA traffic has no ports: the group must allow all traffic to itself; an outbound rule to 0.0.0.0/0 is not sufficient")
         .note("without it NCCL falls back to TCP or hangs at the first collective (aws/aws-ofi-nccl#161)"),
     );
 }

@@ -33,7 +33,7 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[Stray], problems: &mut Problem
             let monthly = monthly_usd(region, system);
             let others = ownership::others(&system.tags, job);
             let said = match monthly {
-                _ if !others.is_empty() => format!(" (which {} keeps)", text::ticked(&others, "or")),
+                _ if !others.is_empty() => format!(" (kept for {})", text::ticked(&others, "and")),
                 Some(usd) => format!(" ({} a month)", text::dollars(usd)),
                 None => String::new(),
             };
@@ -42,14 +42,14 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[Stray], problems: &mut Problem
         let role = stray.role.iter().map(|role| format!("role `{role}`"));
         let all: Vec<String> = runs.chain(systems).chain(role).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        let stays = if all.len() == 1 { "stays" } else { "stay" };
-        let words = format!("the sweep no longer makes `{job}`: its {} {stays}", text::list(&all, "and"));
+        let stays = if all.len() == 1 { "remains" } else { "remain" };
+        let words = format!("the sweep no longer contains `{job}`, but its {} {stays}", text::list(&all, "and"));
         let mut one = Diagnostic::new(&T0668, plan.job.name.span().unwrap_or(plan.job.span), words)
             .help(help![NextCommand::new("destroy").flag(format!("--job {job}"))])
             .note("an edit of a manifest takes nothing away; if another manifest describes that job, it is that one's")
             .fact("job", job.as_str());
         if !stray.file_systems.is_empty() {
-            one = one.note("a file system goes with `--delete-data`, with all that is in it");
+            one = one.note("`--delete-data` also deletes the file system with all of its data");
         }
         problems.push(one);
     }
@@ -83,20 +83,20 @@ pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut
         let before = system.tags.get("trainc:resource").and_then(|tag| tag.strip_prefix("file-system/"));
         let monthly = monthly_usd(region, system);
         let cost =
-            monthly.map_or_else(String::new, |usd| format!(": {} a month", trainc_diag::text::dollars(usd)));
+            monthly.map_or_else(String::new, |usd| format!(", at {} a month", trainc_diag::text::dollars(usd)));
         let what = before.map_or_else(String::new, |name| format!(", storage `{name}`,"));
         let named = |storage: &trainc_ir::Storage| storage.name.value().map(String::as_str) == before;
         let (words, note) = if plan.job.storage.iter().any(named) {
-            ("is this job's as well, beside the one that it uses", "that deletes it with all that is in it")
+            ("also belongs to this job, in addition to the one in use", "this deletes it with all of its data")
         } else {
             (
-                "is this job's, and no longer in the manifest",
-                "that deletes it with all that is in it; under its old name in the manifest it is used again",
+                "belongs to this job, but is no longer in the manifest",
+                "this deletes it with all of its data; to use it again, restore its name in the manifest",
             )
         };
         let job = plan.job.name.value().map_or("", String::as_str);
         let others = ownership::others(&system.tags, job);
-        let said = format!("`{}`{what} {words}: it stays{cost}", system.id);
+        let said = format!("`{}`{what} {words}: it is kept{cost}", system.id);
         let diagnostic = Diagnostic::new(&T0644, span, said);
         let diagnostic = if others.is_empty() {
             let delete =

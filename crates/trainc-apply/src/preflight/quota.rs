@@ -15,7 +15,7 @@ pub(super) static CODES: &[&Code] = &[&T0621];
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.map_or(plan.job.span, |cluster| cluster.span);
-    let used = seen(&facts.running, "what runs now", span, problems).copied().unwrap_or_default();
+    let used = seen(&facts.running, "running jobs", span, problems).copied().unwrap_or_default();
     for limit in &facts.limits {
         let Some(has) = seen(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
         else {
@@ -27,11 +27,11 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 0.0 => String::new(),
                 // Only the newest of the running jobs are looked at.
                 _ if limit.is_shared && !used.is_all => {
-                    format!(", at least {} of them in use now", amount(taken, &limit.quota.unit))
+                    format!(", of which at least {} are in use", amount(taken, &limit.quota.unit))
                 }
-                _ => format!(", {} of them in use now", amount(taken, &limit.quota.unit)),
+                _ => format!(", of which {} are in use", amount(taken, &limit.quota.unit)),
             };
-            let what = format!("is {}{in_use}, and the job needs", amount(*has, &limit.quota.unit));
+            let what = format!("is {}{in_use}, but the job needs", amount(*has, &limit.quota.unit));
             let region = plan.job.region.value().map_or("", String::as_str);
             problems.push(too_small(limit, region, &what, *has, taken, facts.waits));
         }
@@ -64,7 +64,7 @@ impl Together {
             let Some((before, jobs)) = self.0.get(&key(plan, limit)) else { continue };
             if limit.wanted + used <= has && limit.wanted + used + before > has {
                 let what = format!(
-                    "is {}, and beside {} for {} the job needs",
+                    "is {}, but in addition to {} for {} the job needs",
                     amount(has, &limit.quota.unit),
                     amount(*before, &limit.quota.unit),
                     text::ticked(jobs, "and"),
@@ -88,7 +88,7 @@ fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, wait
     let needed = amount(limit.wanted, &limit.quota.unit);
     let one =
         Diagnostic::new(&T0621, limit.span, format!("the quota `{}` {what} {needed}", limit.quota.name))
-            .note("AWS answers in hours to days, and an approved raise takes up to 30 minutes to hold")
+            .note("AWS responds within hours to days, and an approved increase takes up to 30 minutes to take effect")
             .fact("quota", code.as_str())
             .fact("value", has)
             .fact("needed", limit.wanted)
@@ -101,13 +101,13 @@ fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, wait
         return one.help(raise);
     }
     if waits && limit.is_shared {
-        return one.severity(Severity::Warning).note("`--wait-for-capacity` waits until there is room");
+        return one.severity(Severity::Warning).note("`--wait-for-capacity` waits until the quota has room");
     }
     let one = one.help(raise);
     if limit.is_shared {
         return one.note("`apply --wait-for-capacity 2h` waits until other jobs have ended");
     }
-    one.note("or take away a file system that nobody needs: `aws fsx describe-file-systems` lists them")
+    one.note("or delete a file system that is no longer needed: `aws fsx describe-file-systems` lists them")
 }
 
 fn amount(value: f64, unit: &str) -> String {

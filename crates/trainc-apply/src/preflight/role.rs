@@ -64,9 +64,9 @@ fn conflict(statement: &Value, account: &str) -> Option<String> {
                 owners.iter().any(|one| one.contains(['*', '?', '$']) || one == account)
             };
             if !is_met {
-                let verb = if negates { "shuts out" } else { "asks for" };
+                let verb = if negates { "excludes" } else { "requires" };
                 return Some(format!(
-                    "its trust policy {verb} {} {}, and this is `{account}`",
+                    "its trust policy {verb} {} {}, but this account is `{account}`",
                     key,
                     text::ticked(&named, "or")
                 ));
@@ -89,7 +89,7 @@ fn named(actions: &[&str]) -> String {
     match actions.get(..MOST_NAMED) {
         Some(first) if actions.len() > MOST_NAMED => {
             let first: Vec<String> = first.iter().map(|action| format!("`{action}`")).collect();
-            format!("{}, and {} more, all of which stand below", first.join(", "), actions.len() - MOST_NAMED)
+            format!("{} and {} more, all listed below", first.join(", "), actions.len() - MOST_NAMED)
         }
         _ => text::ticked(actions, "or"),
     }
@@ -101,8 +101,8 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let span = arn.span_or(written.span);
     if is_missing(&facts.role).is_some() {
         problems.push(
-            Diagnostic::new(&T0632, span, format!("there is no role `{}`", arn.value))
-                .help("write `role create=#true`, and trainc makes one that may do what this job does"),
+            Diagnostic::new(&T0632, span, format!("role `{}` does not exist", arn.value))
+                .help("write `role create=#true`: trainc then creates one with the permissions that this job needs"),
         );
         return;
     }
@@ -111,21 +111,21 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         && !role.trust.contains("sagemaker.amazonaws.com")
     {
         problems.push(
-            Diagnostic::new(&T0632, span, format!("SageMaker may not assume `{}`", arn.value))
-                .note("its trust policy must let the service sagemaker.amazonaws.com do sts:AssumeRole"),
+            Diagnostic::new(&T0632, span, format!("SageMaker is not allowed to assume `{}`", arn.value))
+                .note("its trust policy must allow sagemaker.amazonaws.com to perform sts:AssumeRole"),
         );
     }
     if let Some(Ok(role)) = &facts.role
         && let Some(why) = shut(&role.trust, &facts.account)
     {
         problems.push(
-            Diagnostic::new(&T0632, span, format!("SageMaker may not assume `{}` for this account: {why}", arn.value))
-                .help(format!("write `{}` into that condition", facts.account))
-                .note("SageMaker assumes a role in the name of the account whose job it runs (aws:SourceAccount, aws:SourceArn)")
+            Diagnostic::new(&T0632, span, format!("SageMaker is not allowed to assume `{}` for this account: {why}", arn.value))
+                .help(format!("add `{}` to that condition", facts.account))
+                .note("SageMaker assumes a role on behalf of the account whose job it runs (aws:SourceAccount, aws:SourceArn)")
                 .fact("account", facts.account.as_str()),
         );
     }
-    let Some(answers) = seen(&facts.permissions, "what the role may do", span, problems) else { return };
+    let Some(answers) = seen(&facts.permissions, "the role's permissions", span, problems) else { return };
     let mut lacking: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (question, _) in answers.iter().filter(|(_, allowed)| !allowed) {
         lacking.entry(question.action.as_str()).or_default().push(question.resource.as_str());
@@ -134,10 +134,10 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         return;
     }
     let actions: Vec<&str> = lacking.keys().copied().collect();
-    let mut diagnostic = Diagnostic::new(&T0633, span, format!("the role may not do {}", named(&actions)))
+    let mut diagnostic = Diagnostic::new(&T0633, span, format!("the role is not allowed to perform {}", named(&actions)))
         .fact("actions", actions.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>())
         .fact("lacking", serde_json::json!(lacking))
-        .note("asked of IAM (simulate-principal-policy) for what this job reads, writes and logs");
+        .note("checked with IAM (simulate-principal-policy) for what this job reads, writes and logs");
     for (action, resources) in &lacking {
         let more = match resources.len() {
             0 | 1 => String::new(),

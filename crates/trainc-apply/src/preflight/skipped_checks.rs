@@ -59,12 +59,12 @@ pub fn drop_repeated_notes(refused: &[Fault], problems: &mut Problems) {
 fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let action = fault.action();
     let why = if fault.class == Class::Denied {
-        format!("not looked at: {what}; the caller may not do {action}")
+        format!("skipped check: {what}; the caller is not allowed to perform {action}")
     } else {
-        format!("not looked at: {what}; {} answered `{}`", fault.call.words(), short(fault))
+        format!("skipped check: {what}; {} returned `{}`", fault.call.words(), short(fault))
     };
     Diagnostic::new(&T0636, span, why)
-        .note("`trainc catalog permissions plan` prints the policy that lets `plan` see everything")
+        .note("`trainc catalog permissions plan` prints the policy that allows every check of `plan`")
         .fact("action", action)
         .fact("denied", fault.class == Class::Denied)
 }
@@ -73,7 +73,7 @@ fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
 /// unchecked must not be silent about it. Empty where everything was seen.
 pub fn describe_skipped(problems: &Problems) -> String {
     let mut out = String::new();
-    for (denied, why) in [(true, "permission to look is missing"), (false, "the service did not answer")] {
+    for (denied, why) in [(true, "missing permissions"), (false, "the service did not answer")] {
         let notes = problems.iter().filter(|one| {
             one.code == &T0636 && one.facts.get("denied").and_then(serde_json::Value::as_bool) == Some(denied)
         });

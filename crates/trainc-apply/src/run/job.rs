@@ -205,7 +205,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             if made.is_some() {
                 let state = match made {
                     Some("found") => {
-                        "until SageMaker shows the job, whose name it says is taken (ResourceInUse)"
+                        "until SageMaker shows the job, whose name it reports as taken (ResourceInUse)"
                     }
                     _ => "until SageMaker shows the job",
                 };

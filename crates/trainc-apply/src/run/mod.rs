@@ -119,7 +119,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 }
                 return Ok(None);
             }
-            self.pause(first, &mut late, "which was there before").await?;
+            self.pause(first, &mut late, "until it is visible again").await?;
         };
         if let Some(other) = diff::spoiled(self.desired, &seen).into_iter().next() {
             return Err(Cause::Obstacle(other));
@@ -242,9 +242,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             if made.is_some() {
                 let state = match (made, item.kind) {
                     (Some("found"), "bucket") => {
-                        "until it is seen: S3 says that it is there (BucketAlreadyOwnedByYou)"
+                        "until it is visible: S3 reports that it exists (BucketAlreadyOwnedByYou)"
                     }
-                    (Some("found"), _) => "until it is seen: S3 says that it is there (PreconditionFailed)",
+                    (Some("found"), _) => "until it is visible: S3 reports that it exists (PreconditionFailed)",
                     _ => "until it can be read back",
                 };
                 self.pause(item, &mut wait, state).await?;

@@ -31,7 +31,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 if wait.is_over(self.look.clock) {
                     return Err(Cause::Gone);
                 }
-                self.pause(item, &mut wait, "which was there before").await?;
+                self.pause(item, &mut wait, "until it is visible again").await?;
                 continue;
             }
             seen = found.is_some();
@@ -45,7 +45,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Ok(());
             }
             if taken && found.is_none() {
-                let state = "until IAM shows the role, whose name it says is taken (EntityAlreadyExists)";
+                let state = "until IAM shows the role, whose name it reports as taken (EntityAlreadyExists)";
                 self.pause(item, &mut wait, state).await?;
                 continue;
             }
@@ -55,7 +55,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
             let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
                 // Everything was done, and the account does not show it yet.
-                self.pause(item, &mut wait, "until IAM shows what was written").await?;
+                self.pause(item, &mut wait, "until IAM shows the changes").await?;
                 continue;
             };
             if let (RoleStep::Policy, false, Some(policy)) =

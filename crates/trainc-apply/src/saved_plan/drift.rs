@@ -147,7 +147,7 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
     let is_idle = |step: &Step| is_settled && step.is(&[Action::Skip]);
     for name in saved.steps.keys().chain(now.keys()) {
         let (Some(was), Some(step)) = (saved.steps.get(name), now.get(name)) else {
-            return Some(format!("`{name}` is another part of the plan now"));
+            return Some(format!("the plan's resources have changed: `{name}`"));
         };
         let goes_on = match name.as_str() {
             JOB => has_run,
@@ -174,7 +174,7 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
             _ => false,
         };
         if !holds {
-            return Some(format!("`{name}` was changed in the account since"));
+            return Some(format!("`{name}` has changed in the account since"));
         }
     }
     None
@@ -195,10 +195,10 @@ fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
 
 fn words(name: &str, was: &Step, now: &Step) -> String {
     if was.action == now.action {
-        return format!("`{name}` was changed in the account since: something else would be done now");
+        return format!("`{name}` has changed in the account since: its settings would be changed differently now");
     }
     format!(
-        "`{name}` was changed in the account since: the plan says `{}`, and it would be `{}` now",
+        "`{name}` has changed in the account since: the saved action is `{}`, but it would now be `{}`",
         was.action, now.action
     )
 }

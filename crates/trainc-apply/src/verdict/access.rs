@@ -16,8 +16,8 @@ fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
         let call = fault.call.words();
         let message = format!("{what}{call} was refused: the account is not activated, or not subscribed to the service");
         Diagnostic::new(&T0601, span, message)
-            .help("finish the account's registration as its root user at https://portal.aws.amazon.com/billing/signup#/account, and run the same command again")
-            .note("no policy gives this: AWS activates a new account once its payment is verified")
+            .help("complete the account's registration as its root user at https://portal.aws.amazon.com/billing/signup#/account, then run the same command again")
+            .note("no policy grants this: AWS activates a new account once its payment method is verified")
     })
 }
 
@@ -31,9 +31,9 @@ pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let asks = if action == fault.call.action() {
         String::new()
     } else {
-        format!(", which {} asks for", fault.call.words())
+        format!(", which {} requires", fault.call.words())
     };
-    let diagnostic = Diagnostic::new(&T0601, span, format!("{what}the caller may not do {action}{asks}"))
+    let diagnostic = Diagnostic::new(&T0601, span, format!("{what}the caller is not allowed to perform {action}{asks}"))
         .help("trainc catalog permissions prints the policy that each command needs")
         .fact("action", action);
     let diagnostic = match fault.resource() {
@@ -42,7 +42,7 @@ pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     };
     if fault.call == Call::HeadBucket {
         diagnostic.note(
-            "whether it is there decides whether trainc makes it; one of your own, `upload=\"s3://…\"` in `program`, need not be seen",
+            "trainc creates the bucket if it does not exist, so it must be able to see it; a bucket named with `upload=\"s3://…\"` in `program` need not be visible",
         )
     } else {
         diagnostic
@@ -50,27 +50,27 @@ pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
 }
 
 /// Sets the clock of this machine by the network.
-const SET_CLOCK: &str = "set the clock of this machine, `sudo timedatectl set-ntp true` (macOS: `sudo sntp -sS time.apple.com`), and run the same command again";
+const SET_CLOCK: &str = "synchronize this machine's clock, `sudo timedatectl set-ntp true` (macOS: `sudo sntp -sS time.apple.com`), then run the same command again";
 
 /// Credentials that are wrong, have run out, or are signed at another time than AWS's.
 pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
     let code = fault.code.as_str();
     if is_skewed(fault) {
-        let skewed = Diagnostic::new(&T0602, span, format!("{said}: the clock of this machine is off"));
+        let skewed = Diagnostic::new(&T0602, span, format!("{said}: this machine's clock is wrong"));
         let skewed = skewed
             .help(SET_CLOCK)
-            .note("AWS takes a signature within 5 minutes of its own time, and S3 and EC2 within 15");
+            .note("AWS accepts signatures within 5 minutes of its own time, S3 and EC2 within 15");
         if code.contains("RequestExpired") {
-            skewed.note("EC2 says the same of temporary credentials that have run out: where the clock is right, log in again (`aws sso login`)")
+            skewed.note("EC2 returns the same error for expired temporary credentials: if the clock is right, log in again (`aws sso login`)")
         } else {
             skewed
         }
     } else {
         let diagnostic = Diagnostic::new(&T0602, span, said);
         if code.contains("Expired") || code.contains("Refresh") {
-            diagnostic.help("log in again (`aws sso login`), and run the same command again")
+            diagnostic.help("log in again (`aws sso login`), then run the same command again")
         } else if code.contains("Signature") {
-            diagnostic.help("look at the secret access key, which does not go with the key's id: `aws configure` sets both")
+            diagnostic.help("check the secret access key, which does not match the access key ID: `aws configure` sets both")
         } else {
             diagnostic.help("aws sts get-caller-identity shows which credentials are used; set AWS_PROFILE")
         }

@@ -47,7 +47,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
     for one in &change.differences {
         let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
-        diagnostic = diagnostic.note(format!("{}: `{found}` there, `{wanted}` here", one.what));
+        diagnostic = diagnostic.note(format!("{}: `{found}` in the account, `{wanted}` in the plan", one.what));
     }
     if !change.differences.is_empty() {
         diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
@@ -55,14 +55,14 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     diagnostic = match kind {
         // What is uploaded there, that account could replace: nobody takes over a bucket.
         Obstacle::Foreign if change.kind == "bucket" => diagnostic
-            .help("name a bucket of your own: `upload=\"s3://…\"` in `program`")
-            .note("S3 answers 403 to whoever expects that the caller's account owns it (HeadBucket, ExpectedBucketOwner)"),
+            .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
+            .note("S3 returns 403 when the caller's account is given as the expected owner (HeadBucket, ExpectedBucketOwner)"),
         Obstacle::Foreign => diagnostic
-            .help("give the job another name, or take it over with `--adopt`")
-            .note("trainc changes nothing that does not carry its tags"),
+            .help("give the job another name, or adopt the resource with `--adopt`")
+            .note("trainc never changes resources that lack its tags"),
         Obstacle::Unlike => diagnostic
             .help("give the job another name")
-            .note("a training job is never changed: taken over with `--adopt` it would be called this digest, which it is not"),
+            .note("a training job cannot be changed: `--adopt` would label it with this digest, but it was started with other settings"),
         Obstacle::OtherDigest => diagnostic
             .help(help![
                 "add `--new-run`: it is started beside the other, which `",
@@ -87,12 +87,12 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Replace if only_shrinks(change) => {
             let there = change.differences.first().map_or("", |one| one.found.as_str());
             diagnostic
-                .help(format!("write `capacity={:?}`, or more", there.replace([' ', ','], "")))
-                .note("FSx makes no storage smaller, and a new file system begins empty")
+                .help(format!("write `capacity={:?}` or more", there.replace([' ', ','], "")))
+                .note("FSx cannot shrink storage, and a new file system starts empty")
         }
         Obstacle::Replace if change.kind == "association" => diagnostic
-            .help("give the storage another `name=`: then the job makes one with this link, and the old one stays until it is destroyed")
-            .note("FSx refuses a link whose path lies in another's; `aws fsx delete-data-repository-association` takes the old link away, and its files stay in S3"),
+            .help("give the storage another `name=`: the job then creates a file system with this link, and the old one stays until it is destroyed")
+            .note("FSx rejects a link whose path overlaps another's; `aws fsx delete-data-repository-association` removes the old link, and its files stay in S3"),
         Obstacle::Replace if change.because.contains(SHARED_WITH) => diagnostic
             .help(help![
                 "give it another `name=`: then this job makes one of its own, and `",
@@ -111,17 +111,17 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
         // What is in it is there: nobody is told to delete it.
         Obstacle::Misconfigured if change.kind == "association" => diagnostic
-            .help("mend what FSx names: that it may read the bucket, and that the bucket's event notifications for FSx are there; the link comes back within 15 minutes, then run the same command again")
-            .note("FSx imports and exports nothing by itself until then (FSx for Lustre, data repository association lifecycle state)"),
+            .help("fix what FSx names: FSx needs permission to read the bucket and its event notifications on it; the link recovers within 15 minutes, then run the same command again")
+            .note("FSx does not import or export automatically until then (FSx for Lustre, data repository association lifecycle state)"),
         Obstacle::Misconfigured => diagnostic
-            .help("mend what FSx names, and run the same command again once `aws fsx describe-file-systems` shows it AVAILABLE")
-            .note("FSx recovers from this state, and what is in the file system is there (FSx for Lustre, file system status); `trainc destroy --delete-data` would delete it"),
+            .help("fix what FSx names, then run the same command again once `aws fsx describe-file-systems` shows it AVAILABLE")
+            .note("FSx recovers from this state and keeps the data (FSx for Lustre, file system status); `trainc destroy --delete-data` would delete it"),
         Obstacle::LastRun => diagnostic
-            .help("change what the job does, as its `seed`: another digest begins again at its first run")
-            .note("a run's name ends in its number, which has three digits"),
+            .help("change a setting of the job, e.g. its `seed`: the new digest starts again at run 1")
+            .note("a run's name ends in its number, which has at most three digits"),
         Obstacle::Crowded => diagnostic
-            .help("give the storage another `name=`: then this job makes one of its own")
-            .note("an object of FSx has at most 50 tags, and each job that uses it has one (FSx API reference, TagResource)"),
+            .help("give the storage another `name=`: this job then creates its own")
+            .note("an FSx resource has at most 50 tags, and each job that uses it needs one (FSx API reference, TagResource)"),
         Obstacle::Broken if change.kind == "association" => diagnostic
             .help(help![
                 format!(

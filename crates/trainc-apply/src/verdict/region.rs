@@ -15,9 +15,9 @@ pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     Diagnostic::new(
         &T0629,
         span,
-        format!("{what}the bucket is in {there}, and {} was asked in the job's region", fault.call.words()),
+        format!("{what}the bucket is in {there}, but {} was sent to the job's region", fault.call.words()),
     )
-    .help("name a bucket of the job's region: `upload=\"s3://…\"` in `program`")
+    .help("name a bucket in the job's region: `upload=\"s3://…\"` in `program`")
     .note(words(fault))
     .fact("region", there)
 }

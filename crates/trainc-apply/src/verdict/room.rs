@@ -14,13 +14,13 @@ use trainc_ir::Plan;
 
 /// What to do after a wait for room of so many seconds (`--wait-for-capacity`): the same again, not a wait.
 pub(super) fn waited(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
-    let note = format!("waited {} for room (`--wait-for-capacity`)", text::duration(seconds));
+    let note = format!("waited {} for capacity (`--wait-for-capacity`)", text::duration(seconds));
     let diagnostic = verdict.diagnostic.note(note);
     // Where the job alone needs more than the quota, no time helps.
     let diagnostic = if fault.class == Class::Quota && never_fits(fault) {
         diagnostic
     } else {
-        diagnostic.help("run the same command again, wait longer, or choose another zone or instance type")
+        diagnostic.help("run the same command again, wait longer, or choose another availability zone or instance type")
     };
     Verdict { diagnostic, ..verdict }
 }
@@ -79,7 +79,7 @@ pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -
     );
     let diagnostic = verdict.diagnostic.fact("quota", code.as_str());
     let diagnostic = if fault.call == Call::CreateTrainingJob && !never_fits(fault) {
-        diagnostic.note(format!("`{raise}` asks for more of it"))
+        diagnostic.note(format!("`{raise}` requests an increase"))
     } else {
         diagnostic.help(raise)
     };
@@ -100,7 +100,7 @@ pub(super) fn quota(
             let diagnostic = new(&T0670, said.to_owned());
             let Some(limit) = limits::get("fsx.associations") else { return diagnostic };
             return diagnostic.note(format!(
-                "at most {} {}, and no quota raises that ({})",
+                "at most {} {}; no quota increase raises this limit ({})",
                 limit.value, limit.statement, limit.provenance.source
             ));
         }
@@ -109,12 +109,12 @@ pub(super) fn quota(
     let diagnostic = new(&T0603, said.to_owned());
     // IAM's and FSx's are used up by what stays: no job's end makes room there.
     if fault.call != Call::CreateTrainingJob {
-        return diagnostic.help("ask for more in Service Quotas, or remove what is no longer needed");
+        return diagnostic.help("request an increase in Service Quotas, or delete resources that are no longer needed");
     }
     if never_fits(fault) {
         return diagnostic
-            .help("ask for more in Service Quotas")
-            .note("the job alone needs more than the quota: no other job's end makes room for it");
+            .help("request an increase in Service Quotas")
+            .note("the job alone exceeds the quota: it does not fit even when no other job runs");
     }
     diagnostic.help(help![
         "ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`; `",
@@ -133,9 +133,9 @@ pub(super) fn shaped(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
     let diagnostic = verdict
         .diagnostic
         .help(format!(
-            "`aws fsx describe-data-repository-associations --region {region}` shows those that are there: take away one that nobody needs with `aws fsx delete-data-repository-association --region {region} --association-id ID`, or write fewer `link`s"
+            "`aws fsx describe-data-repository-associations --region {region}` lists the existing ones: delete one that is not needed with `aws fsx delete-data-repository-association --region {region} --association-id ID`, or write fewer `link`s"
         ))
-        .note("the manifest's own links fit: somebody made others on the same file system");
+        .note("the manifest's links alone fit: someone else added links to the same file system");
     Verdict { diagnostic, ..verdict }
 }
 
@@ -144,13 +144,13 @@ pub(super) fn shaped(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
 fn policy_size(item: &Item, diagnostic: Diagnostic) -> Diagnostic {
     let role = item.name.split('/').next().unwrap_or_default();
     diagnostic
-        .help("name fewer or shorter prefixes: channels, links and outputs below one prefix of a bucket need one line of the policy together")
+        .help("use fewer or shorter prefixes: channels, links and outputs below the same prefix of a bucket share one entry of the policy")
         .note(format!(
-            "IAM takes {} characters of all inline policies of a role together, and no quota raises that",
+            "IAM allows {} characters for all inline policies of a role together; no quota increase raises this limit",
             text::group(INLINE_POLICY_LIMIT as u64)
         ))
         .note(format!(
-            "what somebody else added to the role counts as well: `aws iam list-role-policies --role-name {}`",
+            "policies that someone else added to the role count too: `aws iam list-role-policies --role-name {}`",
             trainc_emit::quoted(role)
         ))
         .fact("limit_characters", INLINE_POLICY_LIMIT as u64)

@@ -33,11 +33,11 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
             Diagnostic::new(
                 &T0620,
                 span,
-                format!("engine `worker` trains on CPU ranks today, and `{kind}` is paid for its {gpu}"),
+                format!("engine `worker` supports only CPU ranks, but `{kind}` is a GPU instance type ({gpu})"),
             )
             .help("write `engine=\"fsdp\"` with a program, or a type without GPUs, as `cluster \"ml.c7i.48xlarge\" nodes=1 { ranks 8 }`")
-            .note("the worker has no CUDA device yet: the job would start its instances, and end with code 14")
-            .note("`plan`, `emit` and `run` take the manifest as it stands"),
+            .note("the worker has no CUDA support yet: the job would start its instances and exit with code 14")
+            .note("`plan`, `emit` and `run` accept the manifest as is"),
         );
     }
     if let Some(apart) = split_checkpoint(plan) {
@@ -46,27 +46,27 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
             Diagnostic::new(
                 &T0643,
                 parallel.shard_degree.span().unwrap_or(parallel.span),
-                format!("a shard group lies on {hosts}, which share no directory of checkpoints"),
+                format!("a shard group spans {hosts} that do not share a checkpoint directory"),
             )
             .help(format!(
                 "write `shard-degree {}`, or checkpoints on a file system: `trainc explain T0487`",
                 apart.ranks_per_host
             ))
-            .note("the job would start its instances, and end with code 11 before its first step")
-            .note("`plan`, `emit` and `run` take the manifest as it stands"),
+            .note("the job would start its instances and exit with code 11 before its first step")
+            .note("`plan`, `emit` and `run` accept the manifest as is"),
         );
     }
     let missing = |message: &str| {
         refused(
             Diagnostic::new(&T0617, span, message)
-                .help("build it with `cargo build --release -p trainc-worker`, and name it with `--worker`")
+                .help("build it with `cargo build --release -p trainc-worker`, then pass it with `--worker`")
                 .note("the job's channel `worker` holds `trainc-worker` and `worker.json`, below the job's digest"),
         )
     };
     match &worker.binary {
-        None => missing("there is no `trainc-worker` beside trainc to upload, so the job would find none"),
+        None => missing("there is no `trainc-worker` binary next to trainc to upload"),
         Some(file) if !runs_in_container(&file.bytes) => {
-            missing("`trainc-worker` is no program for Linux on x86-64, so the container could not start it")
+            missing("`trainc-worker` is not a Linux x86-64 binary, so the container cannot run it")
         }
         Some(_) => None,
     }

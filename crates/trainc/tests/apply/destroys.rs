@@ -133,7 +133,7 @@ fn nothing_goes_under_a_job_that_was_started_meanwhile() {
     let verdict = trainc_apply::verdict::obstacle(change, plan.job.span);
     let said = &verdict.diagnostic;
     assert_eq!((said.code.id, said.code.name, verdict.exit), ("T0672", "started-during-destroy", 5));
-    assert!(said.message.ends_with("was started since the account was looked at: InProgress"), "{said:?}");
+    assert!(said.message.ends_with("was started after the account was read: InProgress"), "{said:?}");
     let account = fake.account();
     assert_eq!((account.roles.len(), account.file_systems.len()), (1, 1));
 }
@@ -312,7 +312,7 @@ fn a_role_with_policies_of_others_is_shown_to_stay() {
     let (remains, unfinished) = run(&cloud, destroy(&cloud, &plan, ALL)).unwrap();
     let removals = remains.removals(ALL);
     let role = removals.iter().find(|one| one.item.kind == "role").unwrap();
-    assert_eq!((role.action, role.because.as_str()), ("keep", "somebody added `theirs` to it"));
+    assert_eq!((role.action, role.because.as_str()), ("keep", "someone added `theirs` to it"));
     assert!(remains.is_shared() && unfinished == 1);
     assert_eq!(left(&cloud.account())[0], 1);
 }

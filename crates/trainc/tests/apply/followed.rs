@@ -233,7 +233,7 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
     let fixed = "s3://sagemaker-us-east-1-111122223333/using-spot/checkpoints";
     let found = next("distilbert-spot", &[], Kind::Wait, Some(fixed));
     assert!(found.starts_with("raise `max-wait` of `spot`, then trainc apply"), "{found}");
-    assert!(found.ends_with(&format!("it finds the checkpoints of this one in {fixed}")), "{found}");
+    assert!(found.ends_with(&format!("it resumes from this run's checkpoints in {fixed}")), "{found}");
     // The manifest says another place by now.
     let moved = next("distilbert-spot", &["checkpoint.s3=s3://other/x/"], Kind::Time, Some(fixed));
     assert!(
@@ -241,7 +241,7 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
         "{moved}"
     );
     let none = next("neox-20b-fsdp", &[], Kind::Time, None);
-    assert!(none.ends_with("it begins at step 0, for the manifest keeps no checkpoints"), "{none}");
+    assert!(none.ends_with("it starts at step 0, because the manifest has no `checkpoint`"), "{none}");
 }
 
 /// What the role lacks is written in the manifest where trainc makes the role, and asked about where it is one's own.

@@ -178,7 +178,7 @@ fn the_network() {
     assert!(
         closed
             .iter()
-            .any(|one| one.message == "Lustre needs TCP 988 in and 1018-1023 in, which no rule allows")
+            .any(|one| one.message == "Lustre requires TCP 988 in and 1018-1023 in, which no rule allows")
     );
 }
 
@@ -241,7 +241,7 @@ fn room() {
     let one = quota.iter().next().unwrap();
     assert_eq!(
         one.message,
-        "the quota `ml.p4d.24xlarge for spot training job usage` is 4 instances, and the job needs 8 instances"
+        "the quota `ml.p4d.24xlarge for spot training job usage` is 4 instances, but the job needs 8 instances"
     );
     assert!(one.help.as_deref().unwrap().contains("--quota-code L-09D56C4F --desired-value 8"), "{one:?}");
     // What a new account has is enough for the longest run, and nobody is asked about it; the number of instances is
@@ -281,7 +281,7 @@ fn file_systems_that_are_there_take_of_their_quota() {
     let found = beside("PERSISTENT_2", false, 9_000.0);
     let one = found.iter().find(|one| one.message.contains("storage capacity")).unwrap();
     assert!(
-        one.message.contains("is 9,000 GiB, 4,800 GiB of them in use now, and the job needs 4,800 GiB"),
+        one.message.contains("is 9,000 GiB, of which 4,800 GiB are in use, but the job needs 4,800 GiB"),
         "{one:?}"
     );
     assert!(one.help.as_deref().unwrap().contains("--desired-value 9600"), "{one:?}");
@@ -324,7 +324,7 @@ fn what_runs_now_counts() {
     let new_run = Choices { new_run: true, ..Choices::default() };
     let (_, problems) = planned(account, &plan(LLAMA, &["output.s3=s3://example-runs/elsewhere/"]), new_run);
     let one = problems.iter().find(|one| one.code.id == "T0621").unwrap();
-    assert!(one.message.contains("15 instances, 8 instances of them in use now"), "{}", one.message);
+    assert!(one.message.contains("15 instances, of which 8 instances are in use"), "{}", one.message);
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn the_jobs_of_colleagues_cost_a_plan_two_calls_at_most() {
     let one = problems.iter().find(|one| one.code.id == "T0621");
     let one = one.unwrap_or_else(|| panic!("{described}: {problems:#?}"));
     assert!(
-        one.message.contains("20 instances, at least 16 instances of them in use now"),
+        one.message.contains("20 instances, of which at least 16 instances are in use"),
         "{}",
         one.message
     );
@@ -372,7 +372,7 @@ fn the_jobs_of_colleagues_cost_a_plan_two_calls_at_most() {
     // Where it does not fit even alone, nobody is asked what runs.
     let (problems, described) = colleagues(Some(4.0));
     let one = problems.iter().find(|one| one.code.id == "T0621").unwrap();
-    assert!(one.message.contains("is 4 instances, and the job needs 8"), "{}", one.message);
+    assert!(one.message.contains("is 4 instances, but the job needs 8"), "{}", one.message);
     assert_eq!(described, 1);
     colleagues(None);
 }
@@ -390,7 +390,7 @@ fn data_keys_secrets() {
         |name: &'static str| move |account: &mut Account| account.foreign_buckets.extend([name.to_owned()]);
     let theirs = finds(LLAMA, &[], &["T0642"], 0, foreign("example-corpus"));
     let one = theirs.iter().next().unwrap();
-    assert_eq!(one.message, "the bucket `example-corpus` belongs to another account than 111122223333");
+    assert_eq!(one.message, "bucket `example-corpus` does not belong to account 111122223333");
     let taken = "runs-111122223333";
     let sets = [&*format!("output.s3=s3://{taken}/out/")];
     finds(LLAMA, &sets, &["T0642"], 3, foreign(taken));
@@ -445,7 +445,7 @@ fn a_role_of_ones_own() {
         account.role_lacks.insert("s3:PutObject".to_owned());
     });
     let one = lacking.iter().next().unwrap();
-    assert_eq!(one.message, "the role may not do `s3:PutObject`");
+    assert_eq!(one.message, "the role is not allowed to perform `s3:PutObject`");
     assert!(one.notes.iter().any(|note| note.starts_with("s3:PutObject on arn:aws:s3:::")), "{one:?}");
 }
 
@@ -475,7 +475,7 @@ fn who_may_not_look_gets_notes() {
     });
     assert!(problems.iter().all(|one| one.severity == Severity::Note));
     assert!(problems.iter().any(|one| one.message
-        == "not looked at: the subnets; the caller may not do ec2:DescribeSubnets"));
+        == "skipped check: the subnets; the caller is not allowed to perform ec2:DescribeSubnets"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the caller may not do: every read that is refused in one run, the action that AWS names, the place of blame.
+//! What the caller is not allowed to perform: every read that is refused in one run, the action that AWS names, the place of blame.
 
 use super::commands::Repo;
 use super::{cloud, plan, run};
@@ -74,12 +74,12 @@ fn one_run_says_all_that_is_refused_and_all_that_is_wrong() {
         let said = format!("{}{}", ran.out, ran.err);
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in [
-            "the caller may not do iam:GetRole",
-            "the caller may not do fsx:DescribeFileSystems",
-            "the caller may not do sagemaker:ListTrainingJobs",
+            "the caller is not allowed to perform iam:GetRole",
+            "the caller is not allowed to perform fsx:DescribeFileSystems",
+            "the caller is not allowed to perform sagemaker:ListTrainingJobs",
             "servicequotas:GetServiceQuota",
             "sg-0123456789abcdef0",
-            "there is no bucket `example-runs`",
+            "bucket `example-runs` does not exist",
             "trainc catalog permissions --manifest llama-7b-fsdp/trainc.kdl",
         ] {
             assert!(said.contains(words), "{command:?}: {words}: {said}");
@@ -180,7 +180,7 @@ fn a_clock_that_is_off_is_not_credentials_that_ran_out() {
         ),
     ] {
         let (message, help) = of(call, code, text);
-        assert!(message.contains("the clock of this machine is off"), "{message}");
+        assert!(message.contains("this machine's clock is wrong"), "{message}");
         assert!(help.contains("timedatectl set-ntp true") && !help.contains("log in"), "{help}");
     }
     for (code, text) in [
@@ -295,7 +295,7 @@ fn a_bucket_that_may_not_be_seen_stops_only_who_would_make_it() {
     assert_eq!(ran.code, Some(6), "{}{}", ran.out, ran.err);
     let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("bucket `sagemaker-us-west-2-111122223333`: the caller may not do s3:ListBucket"),
+        said.contains("bucket `sagemaker-us-west-2-111122223333`: the caller is not allowed to perform s3:ListBucket"),
         "{said}"
     );
     assert!(said.contains("`upload=\"s3://…\"` in `program`, need not be seen"), "{said}");

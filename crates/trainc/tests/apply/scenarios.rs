@@ -495,7 +495,7 @@ fn the_run_after_the_999th_is_refused_with_words() {
     let (target, changes) = after(999, &mut job);
     assert_eq!(target, Target::Blocked(Obstacle::LastRun));
     let change = changes.iter().find(|change| change.kind == "training-job").unwrap();
-    assert_eq!(change.because, format!("{first}-r999 is run 999 of this digest: no further one has a name"));
+    assert_eq!(change.because, format!("{first}-r999 is run 999 of this digest: no run number is left"));
     let verdict = trainc_apply::verdict::obstacle(change, plan.job.span);
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0669", 3));
 }

@@ -421,9 +421,9 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
         let (action, because, _) = seen(&fake, &b);
         assert_eq!(action, Action::Update);
         let said = if second > first {
-            " is there, and raised for this job, shared with `a`"
+            " exists, and is increased for this job, shared with `a`"
         } else {
-            " is there, shared with `a`, which may need more: PerUnitStorageThroughput stays 1000 (this job asks for 250)"
+            " is there, shared with `a`, which may need more: PerUnitStorageThroughput stays at 1000 (this job asks for 250)"
         };
         assert!(because.ends_with(said), "{because}");
         applied(&fake, &b);
@@ -436,7 +436,7 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
                 format!(", as the plan has it, shared with {other}")
             } else {
                 format!(
-                    ", shared with {other}, which may need more: PerUnitStorageThroughput stays 1000 (this job asks for 250)"
+                    ", shared with {other}, which may need more: PerUnitStorageThroughput stays at 1000 (this job asks for 250)"
                 )
             };
             assert!(because.ends_with(&said), "{because}");
@@ -450,7 +450,7 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
         updated(&fake);
         let prospect = run(&fake, look(&fake).prospect(&more, PLAIN)).unwrap().unwrap().unwrap();
         let change = prospect.changes.iter().find(|change| change.kind == "file-system").unwrap();
-        assert!(change.because.ends_with(", raised in place for this job, shared with `b`"), "{change:?}");
+        assert!(change.because.ends_with(", increased in place for this job, shared with `b`"), "{change:?}");
         let [one] = change.differences.as_slice() else { panic!("{change:?}") };
         assert_eq!((one.found.as_str(), one.wanted.as_str()), ("1000", "2000"));
         applied(&fake, &more);
@@ -461,7 +461,7 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
         assert_eq!(run(&fake, destroy(&fake, &a, ALL)).unwrap().1, 0);
         let (action, because, _) = seen(&fake, &b);
         assert_eq!(action, Action::Update);
-        assert!(because.ends_with(", changed in place"), "{because}");
+        assert!(because.ends_with(", updated in place"), "{because}");
         applied(&fake, &b);
         assert!(seen(&fake, &b).2 && throughput(&fake) == Some(second));
     }
@@ -520,7 +520,7 @@ fn whoever_comes_is_told_with_whom_it_shares() {
     assert!(line.starts_with("file-system corpus: shared with `llama-7b-fsdp` (fs-"), "{line}");
     let planned = repo.run(&["plan", second, "--detailed-exit-code"]);
     assert_eq!(planned.code, Some(0), "{}{}", planned.out, planned.err);
-    let kept = ", shared with `llama-7b-fsdp`, which may need more: PerUnitStorageThroughput stays 250 (this job asks for 125)";
+    let kept = ", shared with `llama-7b-fsdp`, which may need more: PerUnitStorageThroughput stays at 250 (this job asks for 125)";
     let said = planned.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(kept), "{}", planned.out);
     let json = repo.run(&["plan", second, "-o", "json"]).json();

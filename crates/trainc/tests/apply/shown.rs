@@ -99,7 +99,7 @@ fn a_job_that_is_not_ours_is_said_to_be_none() {
         job["tags"] = json!({});
     }
     repo.0.write("account.json", account.to_string());
-    let words = "belongs to nobody that trainc knows: it has no tag `trainc:job`";
+    let words = "belongs to no trainc job: it has no tag `trainc:job`";
     let take = format!("trainc apply {PATH} --simulate=account.json --adopt");
     for command in ["status", "logs", "report"] {
         let ran = repo.run(&[command, PATH]);

@@ -118,7 +118,7 @@ fn every_answer_has_its_exit_code_and_its_words() {
         let item = Item::new("training-job", "job-7cdda7f2");
         let verdict = verdict::verdict(&plan, &item, &Cause::Fault(fault));
         sound(&verdict, expected, *exit);
-        let has_id = verdict.diagnostic.notes.iter().any(|note| note == "AWS request id req-1");
+        let has_id = verdict.diagnostic.notes.iter().any(|note| note == "AWS request ID req-1");
         assert!(has_id, "{}: no request id", verdict.diagnostic.message);
     }
 }
@@ -244,7 +244,7 @@ fn the_rest_of_the_verdicts() {
     let mismatch = Fault::answered(Call::CreateFileSystem, Some(400), "IncompatibleParameterError", "token");
     sound(&verdict::verdict(&plan, &item, &Cause::Fault(mismatch)), "T0613", 5);
     let conflict =
-        Fault::answered(Call::DeleteRole, Some(409), "DeleteConflict", "somebody added `debug` to it");
+        Fault::answered(Call::DeleteRole, Some(409), "DeleteConflict", "someone added `debug` to it");
     sound(&verdict::verdict(&plan, &item, &Cause::Fault(conflict)), "T0615", 7);
     sound(&verdict::not_deployable(&plan), "T0616", 3);
     assert!(verdict::worker(&plan).is_none());
