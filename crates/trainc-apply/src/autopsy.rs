@@ -1,13 +1,13 @@
 //! Why a job failed: the first host that says a cause, and what kind of cause it is.
 
-mod kind;
+mod failure_kind;
 
 use super::account::{LogEvent, TrainingJob};
-use kind::{kind_of, kind_of_reason};
+use failure_kind::{kind_of, kind_of_reason};
 use std::collections::{BTreeMap, VecDeque};
 
-pub(super) use kind::CODES;
-pub use kind::Kind;
+pub(super) use failure_kind::CODES;
+pub use failure_kind::FailureKind;
 
 /// Lines of context before a cause.
 const CONTEXT: usize = 6;
@@ -21,14 +21,14 @@ pub struct Autopsy {
     /// The last lines of each host.
     last: BTreeMap<String, VecDeque<LogEvent>>,
     /// The first cause of each kind: when, which host, and the lines around it.
-    causes: BTreeMap<Kind, Cause>,
+    causes: BTreeMap<FailureKind, Evidence>,
     /// How many lines may still be added to a cause.
-    open: BTreeMap<Kind, usize>,
+    open: BTreeMap<FailureKind, usize>,
 }
 
 /// Where a cause was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct Evidence {
     /// When, milliseconds since 1970.
     pub time: i64,
     /// The host.
@@ -57,7 +57,7 @@ impl Autopsy {
                     self.last.get(host).map(|lines| lines.iter().map(|one| one.text.clone()).collect());
                 let mut lines: Vec<String> = before.unwrap_or_default();
                 lines.push(event.text.clone());
-                let cause = Cause {
+                let cause = Evidence {
                     time: event.time,
                     host: host.to_owned(),
                     line: event.text.clone(),
@@ -82,67 +82,78 @@ impl Autopsy {
         Finding { kind, cause }
     }
 
-    fn kind(&self, job: &TrainingJob) -> Kind {
+    fn kind(&self, job: &TrainingJob) -> FailureKind {
         let states: Vec<&str> = job.transitions.iter().map(|one| one.status.as_str()).collect();
         if states.contains(&"MaxWaitTimeExceeded") {
-            return Kind::Wait;
+            return FailureKind::Wait;
         }
         if states.contains(&"MaxRuntimeExceeded") {
-            return Kind::Time;
+            return FailureKind::Time;
         }
         if job.status == "Stopped" {
-            return Kind::Stopped;
+            return FailureKind::Stopped;
         }
         let reason = job.failure.as_deref().unwrap_or_default();
         // A program may meet such an answer of its own calls.
         let limited =
             ["ResourceLimitExceeded", "account-level service limit"].iter().any(|sign| reason.contains(sign));
         if limited && !reason.starts_with("AlgorithmError") {
-            return Kind::Quota;
+            return FailureKind::Quota;
         }
         if reason.contains("CapacityError") || reason.contains("Unable to provision requested ML compute") {
-            return Kind::Capacity;
+            return FailureKind::Capacity;
         }
         if reason.contains("pull") && reason.contains("image") || reason.contains("CannotPullContainer") {
-            return Kind::Image;
+            return FailureKind::Image;
         }
         let said = kind_of_reason(reason);
-        if let Some(kind) = said.filter(|kind| matches!(kind, Kind::Permission | Kind::Service)) {
+        if let Some(kind) = said.filter(|kind| matches!(kind, FailureKind::Permission | FailureKind::Service))
+        {
             return kind;
         }
         // Who was killed for its memory seldom has the time to say so.
         let known = |kind| self.causes.contains_key(&kind);
-        if let Some(kind) = said.filter(|kind| matches!(kind, Kind::Memory | Kind::HostMemory | Kind::Disk))
-            && !known(Kind::Memory)
-            && !known(Kind::HostMemory)
-            && !known(Kind::Disk)
+        if let Some(kind) = said
+            .filter(|kind| matches!(kind, FailureKind::Memory | FailureKind::HostMemory | FailureKind::Disk))
+            && !known(FailureKind::Memory)
+            && !known(FailureKind::HostMemory)
+            && !known(FailureKind::Disk)
         {
             return kind;
         }
         // What follows from another cause is named only when there is no other.
-        let first = self.causes.keys().find(|kind| !matches!(kind, Kind::Program | Kind::Collective));
-        let program = self.causes.get(&Kind::Program);
-        let collective = self.causes.get(&Kind::Collective);
+        let first =
+            self.causes.keys().find(|kind| !matches!(kind, FailureKind::Program | FailureKind::Collective));
+        let program = self.causes.get(&FailureKind::Program);
+        let collective = self.causes.get(&FailureKind::Collective);
         match (first, program, collective) {
             (Some(kind), ..) => *kind,
-            (None, Some(program), Some(collective)) if collective.time < program.time => Kind::Collective,
-            (None, Some(_), _) => Kind::Program,
-            (None, None, Some(_)) => Kind::Collective,
-            (None, None, None) => said.unwrap_or(Kind::Unknown),
+            (None, Some(program), Some(collective)) if collective.time < program.time => {
+                FailureKind::Collective
+            }
+            (None, Some(_), _) => FailureKind::Program,
+            (None, None, Some(_)) => FailureKind::Collective,
+            (None, None, None) => said.unwrap_or(FailureKind::Unknown),
         }
     }
 
     /// The last lines of the host that fell silent first, where no line names the cause: a killed program says little.
-    fn last_words(&self, kind: Kind) -> Option<Cause> {
+    fn last_words(&self, kind: FailureKind) -> Option<Evidence> {
         // No program is to blame for these: what it wrote last says nothing of them.
-        let outside = [Kind::Stopped, Kind::Time, Kind::Wait, Kind::Quota, Kind::Capacity];
+        let outside = [
+            FailureKind::Stopped,
+            FailureKind::Time,
+            FailureKind::Wait,
+            FailureKind::Quota,
+            FailureKind::Capacity,
+        ];
         if outside.contains(&kind) {
             return None;
         }
         let (host, lines) =
             self.last.iter().min_by_key(|(_, lines)| lines.back().map_or(i64::MAX, |one| one.time))?;
         let last = lines.back()?;
-        Some(Cause {
+        Some(Evidence {
             time: last.time,
             host: host.clone(),
             line: last.text.clone(),
@@ -156,9 +167,9 @@ impl Autopsy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The kind of cause.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// Where it was said first.
-    pub cause: Option<Cause>,
+    pub cause: Option<Evidence>,
 }
 
 #[cfg(test)]
@@ -182,7 +193,7 @@ mod tests {
             ("algo-1", 9, "step 4"),
             ("algo-1", 10, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"),
         ]);
-        assert_eq!(finding.kind, Kind::Memory);
+        assert_eq!(finding.kind, FailureKind::Memory);
         let cause = finding.cause.unwrap();
         assert_eq!((cause.host.as_str(), cause.lines.len()), ("algo-1", 2));
     }
@@ -190,10 +201,10 @@ mod tests {
     #[test]
     fn a_program_and_a_collective_are_told_apart_by_time() {
         let program = read(&[("algo-1", 3, "KeyError: 'x'"), ("algo-2", 9, "NCCL error")]);
-        assert_eq!(program.kind, Kind::Program);
+        assert_eq!(program.kind, FailureKind::Program);
         let network = read(&[("algo-2", 3, "NCCL error"), ("algo-1", 9, "RuntimeError: aborted")]);
-        assert_eq!(network.kind, Kind::Collective);
-        assert_eq!(read(&[("algo-1", 1, "warning: nothing")]).kind, Kind::Unknown);
+        assert_eq!(network.kind, FailureKind::Collective);
+        assert_eq!(read(&[("algo-1", 1, "warning: nothing")]).kind, FailureKind::Unknown);
     }
 
     /// What NCCL says of a lost host: the reason stands below the line that names the class.
@@ -221,22 +232,25 @@ mod tests {
     #[test]
     fn a_reason_of_the_service_is_no_error_of_the_program() {
         for (reason, kind) in [
-            ("InternalServerError: We encountered an internal error. Please try again.", Kind::Service),
-            ("ClientError: Artifact upload failed: the provided token has expired", Kind::Permission),
-            ("ClientError: Data download failed: no objects below s3://b/p", Kind::Input),
+            (
+                "InternalServerError: We encountered an internal error. Please try again.",
+                FailureKind::Service,
+            ),
+            ("ClientError: Artifact upload failed: the provided token has expired", FailureKind::Permission),
+            ("ClientError: Data download failed: no objects below s3://b/p", FailureKind::Input),
             (
                 "ClientError: Please use an instance type with more memory, or reduce the size",
-                Kind::HostMemory,
+                FailureKind::HostMemory,
             ),
-            ("AlgorithmError: , exit code: 137", Kind::HostMemory),
-            ("AlgorithmError: , exit code: 1370", Kind::Unknown),
-            ("AlgorithmError: , exit code: 1", Kind::Unknown),
-            ("ResourceLimitExceeded: The account-level service limit 'x' is 8 Instances", Kind::Quota),
-            ("AlgorithmError: ExecuteUserScriptError: ResourceLimitExceeded", Kind::Program),
-            ("AlgorithmError: [Errno 28] No space left on device", Kind::Disk),
+            ("AlgorithmError: , exit code: 137", FailureKind::HostMemory),
+            ("AlgorithmError: , exit code: 1370", FailureKind::Unknown),
+            ("AlgorithmError: , exit code: 1", FailureKind::Unknown),
+            ("ResourceLimitExceeded: The account-level service limit 'x' is 8 Instances", FailureKind::Quota),
+            ("AlgorithmError: ExecuteUserScriptError: ResourceLimitExceeded", FailureKind::Program),
+            ("AlgorithmError: [Errno 28] No space left on device", FailureKind::Disk),
             (
                 "AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"KeyError: 'x'\"",
-                Kind::Program,
+                FailureKind::Program,
             ),
         ] {
             let job = TrainingJob {
@@ -247,7 +261,9 @@ mod tests {
             assert_eq!(Autopsy::default().finding(&job).kind, kind, "{reason}");
         }
         // Which of the two limits of time it was decides what to raise.
-        for (state, kind) in [("MaxRuntimeExceeded", Kind::Time), ("MaxWaitTimeExceeded", Kind::Wait)] {
+        for (state, kind) in
+            [("MaxRuntimeExceeded", FailureKind::Time), ("MaxWaitTimeExceeded", FailureKind::Wait)]
+        {
             let transitions = vec![Transition { status: state.to_owned(), ..Transition::default() }];
             let job = TrainingJob { status: "Stopped".to_owned(), transitions, ..TrainingJob::default() };
             let found = Autopsy::default().finding(&job).kind;
@@ -266,7 +282,10 @@ mod tests {
         };
         let finding = autopsy.finding(&failed("AlgorithmError: ExecuteUserScriptError: ExitCode 137"));
         let cause = finding.cause.unwrap();
-        assert_eq!((finding.kind, cause.host.as_str(), cause.is_said), (Kind::HostMemory, "algo-2", false));
+        assert_eq!(
+            (finding.kind, cause.host.as_str(), cause.is_said),
+            (FailureKind::HostMemory, "algo-2", false)
+        );
         assert_eq!(cause.lines, ["step 2", "Killed"]);
         assert_eq!(autopsy.finding(&failed("CapacityError: none")).cause, None);
         // What the host said before it was killed is the cause all the same where it names one.
@@ -275,6 +294,6 @@ mod tests {
         autopsy.read("algo-1", &LogEvent { time: 1, text });
         let failure = Some("AlgorithmError: , exit code: 137".to_owned());
         let job = TrainingJob { status: "Failed".to_owned(), failure, ..TrainingJob::default() };
-        assert_eq!(autopsy.finding(&job).kind, Kind::Disk);
+        assert_eq!(autopsy.finding(&job).kind, FailureKind::Disk);
     }
 }

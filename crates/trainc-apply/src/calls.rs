@@ -44,14 +44,14 @@ impl Command {
 /// Under which of trainc's tags a permission holds. The actions that have one know its condition key (service
 /// authorization reference: Amazon FSx, Amazon SageMaker AI, AWS IAM; 2026-11-21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Guard {
+pub enum TagCondition {
     /// What is changed carries the tag (`aws:ResourceTag`).
     Own,
     /// What is made, or taken over, is given the tag (`aws:RequestTag`).
     New,
 }
 
-impl Guard {
+impl TagCondition {
     /// Whether a permission under this tag is needed for these commands: only `apply` makes, or takes over. Whoever
     /// could give the tag to what has none, and delete what has it, could delete anything.
     pub fn is_for(self, commands: &[Command]) -> bool {
@@ -103,14 +103,14 @@ macro_rules! calls {
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The row of this call.
-            pub fn row(self) -> &'static Row {
+            pub fn row(self) -> &'static CallRow {
                 match self {
-                    $(Self::$name => &Row {
+                    $(Self::$name => &CallRow {
                         effect: Effect::$effect,
                         service: $service,
                         operation: $operation,
                         scope: Scope::$scope,
-                        guards: &[$(Guard::$guard),*],
+                        guards: &[$(TagCondition::$guard),*],
                         also: &[$($also),*],
                         commands: &[$(Command::$command),*],
                     }),*
@@ -131,7 +131,7 @@ pub enum Effect {
 
 /// What is known of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CallRow {
     /// Whether it can change the account.
     pub effect: Effect,
     /// The prefix of its IAM action; also the name of the service.
@@ -141,8 +141,8 @@ pub struct Row {
     /// What its permission is about.
     pub scope: Scope,
     /// The tags under which its permission holds, each by itself; none where the resource alone says what is meant, or
-    /// the action knows no tags. [`Guard::is_for`] says which commands need which.
-    pub guards: &'static [Guard],
+    /// the action knows no tags. [`TagCondition::is_for`] says which commands need which.
+    pub guards: &'static [TagCondition],
     /// Further actions that the caller needs for it (service authorization reference, "dependent actions").
     pub also: &'static [&'static str],
     /// The commands that make it.
@@ -222,12 +222,12 @@ impl Call {
     }
 
     /// The tags under which an IAM action is allowed, also one that a call only needs besides: those of the call of its name.
-    pub fn guards_of(action: &str) -> &'static [Guard] {
+    pub fn guards_of(action: &str) -> &'static [TagCondition] {
         Self::ALL.iter().find(|call| call.action() == action).map_or(&[], |call| call.row().guards)
     }
 
     /// `iam CreateRole`, as messages say it.
-    pub fn words(self) -> String {
+    pub fn describe(self) -> String {
         format!("{} {}", self.row().service, self.row().operation)
     }
 }
@@ -259,10 +259,10 @@ mod tests {
             let tagged = matches!(row.service, "iam" | "fsx" | "sagemaker") && row.effect == Effect::Write;
             assert_eq!(!row.guards.is_empty(), tagged, "{call:?}");
         }
-        assert_eq!(Call::guards_of("iam:TagRole"), [Guard::Own, Guard::New]);
+        assert_eq!(Call::guards_of("iam:TagRole"), [TagCondition::Own, TagCondition::New]);
         assert!(Call::guards_of("ec2:GetSecurityGroupsForVpc").is_empty());
         // A command that makes nothing is not let by the tag that a request gives.
-        for call in Call::ALL.iter().filter(|call| call.row().guards == [Guard::New]) {
+        for call in Call::ALL.iter().filter(|call| call.row().guards == [TagCondition::New]) {
             assert_eq!(call.row().commands, [Command::Apply], "{call:?}");
         }
     }

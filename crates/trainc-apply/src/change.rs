@@ -25,15 +25,15 @@ pub enum Obstacle {
     /// It carries the name and is not ours.
     Foreign,
     /// A job of the name that is not ours and was started with something else: it can be taken over by nobody.
-    Unlike,
+    DifferentContent,
     /// Another digest of the job is there.
     OtherDigest,
     /// A run of another digest of the job runs beside this one's, and nobody asked for both.
-    Beside,
+    ConcurrentVersion,
     /// A run of the job that was started since the account was looked at.
-    Started,
+    StartedMeanwhile,
     /// It was shown as shared, and the other jobs have left it since: nobody has agreed that it goes.
-    Alone,
+    BecameSoleUser,
     /// It differs in what can only be changed by making it anew, and data would go.
     Replace,
     /// It failed, and stays so.
@@ -41,9 +41,9 @@ pub enum Obstacle {
     /// The service cannot use it until what it names is mended; what is in it is there.
     Misconfigured,
     /// The runs of the digest have used up their names.
-    LastRun,
+    RunsExhausted,
     /// So many jobs use it that it has no room for the tag of one more.
-    Crowded,
+    TooManyUsers,
 }
 
 impl Action {
@@ -57,12 +57,15 @@ impl Action {
             Self::Skip => "skip",
             Self::Adopt => "adopt",
             Self::Stop(Obstacle::Replace) => "replace",
-            Self::Stop(Obstacle::Foreign | Obstacle::Unlike) => "foreign",
-            Self::Stop(Obstacle::OtherDigest | Obstacle::Beside | Obstacle::Started | Obstacle::Alone) => {
-                "differs"
-            }
+            Self::Stop(Obstacle::Foreign | Obstacle::DifferentContent) => "foreign",
+            Self::Stop(
+                Obstacle::OtherDigest
+                | Obstacle::ConcurrentVersion
+                | Obstacle::StartedMeanwhile
+                | Obstacle::BecameSoleUser,
+            ) => "differs",
             Self::Stop(Obstacle::Broken | Obstacle::Misconfigured) => "broken",
-            Self::Stop(Obstacle::LastRun | Obstacle::Crowded) => "full",
+            Self::Stop(Obstacle::RunsExhausted | Obstacle::TooManyUsers) => "full",
         }
     }
 }
@@ -80,7 +83,7 @@ pub struct Difference {
 
 impl Difference {
     /// A difference, as text.
-    pub fn of(what: &str, found: impl ToString, wanted: impl ToString) -> Self {
+    pub fn new(what: &str, found: impl ToString, wanted: impl ToString) -> Self {
         Self { what: what.to_owned(), found: found.to_string(), wanted: wanted.to_string() }
     }
 }

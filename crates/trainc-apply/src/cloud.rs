@@ -113,7 +113,7 @@ pub trait Observe {
 }
 
 fn unasked(call: Call, what: &str) -> Fault {
-    Fault::of(call, Class::Unasked, &format!("`{what}` is not looked up here"))
+    Fault::new(call, Class::NotSupported, &format!("`{what}` is not looked up here"))
 }
 
 /// The calls that change the account.

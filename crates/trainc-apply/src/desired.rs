@@ -49,7 +49,7 @@ pub struct WantedRole {
     /// The ARN that it has.
     pub arn: String,
     /// Runs of other digests that run as it now: what they may do stays in its policy until they end.
-    pub beside: Vec<String>,
+    pub concurrent_runs: Vec<String>,
 }
 
 /// A file system that trainc makes, with its links.
@@ -90,7 +90,7 @@ pub const MOST_RUNS: u32 = 999;
 
 impl Desired {
     /// What a checked plan needs in the account of the caller; none for a cluster that is not SageMaker's.
-    pub fn of(plan: &Plan, caller: &Caller) -> Option<Self> {
+    pub fn new(plan: &Plan, caller: &Caller) -> Option<Self> {
         if !plan.deployable {
             return None;
         }
@@ -170,10 +170,10 @@ impl Desired {
     }
 
     /// Leaves the runs beside this one what the role's policy allows them.
-    pub fn run_beside(&mut self, policy: &str, runs: &[String]) {
+    pub fn keep_permissions_of(&mut self, policy: &str, runs: &[String]) {
         let Some(role) = self.role.as_mut().filter(|_| !runs.is_empty()) else { return };
         role.policy = super::policy::union(&role.policy, policy);
-        role.beside = runs.to_vec();
+        role.concurrent_runs = runs.to_vec();
     }
 
     /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
@@ -222,7 +222,7 @@ fn role(plan: &Plan, identity: &Identity, caller: &Caller) -> Option<WantedRole>
         plan.region.as_ref().map_or_else(|| caller.partition(), |region| region.partition.as_str());
     let path = create.path.as_deref().unwrap_or("/");
     let arn = format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name);
-    Some(WantedRole { policy: policy.unwrap_or_default(), create, arn, beside: Vec::new() })
+    Some(WantedRole { policy: policy.unwrap_or_default(), create, arn, concurrent_runs: Vec::new() })
 }
 
 fn file_systems(plan: &Plan, identity: &Identity) -> Vec<WantedFileSystem> {

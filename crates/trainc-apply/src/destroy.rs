@@ -5,15 +5,15 @@ use super::account::{Association, FileSystem, TrainingJob};
 use super::change::{Action, Change, Obstacle};
 use super::cloud::{Answer, Clock, Cloud};
 use super::fault::{Class, Fault};
-use super::ledger::{Cause, Item, Telling};
+use super::inventory::{kind_of, theirs};
+use super::ledger::{Cause, Item, Recorder};
 use super::look::Look;
 use super::observed::ObservedRole;
 use super::patience::{Wait, absent};
-use super::remains::{kind_of, theirs};
 use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
 
-pub use super::remains::{Consent, Remains, Removal};
+pub use super::inventory::{Consent, Inventory, Removal};
 
 /// How a job stands to a file system that others use, or used.
 enum Stay {
@@ -30,12 +30,12 @@ pub struct Remover<'a, C, K> {
     /// The account.
     pub look: Look<'a, C, K>,
     /// Who is told.
-    pub telling: Telling<'a>,
+    pub recorder: Recorder<'a>,
 }
 
 impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     /// Takes away what was found and agreed to; what failed and what was left stands in the ledger.
-    pub async fn run(&self, remains: &Remains, consent: Consent) {
+    pub async fn run(&self, remains: &Inventory, consent: Consent) {
         let mut stopped = true;
         for job in &remains.running {
             let item = Item::new("training-job", &job.name);
@@ -47,7 +47,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         if !stopped {
             // A job without its role cannot upload what it has.
             let all = remains.removals(consent);
-            all.into_iter().filter(|one| one.action == "delete").for_each(|one| self.telling.left(one.item));
+            all.into_iter().filter(|one| one.action == "delete").for_each(|one| self.recorder.left(one.item));
             return;
         }
         let mut waited = false;
@@ -55,18 +55,18 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let item = Item::new("file-system", &system.id);
             if !remains.sharers(system).is_empty() {
                 match self.leave(&item, system, &remains.job).await {
-                    Ok(Stay::Left | Stay::Gone) => self.telling.done(&item, "left", None),
+                    Ok(Stay::Left | Stay::Gone) => self.recorder.done(&item, "left", None),
                     // Where nobody was asked, what the manifest says holds whoever is the last.
                     Ok(Stay::Alone) if remains.unasked => {
                         waited |= self.take_away(&item, system, links, &remains.job).await;
                     }
                     Ok(Stay::Alone) => self.alone(&item, &system.id),
-                    Err(cause) => self.telling.failed(&item, cause),
+                    Err(cause) => self.recorder.failed(&item, cause),
                 }
                 continue;
             }
             if remains.user(&system.id).is_some() || !(consent.delete_data || remains.releases(&system.id)) {
-                self.telling.done(&item, "kept", None);
+                self.recorder.done(&item, "kept", None);
                 continue;
             }
             waited |= self.take_away(&item, system, links, &remains.job).await;
@@ -75,10 +75,10 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let used = match self.look.users(remains).await {
             Ok(used) => used,
             Err(fault) => {
-                self.telling.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                self.recorder.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
                 let all = remains.removals(consent);
                 let rest = all.into_iter().filter(|one| one.action == "delete" && is_cheap(one.item.kind));
-                rest.for_each(|one| self.telling.left(one.item));
+                rest.for_each(|one| self.recorder.left(one.item));
                 return;
             }
         };
@@ -87,13 +87,13 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         if waited && !self.nothing_started(remains).await {
             let all = remains.removals(consent);
             let rest = all.into_iter().filter(|one| one.action == "delete" && is_cheap(one.item.kind));
-            rest.for_each(|one| self.telling.left(one.item));
+            rest.for_each(|one| self.recorder.left(one.item));
             return;
         }
         if let Some(found) = &remains.role {
             let item = Item::new("role", &found.role.name);
             if is_used(&found.role.name) {
-                self.telling.done(&item, "kept", None);
+                self.recorder.done(&item, "kept", None);
             } else {
                 self.settle(&item, self.delete_role(&item, found).await, "deleted");
             }
@@ -101,10 +101,10 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         for (bucket, key) in &remains.objects {
             let item = Item::new(kind_of(key).0, &format!("s3://{bucket}/{key}"));
             if is_used(&item.name) {
-                self.telling.done(&item, "kept", None);
+                self.recorder.done(&item, "kept", None);
                 continue;
             }
-            self.telling.doing(&item, "delete");
+            self.recorder.doing(&item, "delete");
             let gone = self.look.ask(async |cloud| cloud.delete_object(bucket, key).await).await;
             self.settle(&item, gone.map_err(Cause::Fault), "deleted");
         }
@@ -116,7 +116,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     /// Whether no run of the job has begun since it was looked at; one that has is told.
-    async fn nothing_started(&self, remains: &Remains) -> bool {
+    async fn nothing_started(&self, remains: &Inventory) -> bool {
         match self.look.ours_running(&remains.stem, &remains.job).await {
             Ok(jobs) => {
                 let known = |job: &&TrainingJob| remains.running.iter().any(|one| one.name == job.name);
@@ -127,7 +127,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 started.is_empty()
             }
             Err(fault) => {
-                self.telling.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                self.recorder.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
                 false
             }
         }
@@ -137,22 +137,22 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let change = Change {
             kind: "training-job",
             name: job.name.clone(),
-            action: Action::Stop(Obstacle::Started),
+            action: Action::Stop(Obstacle::StartedMeanwhile),
             because: format!("`{}` was started after the account was read: {}", job.name, job.status),
             differences: Vec::new(),
             shared_with: Vec::new(),
         };
-        self.telling.failed(&Item::new("training-job", &job.name), Cause::Obstacle(change));
+        self.recorder.failed(&Item::new("training-job", &job.name), Cause::Obstacle(change));
     }
 
     fn settle(&self, item: &Item, result: Result<(), Cause>, what: &'static str) -> bool {
         match result {
             Ok(()) => {
-                self.telling.done(item, what, None);
+                self.recorder.done(item, what, None);
                 true
             }
             Err(cause) => {
-                self.telling.failed(item, cause);
+                self.recorder.failed(item, cause);
                 false
             }
         }
@@ -167,7 +167,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             let found = absent(look.ask(async |cloud| cloud.training_job(name).await).await)?;
             let Some(job) = found.filter(|job| !job.is_over()) else { return Ok(()) };
             if !asked && job.status != "Stopping" {
-                self.telling.doing(item, "stop");
+                self.recorder.doing(item, "stop");
                 match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
                     Ok(()) => asked = true,
                     // It ended by itself, or is ending.
@@ -184,7 +184,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                     seconds: wait.seconds(look.clock),
                 });
             }
-            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            self.recorder.waiting(item, &job.secondary, wait.seconds(look.clock));
             wait.long(look.clock, &look.patience).await;
         }
     }
@@ -196,11 +196,11 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             match self.leave(item, system, job).await {
                 Ok(Stay::Alone | Stay::Gone) => {}
                 Ok(Stay::Left) => {
-                    self.telling.done(item, "left", None);
+                    self.recorder.done(item, "left", None);
                     return false;
                 }
                 Err(cause) => {
-                    self.telling.failed(item, cause);
+                    self.recorder.failed(item, cause);
                     return false;
                 }
             }
@@ -210,7 +210,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 unlinked &= self.settle(&item, self.unlink(&item, link).await, "deleted");
             }
             if !unlinked {
-                self.telling.left(item.clone());
+                self.recorder.left(item.clone());
                 return false;
             }
         }
@@ -223,14 +223,14 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let change = Change {
             kind: "file-system",
             name: id.to_owned(),
-            action: Action::Stop(Obstacle::Alone),
+            action: Action::Stop(Obstacle::BecameSoleUser),
             because: format!(
                 "the other jobs stopped using `{id}` after the account was read: this job is now its only user"
             ),
             differences: Vec::new(),
             shared_with: Vec::new(),
         };
-        self.telling.failed(item, Cause::Obstacle(change));
+        self.recorder.failed(item, Cause::Obstacle(change));
     }
 
     /// Takes the job's own tag from a file system that others use; does nothing where nobody else does.
@@ -250,7 +250,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 return Ok(Stay::Alone);
             }
             if !asked {
-                self.telling.doing(item, "leave");
+                self.recorder.doing(item, "leave");
                 let (written, goes) = ownership::leaving(&found.tags, job);
                 if !written.is_empty() {
                     look.ask(async |cloud| cloud.tag_file_system(&found.arn, &written).await).await?;
@@ -265,7 +265,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 // A later look leaves it again, if what was seen was not only late.
                 return Ok(Stay::Left);
             }
-            self.telling.waiting(
+            self.recorder.waiting(
                 item,
                 "until FSx shows that this job no longer uses it",
                 unseen.seconds(look.clock),
@@ -275,7 +275,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     async fn unlink(&self, item: &Item, link: &Association) -> Result<(), Cause> {
-        self.telling.doing(item, "delete");
+        self.recorder.doing(item, "delete");
         let id = link.id.as_str();
         self.until_gone(
             item,
@@ -289,7 +289,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     async fn delete_file_system(&self, item: &Item, id: &str) -> Result<(), Cause> {
-        self.telling.doing(item, "delete");
+        self.recorder.doing(item, "delete");
         self.until_gone(
             item,
             async || self.look.ask(async |cloud| cloud.delete_file_system(id).await).await,
@@ -327,7 +327,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             if wait.is_over(look.clock) {
                 return Err(Cause::Late { state: now, seconds: wait.seconds(look.clock) });
             }
-            self.telling.waiting(item, &now, wait.seconds(look.clock));
+            self.recorder.waiting(item, &now, wait.seconds(look.clock));
             wait.long(look.clock, &look.patience).await;
         }
     }
@@ -344,14 +344,14 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             )));
         }
         let mut wait = Wait::start(self.look.clock, self.look.patience.unseen);
-        self.telling.doing(item, "delete");
+        self.recorder.doing(item, "delete");
         loop {
             let policy = self.look.ask(async |cloud| cloud.delete_role_policy(name, POLICY_NAME).await).await;
             absent(policy)?;
             match absent(self.look.ask(async |cloud| cloud.delete_role(name).await).await) {
                 Ok(_) => return Ok(()),
                 Err(fault) if fault.class == Class::Busy && !wait.is_over(self.look.clock) => {
-                    self.telling.waiting(item, &fault.message, wait.seconds(self.look.clock));
+                    self.recorder.waiting(item, &fault.message, wait.seconds(self.look.clock));
                     wait.short(self.look.clock, &self.look.patience).await;
                 }
                 Err(fault) => return Err(fault.into()),

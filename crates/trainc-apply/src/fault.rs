@@ -22,11 +22,11 @@ pub enum Class {
     /// The service failed, and may not have done it: repeat.
     Unavailable,
     /// No answer came: what happened is not known. Repeat, or look.
-    Lost,
+    NoResponse,
     /// Nobody could be asked: nothing listens there, or the host is not known. Nothing was sent.
     Unreachable,
     /// What was written a moment ago is not seen everywhere yet: repeat for a while after a write of ours.
-    NotYet,
+    NotPropagated,
     /// Something else holds the object at the moment: repeat for a while.
     Busy,
     /// The caller may not do this.
@@ -40,18 +40,18 @@ pub enum Class {
     /// The same token was used with other settings before.
     Mismatch,
     /// The bucket lies in another region than the one that was asked.
-    Elsewhere,
+    OtherRegion,
     /// The request itself is refused.
     Invalid,
     /// This account of ours cannot answer such a question (simulation, or an adapter without the service).
-    Unasked,
+    NotSupported,
     /// trainc did something that cannot be right.
     Bug,
 }
 
 /// A call that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {code}: {message}", call.words())]
+#[error("{}: {code}: {message}", call.describe())]
 pub struct Fault {
     /// Which call.
     pub call: Call,
@@ -87,7 +87,7 @@ impl Fault {
     }
 
     /// A fault of a class that the caller knows, as a lost answer or missing credentials.
-    pub fn of(call: Call, class: Class, message: &str) -> Self {
+    pub fn new(call: Call, class: Class, message: &str) -> Self {
         let message = message.to_owned();
         Self {
             call,
@@ -124,7 +124,7 @@ impl Fault {
             let reason = reasons.iter().rfind(|reason| !reason.is_empty());
             reason.map_or_else(|| "no response".to_owned(), |reason| format!("no response: {reason}"))
         };
-        Self::of(call, Class::Lost, &words)
+        Self::new(call, Class::NoResponse, &words)
     }
 
     /// With the request's id.
@@ -169,13 +169,13 @@ impl Fault {
 
     /// Whether the same call may be repeated at once, whatever came before it.
     pub fn is_passing(&self) -> bool {
-        matches!(self.class, Class::Throttled | Class::Unavailable | Class::Lost | Class::Unreachable)
+        matches!(self.class, Class::Throttled | Class::Unavailable | Class::NoResponse | Class::Unreachable)
     }
 }
 
 /// Texts of SageMaker's `ValidationException` that mean "your IAM write has not arrived here yet" for a while after
 /// one, and a mistake otherwise (terraform-provider-aws, `internal/service/sagemaker/training_job.go`).
-const NOT_YET: &[&str] = &[
+const NOT_PROPAGATED: &[&str] = &[
     "Could not assume role",
     "Unauthorized to List objects under S3 URL",
     "Access denied to OutputDataConfig S3 bucket",
@@ -261,8 +261,8 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         "CapacityError" | "InsufficientCapacity" | "InsufficientInstanceCapacity" => Class::Capacity,
         "IncompatibleParameterError" => Class::Mismatch,
         // Asked elsewhere S3 redirects, or finds a signature for a region that is not the bucket's.
-        "PermanentRedirect" => Class::Elsewhere,
-        "AuthorizationHeaderMalformed" if message.contains("expecting '") => Class::Elsewhere,
+        "PermanentRedirect" => Class::OtherRegion,
+        "AuthorizationHeaderMalformed" if message.contains("expecting '") => Class::OtherRegion,
         _ => by_text(call, http, bare, message),
     }
 }
@@ -289,8 +289,8 @@ fn exists(call: Call) -> Class {
 }
 
 fn by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
-    if call == Call::CreateTrainingJob && NOT_YET.iter().any(|text| message.contains(text)) {
-        return Class::NotYet;
+    if call == Call::CreateTrainingJob && NOT_PROPAGATED.iter().any(|text| message.contains(text)) {
+        return Class::NotPropagated;
     }
     if code == "Validation" || code == "BadRequest" {
         if message.contains("Rate exceeded") {
@@ -304,7 +304,7 @@ fn by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
         return Class::Invalid;
     }
     match http {
-        Some(301) => Class::Elsewhere,
+        Some(301) => Class::OtherRegion,
         Some(401) => Class::Credentials,
         Some(403) => Class::Denied,
         Some(404) => not_found(call),
@@ -313,7 +313,7 @@ fn by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
         Some(429) => Class::Throttled,
         Some(500..) => Class::Unavailable,
         Some(_) => Class::Invalid,
-        None => Class::Lost,
+        None => Class::NoResponse,
     }
 }
 
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn a_validation_exception_is_read_by_its_text() {
         let role = "Could not assume role arn:aws:iam::1:role/x. Please ensure that the role exists";
-        class(Call::CreateTrainingJob, "ValidationException", role, Class::NotYet);
+        class(Call::CreateTrainingJob, "ValidationException", role, Class::NotPropagated);
         class(Call::CreateTrainingJob, "ValidationException", "1 validation error detected", Class::Invalid);
         let missing = "Requested resource not found.";
         class(Call::DescribeTrainingJob, "ValidationException", missing, Class::NotFound);
@@ -385,9 +385,9 @@ mod tests {
 
     #[test]
     fn what_has_no_code_is_read_by_its_status() {
-        assert_eq!(classify(Call::PutObject, Some(301), "", ""), Class::Elsewhere);
+        assert_eq!(classify(Call::PutObject, Some(301), "", ""), Class::OtherRegion);
         assert_eq!(classify(Call::CreateRole, Some(503), "", ""), Class::Unavailable);
         assert_eq!(classify(Call::CreateRole, Some(403), "", ""), Class::Denied);
-        assert_eq!(classify(Call::CreateRole, None, "", "connection reset"), Class::Lost);
+        assert_eq!(classify(Call::CreateRole, None, "", "connection reset"), Class::NoResponse);
     }
 }

@@ -151,41 +151,41 @@ impl Ledger {
 /// Who is told what happens, as it happens.
 pub trait Listener {
     /// Something happened.
-    fn hear(&self, event: &Event);
+    fn on_event(&self, event: &Event);
 }
 
 /// Nobody listens.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silence;
+pub struct Silent;
 
-impl Listener for Silence {
-    fn hear(&self, _: &Event) {}
+impl Listener for Silent {
+    fn on_event(&self, _: &Event) {}
 }
 
 /// A ledger and who is told of each entry.
 #[derive(Clone, Copy)]
-pub struct Telling<'a> {
+pub struct Recorder<'a> {
     /// The record.
     pub ledger: &'a Ledger,
     /// Who listens.
     pub listener: &'a dyn Listener,
 }
 
-impl Telling<'_> {
-    fn tell(&self, event: Event) {
-        self.listener.hear(&event);
+impl Recorder<'_> {
+    fn record(&self, event: Event) {
+        self.listener.on_event(&event);
         self.ledger.events.borrow_mut().push(event);
     }
 
     /// A call that changes something is made.
     pub fn doing(&self, item: &Item, what: &'static str) {
-        self.tell(Event::Doing { item: item.clone(), what });
+        self.record(Event::Doing { item: item.clone(), what });
     }
 
     /// Something of others is taken over.
     pub fn taking(&self, item: &Item, change: &Change) {
         let (because, differences) = (change.because.clone(), change.differences.clone());
-        self.tell(Event::Taking { item: item.clone(), because, differences });
+        self.record(Event::Taking { item: item.clone(), because, differences });
     }
 
     /// It is as it should be.
@@ -196,7 +196,7 @@ impl Telling<'_> {
     /// The same of what other jobs use as well.
     pub fn done_with(&self, item: &Item, what: &'static str, id: Option<&str>, others: &[&str]) {
         let with = others.iter().map(|other| (*other).to_owned()).collect();
-        self.tell(Event::Done { item: item.clone(), what, id: id.map(str::to_owned), with });
+        self.record(Event::Done { item: item.clone(), what, id: id.map(str::to_owned), with });
     }
 
     /// It takes its time. Looks are many, so only the listener hears of them.
@@ -212,7 +212,7 @@ impl Telling<'_> {
     fn wait(&self, item: &Item, state: &str, seconds: u64, retry: Option<Retry>) {
         // A service's sentence becomes a part of a line.
         let state = state.trim_end().trim_end_matches('.').to_owned();
-        self.listener.hear(&Event::Waiting { item: item.clone(), state, seconds, retry });
+        self.listener.on_event(&Event::Waiting { item: item.clone(), state, seconds, retry });
     }
 
     /// It failed.

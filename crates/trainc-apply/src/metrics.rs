@@ -34,7 +34,7 @@ type Host = (usize, String);
 pub const RATE: &str = "tokens/s";
 
 /// The words of the trade for what a metric is called.
-const WORDS: &[(&str, &[&str])] = &[
+const NAMES: &[(&str, &[&str])] = &[
     ("step", &["step", "global_step", "iteration"]),
     ("loss", &["loss"]),
     (RATE, &["tokens_per_s", "tokens_per_second", "tokens/s", "tps", "throughput"]),
@@ -42,14 +42,14 @@ const WORDS: &[(&str, &[&str])] = &[
 ];
 
 /// The words of the trade, in their order.
-pub fn words() -> Vec<&'static str> {
-    WORDS.iter().map(|(word, _)| *word).collect()
+pub fn names() -> Vec<&'static str> {
+    NAMES.iter().map(|(word, _)| *word).collect()
 }
 
 impl Metrics {
     /// The expressions of a request (`AlgorithmSpecification.MetricDefinitions`). One that this dialect cannot read is
     /// left to SageMaker.
-    pub fn of(request: &Value) -> Self {
+    pub fn from_request(request: &Value) -> Self {
         let text = |row: &Value, key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
         let list = request.pointer("/AlgorithmSpecification/MetricDefinitions").and_then(Value::as_array);
         let mut rows: Vec<(String, Regex)> = list
@@ -59,12 +59,12 @@ impl Metrics {
             .collect();
         let own = rows.len();
         // Progress needs the step, which every training loop prints.
-        if !rows.iter().any(|(name, _)| word_of(name) == Some("step"))
+        if !rows.iter().any(|(name, _)| canonical_name(name) == Some("step"))
             && let Ok(step) = Regex::new(r"\b(?:global_)?step\s*[=:]?\s*(\d+)")
         {
             rows.push(("step".to_owned(), step));
         }
-        let is_step = |(name, _): &(String, Regex)| word_of(name) == Some("step");
+        let is_step = |(name, _): &(String, Regex)| canonical_name(name) == Some("step");
         let step = rows
             .iter()
             .position(|row| is_step(row) && row.0.starts_with("train"))
@@ -135,12 +135,12 @@ impl Metrics {
     /// The last figures under the words of the trade, in their order; others by their own names after them.
     pub fn latest(&self) -> Vec<(String, f64)> {
         let mut out: Vec<(String, f64)> = Vec::new();
-        for (word, _) in WORDS {
+        for (word, _) in NAMES {
             if let Some(value) = self.get(word) {
                 out.push(((*word).to_owned(), value));
             }
         }
-        for (name, (_, value)) in self.latest.iter().filter(|(name, _)| word_of(name).is_none()) {
+        for (name, (_, value)) in self.latest.iter().filter(|(name, _)| canonical_name(name).is_none()) {
             out.push((name.clone(), *value));
         }
         out
@@ -152,15 +152,15 @@ impl Metrics {
             self.latest.iter().find(|(name, _)| wanted(name)).map(|(_, (_, value))| *value)
         };
         // Training comes before validation, where both are measured.
-        find(&|name| word_of(name) == Some(word) && name.starts_with("train"))
-            .or_else(|| find(&|name| word_of(name) == Some(word)))
+        find(&|name| canonical_name(name) == Some(word) && name.starts_with("train"))
+            .or_else(|| find(&|name| canonical_name(name) == Some(word)))
     }
 }
 
 /// Which word of the trade a metric's name is: `train:loss` is `loss`.
-fn word_of(name: &str) -> Option<&'static str> {
+fn canonical_name(name: &str) -> Option<&'static str> {
     let last = name.rsplit([':', '.']).next().unwrap_or(name).to_lowercase();
-    WORDS.iter().find(|(_, names)| names.contains(&last.as_str())).map(|(word, _)| *word)
+    NAMES.iter().find(|(_, names)| names.contains(&last.as_str())).map(|(word, _)| *word)
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn figures_are_read_by_the_jobs_own_expressions() {
-        let mut metrics = Metrics::of(&json!({"AlgorithmSpecification": {"MetricDefinitions": [
+        let mut metrics = Metrics::from_request(&json!({"AlgorithmSpecification": {"MetricDefinitions": [
             {"Name": "eval:loss", "Regex": "eval_loss=([0-9.]+)"},
             {"Name": "train:loss", "Regex": "\\bloss=([0-9.]+)"},
             {"Name": "broken", "Regex": "(?<=a)b"},
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_steps_alone() {
-        let mut metrics = Metrics::of(&json!({}));
+        let mut metrics = Metrics::from_request(&json!({}));
         let mut at = |host: &str, seconds: i64, step: u32| {
             let text = format!("step={step} loss=2.5");
             metrics.read_event(host, &LogEvent { time: 1_700_000_000_000 + seconds * 1_000, text });
@@ -218,7 +218,7 @@ mod tests {
             ("algo-8", "step=4 loss=2.0"),
         ];
         let read = |hosts: &[&str]| {
-            let mut metrics = Metrics::of(&request);
+            let mut metrics = Metrics::from_request(&request);
             for (host, line) in lines.iter().filter(|(host, _)| hosts.contains(host)) {
                 metrics.read(host, line);
             }

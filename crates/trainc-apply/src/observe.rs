@@ -7,7 +7,7 @@ use crate::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use crate::fault::{Class, Fault};
 use crate::file_systems::{live, of_storage};
 use crate::look::Look;
-use crate::observed::{Observed, ObservedFileSystem, ObservedRole, Spoiled};
+use crate::observed::{Corruption, Observed, ObservedFileSystem, ObservedRole};
 use crate::ownership;
 use crate::patience::absent;
 use crate::prefetch::Prefetch;
@@ -44,20 +44,20 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 None => Ok(None),
             }
         };
-        let uploads = try_join_all(desired.uploads.iter().map(|object| self.there(object)));
+        let uploads = try_join_all(desired.uploads.iter().map(|object| self.object_at(object)));
         let runs = self.runs_after(prefetched, desired, choices);
         // All are asked before the first fault is looked at: what is told must not depend on who answers first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let (bucket, uploads) = (self.allowed(bucket)?.flatten(), uploads?);
-        let (file_systems, left, systems) = file_systems?;
+        let (file_systems, orphaned, systems) = file_systems?;
         Ok(Observed {
             role: role?,
             file_systems,
-            left,
+            orphaned,
             systems,
             bucket: bucket.is_some(),
             foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
-            spoiled: spoiled(desired, &uploads),
+            corrupted_uploads: corrupted_uploads(desired, &uploads),
             uploads: uploads.iter().map(Option::is_some).collect(),
             runs: self.allowed(runs)?.unwrap_or_default(),
         })
@@ -83,7 +83,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             Some(role) => role,
             None => absent(self.ask(async |cloud| cloud.role(name).await).await),
         };
-        let role = match self.allowed(named(role, name))? {
+        let role = match self.allowed(about_role(role, name))? {
             Some(None) => return Ok(None),
             // Its policies go by its name: who may not see it hears at once whether they may be seen.
             role => role.flatten(),
@@ -93,9 +93,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             async { absent(self.ask(async |cloud| cloud.inline_policies(name).await).await) },
             async { absent(self.ask(async |cloud| cloud.attached_policies(name).await).await) },
         );
-        let policy = self.allowed(named(policy, name))?.flatten();
-        let inline = self.allowed(named(inline, name))?.flatten().unwrap_or_default();
-        let attached = self.allowed(named(attached, name))?.flatten().unwrap_or_default();
+        let policy = self.allowed(about_role(policy, name))?.flatten();
+        let inline = self.allowed(about_role(inline, name))?.flatten().unwrap_or_default();
+        let attached = self.allowed(about_role(attached, name))?.flatten().unwrap_or_default();
         Ok(role.map(|role| ObservedRole { role, policy, inline, attached }))
     }
 
@@ -142,10 +142,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let ours = all.iter().filter(|system| {
             ownership::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource")
         });
-        let left = ours.filter(|system| system.lifecycle != "DELETING" && !named(system)).cloned().collect();
+        let orphaned =
+            ours.filter(|system| system.lifecycle != "DELETING" && !named(system)).cloned().collect();
         let there = all.iter().filter(|system| system.lifecycle != "DELETING");
         let there = there.map(|system| system.id.clone()).collect();
-        Ok((found, left, Some(there)))
+        Ok((found, orphaned, Some(there)))
     }
 
     /// The file systems that carry the tags of one storage.
@@ -179,16 +180,16 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// Whether an upload is there.
     pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
-        Ok(self.there(object).await?.is_some())
+        Ok(self.object_at(object).await?.is_some())
     }
 
     /// What lies at the address of an upload.
-    async fn there(&self, object: &WantedObject) -> Answer<Option<Object>> {
+    async fn object_at(&self, object: &WantedObject) -> Answer<Option<Object>> {
         let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
         match self.ask(async |cloud| cloud.object(bucket, key).await).await {
             // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was. Of a bucket of another region
             // it is said that it is one.
-            Err(Fault { class: Class::Denied | Class::Elsewhere, .. }) => Ok(None),
+            Err(Fault { class: Class::Denied | Class::OtherRegion, .. }) => Ok(None),
             other => absent(other),
         }
     }
@@ -215,21 +216,21 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 }
 
 /// With the role that was asked about.
-fn named<T>(answer: Answer<T>, role: &str) -> Answer<T> {
+fn about_role<T>(answer: Answer<T>, role: &str) -> Answer<T> {
     answer.map_err(|fault| fault.about("role", role))
 }
 
 /// Where something else lies. The address holds the digest of the content, and S3 keeps what is written whole: nothing of
 /// ours can have another size there, or another checksum where S3 tells one.
-fn spoiled(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Spoiled> {
+fn corrupted_uploads(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Corruption> {
     let both = desired.uploads.iter().zip(found);
     let other = both.filter_map(|(object, found)| {
         let found = found.as_ref()?;
         let other = found.sha256.as_ref().is_some_and(|sum| *sum != object.upload.sha256);
         let how = if found.bytes != object.upload.bytes.len() as u64 {
-            Spoiled::Size(found.bytes)
+            Corruption::Size(found.bytes)
         } else if other {
-            Spoiled::Content
+            Corruption::Content
         } else {
             return None;
         };

@@ -11,7 +11,7 @@ pub struct Observed {
     /// For each file system that trainc makes, those that carry its tags.
     pub file_systems: Vec<ObservedFileSystem>,
     /// File systems with the job's tags that the manifest no longer names.
-    pub left: Vec<FileSystem>,
+    pub orphaned: Vec<FileSystem>,
     /// Ids of all file systems of the region that are not on their way out; none where nobody may look.
     pub systems: Option<BTreeSet<String>>,
     /// Whether the bucket that trainc would make is there.
@@ -21,7 +21,7 @@ pub struct Observed {
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
     /// Addresses of uploads where something else lies, and how that shows: somebody put it there.
-    pub spoiled: BTreeMap<String, Spoiled>,
+    pub corrupted_uploads: BTreeMap<String, Corruption>,
     /// Runs of the job.
     pub runs: Runs,
 }
@@ -50,16 +50,16 @@ pub struct ObservedFileSystem {
 
 /// How it shows that what lies at the address of an upload is not what was uploaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoiled {
+pub enum Corruption {
     /// It has another size: bytes.
     Size(u64),
     /// It has another checksum, and the size of ours.
     Content,
 }
 
-impl Spoiled {
+impl Corruption {
     /// What is wrong, a fragment, where ours has so many bytes.
-    pub(crate) fn words(self, wanted: u64) -> String {
+    pub(crate) fn describe(self, wanted: u64) -> String {
         let wanted = trainc_diag::text::group(wanted);
         match self {
             Self::Size(bytes) => format!(
@@ -84,7 +84,7 @@ pub struct Runs {
     /// that runs as well, though nobody asked for both.
     pub other: Option<(TrainingJob, Tags)>,
     /// Runs of other digests that are not over and run as the role of this one: names.
-    pub beside: Vec<String>,
+    pub concurrent: Vec<String>,
     /// Runs of other digests that were looked at, in the order of their names.
     pub described: Vec<TrainingJob>,
 }

@@ -130,7 +130,7 @@ pub(crate) fn tag_differences(missing: &Tags, found: &Tags) -> Vec<Difference> {
         .iter()
         .map(|(key, value)| {
             let now = found.get(key).map_or("none", String::as_str);
-            Difference::of(&format!("tag {key}"), now, value)
+            Difference::new(&format!("tag {key}"), now, value)
         })
         .collect()
 }

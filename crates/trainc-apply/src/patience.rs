@@ -148,16 +148,16 @@ const THROTTLED: Duration = Duration::from_hours(4);
 /// What keeps a job from being followed for now: who follows one for days is not sent away by a service that is slow for
 /// minutes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trouble {
+pub struct Outage {
     since: Option<Wait>,
     is_told: bool,
 }
 
 /// What follows a call that did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum OutageStep {
     /// It is asked again after a pause.
-    AskAgain {
+    Retry {
         /// Whether nobody was told yet.
         first: bool,
     },
@@ -165,10 +165,16 @@ pub enum Next {
     GiveUp,
 }
 
-impl Trouble {
+impl Outage {
     /// What follows a fault: one that does not pass is the end, and so is one that lasts: 4 hours of throttling, 40 minutes
     /// of silence, and 2 minutes of either once there is nothing else left to wait for.
-    pub fn meets(&mut self, clock: &impl Clock, patience: &Patience, fault: &Fault, is_last: bool) -> Next {
+    pub fn meets(
+        &mut self,
+        clock: &impl Clock,
+        patience: &Patience,
+        fault: &Fault,
+        is_last: bool,
+    ) -> OutageStep {
         let since = self.since.get_or_insert_with(|| Wait::start(clock, patience.unseen));
         let most = match fault.class {
             _ if is_last => patience.unseen,
@@ -176,9 +182,9 @@ impl Trouble {
             _ => patience.making,
         };
         if !fault.is_passing() || since.has_lasted(clock, most) {
-            return Next::GiveUp;
+            return OutageStep::GiveUp;
         }
-        Next::AskAgain { first: !std::mem::replace(&mut self.is_told, true) }
+        OutageStep::Retry { first: !std::mem::replace(&mut self.is_told, true) }
     }
 
     /// It answered.
@@ -232,13 +238,13 @@ mod tests {
 
     #[test]
     fn an_address_where_nobody_listens_is_soon_given_up() {
-        for (class, calls) in [(Class::Unreachable, 2), (Class::Lost, 7)] {
+        for (class, calls) in [(Class::Unreachable, 2), (Class::NoResponse, 7)] {
             let (clock, asked, heard) = (Pauses::default(), Cell::new(0), Cell::new(0));
             let patience = Patience::default();
             let hear = |_: &Fault| heard.set(heard.get() + 1);
             let mut answer = pin!(ask(&clock, &patience, hear, async || {
                 asked.set(asked.get() + 1);
-                Err::<(), Fault>(Fault::of(crate::calls::Call::GetCallerIdentity, class, "no"))
+                Err::<(), Fault>(Fault::new(crate::calls::Call::GetCallerIdentity, class, "no"))
             }));
             let polled = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(polled, Poll::Ready(Err(_))));

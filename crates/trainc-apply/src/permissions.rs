@@ -1,6 +1,6 @@
 //! The operator's own least-privilege policy, generated from the table of calls.
 
-use super::calls::{Call, Command, Guard, Scope};
+use super::calls::{Call, Command, Scope, TagCondition};
 use super::{desired, preflight};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use trainc_ir::Plan;
 
 /// Where the policy holds; what is not known stands open as `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PolicyScope {
     /// `aws`, `aws-cn`, `aws-us-gov`.
     pub partition: String,
     /// The region, or `*`.
@@ -17,12 +17,12 @@ pub struct Place {
     /// The account, or `*`.
     pub account: String,
     /// What one job names; without it, whatever trainc makes where a manifest says nothing else.
-    pub job: Option<Named>,
+    pub job: Option<JobResources>,
 }
 
 /// What a job names and makes, as ARNs or parts of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named {
+pub struct JobResources {
     /// The role that is made.
     role: Option<String>,
     /// The role that the job runs as.
@@ -51,16 +51,16 @@ pub struct Named {
     secrets: BTreeSet<String>,
 }
 
-impl Default for Place {
+impl Default for PolicyScope {
     fn default() -> Self {
         let any = || "*".to_owned();
         Self { partition: "aws".to_owned(), region: any(), account: any(), job: None }
     }
 }
 
-impl Place {
+impl PolicyScope {
     /// What one job asks for, and nothing beside it.
-    pub fn of(plan: &Plan) -> Self {
+    pub fn for_job(plan: &Plan) -> Self {
         let account = plan.job.account.value().cloned().unwrap_or_else(|| "*".to_owned());
         let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str()).to_owned();
         let region = plan.job.region.value().cloned().unwrap_or_else(|| "*".to_owned());
@@ -106,7 +106,7 @@ impl Place {
         let others = plan.job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.value());
         let storages = plan.job.storage.iter().filter_map(|storage| storage.kms.value());
         let secrets = plan.job.program.iter().flat_map(|program| &program.secrets);
-        let named = Named {
+        let named = JobResources {
             judged: given.clone().into_iter().chain(callers).collect(),
             passed: given.or_else(|| role.clone()).unwrap_or_default(),
             role,
@@ -216,7 +216,7 @@ fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
 }
 
 /// Reads and writes are told apart, so that a person who only looks gets less.
-fn sid(scope: Scope, write: bool, guard: Option<Guard>) -> String {
+fn sid(scope: Scope, write: bool, guard: Option<TagCondition>) -> String {
     let what = match scope {
         Scope::All => "Everywhere",
         Scope::Role => "Roles",
@@ -234,8 +234,8 @@ fn sid(scope: Scope, write: bool, guard: Option<Guard>) -> String {
     };
     let guard = match guard {
         None => "",
-        Some(Guard::Own) => "Own",
-        Some(Guard::New) => "New",
+        Some(TagCondition::Own) => "Own",
+        Some(TagCondition::New) => "New",
     };
     format!("{}{guard}{what}", if write { "Change" } else { "See" })
 }
@@ -244,19 +244,19 @@ fn sid(scope: Scope, write: bool, guard: Option<Guard>) -> String {
 const TAG: &str = "trainc:job";
 
 /// The condition under which a statement holds.
-fn condition(guard: Guard) -> Value {
+fn condition(guard: TagCondition) -> Value {
     let key = match guard {
-        Guard::Own => "aws:ResourceTag",
-        Guard::New => "aws:RequestTag",
+        TagCondition::Own => "aws:ResourceTag",
+        TagCondition::New => "aws:RequestTag",
     };
     json!({"Null": {format!("{key}/{TAG}"): "false"}})
 }
 
 /// Statements by what they are about: the guard, whether they change it, and the scope.
-type Statements = BTreeMap<(bool, Scope, Option<Guard>), BTreeSet<String>>;
+type Statements = BTreeMap<(bool, Scope, Option<TagCondition>), BTreeSet<String>>;
 
 /// The policy that lets a caller run these commands in these places, and nothing else.
-pub fn policy(commands: &[Command], places: &[Place]) -> Value {
+pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
     let mut statements = Statements::new();
     let mut applies = false;
     for call in Call::ALL {
@@ -266,7 +266,7 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
                 call,
                 Call::DeleteFileSystem | Call::DeleteDataRepositoryAssociation | Call::UntagResource
             );
-            all && places.iter().any(Place::releases) && commands.contains(&Command::Apply)
+            all && places.iter().any(PolicyScope::releases) && commands.contains(&Command::Apply)
         };
         if !row.commands.iter().any(|command| commands.contains(command)) && !releases() {
             continue;
@@ -280,7 +280,7 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
                 "iam:PassRole" => applies = true,
                 // It knows no resource that could be named.
                 "ec2:GetSecurityGroupsForVpc" => {
-                    if places.iter().any(Place::makes_file_systems) {
+                    if places.iter().any(PolicyScope::makes_file_systems) {
                         allow(false, Scope::All, also);
                     }
                 }
@@ -308,8 +308,8 @@ pub fn policy(commands: &[Command], places: &[Place]) -> Value {
 }
 
 /// What SageMaker, S3 and FSx ask of whoever applies, each under its condition.
-fn with_apply(places: &[Place]) -> Vec<Value> {
-    let passed: BTreeSet<String> = places.iter().map(Place::passed).collect();
+fn with_apply(places: &[PolicyScope]) -> Vec<Value> {
+    let passed: BTreeSet<String> = places.iter().map(PolicyScope::passed).collect();
     let mut out = vec![json!({
         "Sid": "PassRoles",
         "Effect": "Allow",
@@ -319,7 +319,7 @@ fn with_apply(places: &[Place]) -> Vec<Value> {
     })];
     // Whoever uploads under a key of the customer's needs it for that: in parts it is read as well (Amazon S3 user
     // guide, "Uploading and copying objects using multipart upload").
-    let (keys, through): (Vec<_>, BTreeSet<_>) = places.iter().map(Place::upload_keys).unzip();
+    let (keys, through): (Vec<_>, BTreeSet<_>) = places.iter().map(PolicyScope::upload_keys).unzip();
     let keys: BTreeSet<String> = keys.into_iter().flatten().collect();
     if !keys.is_empty() {
         out.push(json!({
@@ -333,7 +333,7 @@ fn with_apply(places: &[Place]) -> Vec<Value> {
     let makers: BTreeSet<String> = places
         .iter()
         .filter(|place| place.makes_file_systems())
-        .map(|Place { partition: p, account: a, .. }| format!("arn:{p}:iam::{a}:role/aws-service-role"))
+        .map(|PolicyScope { partition: p, account: a, .. }| format!("arn:{p}:iam::{a}:role/aws-service-role"))
         .collect();
     if makers.is_empty() {
         return out;
@@ -363,7 +363,7 @@ fn with_apply(places: &[Place]) -> Vec<Value> {
 }
 
 fn allow(statements: &mut Statements, commands: &[Command], write: bool, scope: Scope, action: &str) {
-    let mut add = |guard: Option<Guard>| {
+    let mut add = |guard: Option<TagCondition>| {
         statements.entry((write, scope, guard)).or_default().insert(action.to_owned());
     };
     match Call::guards_of(action) {
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     fn actions(commands: &[Command]) -> BTreeSet<String> {
-        let policy = policy(commands, &[Place::default()]);
+        let policy = policy(commands, &[PolicyScope::default()]);
         let statements = policy["Statement"].as_array().unwrap().clone();
         let sids: BTreeSet<String> = statements.iter().map(|one| one["Sid"].to_string()).collect();
         assert_eq!(sids.len(), statements.len(), "every Sid once");
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn what_is_not_tagged_as_a_job_s_is_neither_changed_nor_deleted() {
-        let policy = policy(&[Command::Apply, Command::Destroy, Command::Stop], &[Place::default()]);
+        let policy = policy(&[Command::Apply, Command::Destroy, Command::Stop], &[PolicyScope::default()]);
         let conditions = |action: &str| -> Vec<String> {
             // The first link of an account writes into FSx's own role, which it names.
             let statements = policy["Statement"].as_array().unwrap().iter();
@@ -443,7 +443,7 @@ mod tests {
     }
 
     /// Action and resource of every statement, and under which tag.
-    fn allowed(commands: &[Command], place: Place) -> Vec<(String, Vec<String>, String)> {
+    fn allowed(commands: &[Command], place: PolicyScope) -> Vec<(String, Vec<String>, String)> {
         let policy = policy(commands, &[place]);
         let list = |value: &Value| -> Vec<String> {
             value.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
@@ -460,18 +460,21 @@ mod tests {
 
     #[test]
     fn the_only_bucket_that_may_be_made_is_the_default_one() {
-        let of = |place: Place| -> Vec<Vec<String>> {
+        let of = |place: PolicyScope| -> Vec<Vec<String>> {
             let all = allowed(&[Command::Apply], place).into_iter();
             all.filter(|one| one.0 == "s3:CreateBucket").map(|one| one.1).collect()
         };
-        assert_eq!(of(Place::default()), [["arn:aws:s3:::sagemaker-*-*"]]);
-        let here =
-            Place { region: "us-west-2".to_owned(), account: "111122223333".to_owned(), ..Place::default() };
+        assert_eq!(of(PolicyScope::default()), [["arn:aws:s3:::sagemaker-*-*"]]);
+        let here = PolicyScope {
+            region: "us-west-2".to_owned(),
+            account: "111122223333".to_owned(),
+            ..PolicyScope::default()
+        };
         assert_eq!(of(here.clone()), [["arn:aws:s3:::sagemaker-us-west-2-111122223333"]]);
         let buckets = ["corpus", "runs", "sagemaker-us-west-2-111122223333"].map(str::to_owned).into();
-        let named = Named { buckets, ..Named::default() };
-        let job = |made: Option<&str>| Place {
-            job: Some(Named { made: made.map(str::to_owned), ..named.clone() }),
+        let named = JobResources { buckets, ..JobResources::default() };
+        let job = |made: Option<&str>| PolicyScope {
+            job: Some(JobResources { made: made.map(str::to_owned), ..named.clone() }),
             ..here.clone()
         };
         let default = "sagemaker-us-west-2-111122223333";
@@ -482,14 +485,15 @@ mod tests {
     #[test]
     fn who_takes_away_gives_no_tag_to_what_has_none() {
         let tags = |commands: &[Command]| -> Vec<String> {
-            let all = allowed(commands, Place::default()).into_iter();
+            let all = allowed(commands, PolicyScope::default()).into_iter();
             all.filter(|one| one.0 == "fsx:TagResource").map(|one| one.2).collect()
         };
         let own = r#"{"Null":{"aws:ResourceTag/trainc:job":"false"}}"#;
         let new = r#"{"Null":{"aws:RequestTag/trainc:job":"false"}}"#;
         assert_eq!(tags(&[Command::Destroy]), [own]);
         assert_eq!(tags(&[Command::Apply]), [own, new]);
-        for (_, _, condition) in allowed(&[Command::Stop, Command::Destroy, Command::Watch], Place::default())
+        for (_, _, condition) in
+            allowed(&[Command::Stop, Command::Destroy, Command::Watch], PolicyScope::default())
         {
             assert_ne!(condition, new);
         }
@@ -499,7 +503,10 @@ mod tests {
     fn policies_are_simulated_only_for_whom_a_job_asks() {
         let of = |judged: &[&str]| -> usize {
             let judged = judged.iter().map(|one| (*one).to_owned()).collect();
-            let place = Place { job: Some(Named { judged, ..Named::default() }), ..Place::default() };
+            let place = PolicyScope {
+                job: Some(JobResources { judged, ..JobResources::default() }),
+                ..PolicyScope::default()
+            };
             let all = allowed(&[Command::Plan], place).into_iter();
             all.filter(|one| one.0 == "iam:SimulatePrincipalPolicy").map(|one| one.1.len()).sum()
         };

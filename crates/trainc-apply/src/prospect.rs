@@ -108,17 +108,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// The same as far as it goes: all reads are made that can be, also where some of them are refused.
     pub async fn survey(&self, plan: &Plan, choices: Choices) -> Survey {
-        self.survey_beside(plan, choices, &[], async |_, _| ()).await.0
+        self.survey_with(plan, choices, &[], async |_, _| ()).await.0
     }
 
     /// The same, and something else that is looked at meanwhile, as soon as the account is known: with a look that gathers
     /// no refusals, and with what was answered first, the subnets among it.
-    pub(super) async fn survey_beside<T>(
+    pub(super) async fn survey_with<T>(
         &self,
         plan: &Plan,
         choices: Choices,
         subnets: &[String],
-        beside: impl AsyncFnOnce(Look<'_, C, K>, First<'_>) -> T,
+        beside: impl AsyncFnOnce(Look<'_, C, K>, FirstAnswers<'_>) -> T,
     ) -> (Survey, Option<T>) {
         let (asked, refused) = (Cell::new(0), RefCell::default());
         let look = Look { asked: Some(&asked), refused: Some(&refused), ..*self };
@@ -144,15 +144,15 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         plan: &Plan,
         choices: Choices,
         subnets: &[String],
-        beside: impl AsyncFnOnce(Look<'_, C, K>, First<'_>) -> T,
+        beside: impl AsyncFnOnce(Look<'_, C, K>, FirstAnswers<'_>) -> T,
     ) -> Result<Option<(Prospect, T)>, Fault> {
         let (caller, mut prefetched) =
             join!(self.ask(async |cloud| cloud.caller_identity().await), self.prefetch(plan, subnets));
         // Whoever cannot say who it is has been refused everything else for the same reason.
         let caller = caller?;
-        let Some(mut desired) = Desired::of(plan, &caller) else { return Ok(None) };
+        let Some(mut desired) = Desired::new(plan, &caller) else { return Ok(None) };
         let taken = prefetched.taken(&desired);
-        let first = First {
+        let first = FirstAnswers {
             taken: &taken,
             caller: &caller,
             desired: &desired,
@@ -166,7 +166,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         if let Some(found) = &observed.role {
             desired.run_as(&found.role.arn);
             if let Some(policy) = &found.policy {
-                desired.run_beside(policy, &observed.runs.beside);
+                desired.keep_permissions_of(policy, &observed.runs.concurrent);
             }
         }
         let changes = diff::diff(&desired, &observed, choices);
@@ -177,7 +177,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
 /// What is known of an account once it is known which one it is.
 #[derive(Debug)]
-pub(super) struct First<'a> {
+pub(super) struct FirstAnswers<'a> {
     /// Who asks.
     pub caller: &'a Caller,
     /// What the plan needs.

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// The most running runs of other digests whose role is looked at: each costs a call.
-const MOST_BESIDE: usize = 1;
+const MOST_CONCURRENT: usize = 1;
 
 /// The most runs of other digests whose tags are looked at.
 const MOST_OTHERS: usize = 4;
@@ -48,18 +48,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let (Some(direct), Some(mut listed)) = (direct, listed) else { return Ok(Runs::default()) };
         // Names that only begin alike belong to other jobs.
         listed.retain(|one| desired.is_run(&one.name));
-        let known = Known::default();
+        let known = JobCache::default();
         let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
         let others = || listed.iter().filter(|one| desired.run_of(&one.name).is_none());
         // Where nothing of this digest is there, the newest of another is asked about in any case.
         let newest = others().next().filter(|_| direct.is_none() && last <= 1);
         let (beside, newest) = join!(
-            self.beside(desired, &listed, &known),
+            self.concurrent(desired, &listed, &known),
             OptionFuture::from(newest.map(|one| self.newest(desired, one, &known, choices))),
         );
         let beside = beside?;
         newest.transpose()?;
-        let mut runs = Runs { latest: direct, number: 1, beside, ..Runs::default() };
+        let mut runs = Runs { latest: direct, number: 1, concurrent: beside, ..Runs::default() };
         if last > 1
             && let Some(name) = desired.name_of_run(last)
             && let Some(latest) = self.job(&name).await?
@@ -96,7 +96,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// A training job of another digest, which several questions are about: asked for once.
-    async fn described(&self, known: &Known, name: &str) -> Answer<Option<TrainingJob>> {
+    async fn described(&self, known: &JobCache, name: &str) -> Answer<Option<TrainingJob>> {
         if let Some(job) = known.jobs.borrow().get(name) {
             return Ok(job.clone());
         }
@@ -106,7 +106,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Its tags, asked for once.
-    async fn tags(&self, known: &Known, arn: &str) -> Answer<Tags> {
+    async fn tags(&self, known: &JobCache, arn: &str) -> Answer<Tags> {
         if let Some(tags) = known.tags.borrow().get(arn) {
             return Ok(tags.clone());
         }
@@ -116,18 +116,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Both at once: the list tells the ARN.
-    async fn tagged(&self, known: &Known, one: &JobSummary) -> Answer<Option<(TrainingJob, Tags)>> {
+    async fn tagged(&self, known: &JobCache, one: &JobSummary) -> Answer<Option<(TrainingJob, Tags)>> {
         let (job, tags) = join!(self.described(known, &one.name), self.tags(known, &one.arn));
         let Some(job) = job? else { return Ok(None) };
         Ok(Some((job, tags?)))
     }
 
-    /// Gets to know the newest run of another digest, while [`Self::beside`] asks: what that one describes is left to it.
+    /// Gets to know the newest run of another digest, while [`Self::concurrent`] asks: what that one describes is left to it.
     async fn newest(
         &self,
         desired: &Desired,
         one: &JobSummary,
-        known: &Known,
+        known: &JobCache,
         choices: Choices,
     ) -> Answer<()> {
         let described = async {
@@ -145,7 +145,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
 /// Training jobs that were looked at.
 #[derive(Debug, Default)]
-struct Known {
+struct JobCache {
     /// By name; none where the name is not there.
     jobs: RefCell<BTreeMap<String, Option<TrainingJob>>>,
     /// By ARN.
@@ -165,7 +165,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         desired: &Desired,
         (own, own_tags): (&TrainingJob, &Tags),
         listed: &[JobSummary],
-        known: &Known,
+        known: &JobCache,
     ) -> Answer<Option<(TrainingJob, Tags)>> {
         let going =
             listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.status == "InProgress");
@@ -183,13 +183,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Which of the listed jobs are of other digests, not over, and run as the plan's role.
-    async fn beside(&self, desired: &Desired, listed: &[JobSummary], known: &Known) -> Answer<Vec<String>> {
+    async fn concurrent(
+        &self,
+        desired: &Desired,
+        listed: &[JobSummary],
+        known: &JobCache,
+    ) -> Answer<Vec<String>> {
         let Some(role) = &desired.role else { return Ok(Vec::new()) };
         let running = listed.iter().filter(|one| desired.run_of(&one.name).is_none() && is_going(one));
         let asked = running.enumerate().map(async |(at, one)| {
             // Those that are too many to ask each are taken for such: a policy that is too wide for a while harms nobody.
             let found = match at {
-                ..MOST_BESIDE => self.described(known, &one.name).await?,
+                ..MOST_CONCURRENT => self.described(known, &one.name).await?,
                 _ => return Ok(Some(one.name.clone())),
             };
             // A role that was taken over has its name at another path.

@@ -25,7 +25,7 @@ const FORMAT: &str = "3.0";
 /// What was laid over the manifest on the command line: all of it counts again when the plan is applied, and nothing
 /// else does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Given {
+pub struct Overrides {
     /// Values laid over it.
     pub sets: Vec<String>,
     /// The environment laid over it.
@@ -64,7 +64,7 @@ pub struct SavedPlan {
     pub manifest_sha256: String,
     /// What was laid over it.
     #[serde(flatten)]
-    pub given: Given,
+    pub given: Overrides,
     /// The account.
     pub account: String,
     /// The jobs that the manifest describes, by name: one, or each of a sweep.
@@ -77,7 +77,7 @@ pub struct SavedPlan {
 
 /// The version alone.
 #[derive(Deserialize)]
-struct Form {
+struct FormatVersion {
     format_version: String,
 }
 
@@ -97,7 +97,7 @@ pub struct SavedJob {
 }
 
 impl SavedJob {
-    fn of(prospect: &Prospect) -> Self {
+    fn new(prospect: &Prospect) -> Self {
         Self {
             digest: prospect.desired.digest.clone(),
             steps: steps(prospect),
@@ -124,13 +124,13 @@ pub struct Step {
 
 /// What a plan is saved with beside what was observed.
 #[derive(Clone, Debug, Default)]
-pub struct Input {
+pub struct SavedPlanSource {
     /// The manifest, as it was named.
     pub manifest: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
     /// What was laid over it.
-    pub given: Given,
+    pub given: Overrides,
 }
 
 impl SavedPlan {
@@ -141,7 +141,7 @@ impl SavedPlan {
         }
         let whole = |version: &str| version.split('.').next().map(str::to_owned);
         // Another form has other members: it is named before any of them is missed.
-        let form = serde_json::from_str::<Form>(text).map(|form| form.format_version);
+        let form = serde_json::from_str::<FormatVersion>(text).map(|form| form.format_version);
         Some(match (form, serde_json::from_str(text)) {
             (Ok(form), _) if whole(&form) != whole(FORMAT) => {
                 Err(format!("its format is {form}, but this version of trainc reads {FORMAT}"))
@@ -151,17 +151,17 @@ impl SavedPlan {
     }
 
     /// Saves what was seen of the jobs of one manifest.
-    pub fn of(input: &Input, prospects: &[&Prospect], choices: Choices) -> Self {
+    pub fn new(source: &SavedPlanSource, prospects: &[&Prospect], choices: Choices) -> Self {
         let account = prospects.first().map(|prospect| prospect.desired.account.clone());
-        let jobs = prospects.iter().map(|one| (one.desired.job.clone(), SavedJob::of(one)));
+        let jobs = prospects.iter().map(|one| (one.desired.job.clone(), SavedJob::new(one)));
         Self {
             kind: MARK.to_owned(),
             format_version: FORMAT.to_owned(),
             trainc_version: env!("CARGO_PKG_VERSION").to_owned(),
             catalog_version: trainc_catalog::VERSION.to_owned(),
-            manifest: input.manifest.clone(),
-            manifest_sha256: input.sha256.clone(),
-            given: input.given.clone(),
+            manifest: source.manifest.clone(),
+            manifest_sha256: source.sha256.clone(),
+            given: source.given.clone(),
             account: account.unwrap_or_default(),
             jobs: jobs.collect(),
             adopt: choices.adopt,

@@ -145,7 +145,7 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
 }
 
 /// The last step that a log tells and the plan's, where the one lies well before the other.
-pub fn short(plan: &Plan, last: f64) -> Option<(u64, u64)> {
+pub fn early_end(plan: &Plan, last: f64) -> Option<(u64, u64)> {
     /// How much of the steps a log must have come to.
     const MOST_OF: f64 = 0.9;
     let steps = plan.run.steps.as_ref()?.value;
@@ -153,7 +153,7 @@ pub fn short(plan: &Plan, last: f64) -> Option<(u64, u64)> {
 }
 
 /// A completed run whose log ends at a step well before the plan's last.
-pub fn short_words((last, steps): (u64, u64)) -> String {
+pub fn describe_early_end((last, steps): (u64, u64)) -> String {
     format!(
         "the last step in its log is {} of {}: the program ended early or logs few of its steps",
         text::group(last),
@@ -191,16 +191,16 @@ impl Status {
     /// do not log every step, so the last tenth of a run says nothing.
     pub fn ends_short(&self, plan: &Plan) -> Option<(u64, u64)> {
         let step = self.metrics.get("step").and_then(serde_json::Value::as_f64)?;
-        if self.status == "Completed" { short(plan, step) } else { None }
+        if self.status == "Completed" { early_end(plan, step) } else { None }
     }
 
     /// What stands behind dollars that nobody pays.
-    pub fn unpaid(&self) -> &'static str {
+    pub fn simulated_note(&self) -> &'static str {
         if self.simulated { " (simulated: nothing is billed)" } else { "" }
     }
 
     /// What dollars so far are held against: ` of $16.46 planned, at most $28.36`; nothing where neither is known.
-    pub fn against(&self) -> String {
+    pub fn planned_cost(&self) -> String {
         let planned = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
         let most = self.most_usd.map(|usd| format!("at most {}", text::dollars(usd)));
         let all: Vec<String> = planned.into_iter().chain(most).collect();
@@ -209,7 +209,7 @@ impl Status {
 
     /// The last figures, the words of the trade first, in their order.
     pub fn figures(&self) -> Vec<(&str, String)> {
-        let words = super::metrics::words();
+        let words = super::metrics::names();
         let rank = |name: &str| words.iter().position(|word| *word == name).unwrap_or(words.len());
         let mut out: Vec<(&str, String)> = self
             .metrics

@@ -3,10 +3,10 @@
 
 mod access;
 mod obstacle;
-mod places;
+mod quota;
 mod region;
-mod room;
-mod steps;
+mod remedies;
+mod spans;
 mod worker;
 
 use super::calls::Call;
@@ -19,10 +19,10 @@ use trainc_diag::{Code, Diagnostic};
 use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
-pub use obstacle::{in_the_way, obstacle};
+pub use obstacle::{obstacle, plan_obstacle};
+pub(crate) use quota::is_count;
 pub(crate) use region::T0629;
 use region::in_region;
-pub(crate) use room::is_count;
 pub use worker::worker;
 use worker::{T0617, T0620, T0643};
 
@@ -111,7 +111,7 @@ pub struct Verdict {
 }
 
 /// The exit code of several: what needs a person first comes first.
-pub fn worst(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
+pub fn worst_exit(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
     const ORDER: [u8; 7] = [
         exit::BUG,
         exit::FOREIGN,
@@ -127,19 +127,19 @@ pub fn worst(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
 /// Why a resource was not made.
 pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     let span = match cause {
-        Cause::Fault(fault) | Cause::Waited { fault, .. } => places::named(plan, fault),
+        Cause::Fault(fault) | Cause::Waited { fault, .. } => spans::named(plan, fault),
         Cause::Obstacle(_) | Cause::Gone | Cause::Late { .. } => None,
     };
     let span = span.unwrap_or_else(|| place(plan, item));
     match cause {
         Cause::Fault(fault) => {
-            let verdict = steps::sharpened(plan, fault, kept(fault, item, fault_verdict(fault, item, span)));
-            in_region(plan, of_plan(room::coded(plan, fault, item, room::shaped(plan, fault, verdict))))
+            let verdict = remedies::with_remedy(plan, fault, kept(fault, item, fault_verdict(fault, item, span)));
+            in_region(plan, of_plan(quota::coded(plan, fault, item, quota::shaped(plan, fault, verdict))))
         }
         Cause::Obstacle(change) => in_region(plan, obstacle(change, span)),
         Cause::Waited { fault, seconds } => {
-            let verdict = room::waited(fault, *seconds, fault_verdict(fault, item, span));
-            room::coded(plan, fault, item, verdict)
+            let verdict = quota::waited(fault, *seconds, fault_verdict(fault, item, span));
+            quota::coded(plan, fault, item, verdict)
         }
         Cause::Gone => Verdict {
             diagnostic: Diagnostic::new(
@@ -233,7 +233,7 @@ pub fn shortened(mut diagnostic: Diagnostic) -> Diagnostic {
 }
 
 /// What a fault means when the account could not even be looked at.
-pub fn look_failed(plan: &Plan, fault: &Fault) -> Verdict {
+pub fn read_failed(plan: &Plan, fault: &Fault) -> Verdict {
     let place = match (fault.class, fault.call) {
         // The one that trainc would make, for want of another.
         (Class::Denied, Call::HeadBucket) => plan.job.program.as_ref().map(|program| program.span),
@@ -259,12 +259,12 @@ fn of_plan(verdict: Verdict) -> Verdict {
 }
 
 /// A look at the account failed that no plan asked for.
-pub fn asking_failed(fault: &Fault, span: Span) -> Verdict {
+pub fn request_failed(fault: &Fault, span: Span) -> Verdict {
     fault_verdict(fault, &Item::new("account", ""), span)
 }
 
 fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
-    let call = fault.call.words();
+    let call = fault.call.describe();
     let what = match (&fault.about, item.name.as_str()) {
         (Some(about), "") => format!("{about}: "),
         (None, "") => String::new(),
@@ -280,20 +280,20 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
             (access::credentials(fault, &format!("{what}{said}"), span), exit::DENIED)
         }
-        Class::Quota => (room::quota(fault, item, &new, &format!("{what}{}", words(fault))), exit::INCOMPLETE),
+        Class::Quota => (quota::quota(fault, item, &new, &format!("{what}{}", words(fault))), exit::INCOMPLETE),
         Class::Capacity => (
             new(&T0604, format!("{what}{}", words(fault)))
                 .help("wait for capacity with `--wait-for-capacity 2h`, or choose another availability zone or instance type"),
             exit::INCOMPLETE,
         ),
-        Class::NotYet => (
+        Class::NotPropagated => (
             new(&T0607, format!("{what}{}", words(fault)))
                 .help(again)
                 .note("IAM changes take up to two minutes to propagate; trainc has already waited that long")
                 .note("if it persists, check the role's trust policy, its S3 permissions and the bucket policy"),
             exit::INCOMPLETE,
         ),
-        Class::Throttled | Class::Unavailable | Class::Lost => (
+        Class::Throttled | Class::Unavailable | Class::NoResponse => (
             new(&T0609, format!("{what}{call} did not respond after several attempts: {}", words(fault))).help(again),
             exit::INCOMPLETE,
         ),
@@ -319,8 +319,8 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
                 .note("bucket names are unique across all accounts of a partition: another account owns this one"),
             exit::FOREIGN,
         ),
-        Class::Elsewhere => (region::elsewhere(fault, &what, span), exit::MANIFEST),
-        Class::Invalid | Class::Unasked => (
+        Class::OtherRegion => (region::elsewhere(fault, &what, span), exit::MANIFEST),
+        Class::Invalid | Class::NotSupported => (
             new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
                 .help("fix what the message names: `trainc emit` writes each request as it is sent")
                 .note("trainc validates requests before it sends them; the service gave no further detail"),
@@ -345,7 +345,7 @@ fn words(fault: &Fault) -> String {
 }
 
 fn signed(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
-    let mut diagnostic = diagnostic.fact("call", fault.call.words()).fact("aws_code", fault.code.as_str());
+    let mut diagnostic = diagnostic.fact("call", fault.call.describe()).fact("aws_code", fault.code.as_str());
     if fault.class == Class::Denied && !fault.message.is_empty() {
         diagnostic = diagnostic.note(words(fault));
         if fault.message.contains("explicit deny") {
@@ -388,7 +388,7 @@ pub fn not_deployable(plan: &Plan) -> Verdict {
 }
 
 /// The manifest's account against the caller's.
-pub fn other_account(plan: &Plan, caller: &super::account::Caller) -> Option<Verdict> {
+pub fn account_mismatch(plan: &Plan, caller: &super::account::Caller) -> Option<Verdict> {
     let written = plan.job.account.val().filter(|written| written.value != caller.account)?;
     Some(Verdict {
         diagnostic: Diagnostic::new(

@@ -1,6 +1,6 @@
 //! EC2: the five questions that trainc has about networks, over the query protocol (API version 2016-11-15).
 
-use super::signed::{Ask, Reply, Signed};
+use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
 use super::xml::{self, items, text_of};
 use roxmltree::Node;
 use trainc_apply::account::{Endpoint, GroupRule, Route, RouteTable, SecurityGroup, Subnet};
@@ -11,7 +11,7 @@ use trainc_apply::fault::{Class, Fault};
 const VERSION: &str = "2016-11-15";
 
 /// Requests one page, and returns its XML.
-async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> Answer<String> {
+async fn page(signed: &SignedClient, call: Call, parameters: &[(String, String)]) -> Answer<String> {
     let mut body = format!("Action={}&Version={VERSION}", call.row().operation);
     for (name, value) in parameters {
         body.push('&');
@@ -19,7 +19,7 @@ async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> A
         body.push('=');
         body.push_str(&encoded(value));
     }
-    let ask = Ask {
+    let ask = SignedRequest {
         call,
         host: "ec2",
         service: "ec2",
@@ -32,7 +32,7 @@ async fn page(signed: &Signed, call: Call, parameters: &[(String, String)]) -> A
 
 /// Reads all items of a list, page after page.
 async fn all<T>(
-    signed: &Signed,
+    signed: &SignedClient,
     call: Call,
     parameters: &[(String, String)],
     list: &str,
@@ -43,7 +43,7 @@ async fn all<T>(
     loop {
         let body = page(signed, call, &parameters).await?;
         let document = xml::parse(&body)
-            .ok_or_else(|| Fault::of(call, Class::Unavailable, "the response is not valid XML"))?;
+            .ok_or_else(|| Fault::new(call, Class::Unavailable, "the response is not valid XML"))?;
         let root = document.root_element();
         found.extend(items(root, list).map(read));
         let Some(token) = text_of(root, "nextToken") else { return Ok(found) };
@@ -53,7 +53,7 @@ async fn all<T>(
 }
 
 /// The fault in an answer: `Response/Errors/Error/{Code,Message}`.
-fn refused(ask: &Ask, reply: &Reply) -> Option<Fault> {
+fn refused(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     if reply.status < 300 {
         return None;
     }
@@ -70,7 +70,7 @@ fn numbered(name: &str, values: &[String]) -> Vec<(String, String)> {
     values.iter().zip(1..).map(|(value, number)| (format!("{name}.{number}"), value.clone())).collect()
 }
 
-pub(super) async fn subnets(signed: &Signed, ids: &[String]) -> Answer<Vec<Subnet>> {
+pub(super) async fn subnets(signed: &SignedClient, ids: &[String]) -> Answer<Vec<Subnet>> {
     all(signed, Call::DescribeSubnets, &numbered("SubnetId", ids), "subnetSet", |item| Subnet {
         id: text(item, "subnetId"),
         vpc: text(item, "vpcId"),
@@ -92,7 +92,7 @@ fn filters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     (1..).zip(pairs).flat_map(each).collect()
 }
 
-pub(super) async fn route_tables(signed: &Signed, vpc: &str) -> Answer<Vec<RouteTable>> {
+pub(super) async fn route_tables(signed: &SignedClient, vpc: &str) -> Answer<Vec<RouteTable>> {
     let call = Call::DescribeRouteTables;
     all(signed, call, &filters(&[("vpc-id", vpc)]), "routeTableSet", route_table).await
 }
@@ -132,7 +132,7 @@ const TARGETS: &[&str] = &[
     "gatewayId",
 ];
 
-pub(super) async fn endpoints(signed: &Signed, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
+pub(super) async fn endpoints(signed: &SignedClient, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
     let call = Call::DescribeVpcEndpoints;
     let asked = filters(&[("vpc-id", vpc), ("service-name", service)]);
     all(signed, call, &asked, "vpcEndpointSet", |item| Endpoint {
@@ -145,7 +145,7 @@ pub(super) async fn endpoints(signed: &Signed, vpc: &str, service: &str) -> Answ
     .await
 }
 
-pub(super) async fn security_groups(signed: &Signed, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
+pub(super) async fn security_groups(signed: &SignedClient, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
     let call = Call::DescribeSecurityGroups;
     all(signed, call, &numbered("GroupId", ids), "securityGroupInfo", |item| SecurityGroup {
         id: text(item, "groupId"),
@@ -172,7 +172,7 @@ fn rule(item: Node<'_, '_>) -> GroupRule {
     }
 }
 
-pub(super) async fn zones(signed: &Signed, instance_type: &str) -> Answer<Vec<String>> {
+pub(super) async fn zones(signed: &SignedClient, instance_type: &str) -> Answer<Vec<String>> {
     let parameters = [
         ("LocationType", "availability-zone-id"),
         ("Filter.1.Name", "instance-type"),
@@ -244,7 +244,7 @@ mod tests {
     fn a_refusal_is_classified_by_its_code() {
         let body = "<Response><Errors><Error><Code>InvalidSubnetID.NotFound</Code><Message>The subnet ID \
                     'subnet-1' does not exist</Message></Error></Errors><RequestID>r-1</RequestID></Response>";
-        let ask = Ask {
+        let ask = SignedRequest {
             call: Call::DescribeSubnets,
             host: "ec2",
             service: "ec2",
@@ -252,12 +252,14 @@ mod tests {
             headers: Vec::new(),
             body: String::new(),
         };
-        let reply = Reply { status: 400, body: body.to_owned(), request_id: None };
+        let reply = SignedResponse { status: 400, body: body.to_owned(), request_id: None };
         let fault = refused(&ask, &reply).unwrap();
         assert_eq!((fault.class, fault.request_id.as_deref()), (Class::NotFound, Some("r-1")));
-        let reply = Reply { status: 503, body: "<html>".to_owned(), request_id: None };
+        let reply = SignedResponse { status: 503, body: "<html>".to_owned(), request_id: None };
         assert_eq!(refused(&ask, &reply).unwrap().class, Class::Unavailable);
-        assert!(refused(&ask, &Reply { status: 200, body: String::new(), request_id: None }).is_none());
+        assert!(
+            refused(&ask, &SignedResponse { status: 200, body: String::new(), request_id: None }).is_none()
+        );
     }
 
     #[test]

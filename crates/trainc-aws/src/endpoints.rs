@@ -17,7 +17,7 @@ pub(super) struct Endpoints {
 
 /// An address that the settings name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct ConfiguredEndpoint {
     /// The URL as it is written there.
     pub url: String,
     /// The variable, or what of the profile, that holds it.
@@ -31,14 +31,14 @@ impl Endpoints {
 
     /// Waits for an answer of a service. Of one that never came it says where it was asked for; and a service that has
     /// answered before is only out of reach for now.
-    pub(super) async fn told<T>(
+    pub(super) async fn explain<T>(
         &self,
         service: &'static str,
         answer: impl Future<Output = Answer<T>>,
     ) -> Answer<T> {
         match answer.await {
-            Err(fault) if matches!(fault.class, Class::Lost | Class::Unreachable) => {
-                Err(self.explained(service, fault))
+            Err(fault) if matches!(fault.class, Class::NoResponse | Class::Unreachable) => {
+                Err(self.with_endpoint(service, fault))
             }
             other => {
                 let came = other.as_ref().map_or_else(|fault| !fault.code.is_empty(), |_| true);
@@ -50,18 +50,18 @@ impl Endpoints {
         }
     }
 
-    fn explained(&self, service: &'static str, mut fault: Fault) -> Fault {
+    fn with_endpoint(&self, service: &'static str, mut fault: Fault) -> Fault {
         if self.answered.lock().is_ok_and(|answered| answered.contains(service)) {
-            fault.class = Class::Lost;
+            fault.class = Class::NoResponse;
         }
-        if let Some(Named { url, origin }) = self.named(fault.call.row().service) {
+        if let Some(ConfiguredEndpoint { url, origin }) = self.configured(fault.call.row().service) {
             fault.message = format!("{}; sent to {url}, set by {origin}", fault.message);
         }
         fault
     }
 
     /// The address that the settings name for a service, by the prefix of its actions.
-    pub(super) fn named(&self, service: &str) -> Option<Named> {
+    pub(super) fn configured(&self, service: &str) -> Option<ConfiguredEndpoint> {
         let id = id(service);
         let key = ServiceConfigKey::builder()
             .service_id(id)
@@ -75,7 +75,7 @@ impl Endpoints {
         let holds = |variable: &String| std::env::var(variable).is_ok_and(|value| value == url);
         let origin = variables.into_iter().find(holds);
         let origin = origin.unwrap_or_else(|| "`endpoint_url` of the AWS profile".to_owned());
-        Some(Named { url, origin })
+        Some(ConfiguredEndpoint { url, origin })
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
         let config = SdkConfig::builder().endpoint_url("http://127.0.0.1:9").build();
         let endpoints = Endpoints::new(config);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let ask = |answer: Answer<()>| runtime.block_on(endpoints.told("fsx", async { answer }));
+        let ask = |answer: Answer<()>| runtime.block_on(endpoints.explain("fsx", async { answer }));
         let fault = ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err();
         assert_eq!(fault.class, Class::Unreachable);
         assert!(
@@ -113,9 +113,9 @@ mod tests {
             "{}",
             fault.message
         );
-        assert_eq!(ends(ErrorKind::ConnectionReset).class, Class::Lost);
+        assert_eq!(ends(ErrorKind::ConnectionReset).class, Class::NoResponse);
         // Once it has answered, its silence passes.
         ask(Err(Fault::answered(Call::DescribeFileSystems, Some(400), "BadRequest", "no"))).unwrap_err();
-        assert_eq!(ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err().class, Class::Lost);
+        assert_eq!(ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err().class, Class::NoResponse);
     }
 }

@@ -27,8 +27,9 @@ where
             let head = matches!(call, Call::HeadBucket | Call::HeadObject);
             if nothing && head && http == Some(400) {
                 // An answer to HEAD has no body to say `ExpiredToken` in; the request itself is the SDK's and sound.
-                let text = "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
-                return Fault::of(call, Class::Credentials, text).request(request.as_deref());
+                let text =
+                    "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
+                return Fault::new(call, Class::Credentials, text).request(request.as_deref());
             }
             let text = if nothing { bare(http) } else { text.to_owned() };
             Fault::answered(call, http, code, &text)
@@ -36,10 +37,10 @@ where
         SdkError::ResponseError(_) => Fault::answered(call, http, "", &bare(http)),
         SdkError::TimeoutError(_) => Fault::lost(call, &reasons(error)),
         _ if unsigned.is_some() => {
-            Fault::of(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
+            Fault::new(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
         }
         SdkError::DispatchFailure(_) => unanswered(call, error),
-        _ => Fault::of(call, Class::Bug, &words(error)),
+        _ => Fault::new(call, Class::Bug, &words(error)),
     };
     let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region"));
     said.request(request.as_deref()).of_region(region)
@@ -98,7 +99,7 @@ pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
     // The resolver's errors have no kind.
     let unknown = |one: &(dyn Error + 'static)| one.to_string().starts_with("failed to lookup address");
     match chain(error).find(|one| refused(*one) || unknown(*one)) {
-        Some(reason) => Fault::of(call, Class::Unreachable, &reason.to_string()),
+        Some(reason) => Fault::new(call, Class::Unreachable, &reason.to_string()),
         None => Fault::lost(call, &reasons(error)),
     }
 }

@@ -1,7 +1,7 @@
 //! FSx for Lustre: file systems and their data repository associations.
 
 use super::errors::fault;
-use super::exact::Body;
+use super::raw_body::RequestBody;
 use aws_sdk_fsx::Client;
 use aws_sdk_fsx::types::{
     DataCompressionType, DataRepositoryAssociation, EventType, Filter, FilterName, MetadataConfigurationMode,
@@ -28,7 +28,7 @@ pub(super) async fn file_system(client: &Client, id: &str) -> Answer<FileSystem>
     let call = Call::DescribeFileSystems;
     let asked = client.describe_file_systems().file_system_ids(id);
     let answer = asked.send().await.map_err(|error| fault(call, &error))?;
-    let missing = || Fault::of(call, Class::NotFound, &format!("file system `{id}` does not exist"));
+    let missing = || Fault::new(call, Class::NotFound, &format!("file system `{id}` does not exist"));
     answer.file_systems().first().map(file_system_of).ok_or_else(missing)
 }
 
@@ -106,10 +106,11 @@ fn association_of(found: &DataRepositoryAssociation) -> Association {
 pub(super) async fn create_file_system(client: &Client, request: &CreateFileSystem) -> Answer<String> {
     let call = Call::CreateFileSystem;
     let asked = client.create_file_system().client_request_token(&request.client_request_token);
-    let sent = asked.customize().interceptor(Body::of(request)).send().await;
+    let sent = asked.customize().interceptor(RequestBody::from_json(request)).send().await;
     let answer = sent.map_err(|error| fault(call, &error))?;
     let id = answer.file_system().and_then(|system| system.file_system_id());
-    id.map(str::to_owned).ok_or_else(|| Fault::of(call, Class::Lost, "the response contains no file system"))
+    id.map(str::to_owned)
+        .ok_or_else(|| Fault::new(call, Class::NoResponse, "the response contains no file system"))
 }
 
 pub(super) async fn update_file_system(client: &Client, id: &str, change: &FileSystemChange) -> Answer<()> {
@@ -174,10 +175,11 @@ pub(super) async fn create_association(
         .file_system_id(&request.file_system_id)
         .data_repository_path(&request.data_repository_path)
         .client_request_token(&request.client_request_token);
-    let sent = asked.customize().interceptor(Body::of(request)).send().await;
+    let sent = asked.customize().interceptor(RequestBody::from_json(request)).send().await;
     let answer = sent.map_err(|error| fault(call, &error))?;
     let id = answer.association().and_then(|association| association.association_id());
-    id.map(str::to_owned).ok_or_else(|| Fault::of(call, Class::Lost, "the response contains no association"))
+    id.map(str::to_owned)
+        .ok_or_else(|| Fault::new(call, Class::NoResponse, "the response contains no association"))
 }
 
 /// Without its files: they stay in the file system.

@@ -16,7 +16,7 @@ pub(super) async fn role(client: &Client, name: &str) -> Answer<Role> {
     let call = Call::GetRole;
     let answer = client.get_role().role_name(name).send().await.map_err(|error| fault(call, &error))?;
     let Some(role) = answer.role() else {
-        return Err(Fault::of(call, Class::Unavailable, "the response contains no role"));
+        return Err(Fault::new(call, Class::Unavailable, "the response contains no role"));
     };
     Ok(Role {
         name: role.role_name().to_owned(),
@@ -153,7 +153,7 @@ fn tag_of(call: Call, key: &str, value: &str) -> Answer<Tag> {
         .key(key)
         .value(value)
         .build()
-        .map_err(|error| Fault::of(call, Class::Bug, &error.to_string()))
+        .map_err(|error| Fault::new(call, Class::Bug, &error.to_string()))
 }
 
 /// IAM hands documents out percent-encoded (RFC 3986), and the Rust SDK leaves them so.

@@ -25,5 +25,5 @@ pub(super) async fn default_quota(client: &Client, service: &str, code: &str) ->
 
 fn value(call: Call, quota: Option<&ServiceQuota>) -> Answer<f64> {
     let value = quota.and_then(ServiceQuota::value);
-    value.ok_or_else(|| Fault::of(call, Class::NotFound, "the quota has no value"))
+    value.ok_or_else(|| Fault::new(call, Class::NotFound, "the quota has no value"))
 }

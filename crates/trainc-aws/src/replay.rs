@@ -69,7 +69,7 @@ impl Replay {
             });
         let settings =
             Settings { region: "us-west-2".to_owned(), first_wait: Duration::ZERO, part_bytes: Some(1_024) };
-        (Account::over(config.build(), &settings), replay)
+        (Account::from_config(config.build(), &settings), replay)
     }
 
     pub(super) fn sent(&self) -> Vec<Sent> {

@@ -18,9 +18,9 @@ use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
 
 /// From here on an object is sent in parts. One PUT takes 5 GiB; a part that fails is sent again alone.
-const SINGLE: usize = 64 << 20;
+const MULTIPART_THRESHOLD: usize = 64 << 20;
 /// Bytes of a part; S3 takes 10,000 of them.
-const PART: usize = 16 << 20;
+const PART_BYTES: usize = 16 << 20;
 
 /// A client; endpoints that are not AWS's own have no names for buckets, so the bucket goes into the path.
 pub(super) fn client(config: &SdkConfig) -> Client {
@@ -125,8 +125,8 @@ pub(super) async fn create_bucket(client: &Client, name: &str, region: &str) -> 
 /// Puts an object where none is yet: with its checksum, encrypted, and only into a bucket of that owner. What is larger
 /// than `parts` goes in parts of that size.
 pub(super) async fn put_object(client: &Client, upload: &Upload, parts: Option<usize>) -> Answer<()> {
-    if upload.bytes.len() > parts.unwrap_or(SINGLE) {
-        return put_in_parts(client, upload, parts.unwrap_or(PART).max(1)).await;
+    if upload.bytes.len() > parts.unwrap_or(MULTIPART_THRESHOLD) {
+        return put_in_parts(client, upload, parts.unwrap_or(PART_BYTES).max(1)).await;
     }
     let asked = client
         .put_object()
@@ -146,7 +146,7 @@ pub(super) async fn put_object(client: &Client, upload: &Upload, parts: Option<u
 /// moment, is gone on with: the key holds the digest of the content, so its parts are the same. Whoever is first
 /// completes it; for the others it is gone then, and the object there.
 async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<()> {
-    let left = begun(client, upload).await;
+    let left = unfinished_uploads(client, upload).await;
     let id = match left.first() {
         Some(id) => id.clone(),
         None => begin(client, upload).await?,
@@ -166,7 +166,7 @@ async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<(
         Ok(()) => {}
     }
     // Two that began at the same time made two.
-    for other in begun(client, upload).await {
+    for other in unfinished_uploads(client, upload).await {
         let _ = abort(client, &upload.bucket, &upload.key, &other).await;
     }
     Ok(())
@@ -184,12 +184,12 @@ async fn begin(client: &Client, upload: &Upload) -> Answer<String> {
         .set_expected_bucket_owner(upload.owner.clone());
     let begun = asked.send().await.map_err(|error| fault(call, &error))?;
     let id = begun.upload_id().map(str::to_owned);
-    id.ok_or_else(|| Fault::of(call, Class::Lost, "the response contains no upload"))
+    id.ok_or_else(|| Fault::new(call, Class::NoResponse, "the response contains no upload"))
 }
 
 /// Uploads of this key that were begun and not ended, in one fixed order. Whoever may not list them begins anew, and
 /// leaves them to a lifecycle rule of the bucket.
-async fn begun(client: &Client, upload: &Upload) -> Vec<String> {
+async fn unfinished_uploads(client: &Client, upload: &Upload) -> Vec<String> {
     let found = uploads(client, &upload.bucket, &upload.key).await.unwrap_or_default();
     let mut ids: Vec<String> =
         found.into_iter().filter(|(key, _)| *key == upload.key).map(|(_, id)| id).collect();
@@ -207,7 +207,7 @@ pub(super) async fn uploads(client: &Client, bucket: &str, prefix: &str) -> Answ
 
 /// The parts of an upload that are there, by number: tag and checksum. Only those with a checksum can be told to be
 /// ours; none where they may not be listed, and then all are sent again.
-async fn there(client: &Client, upload: &Upload, id: &str) -> BTreeMap<i32, (String, String)> {
+async fn uploaded_parts(client: &Client, upload: &Upload, id: &str) -> BTreeMap<i32, (String, String)> {
     let asked = client.list_parts().bucket(&upload.bucket).key(&upload.key).upload_id(id);
     let Ok(found) = asked.set_expected_bucket_owner(upload.owner.clone()).send().await else {
         return BTreeMap::new();
@@ -219,7 +219,7 @@ async fn there(client: &Client, upload: &Upload, id: &str) -> BTreeMap<i32, (Str
 }
 
 async fn send_parts(client: &Client, upload: &Upload, id: &str, size: usize) -> Answer<()> {
-    let there = there(client, upload, id).await;
+    let there = uploaded_parts(client, upload, id).await;
     let mut done = CompletedMultipartUpload::builder();
     for (number, part) in (1_i32..).zip(upload.bytes.chunks(size)) {
         let sum = checksum(part);

@@ -1,7 +1,7 @@
 //! SageMaker: training jobs.
 
 use super::errors::fault;
-use super::exact::{Body, Kept};
+use super::raw_body::{RequestBody, ResponseBody};
 use aws_sdk_sagemaker::Client;
 use aws_sdk_sagemaker::operation::list_training_jobs::builders::ListTrainingJobsFluentBuilder;
 use aws_sdk_sagemaker::types::{SortBy, SortOrder, Tag, TrainingJobStatus};
@@ -42,7 +42,7 @@ const REQUEST: &[&str] = &[
 ];
 
 pub(super) async fn training_job(client: &Client, name: &str) -> Answer<TrainingJob> {
-    let kept = Kept::default();
+    let kept = ResponseBody::default();
     let asked = client.describe_training_job().training_job_name(name).customize().interceptor(kept.clone());
     asked.send().await.map_err(|error| fault(Call::DescribeTrainingJob, &error))?;
     Ok(job_of(&kept.json()))
@@ -136,7 +136,7 @@ pub(super) async fn create_training_job(client: &Client, request: &Value) -> Ans
     let asked = client
         .create_training_job()
         .training_job_name(request.get("TrainingJobName").and_then(Value::as_str).unwrap_or_default());
-    let sent = asked.customize().interceptor(Body::of(request)).send().await;
+    let sent = asked.customize().interceptor(RequestBody::from_json(request)).send().await;
     sent.map_err(|error| fault(Call::CreateTrainingJob, &error))?;
     Ok(())
 }

@@ -268,7 +268,7 @@ fn faults_have_classes_and_no_debug_forms() {
     assert_eq!((fault.class, fault.request_id.as_deref()), (Class::NotFound, Some("request-1")));
     let (account, _) = Replay::account(&[None; 3]);
     let fault = run(account.training_job("a")).unwrap_err();
-    assert_eq!(fault.class, Class::Lost);
+    assert_eq!(fault.class, Class::NoResponse);
     assert_eq!(fault.message, "the connection was closed before a response arrived");
     let expired = r#"{"__type":"ExpiredTokenException","message":"The security token is expired"}"#;
     let (account, _) = Replay::account(&[Some((400, expired))]);

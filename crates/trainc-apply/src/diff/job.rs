@@ -12,7 +12,7 @@ use trainc_emit::{is_unresolved, sort_named};
 /// Which training job is meant.
 pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
     let start =
-        |run: usize| desired.name_of_run(run).map_or(Target::Blocked(Obstacle::LastRun), Target::Start);
+        |run: usize| desired.name_of_run(run).map_or(Target::Blocked(Obstacle::RunsExhausted), Target::Start);
     match (&runs.latest, &runs.other) {
         (Some((job, tags)), _) => {
             let is_taken = choices.adopt && is_like(desired, job);
@@ -21,7 +21,7 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
             } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
                 // One that found no machines never ran: what came after it is the job as it is now.
                 let lacked = job.lacked_capacity();
-                Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::Beside })
+                Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::ConcurrentVersion })
             } else if (choices.wants_another(runs.number) && job.is_over()) || job.lacked_capacity() {
                 // What the manifest asks for is not there yet where a run found no machines: apply goes on.
                 start(runs.number + 1)
@@ -89,21 +89,22 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
                 runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
             change
         }
-        Target::Blocked(Obstacle::Beside) => {
+        Target::Blocked(Obstacle::ConcurrentVersion) => {
             let word = |job: &Option<(TrainingJob, Tags)>| {
                 job.as_ref().map_or_else(String::new, |(job, _)| job.name.clone())
             };
             let (own, other) = (word(&runs.latest), word(&runs.other));
-            let because = format!("{own} and {other} run at the same time, with different digests of one job");
-            let mut change = Change::new(kind, &own, Action::Stop(Obstacle::Beside), because);
+            let because =
+                format!("{own} and {other} run at the same time, with different digests of one job");
+            let mut change = Change::new(kind, &own, Action::Stop(Obstacle::ConcurrentVersion), because);
             change.differences =
                 runs.other.as_ref().map_or_else(Vec::new, |(other, _)| differences(desired, other));
             change
         }
-        Target::Blocked(Obstacle::LastRun) => {
+        Target::Blocked(Obstacle::RunsExhausted) => {
             let last = runs.latest.as_ref().map_or(first, |(job, _)| job.name.as_str());
             let because = format!("{last} is run {} of this digest: no run number is left", runs.number);
-            Change::new(kind, last, Action::Stop(Obstacle::LastRun), because)
+            Change::new(kind, last, Action::Stop(Obstacle::RunsExhausted), because)
         }
         Target::Blocked(obstacle) => {
             if let Some((found, tags)) = &runs.latest {
@@ -118,7 +119,7 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
 pub fn foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
     let obstacle = in_the_way(desired, found);
     let other = match obstacle {
-        Obstacle::Unlike => ", and was started with other settings",
+        Obstacle::DifferentContent => ", and was started with other settings",
         _ => "",
     };
     let because = format!("a training job with this name belongs to {}{other}", owner(tags));
@@ -129,7 +130,7 @@ pub fn foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
 
 /// Which obstacle a job of our name is that is not ours.
 fn in_the_way(desired: &Desired, found: &TrainingJob) -> Obstacle {
-    if is_like(desired, found) { Obstacle::Foreign } else { Obstacle::Unlike }
+    if is_like(desired, found) { Obstacle::Foreign } else { Obstacle::DifferentContent }
 }
 
 /// Whether a job was started with what is wanted, as far as the digest goes. It can never be changed: whoever took over
@@ -161,7 +162,7 @@ fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Differ
     // Who takes it over takes this as well: whose role it runs as. No part of the digest.
     let role = found.request.get("RoleArn").and_then(Value::as_str).unwrap_or_default();
     if role != desired.role_arn && !desired.role_arn.contains("${") {
-        out.push(Difference::of("RoleArn", role, &desired.role_arn));
+        out.push(Difference::new("RoleArn", role, &desired.role_arn));
     }
     out.extend(tag_differences(&missing_tags(&desired.job_tags(), tags), tags));
     out
@@ -179,7 +180,7 @@ fn in_content(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
         (found.request.as_object().unwrap_or(&none), desired.request.as_object().unwrap_or(&none));
     for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
         if *value == Value::Bool(true) || (NEVER_ADDED.contains(&key.as_str()) && !is_nothing(value)) {
-            out.push(Difference::of(key, plain(value), "none"));
+            out.push(Difference::new(key, plain(value), "none"));
         }
     }
     let environment = |of: &'_ serde_json::Map<String, Value>| {
@@ -190,7 +191,7 @@ fn in_content(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
         let text = plain(value);
         let hidden = is_secret(key, &text);
         let text = if hidden { format!("hidden, {} characters", text.chars().count()) } else { text };
-        out.push(Difference::of(&format!("Environment.{key}"), text, "gone"));
+        out.push(Difference::new(&format!("Environment.{key}"), text, "gone"));
     }
     out
 }
@@ -227,7 +228,7 @@ fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
         (desired.request.get("HyperParameters"), other.request.get("HyperParameters"))
     {
         for (key, value) in found.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
-            out.push(Difference::of(&format!("HyperParameters.{key}"), plain(value), "gone"));
+            out.push(Difference::new(&format!("HyperParameters.{key}"), plain(value), "gone"));
         }
     }
     // What is shown ends up in logs; of a job of somebody else's nobody has looked what its values are.
@@ -297,7 +298,7 @@ fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out:
         (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
         (wanted, found) if wanted != found => {
             let what = path.trim_start_matches('/').replace('/', ".");
-            out.push(Difference::of(&what, plain(found), plain(wanted)));
+            out.push(Difference::new(&what, plain(found), plain(wanted)));
         }
         _ => {}
     }

@@ -55,7 +55,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     }
     for (at, wanted) in desired.uploads.iter().enumerate() {
         let there = observed.uploads.get(at).copied().unwrap_or_default();
-        let spoiled = observed.spoiled.get(&wanted.uri);
+        let spoiled = observed.corrupted_uploads.get(&wanted.uri);
         out.push(if let Some(other) = spoiled {
             // A run that was started reads it again where spot machines come back: that is said, and nothing of it is
             // apply's to do.
@@ -63,7 +63,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
                 Target::Attach(_) => Action::Skip,
                 Target::Start(_) | Target::Blocked(_) => Action::Stop(Obstacle::Broken),
             };
-            Change::new(wanted.kind, &wanted.uri, action, other.words(wanted.upload.bytes.len() as u64))
+            Change::new(wanted.kind, &wanted.uri, action, other.describe(wanted.upload.bytes.len() as u64))
         } else if there {
             Change::new(
                 wanted.kind,
@@ -76,7 +76,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
             Change::new(wanted.kind, &wanted.uri, Action::Create, format!("{size} to upload"))
         });
     }
-    let lost = lost(desired, observed, choices);
+    let lost = lost_file_systems(desired, observed, choices);
     if let (Some(id), Some((job, _))) = (lost.first(), &observed.runs.latest) {
         let storage = ["file-system", "association"];
         for change in out.iter_mut().filter(|change| storage.contains(&change.kind)) {
@@ -101,7 +101,7 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
 }
 
 /// Ids of file systems that the run that goes on was started with and that are gone: what is made now it cannot use.
-pub fn lost(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<String> {
+pub fn lost_file_systems(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<String> {
     let (Some((job, _)), Some(systems)) = (&observed.runs.latest, &observed.systems) else {
         return Vec::new();
     };
@@ -132,10 +132,10 @@ pub fn mounts(job: &TrainingJob) -> Vec<&str> {
 }
 
 /// What lies where an upload of ours should, and what is wrong with it.
-pub fn spoiled(desired: &Desired, observed: &Observed) -> Vec<Change> {
+pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> {
     let uploads = desired.uploads.iter();
     let found = uploads.filter_map(|wanted| {
-        let words = observed.spoiled.get(&wanted.uri)?.words(wanted.upload.bytes.len() as u64);
+        let words = observed.corrupted_uploads.get(&wanted.uri)?.describe(wanted.upload.bytes.len() as u64);
         Some(Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Broken), words))
     });
     found.collect()

@@ -97,16 +97,19 @@ pub fn role(
     let mut change = Change::new("role", name, action, because);
     change.differences = differences;
     let policy = match (&found.policy, same, stopped) {
-        (_, _, true) => {
-            Change::new("role-policy", &policy_name, Action::Stop(Obstacle::Foreign), "its role does not belong to this job")
-        }
+        (_, _, true) => Change::new(
+            "role-policy",
+            &policy_name,
+            Action::Stop(Obstacle::Foreign),
+            "its role does not belong to this job",
+        ),
         (_, true, _) => {
-            let because = format!("matches the plan{}", beside(wanted));
+            let because = format!("matches the plan{}", kept_permissions(wanted));
             Change::new("role-policy", &policy_name, Action::Unchanged, because)
         }
         (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
         (Some(_), ..) => {
-            let because = format!("the job needs other permissions now{}", beside(wanted));
+            let because = format!("the job needs other permissions now{}", kept_permissions(wanted));
             let mut change = Change::new("role-policy", &policy_name, Action::Update, because);
             change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
             change
@@ -116,8 +119,8 @@ pub fn role(
 }
 
 /// Whose rights stay in the policy.
-fn beside(wanted: &WantedRole) -> String {
-    match wanted.beside.as_slice() {
+fn kept_permissions(wanted: &WantedRole) -> String {
+    match wanted.concurrent_runs.as_slice() {
         [] => String::new(),
         runs => format!(
             "; the permissions of {} are kept until the apply after {}",
@@ -152,7 +155,7 @@ fn members(found: &str, wanted: &str) -> Vec<Difference> {
         apart(document, &found, &wanted, &mut out);
     }
     if out.is_empty() {
-        out.push(Difference::of(document, found, wanted));
+        out.push(Difference::new(document, found, wanted));
     }
     out
 }
@@ -178,7 +181,7 @@ fn apart(path: &str, found: &serde_json::Value, wanted: &serde_json::Value, out:
         // A statement that is only on one side, member by member.
         (Value::Object(_), Value::Null) => apart(path, found, &Value::Object(serde_json::Map::new()), out),
         (Value::Null, Value::Object(_)) => apart(path, &Value::Object(serde_json::Map::new()), wanted, out),
-        (found, wanted) => out.push(Difference::of(path, plain(found), plain(wanted))),
+        (found, wanted) => out.push(Difference::new(path, plain(found), plain(wanted))),
     }
 }
 
@@ -224,9 +227,9 @@ fn statements(found: &str, wanted: &str) -> Vec<Difference> {
             let what = format!("statement {sid}");
             match (found.get(sid), wanted.get(sid)) {
                 (Some(old), Some(new)) if same_policy(&old.to_string(), &new.to_string()) => None,
-                (Some(_), Some(_)) => Some(Difference::of(&what, "different", "changed")),
-                (Some(_), None) => Some(Difference::of(&what, "present", "removed")),
-                (None, _) => Some(Difference::of(&what, "none", "new")),
+                (Some(_), Some(_)) => Some(Difference::new(&what, "different", "changed")),
+                (Some(_), None) => Some(Difference::new(&what, "present", "removed")),
+                (None, _) => Some(Difference::new(&what, "none", "new")),
             }
         })
         .collect();

@@ -67,18 +67,13 @@ pub fn file_system(
     fixed.retain(|one| one.what != CAPACITY || !ownership::was_shared(&system.tags));
     let joins = !ours && is_shareable(wanted, system);
     if joins && ownership::is_full(system) {
-        let because =
-            format!("{} has no free tag for another job: {} jobs use it", system.id, others.len());
-        return (Change::new("file-system", name, Action::Stop(Obstacle::Crowded), because), Vec::new());
+        let because = format!("{} has no free tag for another job: {} jobs use it", system.id, others.len());
+        return (Change::new("file-system", name, Action::Stop(Obstacle::TooManyUsers), because), Vec::new());
     }
     if !ours && !joins && !choices.adopt {
         let lost = lost_tags(&tags, &system.tags);
         let because = if lost.is_empty() || lost.len() == OWNING.len() {
-            format!(
-                "{} was created by this job's request, but belongs to {}",
-                system.id,
-                owner(&system.tags)
-            )
+            format!("{} was created by this job's request, but belongs to {}", system.id, owner(&system.tags))
         } else {
             let lost = trainc_diag::text::ticked(&lost, "and");
             format!("{} belongs to this job by its other tags, but lacks {lost}", system.id)

@@ -5,8 +5,8 @@
 //! where AWS is lenient by luck: reads can lag, tokens and names are held to, roles are not assumed at once.
 
 mod cloud;
+mod defaults;
 mod fault;
-mod furnished;
 mod job;
 mod logs;
 mod observe;
@@ -137,7 +137,11 @@ impl Fake {
             self.crash().await;
         }
         if self.faults.loses(call, attempt) {
-            return Err(Fault::of(call, Class::Lost, "the connection was closed before a response arrived"));
+            return Err(Fault::new(
+                call,
+                Class::NoResponse,
+                "the connection was closed before a response arrived",
+            ));
         }
         answer
     }

@@ -1,6 +1,6 @@
 //! The simulated account, looked at.
 
-use super::furnished::zone_id;
+use super::defaults::zone_id;
 use super::state::Account;
 use super::{Fake, logs};
 use crate::account::{

@@ -29,8 +29,9 @@ impl InPlace {
 
     /// What stays as it is, `, which may need more: …`; nothing where all is as it was asked for.
     pub(crate) fn kept_words(&self) -> String {
-        let stays =
-            |one: &Difference| format!("{} stays at {} (this job asks for {})", one.what, one.found, one.wanted);
+        let stays = |one: &Difference| {
+            format!("{} stays at {} (this job asks for {})", one.what, one.found, one.wanted)
+        };
         let all: Vec<String> = self.kept.iter().map(stays).collect();
         if all.is_empty() {
             return String::new();
@@ -52,7 +53,7 @@ pub(crate) fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Di
     let mut out = Vec::new();
     let mut text = |what: &str, wanted: &str, found: &str| {
         if wanted != found {
-            out.push(Difference::of(what, found, wanted));
+            out.push(Difference::new(what, found, wanted));
         }
     };
     if let (Some(wanted), Some(found)) = (&lustre.deployment_type, &found.deployment) {
@@ -93,7 +94,7 @@ pub(crate) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: boo
     let lustre = &wanted.create.lustre_configuration;
     let mut out = InPlace::default();
     let (asked, there) = (wanted.create.storage_capacity, found.capacity_gib);
-    let capacity = Difference::of(CAPACITY, format!("{there} GiB"), format!("{asked} GiB"));
+    let capacity = Difference::new(CAPACITY, format!("{there} GiB"), format!("{asked} GiB"));
     if asked > there {
         out.update.capacity_gib = Some(asked);
         out.differences.push(capacity);
@@ -106,14 +107,14 @@ pub(crate) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: boo
     let compression = found.compression.as_deref().unwrap_or("NONE");
     if let Some(wanted) = lustre.data_compression_type.as_deref().filter(|wanted| *wanted != compression) {
         out.update.compression = Some(wanted.to_owned());
-        out.differences.push(Difference::of("DataCompressionType", compression, wanted));
+        out.differences.push(Difference::new("DataCompressionType", compression, wanted));
     }
     let iops = lustre.metadata_configuration.as_ref().and_then(|metadata| metadata.iops);
     out.update.metadata_iops = out.amount(IOPS, iops, found.metadata_iops, shared);
     let maintenance = lustre.weekly_maintenance_start_time.as_ref();
     if maintenance.is_some() && maintenance != found.maintenance.as_ref() {
         out.update.maintenance = maintenance.cloned();
-        out.differences.push(Difference::of(
+        out.differences.push(Difference::new(
             "WeeklyMaintenanceStartTime",
             found.maintenance.as_deref().unwrap_or("none"),
             maintenance.map_or("", String::as_str),
@@ -126,7 +127,7 @@ impl InPlace {
     /// An amount that goes up and down: what it is set to, if it is. Noted as changed or as kept.
     fn amount(&mut self, what: &str, wanted: Option<u64>, found: Option<u64>, shared: bool) -> Option<u64> {
         let asked = wanted.filter(|_| wanted != found)?;
-        let difference = Difference::of(what, number(found), asked);
+        let difference = Difference::new(what, number(found), asked);
         if shared && found.is_some_and(|found| found > asked) {
             self.kept.push(difference);
             return None;

@@ -20,14 +20,14 @@ pub(super) static CODES: &[&Code] = &[&T0648];
 
 /// Says where the policy with what other runs may do is longer than IAM takes.
 pub fn combined_policy(plan: &Plan, desired: &Desired, problems: &mut Problems) {
-    let Some(role) = desired.role.as_ref().filter(|role| !role.beside.is_empty()) else { return };
+    let Some(role) = desired.role.as_ref().filter(|role| !role.concurrent_runs.is_empty()) else { return };
     // White space does not count (IAM quotas).
     let has = role.policy.chars().filter(|c| !c.is_whitespace()).count();
     if has <= INLINE_POLICY_LIMIT {
         return;
     }
-    let runs = text::ticked(&role.beside, "and");
-    let first = role.beside.first().map_or("", String::as_str);
+    let runs = text::ticked(&role.concurrent_runs, "and");
+    let first = role.concurrent_runs.first().map_or("", String::as_str);
     let words = format!(
         "combined with the permissions of {runs}, the role's policy has {} characters, but IAM allows {}",
         text::group(has as u64),

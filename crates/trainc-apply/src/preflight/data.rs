@@ -71,9 +71,11 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     for (arn, found) in &facts.secrets {
         let span = arn.span_or(plan.job.span);
         if is_missing(found).is_some() {
-            problems.push(Diagnostic::new(&T0635, span, format!("secret `{}` does not exist", arn.value)).note(
-                "the container would fail at startup: it fetches the secret before the program runs",
-            ));
+            problems.push(
+                Diagnostic::new(&T0635, span, format!("secret `{}` does not exist", arn.value)).note(
+                    "the container would fail at startup: it fetches the secret before the program runs",
+                ),
+            );
         } else {
             seen(found, "the secret", span, problems);
         }
@@ -129,9 +131,7 @@ fn of_others(name: &str, span: Span, account: &str) -> Diagnostic {
             "its name contains your account ID: someone else registered it and would receive what the job writes",
         );
     }
-    one.note(
-        "the bucket policy must allow the job's role, and so must the policy of its KMS key",
-    )
+    one.note("the bucket policy must allow the job's role, and so must the policy of its KMS key")
 }
 
 fn keys(plan: &Plan, facts: &Facts, problems: &mut Problems) {

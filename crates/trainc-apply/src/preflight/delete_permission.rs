@@ -58,8 +58,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         return;
     };
     let span = storage.delete_after_job.span().unwrap_or(storage.span);
-    let Some(answers) = seen(&facts.release, "permission to delete it after the job", span, problems)
-    else {
+    let Some(answers) = seen(&facts.release, "permission to delete it after the job", span, problems) else {
         return;
     };
     let mut lacking: Vec<&str> = answers

@@ -248,8 +248,14 @@ fn one_network(network: &Network, subnets: &[Subnet], groups: &[SecurityGroup], 
             .find(|val| val.value == *id)
             .map_or(network.span, |val| val.span_or(network.span));
         problems.push(
-            Diagnostic::new(&T0639, span, format!("`{id}` is in {vpc}, but `{}` is in {}", first.id, first.vpc))
-                .note("the subnets and security groups of a job must be in one VPC (CreateTrainingJob, VpcConfig)"),
+            Diagnostic::new(
+                &T0639,
+                span,
+                format!("`{id}` is in {vpc}, but `{}` is in {}", first.id, first.vpc),
+            )
+            .note(
+                "the subnets and security groups of a job must be in one VPC (CreateTrainingJob, VpcConfig)",
+            ),
         );
     }
 }

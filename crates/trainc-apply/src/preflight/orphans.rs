@@ -2,8 +2,8 @@
 
 use crate::account::FileSystem;
 use crate::file_systems::monthly_usd;
+use crate::orphaned_jobs::OrphanedJob;
 use crate::ownership;
-use crate::strays::Stray;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -24,7 +24,7 @@ declare_code!(T0668, "orphaned-sweep-job", Warning, "resources of a job that is 
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];
 
 /// Says of each job that the sweep no longer makes what is there of it, and the command that takes it away.
-pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[Stray], problems: &mut Problems) {
+pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut Problems) {
     let region = plan.job.region.value().map_or("", String::as_str);
     for stray in strays {
         let job = &stray.job;
@@ -43,7 +43,8 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[Stray], problems: &mut Problem
         let all: Vec<String> = runs.chain(systems).chain(role).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let stays = if all.len() == 1 { "remains" } else { "remain" };
-        let words = format!("the sweep no longer contains `{job}`, but its {} {stays}", text::list(&all, "and"));
+        let words =
+            format!("the sweep no longer contains `{job}`, but its {} {stays}", text::list(&all, "and"));
         let mut one = Diagnostic::new(&T0668, plan.job.name.span().unwrap_or(plan.job.span), words)
             .help(help![NextCommand::new("destroy").flag(format!("--job {job}"))])
             .note("an edit of a manifest takes nothing away; if another manifest describes that job, it is that one's")
@@ -82,12 +83,15 @@ pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut
     for system in systems {
         let before = system.tags.get("trainc:resource").and_then(|tag| tag.strip_prefix("file-system/"));
         let monthly = monthly_usd(region, system);
-        let cost =
-            monthly.map_or_else(String::new, |usd| format!(", at {} a month", trainc_diag::text::dollars(usd)));
+        let cost = monthly
+            .map_or_else(String::new, |usd| format!(", at {} a month", trainc_diag::text::dollars(usd)));
         let what = before.map_or_else(String::new, |name| format!(", storage `{name}`,"));
         let named = |storage: &trainc_ir::Storage| storage.name.value().map(String::as_str) == before;
         let (words, note) = if plan.job.storage.iter().any(named) {
-            ("also belongs to this job, in addition to the one in use", "this deletes it with all of its data")
+            (
+                "also belongs to this job, in addition to the one in use",
+                "this deletes it with all of its data",
+            )
         } else {
             (
                 "belongs to this job, but is no longer in the manifest",

@@ -105,7 +105,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let (found, foreign) = self.lying(&bucket, &prefix, &desired.account).await;
             let told = match &found {
                 Ok(_) => Ok(Bucket { name: bucket.clone(), foreign, ..Bucket::default() }),
-                Err(Fault { class: Class::Elsewhere, region, .. }) => Ok(Bucket {
+                Err(Fault { class: Class::OtherRegion, region, .. }) => Ok(Bucket {
                     name: bucket.clone(),
                     region: region.as_deref().map(str::to_owned),
                     moved: true,

@@ -86,13 +86,16 @@ fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, wait
     let code = limit.quota.code.clone().unwrap_or_default();
     let service = &limit.quota.service;
     let needed = amount(limit.wanted, &limit.quota.unit);
-    let one =
-        Diagnostic::new(&T0621, limit.span, format!("the quota `{}` {what} {needed}", limit.quota.name))
-            .note("AWS responds within hours to days, and an approved increase takes up to 30 minutes to take effect")
-            .fact("quota", code.as_str())
-            .fact("value", has)
-            .fact("needed", limit.wanted)
-            .fact("in_use", taken);
+    let one = Diagnostic::new(
+        &T0621,
+        limit.span,
+        format!("the quota `{}` {what} {needed}", limit.quota.name),
+    )
+    .note("AWS responds within hours to days, and an approved increase takes up to 30 minutes to take effect")
+    .fact("quota", code.as_str())
+    .fact("value", has)
+    .fact("needed", limit.wanted)
+    .fact("in_use", taken);
     let raise = format!(
         "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {} --region {region}",
         text::short(limit.wanted + taken)

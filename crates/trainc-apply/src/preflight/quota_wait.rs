@@ -7,7 +7,7 @@ use crate::calls::Call;
 use crate::change::{Action, Target};
 use crate::cloud::{Clock, Observe};
 use crate::fault::{Class, Fault};
-use crate::ledger::{Cause, Item, Telling};
+use crate::ledger::{Cause, Item, Recorder};
 use crate::look::Look;
 use crate::patience::{Patience, Wait};
 use crate::prospect::Prospect;
@@ -24,7 +24,7 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
         &self,
         plan: &Plan,
         prospect: &Prospect,
-        telling: Telling<'_>,
+        recorder: Recorder<'_>,
     ) -> Option<Look<'a, C, K>> {
         let Some(most) = self.patience.capacity else { return Some(*self) };
         let costs = |kind: &str, action: &Action| kind == "file-system" && *action == Action::Create;
@@ -38,14 +38,14 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
         while let Some(full) = self.full(plan, prospect).await {
             let seconds = wait.seconds(self.clock);
             if wait.is_over(self.clock) {
-                let fault = Fault::of(Call::CreateTrainingJob, Class::Quota, &full);
-                telling.failed(&item, Cause::Waited { fault, seconds });
+                let fault = Fault::new(Call::CreateTrainingJob, Class::Quota, &full);
+                recorder.failed(&item, Cause::Waited { fault, seconds });
                 for system in &prospect.desired.file_systems {
-                    telling.left(Item::new("file-system", &system.name));
+                    recorder.left(Item::new("file-system", &system.name));
                 }
                 return None;
             }
-            telling.retrying(&item, &full, seconds, wait.retry(self.clock, &self.patience));
+            recorder.retrying(&item, &full, seconds, wait.retry(self.clock, &self.patience));
             wait.scarce(self.clock, &self.patience).await;
         }
         let left = most.saturating_sub(Duration::from_secs(wait.seconds(self.clock)));

@@ -100,10 +100,9 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let Some(arn) = written.arn.val() else { return };
     let span = arn.span_or(written.span);
     if is_missing(&facts.role).is_some() {
-        problems.push(
-            Diagnostic::new(&T0632, span, format!("role `{}` does not exist", arn.value))
-                .help("write `role create=#true`: trainc then creates one with the permissions that this job needs"),
-        );
+        problems.push(Diagnostic::new(&T0632, span, format!("role `{}` does not exist", arn.value)).help(
+            "write `role create=#true`: trainc then creates one with the permissions that this job needs",
+        ));
         return;
     }
     if let Some(role) = seen(&facts.role, "the role", span, problems)
@@ -134,10 +133,11 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         return;
     }
     let actions: Vec<&str> = lacking.keys().copied().collect();
-    let mut diagnostic = Diagnostic::new(&T0633, span, format!("the role is not allowed to perform {}", named(&actions)))
-        .fact("actions", actions.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>())
-        .fact("lacking", serde_json::json!(lacking))
-        .note("checked with IAM (simulate-principal-policy) for what this job reads, writes and logs");
+    let mut diagnostic =
+        Diagnostic::new(&T0633, span, format!("the role is not allowed to perform {}", named(&actions)))
+            .fact("actions", actions.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>())
+            .fact("lacking", serde_json::json!(lacking))
+            .note("checked with IAM (simulate-principal-policy) for what this job reads, writes and logs");
     for (action, resources) in &lacking {
         let more = match resources.len() {
             0 | 1 => String::new(),

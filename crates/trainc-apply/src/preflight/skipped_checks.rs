@@ -28,7 +28,7 @@ pub(super) fn seen<'a, T>(
         None => None,
         Some(Ok(value)) => Some(value),
         Some(Err(fault)) => {
-            if !matches!(fault.class, Class::NotFound | Class::Unasked) {
+            if !matches!(fault.class, Class::NotFound | Class::NotSupported) {
                 problems.push(unseen(fault, what, span));
             }
             None
@@ -61,7 +61,7 @@ fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let why = if fault.class == Class::Denied {
         format!("skipped check: {what}; the caller is not allowed to perform {action}")
     } else {
-        format!("skipped check: {what}; {} returned `{}`", fault.call.words(), short(fault))
+        format!("skipped check: {what}; {} returned `{}`", fault.call.describe(), short(fault))
     };
     Diagnostic::new(&T0636, span, why)
         .note("`trainc catalog permissions plan` prints the policy that allows every check of `plan`")

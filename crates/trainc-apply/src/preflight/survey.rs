@@ -9,7 +9,7 @@ use crate::change::{Choices, Target};
 use crate::cloud::{Clock, Observe};
 use crate::desired::split_uri;
 use crate::look::Look;
-use crate::prospect::{First, Prospect, Survey};
+use crate::prospect::{FirstAnswers, Prospect, Survey};
 use futures_util::future::OptionFuture;
 use futures_util::join;
 use std::cell::Cell;
@@ -33,7 +33,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// other. The facts only where the account could be compared with the plan.
     pub async fn survey_with_facts(&self, plan: &Plan, choices: Choices) -> (Survey, Option<Facts>) {
         let subnets = subnets_of(plan);
-        let begin = async |look: Look<'_, C, K>, first: First<'_>| {
+        let begin = async |look: Look<'_, C, K>, first: FirstAnswers<'_>| {
             let starts = first.starts && first.systems.is_some();
             let systems = first.systems.unwrap_or_default();
             let is_linked = systems.iter().any(|found| !found.systems.is_empty());
@@ -48,7 +48,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let begun = Facts { subnets: first.subnets, ..Facts::default() };
             (look.seen(plan, view, ask, begun).await, ask)
         };
-        let (survey, begun) = self.survey_beside(plan, choices, &subnets, begin).await;
+        let (survey, begun) = self.survey_with(plan, choices, &subnets, begin).await;
         let (Some(prospect), Some((begun, asked))) = (&survey.prospect, begun) else {
             return (survey, None);
         };

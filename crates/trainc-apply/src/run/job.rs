@@ -54,18 +54,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     async fn attach(&self, item: &Item, name: &str) -> Result<String, Cause> {
         let found = if self.choices.adopt { self.look.job(name).await? } else { None };
         let Some((job, tags)) = found.filter(|(_, tags)| !ownership::is_same(self.desired, tags)) else {
-            self.telling.done(item, "unchanged", None);
+            self.recorder.done(item, "unchanged", None);
             return Ok(name.to_owned());
         };
         let change = diff::foreign(self.desired, &job, &tags);
-        if change.action == Action::Stop(Obstacle::Unlike) {
+        if change.action == Action::Stop(Obstacle::DifferentContent) {
             return Err(Cause::Obstacle(change));
         }
-        self.telling.taking(item, &change);
+        self.recorder.taking(item, &change);
         let tags = self.desired.job_tags();
-        self.telling.doing(item, "adopt");
+        self.recorder.doing(item, "adopt");
         self.look.ask(async |cloud| cloud.tag_job(&job.arn, &tags).await).await?;
-        self.telling.done(item, "adopted", None);
+        self.recorder.done(item, "adopted", None);
         Ok(name.to_owned())
     }
 
@@ -112,7 +112,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     });
                 };
                 let retry = wait.retry(look.clock, &look.patience);
-                self.telling.retrying(item, &reason, wait.seconds(look.clock), retry);
+                self.recorder.retrying(item, &reason, wait.seconds(look.clock), retry);
                 wait.scarce(look.clock, &look.patience).await;
                 return Ok(Some(next));
             }
@@ -121,7 +121,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             if job.is_over() || !looking || is_late {
                 return Ok(None);
             }
-            self.telling.waiting(item, &job.secondary, wait.seconds(look.clock));
+            self.recorder.waiting(item, &job.secondary, wait.seconds(look.clock));
             own.looked();
             wait.long(look.clock, &look.patience).await;
         }
@@ -199,7 +199,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 if made.is_some() && !self.choices.new_run {
                     self.contested(item, &job).await?;
                 }
-                self.telling.done(item, made.unwrap_or("found"), None);
+                self.recorder.done(item, made.unwrap_or("found"), None);
                 return Ok(job.name);
             }
             if made.is_some() {
@@ -212,13 +212,17 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 self.pause(item, &mut unseen, state).await?;
                 continue;
             }
-            self.telling.doing(item, "create");
+            self.recorder.doing(item, "create");
             match look.ask(async |cloud| cloud.create_training_job(&request).await).await {
                 Ok(()) => made = Some("created"),
                 Err(fault) if fault.class == Class::Exists => made = Some("found"),
-                Err(fault) if fault.class == Class::NotYet => match propagation.as_mut() {
+                Err(fault) if fault.class == Class::NotPropagated => match propagation.as_mut() {
                     Some(wait) if !wait.is_over(look.clock) => {
-                        self.telling.waiting(item, "until the role can be assumed", wait.seconds(look.clock));
+                        self.recorder.waiting(
+                            item,
+                            "until the role can be assumed",
+                            wait.seconds(look.clock),
+                        );
                         wait.short(look.clock, &look.patience).await;
                     }
                     _ => return Err(fault.into()),
@@ -227,7 +231,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     match capacity.as_mut() {
                         Some(wait) if !wait.is_over(look.clock) => {
                             let retry = wait.retry(look.clock, &look.patience);
-                            self.telling.retrying(item, &fault.message, wait.seconds(look.clock), retry);
+                            self.recorder.retrying(item, &fault.message, wait.seconds(look.clock), retry);
                             wait.scarce(look.clock, &look.patience).await;
                         }
                         Some(wait) => {

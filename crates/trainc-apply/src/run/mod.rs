@@ -19,7 +19,7 @@ use crate::desired::{Desired, WantedObject};
 use crate::diff::{self, association_change, role_change};
 use crate::fault::{Class, Fault};
 use crate::file_systems;
-use crate::ledger::{Cause, Item, Telling};
+use crate::ledger::{Cause, Item, Recorder};
 use crate::look::Look;
 use crate::observed::Observed;
 use crate::patience::Wait;
@@ -40,7 +40,7 @@ pub struct Driver<'a, C, K> {
     /// What the user chose.
     pub choices: Choices,
     /// Who is told.
-    pub telling: Telling<'a>,
+    pub recorder: Recorder<'a>,
     /// Whether this run has written to IAM: what depends on it may not see that yet.
     pub wrote_iam: Cell<bool>,
     /// Locks on what other jobs of the same command may be creating too.
@@ -58,7 +58,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let job = Item::new("training-job", &name_of(target, desired));
         if role.is_none() || uploads.is_none() {
             for system in &desired.file_systems {
-                self.telling.left(Item::new("file-system", &system.name));
+                self.recorder.left(Item::new("file-system", &system.name));
             }
             self.leave(target, job);
             return None;
@@ -68,7 +68,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             // Nothing that is made now can be mounted by the run that goes on.
             Ok(true) => return self.job(&job, target, &[]).await,
             Err(cause) => {
-                self.telling.failed(&job, cause);
+                self.recorder.failed(&job, cause);
                 return None;
             }
         }
@@ -84,7 +84,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return None;
             }
             Err(cause) => {
-                self.telling.failed(&job, cause);
+                self.recorder.failed(&job, cause);
                 return None;
             }
         };
@@ -97,7 +97,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             return Ok(false);
         }
         let seen = self.look.observe(self.desired, self.choices).await?;
-        Ok(!diff::lost(self.desired, &seen, self.choices).is_empty())
+        Ok(!diff::lost_file_systems(self.desired, &seen, self.choices).is_empty())
     }
 
     /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a
@@ -115,13 +115,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let Some(first) = gone.first() else { break seen };
             if late.is_over(self.look.clock) {
                 for item in &gone {
-                    self.telling.failed(item, Cause::Gone);
+                    self.recorder.failed(item, Cause::Gone);
                 }
                 return Ok(None);
             }
             self.pause(first, &mut late, "until it is visible again").await?;
         };
-        if let Some(other) = diff::spoiled(self.desired, &seen).into_iter().next() {
+        if let Some(other) = diff::corrupted_uploads(self.desired, &seen).into_iter().next() {
             return Err(Cause::Obstacle(other));
         }
         let mut all = true;
@@ -169,20 +169,20 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 
     /// Takes over a run that is over, and nothing else: what it needed is needed no more.
-    pub async fn take(&self, target: &Target) -> Option<String> {
+    pub async fn adopt_finished(&self, target: &Target) -> Option<String> {
         self.job(&Item::new("training-job", &name_of(target, self.desired)), target, &[]).await
     }
 
     /// Says that a job was not started, unless it runs already.
     fn leave(&self, target: &Target, job: Item) {
         if matches!(target, Target::Start(_)) {
-            self.telling.left(job);
+            self.recorder.left(job);
         }
     }
 
     /// Keeps the record of one resource.
     fn settle<T>(&self, item: &Item, result: Result<T, Cause>) -> Option<T> {
-        result.map_err(|cause| self.telling.failed(item, cause)).ok()
+        result.map_err(|cause| self.recorder.failed(item, cause)).ok()
     }
 
     fn late(&self, wait: &Wait, state: impl Into<String>) -> Cause {
@@ -208,7 +208,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let objects = &self.desired.uploads;
         if self.bucket().await.is_none() {
             for object in objects {
-                self.telling.left(Item::new(object.kind, &object.uri));
+                self.recorder.left(Item::new(object.kind, &object.uri));
             }
             return None;
         }
@@ -236,7 +236,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut made = None;
         loop {
             if seen().await? {
-                self.telling.done(item, made.unwrap_or("unchanged"), None);
+                self.recorder.done(item, made.unwrap_or("unchanged"), None);
                 return Ok(());
             }
             if made.is_some() {
@@ -244,13 +244,15 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     (Some("found"), "bucket") => {
                         "until it is visible: S3 reports that it exists (BucketAlreadyOwnedByYou)"
                     }
-                    (Some("found"), _) => "until it is visible: S3 reports that it exists (PreconditionFailed)",
+                    (Some("found"), _) => {
+                        "until it is visible: S3 reports that it exists (PreconditionFailed)"
+                    }
                     _ => "until it can be read back",
                 };
                 self.pause(item, &mut wait, state).await?;
                 continue;
             }
-            self.telling.doing(item, "create");
+            self.recorder.doing(item, "create");
             match make().await {
                 Ok(()) => made = Some("created"),
                 Err(fault) if fault.class == Class::Exists => made = Some("found"),
@@ -268,7 +270,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if wait.is_over(self.look.clock) {
             return Err(self.late(wait, state));
         }
-        self.telling.waiting(item, state, wait.seconds(self.look.clock));
+        self.recorder.waiting(item, state, wait.seconds(self.look.clock));
         wait.short(self.look.clock, &self.look.patience).await;
         Ok(())
     }
@@ -276,7 +278,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Waits where the fault is one that passes; else it is the end.
     async fn pause_for(&self, item: &Item, wait: &mut Wait, fault: Fault) -> Result<(), Cause> {
         let passes = match fault.class {
-            Class::Busy | Class::NotYet => true,
+            Class::Busy | Class::NotPropagated => true,
             // What was made a moment ago is not seen by the next call. A bucket of the user's is not made here.
             Class::NotFound => {
                 let uploads = matches!(fault.call, Call::PutObject | Call::CreateMultipartUpload);
@@ -287,7 +289,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if !passes || wait.is_over(self.look.clock) {
             return Err(fault.into());
         }
-        self.telling.waiting(item, &fault.message, wait.seconds(self.look.clock));
+        self.recorder.waiting(item, &fault.message, wait.seconds(self.look.clock));
         wait.short(self.look.clock, &self.look.patience).await;
         Ok(())
     }

@@ -41,7 +41,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
             if steps.is_empty() {
                 let what = if adopted { "adopted" } else { said(&made, &RoleStep::Create) };
-                self.telling.done(item, what, None);
+                self.recorder.done(item, what, None);
                 return Ok(());
             }
             if taken && found.is_none() {
@@ -50,7 +50,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 continue;
             }
             if change.action == Action::Adopt && !adopted {
-                self.telling.taking(item, &change);
+                self.recorder.taking(item, &change);
                 adopted = true;
             }
             let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
@@ -63,12 +63,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             {
                 // Since the account was looked at, another version may have been started as this role.
                 asked = true;
-                if !self.look.runs(self.desired, self.choices).await?.beside.is_empty() {
+                if !self.look.runs(self.desired, self.choices).await?.concurrent.is_empty() {
                     wanted.policy = policy::union(&wanted.policy, policy);
                     continue;
                 }
             }
-            self.telling.doing(item, if step == RoleStep::Create { "create" } else { "update" });
+            self.recorder.doing(item, if step == RoleStep::Create { "create" } else { "update" });
             match self.role_step(&wanted, &step).await {
                 Ok(()) => {
                     self.wrote_iam.set(true);
@@ -82,7 +82,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 Err(fault)
                     if fault.class == Class::Denied && is_tagged(&made) && !late.is_over(self.look.clock) =>
                 {
-                    self.telling.waiting(
+                    self.recorder.waiting(
                         item,
                         "until IAM sees the role's tags",
                         late.seconds(self.look.clock),

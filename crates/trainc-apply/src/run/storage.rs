@@ -26,7 +26,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let found = self.ensure_file_system(wanted, &item).await;
         let links = || wanted.associations.iter().map(|link| Item::new("association", &link.name));
         let Some((system, mount)) = self.settle(&item, found) else {
-            links().for_each(|link| self.telling.left(link));
+            links().for_each(|link| self.recorder.left(link));
             return None;
         };
         // The service works on one association at a time, and queues eight.
@@ -109,7 +109,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 }
                 let mut request = wanted.create.clone();
                 request.client_request_token = next_token(&request.client_request_token, generation);
-                self.telling.doing(item, "create");
+                self.recorder.doing(item, "create");
                 match look.ask(async |cloud| cloud.create_file_system(&request).await).await {
                     Ok(new) => {
                         id = Some(new);
@@ -142,7 +142,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             joined |= file_systems::is_shareable(wanted, system)
                 && !ownership::uses(&system.tags, &self.desired.job);
             if change.action == Action::Adopt && !adopted {
-                self.telling.taking(item, &change);
+                self.recorder.taking(item, &change);
                 adopted = true;
             }
             let what = match said(&made, &FileSystemStep::Create) {
@@ -158,7 +158,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 made.retain(|step| !is_update(step));
             }
             if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
-                self.telling.doing(item, "update");
+                self.recorder.doing(item, "update");
                 match self.file_system_step(step).await {
                     Ok(()) => {
                         if is_update(step) {
@@ -183,7 +183,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     if making.is_over(look.clock) {
                         return Err(self.late(&making, format!("{} is {state}", system.id)));
                     }
-                    self.telling.waiting(item, state, making.seconds(look.clock));
+                    self.recorder.waiting(item, state, making.seconds(look.clock));
                     making.long(look.clock, &look.patience).await;
                 }
             }
@@ -198,7 +198,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         mount: &str,
     ) -> (FileSystem, String) {
         let others = ownership::others(&system.tags, &self.desired.job);
-        self.telling.done_with(item, what, Some(&system.id), &others);
+        self.recorder.done_with(item, what, Some(&system.id), &others);
         (system.clone(), mount.to_owned())
     }
 
@@ -255,7 +255,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         &request.data_repository_path,
                         generation,
                     );
-                    self.telling.doing(item, "create");
+                    self.recorder.doing(item, "create");
                     match look.ask(async |cloud| cloud.create_association(&request).await).await {
                         Ok(_) => (made, mismatch) = ("created", None),
                         Err(fault) if fault.class == Class::Mismatch => {
@@ -268,11 +268,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     if making.is_over(look.clock) {
                         return Err(self.late(&making, change.because));
                     }
-                    self.telling.waiting(item, "CREATING", making.seconds(look.clock));
+                    self.recorder.waiting(item, "CREATING", making.seconds(look.clock));
                     making.long(look.clock, &look.patience).await;
                 }
                 Action::Update | Action::Unchanged | Action::Skip | Action::Adopt => {
-                    self.telling.done(item, made, None);
+                    self.recorder.done(item, made, None);
                     return Ok(());
                 }
             }

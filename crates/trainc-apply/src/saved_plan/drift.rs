@@ -14,7 +14,7 @@ use trainc_emit::iam::POLICY_NAME;
 use trainc_ir::digest::sha256_hex;
 
 impl Step {
-    fn of(change: &Change) -> Self {
+    fn new(change: &Change) -> Self {
         let shares = change.action == Action::Update && ownership::only_joins(&change.differences);
         let differences = change.differences.iter();
         let differences = differences.map(|one| sha256_hex(format!("{one:?}").as_bytes()));
@@ -56,7 +56,7 @@ const SHARE: &str = "share";
 
 /// What was seen of a resource, as digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Fingerprint {
     /// As it is.
     pub now: String,
     /// As it would be if the plan had made it.
@@ -76,16 +76,16 @@ pub(super) fn steps(prospect: &Prospect) -> BTreeMap<String, Step> {
         JOB => JOB.to_owned(),
         kind => key(kind, &change.name),
     };
-    prospect.changes.iter().map(|change| (key(change), Step::of(change))).collect()
+    prospect.changes.iter().map(|change| (key(change), Step::new(change))).collect()
 }
 
 /// What was seen of each resource that is there, beside what its [step](Step) compares: which one it is, and what trainc
 /// leaves as it is, as a policy that somebody added to the role. States that pass by themselves are no part of it.
-pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Seen> {
+pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Fingerprint> {
     let mut out = BTreeMap::new();
     let mut add = |key: String, now: String, made: String| {
         let [now, made] = [now, made].map(|text| sha256_hex(text.as_bytes()));
-        out.insert(key, Seen { now, made });
+        out.insert(key, Fingerprint { now, made });
     };
     let none = BTreeSet::<&str>::new();
     if let (Some(found), Some(wanted)) = (&prospect.observed.role, &prospect.desired.role) {
@@ -95,7 +95,7 @@ pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Seen> {
             found.inline.iter().map(String::as_str).filter(|name| *name != POLICY_NAME).collect();
         let attached: BTreeSet<&str> = found.attached.iter().map(String::as_str).collect();
         let role = &found.role;
-        let tags = others(&role.tags, create.tags.iter().map(|tag| tag.key.as_str()));
+        let tags = foreign_tags(&role.tags, create.tags.iter().map(|tag| tag.key.as_str()));
         let now = format!("{:?}", (&role.arn, &tags, &role.boundary, &inline, &attached));
         let made = format!("{:?}", (&role.arn, &tags, &create.permissions_boundary, &none, &none));
         add(key("role", &create.role_name), now, made);
@@ -107,7 +107,7 @@ pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Seen> {
     }
     for (wanted, found) in prospect.desired.file_systems.iter().zip(&prospect.observed.file_systems) {
         let Some(system) = file_systems::live(&found.systems) else { continue };
-        let tags = others(&system.tags, wanted.create.tags.iter().map(|tag| tag.key.as_str()));
+        let tags = foreign_tags(&system.tags, wanted.create.tags.iter().map(|tag| tag.key.as_str()));
         let mut links: BTreeSet<&str> = found.associations.iter().map(|one| one.id.as_str()).collect();
         for association in &wanted.associations {
             let Some(there) = file_systems::linked(association, &system.id, &found.associations) else {
@@ -129,7 +129,7 @@ pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Seen> {
 }
 
 /// Tags that trainc does not write: a company's own, added by hand or by a rule of the account.
-fn others<'a>(
+fn foreign_tags<'a>(
     found: &'a crate::account::Tags,
     written: impl Iterator<Item = &'a str>,
 ) -> BTreeMap<&'a str, &'a str> {
@@ -154,7 +154,7 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
             _ => was.leads_to(step) || is_idle(step),
         };
         if was != step && !goes_on {
-            return Some(words(name, was, step));
+            return Some(describe(name, was, step));
         }
     }
     let seen = seen(prospect);
@@ -193,9 +193,11 @@ fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
     goes_on && runs.number >= run && ownership::is_same(&prospect.desired, tags)
 }
 
-fn words(name: &str, was: &Step, now: &Step) -> String {
+fn describe(name: &str, was: &Step, now: &Step) -> String {
     if was.action == now.action {
-        return format!("`{name}` has changed in the account since: its settings would be changed differently now");
+        return format!(
+            "`{name}` has changed in the account since: its settings would be changed differently now"
+        );
     }
     format!(
         "`{name}` has changed in the account since: the saved action is `{}`, but it would now be `{}`",

@@ -13,7 +13,7 @@ const NOT_ACTIVE: [&str; 4] = ["OptInRequired", "SubscriptionRequired", "NotSign
 /// A call that nobody in the account may make yet, whatever their policies say; none where that is not what was said.
 fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
     NOT_ACTIVE.iter().any(|code| fault.code.contains(code)).then(|| {
-        let call = fault.call.words();
+        let call = fault.call.describe();
         let message = format!("{what}{call} was refused: the account is not activated, or not subscribed to the service");
         Diagnostic::new(&T0601, span, message)
             .help("complete the account's registration as its root user at https://portal.aws.amazon.com/billing/signup#/account, then run the same command again")
@@ -31,11 +31,12 @@ pub(super) fn denied(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let asks = if action == fault.call.action() {
         String::new()
     } else {
-        format!(", which {} requires", fault.call.words())
+        format!(", which {} requires", fault.call.describe())
     };
-    let diagnostic = Diagnostic::new(&T0601, span, format!("{what}the caller is not allowed to perform {action}{asks}"))
-        .help("trainc catalog permissions prints the policy that each command needs")
-        .fact("action", action);
+    let diagnostic =
+        Diagnostic::new(&T0601, span, format!("{what}the caller is not allowed to perform {action}{asks}"))
+            .help("trainc catalog permissions prints the policy that each command needs")
+            .fact("action", action);
     let diagnostic = match fault.resource() {
         Some(resource) => diagnostic.fact("resource", resource),
         None => diagnostic,

@@ -16,7 +16,7 @@ use trainc_ir::Plan;
 const MOST_CHARACTERS: usize = 60;
 
 /// What stands in the way of a plan's resource, at its place in the manifest, with commands of the job's region.
-pub fn in_the_way(plan: &Plan, change: &Change) -> Verdict {
+pub fn plan_obstacle(plan: &Plan, change: &Change) -> Verdict {
     let item = Item::new(change.kind, &change.name);
     in_region(plan, obstacle(change, place(plan, &item)))
 }
@@ -32,22 +32,23 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let name = &change.name;
     let (code, message, exit) = match kind {
-        Obstacle::Foreign | Obstacle::Unlike => (&T0605, change.because.clone(), exit::FOREIGN),
+        Obstacle::Foreign | Obstacle::DifferentContent => (&T0605, change.because.clone(), exit::FOREIGN),
         Obstacle::OtherDigest => (&T0606, change.because.clone(), exit::DIFFERENT),
-        Obstacle::Beside => (&T0645, change.because.clone(), exit::DIFFERENT),
-        Obstacle::Started => (&T0672, change.because.clone(), exit::INCOMPLETE),
-        Obstacle::Alone => (&T0673, change.because.clone(), exit::INCOMPLETE),
+        Obstacle::ConcurrentVersion => (&T0645, change.because.clone(), exit::DIFFERENT),
+        Obstacle::StartedMeanwhile => (&T0672, change.because.clone(), exit::INCOMPLETE),
+        Obstacle::BecameSoleUser => (&T0673, change.because.clone(), exit::INCOMPLETE),
         Obstacle::Replace => (&T0610, format!("`{name}`: {}", change.because), exit::INCOMPLETE),
         Obstacle::Broken | Obstacle::Misconfigured => {
             (&T0611, format!("`{name}`: {}", change.because), exit::INCOMPLETE)
         }
-        Obstacle::LastRun => (&T0669, change.because.clone(), exit::MANIFEST),
-        Obstacle::Crowded => (&T0671, format!("`{name}`: {}", change.because), exit::MANIFEST),
+        Obstacle::RunsExhausted => (&T0669, change.because.clone(), exit::MANIFEST),
+        Obstacle::TooManyUsers => (&T0671, format!("`{name}`: {}", change.because), exit::MANIFEST),
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
     for one in &change.differences {
         let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
-        diagnostic = diagnostic.note(format!("{}: `{found}` in the account, `{wanted}` in the plan", one.what));
+        diagnostic =
+            diagnostic.note(format!("{}: `{found}` in the account, `{wanted}` in the plan", one.what));
     }
     if !change.differences.is_empty() {
         diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
@@ -60,7 +61,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Foreign => diagnostic
             .help("give the job another name, or adopt the resource with `--adopt`")
             .note("trainc never changes resources that lack its tags"),
-        Obstacle::Unlike => diagnostic
+        Obstacle::DifferentContent => diagnostic
             .help("give the job another name")
             .note("a training job cannot be changed: `--adopt` would label it with this digest, but it was started with other settings"),
         Obstacle::OtherDigest => diagnostic
@@ -116,10 +117,10 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Misconfigured => diagnostic
             .help("fix what FSx names, then run the same command again once `aws fsx describe-file-systems` shows it AVAILABLE")
             .note("FSx recovers from this state and keeps the data (FSx for Lustre, file system status); `trainc destroy --delete-data` would delete it"),
-        Obstacle::LastRun => diagnostic
+        Obstacle::RunsExhausted => diagnostic
             .help("change a setting of the job, e.g. its `seed`: the new digest starts again at run 1")
             .note("a run's name ends in its number, which has at most three digits"),
-        Obstacle::Crowded => diagnostic
+        Obstacle::TooManyUsers => diagnostic
             .help("give the storage another `name=`: this job then creates its own")
             .note("an FSx resource has at most 50 tags, and each job that uses it needs one (FSx API reference, TagResource)"),
         Obstacle::Broken if change.kind == "association" => diagnostic
@@ -142,15 +143,15 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
-        Obstacle::OtherDigest | Obstacle::Beside => Some("--new-run"),
-        Obstacle::Unlike
-        | Obstacle::Started
-        | Obstacle::Alone
+        Obstacle::OtherDigest | Obstacle::ConcurrentVersion => Some("--new-run"),
+        Obstacle::DifferentContent
+        | Obstacle::StartedMeanwhile
+        | Obstacle::BecameSoleUser
         | Obstacle::Replace
         | Obstacle::Broken
         | Obstacle::Misconfigured
-        | Obstacle::LastRun
-        | Obstacle::Crowded => None,
+        | Obstacle::RunsExhausted
+        | Obstacle::TooManyUsers => None,
     };
     Verdict { diagnostic, exit, flag }
 }

@@ -15,7 +15,7 @@ pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     Diagnostic::new(
         &T0629,
         span,
-        format!("{what}the bucket is in {there}, but {} was sent to the job's region", fault.call.words()),
+        format!("{what}the bucket is in {there}, but {} was sent to the job's region", fault.call.describe()),
     )
     .help("name a bucket in the job's region: `upload=\"s3://…\"` in `program`")
     .note(words(fault))

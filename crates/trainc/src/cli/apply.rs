@@ -162,7 +162,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         summary(io, &set, &codes, &idle.borrow());
     }
     let all = codes.iter().copied().chain([whole]);
-    let code = verdict::worst(all.filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE);
+    let code = verdict::worst_exit(all.filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE);
     if args.output == "json" {
         let jobs: Vec<_> = set
             .manifests

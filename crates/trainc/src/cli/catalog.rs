@@ -82,7 +82,7 @@ fn names() -> Vec<&'static str> {
 /// The operator's policy, for one command or for all; of all jobs, or of those that are named.
 fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     use trainc_apply::calls::Command;
-    use trainc_apply::permissions::{Place, policy};
+    use trainc_apply::permissions::{PolicyScope, policy};
     let commands: Vec<Command> = match args.filter.as_deref() {
         None => Command::ALL.to_vec(),
         Some(word) => Command::ALL.iter().copied().filter(|one| one.word() == word).collect(),
@@ -101,8 +101,8 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         &Options { today: io.today.clone(), later_codes: crate::later_codes(), ..Options::default() },
     );
     let plans: Vec<&Plan> = set.manifests.iter().filter_map(|one| one.compiled.checked()).collect();
-    let deployable: Vec<Place> =
-        plans.iter().filter(|plan| plan.deployable).map(|plan| Place::of(plan)).collect();
+    let deployable: Vec<PolicyScope> =
+        plans.iter().filter(|plan| plan.deployable).map(|plan| PolicyScope::for_job(plan)).collect();
     if plans.len() < set.manifests.len() {
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note(&text);

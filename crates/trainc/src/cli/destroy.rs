@@ -13,11 +13,11 @@ use std::io::IsTerminal as _;
 use trainc_apply::account::Role;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::desired::Desired;
-use trainc_apply::destroy::{Consent, Remains, Removal, Remover};
-use trainc_apply::ledger::{Ledger, Telling};
+use trainc_apply::destroy::{Consent, Inventory, Removal, Remover};
+use trainc_apply::ledger::{Ledger, Recorder};
 use trainc_apply::look::Look;
+use trainc_apply::orphaned_jobs::named;
 use trainc_apply::preflight;
-use trainc_apply::strays::named;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::text;
 use trainc_diag::{NextCommand, Problems};
@@ -121,7 +121,7 @@ impl Task for Strays {
         let About { plan, set, .. } = &self.about;
         let mut problems = Problems::default();
         let jobs = set.jobs();
-        let strays = self.about.progress().busy(LOOKING, look.strays(plan, &jobs)).await;
+        let strays = self.about.progress().busy(LOOKING, look.orphaned_jobs(plan, &jobs)).await;
         preflight::orphaned_sweep_jobs(plan, &strays, &mut problems);
         for one in problems.iter() {
             let verdict = Verdict { diagnostic: one.clone(), exit: exit::DONE, flag: None };
@@ -150,7 +150,7 @@ impl Task for Destroy {
 
 impl Destroy {
     /// What there is; of one job of a sweep without what lies where the uploads of all its jobs do.
-    async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Remains, Verdict> {
+    async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Inventory, Verdict> {
         let plan = &self.about.plan;
         let mut homes = vec![emit::archive_home(plan), emit::worker_home(plan)];
         if self.only {
@@ -162,7 +162,7 @@ impl Destroy {
     }
 
     /// The command that takes the data as well, where file systems stay for them alone: they are billed.
-    fn stays(&self, remains: &Remains, removals: &[Removal]) -> String {
+    fn stays(&self, remains: &Inventory, removals: &[Removal]) -> String {
         let held = |one: &&Removal| one.item.kind == "file-system" && one.action == "keep";
         let kept: Vec<&Removal> =
             removals.iter().filter(held).filter(|one| remains.user(&one.item.name).is_none()).collect();
@@ -228,7 +228,7 @@ impl Destroy {
             }
         }
         let ledger = Ledger::default();
-        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
+        let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: &progress } };
         remover.run(&remains, self.consent).await;
         progress.clear();
         let mut codes: Vec<u8> = Vec::new();
@@ -238,7 +238,7 @@ impl Destroy {
         if theirs {
             codes.push(verdict::exit::FOREIGN);
         }
-        let code = verdict::worst(codes).unwrap_or(exit::DONE);
+        let code = verdict::worst_exit(codes).unwrap_or(exit::DONE);
         if self.about.form.is_json() {
             return code;
         }
@@ -268,7 +268,7 @@ fn foreign_role(role: &Role, job: &str) -> String {
 pub(super) async fn remains<C: Cloud, K: Clock>(
     plan: &Plan,
     look: &Look<'_, C, K>,
-) -> Result<Remains, Verdict> {
+) -> Result<Inventory, Verdict> {
     remains_in(plan, look, &[emit::archive_home(plan), emit::worker_home(plan)]).await
 }
 
@@ -277,16 +277,16 @@ async fn remains_in<C: Cloud, K: Clock>(
     plan: &Plan,
     look: &Look<'_, C, K>,
     homes: &[String],
-) -> Result<Remains, Verdict> {
-    let failed = |fault| verdict::look_failed(plan, &fault);
+) -> Result<Inventory, Verdict> {
+    let failed = |fault| verdict::read_failed(plan, &fault);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
-    if let Some(other) = verdict::other_account(plan, &caller) {
+    if let Some(other) = verdict::account_mismatch(plan, &caller) {
         return Err(other);
     }
-    let Some(desired) = Desired::of(plan, &caller) else {
+    let Some(desired) = Desired::new(plan, &caller) else {
         return Err(verdict::not_deployable(plan));
     };
     let homes: Vec<String> =
         homes.iter().map(|home| home.replace(trainc_ir::ACCOUNT_MARK, &caller.account)).collect();
-    look.remains(&desired, &homes).await.map_err(failed)
+    look.inventory(&desired, &homes).await.map_err(failed)
 }

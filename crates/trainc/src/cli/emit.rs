@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use trainc_apply::cloud::{Clock, Cloud, Observe};
 use trainc_apply::desired::Desired;
 use trainc_apply::look::Look;
-use trainc_apply::marks::Marks;
+use trainc_apply::placeholders::Placeholders;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::{Format, Invocation};
 use trainc_emit::canonical_json;
@@ -128,7 +128,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 
 /// What the account of each manifest says: its number, and what the marks stand for; nothing for a cluster that is not
 /// SageMaker's.
-type Told = Option<(String, Marks)>;
+type Told = Option<(String, Placeholders)>;
 
 fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Told>, u8> {
     let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
@@ -179,13 +179,13 @@ impl Task for Resolve<'_> {
 
 /// Only looks: it is given nothing that writes.
 async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Told, Verdict> {
-    let failed = |fault| verdict::look_failed(plan, &fault);
+    let failed = |fault| verdict::read_failed(plan, &fault);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
-    if let Some(other) = verdict::other_account(plan, &caller) {
+    if let Some(other) = verdict::account_mismatch(plan, &caller) {
         return Err(other);
     }
-    let Some(desired) = Desired::of(plan, &caller) else { return Ok(None) };
-    let marks = look.marks(&desired).await.map_err(failed)?;
+    let Some(desired) = Desired::new(plan, &caller) else { return Ok(None) };
+    let marks = look.placeholders(&desired).await.map_err(failed)?;
     Ok(Some((caller.account, marks)))
 }
 

@@ -142,7 +142,7 @@ impl Task for Describe {
             Err(fault) => {
                 let mut sources = SourceMap::default();
                 let source = sources.add(shown.as_str(), name.as_str());
-                let verdict = verdict::asking_failed(&fault, Span::whole(source));
+                let verdict = verdict::request_failed(&fault, Span::whole(source));
                 let mut found = Problems::default();
                 found.push(verdict.diagnostic);
                 let set = set(&shown, Compiled::unreadable(found), sources);

@@ -221,7 +221,7 @@ pub(super) fn each<T: Task>(
 
 /// The worst of several exit codes.
 pub(super) fn worst(codes: Vec<u8>) -> u8 {
-    verdict::worst(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
+    verdict::worst_exit(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
 }
 
 /// The account of a command, the manifests that it can go on with, and the exit codes of the others; else the command's.
@@ -292,12 +292,12 @@ pub(super) struct Found {
 
 /// Finds it.
 pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Found, Verdict> {
-    let failed = |fault| verdict::look_failed(plan, &fault);
+    let failed = |fault| verdict::read_failed(plan, &fault);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
-    if let Some(other) = verdict::other_account(plan, &caller) {
+    if let Some(other) = verdict::account_mismatch(plan, &caller) {
         return Err(other);
     }
-    let Some(desired) = Desired::of(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
+    let Some(desired) = Desired::new(plan, &caller) else { return Err(verdict::not_deployable(plan)) };
     let runs = look.runs(&desired, trainc_apply::diff::Choices::default()).await.map_err(failed)?;
     let is_other = runs.latest.is_none();
     Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
@@ -310,7 +310,7 @@ pub(super) async fn running<C: Observe, K: Clock>(
     desired: &Desired,
 ) -> Result<Vec<TrainingJob>, Verdict> {
     let found = look.ours_running(&desired.stem, &desired.job).await;
-    found.map_err(|fault| verdict::look_failed(&about.plan, &fault))
+    found.map_err(|fault| verdict::read_failed(&about.plan, &fault))
 }
 
 /// Why a job of our name is not ours by its tags, and what to do about it; nothing where it is.

@@ -13,7 +13,7 @@ use trainc_apply::cloud::{Answer, Clock, Cloud};
 use trainc_apply::fault::Fault;
 use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
-use trainc_apply::patience::{Next, Trouble};
+use trainc_apply::patience::{Outage, OutageStep};
 use trainc_apply::verdict;
 use trainc_diag::NextCommand;
 
@@ -80,7 +80,7 @@ impl Task for Logs {
         let mut tail = Tail::new(self.host.as_deref()).since(since);
         let mut lines: u64 = 0;
         let mut last: Option<i64> = None;
-        let mut trouble = Trouble::default();
+        let mut trouble = Outage::default();
         loop {
             let (is_json, name) = (self.about.form.is_json(), self.about.name());
             let mut sink = |host: &str, event: &LogEvent| {
@@ -108,12 +108,12 @@ impl Task for Logs {
                 }
                 Err(fault) => {
                     let next = trouble.meets(look.clock, &look.patience, &fault, false);
-                    let Next::AskAgain { first } = next else { return self.fail(io, &fault, last) };
+                    let OutageStep::Retry { first } = next else { return self.fail(io, &fault, last) };
                     if !self.follow {
                         return self.fail(io, &fault, last);
                     }
                     if first {
-                        let words = verdict::look_failed(&self.about.plan, &fault).diagnostic.message;
+                        let words = verdict::read_failed(&self.about.plan, &fault).diagnostic.message;
                         io.note(&format!("note: {words}; it is asked again until it answers\n"));
                     }
                     progress.busy(WAITING, trouble.pause(look.clock, &look.patience)).await;
@@ -165,7 +165,7 @@ async fn round<C: Cloud, K: Clock>(
 impl Logs {
     /// Says what ended it, and how to go on after the last line that was shown.
     fn fail(&self, io: &mut Io, fault: &Fault, last: Option<i64>) -> u8 {
-        let mut verdict = verdict::look_failed(&self.about.plan, fault);
+        let mut verdict = verdict::read_failed(&self.about.plan, fault);
         if let Some(last) = last {
             let since = since::text(last);
             let host = self.host.as_ref().map(|host| format!("--host {host}"));

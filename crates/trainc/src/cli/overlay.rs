@@ -3,7 +3,7 @@
 
 use super::io::Io;
 use std::path::{Path, PathBuf};
-use trainc_apply::saved_plan::Given;
+use trainc_apply::saved_plan::Overrides;
 use trainc_emit::quoted;
 use trainc_plan::Options;
 use trainc_plan::resolve::Choices;
@@ -114,8 +114,8 @@ fn fraction(written: &str) -> Result<f64, String> {
 
 impl Overlay {
     /// What is laid over the manifest, as a saved plan keeps it.
-    pub(super) fn given(&self) -> Given {
-        Given {
+    pub(super) fn given(&self) -> Overrides {
+        Overrides {
             sets: self.sets.clone(),
             env: self.env.clone(),
             for_account: self.account.clone(),
@@ -127,7 +127,7 @@ impl Overlay {
     }
 
     /// The same as a saved plan has kept it; the words of a usage error where a file that it names is gone.
-    pub(super) fn keep(&mut self, given: &Given) -> Result<(), String> {
+    pub(super) fn keep(&mut self, given: &Overrides) -> Result<(), String> {
         let gone = |path: &str, why: &str| format!("error: the saved plan names `{path}`: {why}\n");
         self.sets.clone_from(&given.sets);
         self.env.clone_from(&given.env);

@@ -260,7 +260,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 /// What the account asks of the exit code.
 fn online_exit(args: &Args, looked: &[Option<Looked>]) -> u8 {
     let wrong = looked.iter().flatten().map(|one| one.exit).filter(|code| *code != exit::DONE);
-    if let Some(code) = verdict::worst(wrong).filter(|_| !args.input.exit_zero) {
+    if let Some(code) = verdict::worst_exit(wrong).filter(|_| !args.input.exit_zero) {
         return code;
     }
     let differs =
@@ -291,13 +291,13 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
     let Some(manifest) = set.manifests.first() else { return exit::USAGE };
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref());
     let Some(prospects) = prospects.collect::<Option<Vec<_>>>() else { return exit::USAGE };
-    let input = saved_plan::Input {
+    let input = saved_plan::SavedPlanSource {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),
         given: args.input.overlay.given(),
     };
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
-    let plan = SavedPlan::of(&input, &prospects, choices);
+    let plan = SavedPlan::new(&input, &prospects, choices);
     let text = serde_json::to_string_pretty(&plan).unwrap_or_default();
     if let Err(error) = std::fs::write(file, format!("{text}\n")) {
         let why = super::world::describe(&error);

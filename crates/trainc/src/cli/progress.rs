@@ -167,7 +167,7 @@ pub(super) fn version_line() {
 }
 
 impl Listener for Progress {
-    fn hear(&self, event: &Event) {
+    fn on_event(&self, event: &Event) {
         if self.mode == Mode::Json {
             let mut value = as_json(event);
             if let (Some(job), Some(members)) = (&self.job, value.as_object_mut()) {

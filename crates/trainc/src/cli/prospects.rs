@@ -49,7 +49,11 @@ pub(super) async fn look_at<C: Observe, K: Clock>(
         // Once for each sweep, and where the account can be looked at.
         let family = (&plan.job.swept_from, plan.job.region.value());
         if looked.prospect.is_some() && family.0.is_some() && families.insert(family) {
-            preflight::orphaned_sweep_jobs(plan, &look.strays(plan, known).await, &mut looked.findings);
+            preflight::orphaned_sweep_jobs(
+                plan,
+                &look.orphaned_jobs(plan, known).await,
+                &mut looked.findings,
+            );
         }
     }
     let mut together = Together::default();
@@ -74,7 +78,7 @@ async fn one<C: Observe, K: Clock>(
     choices: Choices,
 ) -> (Looked, Option<Facts>) {
     let failed = |verdicts: Vec<Verdict>| {
-        let exit = verdict::worst(verdicts.iter().map(|verdict| verdict.exit)).unwrap_or(exit::DONE);
+        let exit = verdict::worst_exit(verdicts.iter().map(|verdict| verdict.exit)).unwrap_or(exit::DONE);
         let mut findings = Problems::default();
         for verdict in verdicts {
             findings.push(verdict.diagnostic);
@@ -85,23 +89,23 @@ async fn one<C: Observe, K: Clock>(
         return failed(vec![verdict::not_deployable(plan)]);
     }
     let (survey, facts) = look.survey_with_facts(plan, choices).await;
-    let unseen: Vec<Verdict> = survey.faults.iter().map(|fault| verdict::look_failed(plan, fault)).collect();
+    let unseen: Vec<Verdict> = survey.faults.iter().map(|fault| verdict::read_failed(plan, fault)).collect();
     let (Some(prospect), Some(facts)) = (&survey.prospect, facts) else {
         return failed(if unseen.is_empty() { vec![verdict::not_deployable(plan)] } else { unseen });
     };
-    if let Some(other) = verdict::other_account(plan, &prospect.caller) {
+    if let Some(other) = verdict::account_mismatch(plan, &prospect.caller) {
         return failed(vec![other]);
     }
     let starting = matches!(prospect.target, Target::Start(_));
     let mut findings = preflight::judge(plan, &facts);
-    preflight::orphaned_file_systems(plan, &prospect.observed.left, &mut findings);
+    preflight::orphaned_file_systems(plan, &prospect.observed.orphaned, &mut findings);
     if let Target::Attach(run) = &prospect.target {
-        let lost = trainc_apply::diff::lost(&prospect.desired, &prospect.observed, choices);
+        let lost = trainc_apply::diff::lost_file_systems(&prospect.desired, &prospect.observed, choices);
         preflight::lost_file_systems(plan, run, &lost, &mut findings);
         // In nobody's way: the run was started, and apply leaves it as it is.
         if !prospect.is_settled(choices) {
-            for change in trainc_apply::diff::spoiled(&prospect.desired, &prospect.observed) {
-                let said = verdict::in_the_way(plan, &change).diagnostic;
+            for change in trainc_apply::diff::corrupted_uploads(&prospect.desired, &prospect.observed) {
+                let said = verdict::plan_obstacle(plan, &change).diagnostic;
                 findings.push(said.severity(Severity::Warning));
             }
         }
@@ -117,7 +121,7 @@ async fn one<C: Observe, K: Clock>(
     }
     let obstacles = survey
         .obstacles()
-        .map(|(change, _)| verdict::in_the_way(plan, change))
+        .map(|(change, _)| verdict::plan_obstacle(plan, change))
         .chain(verdict::worker(plan).filter(|_| starting))
         .collect();
     if unseen.is_empty() {
@@ -136,7 +140,7 @@ impl Looked {
     /// Why apply would refuse the job as things stand, if it would: the exit code, and the codes of what is in the way.
     pub(super) fn refusal(&self) -> Option<Blocked> {
         let stops = self.obstacles.iter().map(|verdict| verdict.exit).chain([self.exit]);
-        let exit = verdict::worst(stops.filter(|code| *code != exit::DONE))?;
+        let exit = verdict::worst_exit(stops.filter(|code| *code != exit::DONE))?;
         let errors = self.findings.iter().filter(|one| one.severity == Severity::Error);
         let obstacles = self.obstacles.iter().map(|verdict| &verdict.diagnostic);
         let codes: BTreeSet<&'static str> = errors.chain(obstacles).map(|one| one.code.id).collect();

@@ -4,7 +4,7 @@ use super::destroy::remains;
 use super::progress::Progress;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::destroy::{Consent, Remover};
-use trainc_apply::ledger::{Ledger, Telling};
+use trainc_apply::ledger::{Ledger, Recorder};
 use trainc_apply::look::Look;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::{Invocation, NextCommand, text};
@@ -24,7 +24,7 @@ pub(super) async fn release<C: Cloud, K: Clock>(
         Err(failed) => return vec![failed],
     };
     let ledger = Ledger::default();
-    let remover = Remover { look, telling: Telling { ledger: &ledger, listener: progress } };
+    let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: progress } };
     remover.run(&remains, Consent::default()).await;
     progress.clear();
     ledger.failed().into_iter().map(|(item, cause)| verdict::verdict(plan, &item, &cause)).collect()

@@ -15,7 +15,7 @@ use trainc_apply::account::LogEvent;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
-use trainc_apply::status::{short, short_words};
+use trainc_apply::status::{describe_early_end, early_end};
 use trainc_apply::verdict;
 use trainc_calibrate::measure::{self, Addition, Job, Measured, Reader};
 use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
@@ -234,9 +234,9 @@ impl Shared {
         }
         let last = measured.steps.map(|(_, last)| last as f64);
         if let Some(short) =
-            last.filter(|_| run.as_ref().is_some_and(Job::completed)).and_then(|last| short(plan, last))
+            last.filter(|_| run.as_ref().is_some_and(Job::completed)).and_then(|last| early_end(plan, last))
         {
-            notes.push(short_words(short));
+            notes.push(describe_early_end(short));
         }
         let mut code = exit::DONE;
         // Of a job that the account knows its times are figures, whatever its log says.

@@ -52,7 +52,7 @@ impl Task for Show {
             Err(code) => return code,
         };
         let job = found.job;
-        let mut metrics = Metrics::of(&job.request);
+        let mut metrics = Metrics::from_request(&job.request);
         // Where the first host has all figures, one stream is enough.
         for hosts in [Some("algo-1"), None] {
             if hosts.is_none() && (metrics.is_whole() || job.instances() < 2) {
@@ -158,8 +158,8 @@ fn page(now: &Status, other: &str) -> String {
             format!(
                 "{}{}, instances only, at the price on demand{}",
                 text::dollars(usd),
-                now.against(),
-                now.unpaid()
+                now.planned_cost(),
+                now.simulated_note()
             ),
         );
     }

@@ -12,7 +12,7 @@ use std::io::IsTerminal as _;
 use trainc_apply::account::TrainingJob;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::destroy::Remover;
-use trainc_apply::ledger::{Item, Ledger, Telling};
+use trainc_apply::ledger::{Item, Ledger, Recorder};
 use trainc_apply::look::Look;
 use trainc_apply::verdict;
 use trainc_diag::NextCommand;
@@ -98,7 +98,7 @@ impl Stop {
             return exit::INCOMPLETE;
         }
         let ledger = Ledger::default();
-        let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &progress } };
+        let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: &progress } };
         let item = Item::new("training-job", &job.name);
         let stopped = remover.stop(&item, &job.name).await;
         progress.clear();

@@ -15,7 +15,7 @@ use serde_json::json;
 use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::autopsy::{Autopsy, Finding};
 use trainc_apply::cloud::{Clock, Cloud, Observe};
-use trainc_apply::ledger::{Item, Ledger, Telling};
+use trainc_apply::ledger::{Item, Ledger, Recorder};
 use trainc_apply::logs::{GROUP, Tail};
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
@@ -137,17 +137,17 @@ struct Following {
     /// Whether the logs may be read.
     logs: bool,
     /// What keeps them from being read for now.
-    trouble: Trouble,
+    trouble: Outage,
 }
 
 impl Following {
     fn new(job: &TrainingJob) -> Self {
         Self {
             tail: Tail::new(None),
-            metrics: Metrics::of(&job.request),
+            metrics: Metrics::from_request(&job.request),
             autopsy: Autopsy::default(),
             logs: true,
-            trouble: Trouble::default(),
+            trouble: Outage::default(),
         }
     }
 
@@ -179,14 +179,16 @@ impl Following {
         };
         let said = &fault.message;
         match self.trouble.meets(look.clock, &look.patience, &fault, job.is_over()) {
-            Next::AskAgain { first: false } => return false,
-            Next::AskAgain { first: true } => {
+            OutageStep::Retry { first: false } => return false,
+            OutageStep::Retry { first: true } => {
                 let words =
                     format!("note: the logs are not read: {said}; they are asked for again until they are\n");
                 progress.aside(|| io.note(&words));
                 return false;
             }
-            Next::GiveUp => progress.aside(|| io.note(&format!("note: the logs are not read: {said}\n"))),
+            OutageStep::GiveUp => {
+                progress.aside(|| io.note(&format!("note: the logs are not read: {said}\n")))
+            }
         }
         self.logs = false;
         true
@@ -220,11 +222,11 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     let Some(plan) = manifest.compiled.plan.as_deref() else { return exit::MANIFEST };
     let mode = progress.mode();
     let ledger = Ledger::default();
-    let telling = Telling { ledger: &ledger, listener: progress };
+    let recorder = Recorder { ledger: &ledger, listener: progress };
     let item = Item::new("training-job", name);
     let mut following: Option<Following> = None;
     let mut told: Option<(String, u64)> = None;
-    let mut trouble = Trouble::default();
+    let mut trouble = Outage::default();
     loop {
         // The job is as it was then: by the time its logs are read it may be over, and was billed no longer.
         let asked = look.clock.now();
@@ -234,8 +236,9 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                 job
             }
             Err(fault) => {
-                let verdict = verdict::look_failed(plan, &fault);
-                if let Next::AskAgain { first } = trouble.meets(look.clock, &look.patience, &fault, false) {
+                let verdict = verdict::read_failed(plan, &fault);
+                if let OutageStep::Retry { first } = trouble.meets(look.clock, &look.patience, &fault, false)
+                {
                     if first {
                         let words = &verdict.diagnostic.message;
                         progress.aside(|| {
@@ -269,7 +272,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                 return exit::DONE;
             }
         } else if mode == Mode::Bars {
-            telling.waiting(&item, &now.line(), now.elapsed_seconds);
+            recorder.waiting(&item, &now.line(), now.elapsed_seconds);
         } else if mode == Mode::Lines && is_news(told.as_ref(), &now) {
             progress.line(&format!("{:>8}  {}", text::duration(now.elapsed_seconds), now.line()));
             told = Some((now.secondary_status.clone(), now.elapsed_seconds));
@@ -335,15 +338,15 @@ pub(super) fn end(
     if completed {
         let mut words = format!("{} completed in {}", job.name, text::duration(now.elapsed_seconds));
         if let Some(usd) = now.cost_usd {
-            words.push_str(&format!(", {}{}", text::dollars(usd), now.against()));
+            words.push_str(&format!(", {}{}", text::dollars(usd), now.planned_cost()));
         }
-        words.push_str(now.unpaid());
+        words.push_str(now.simulated_note());
         io.print(&format!("{words}\n"));
         if let Some(model) = &job.model_artifacts {
             io.print(&format!("  model  {model}\n"));
         }
         if let Some(short) = now.ends_short(plan) {
-            io.print(&format!("  note   {}\n", short_words(short)));
+            io.print(&format!("  note   {}\n", describe_early_end(short)));
         }
         return exit::DONE;
     }
@@ -372,7 +375,7 @@ pub(super) fn end(
         }
     }
     if let Some(usd) = now.cost_usd {
-        let (dollars, against, unpaid) = (text::dollars(usd), now.against(), now.unpaid());
+        let (dollars, against, unpaid) = (text::dollars(usd), now.planned_cost(), now.simulated_note());
         let took = text::duration(now.elapsed_seconds);
         // Who got no machines pays for none.
         io.print(&if job.started.is_none() {

@@ -6,7 +6,7 @@ use trainc_apply::account::Tags;
 use trainc_apply::calls::{Call, Effect};
 use trainc_apply::diff::{Action, Change, Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake};
-use trainc_apply::ledger::{Cause, Event, Item, Ledger, Silence, Telling};
+use trainc_apply::ledger::{Cause, Event, Item, Ledger, Recorder, Silent};
 use trainc_apply::prospect::Prospect;
 use trainc_apply::run::Driver;
 use trainc_apply::run::ResourceLocks;
@@ -45,7 +45,7 @@ fn taken(cloud: &Fake, example: &str) -> Vec<Event> {
         look: look(cloud),
         desired: &seen.desired,
         choices: ADOPT,
-        telling: Telling { ledger: &ledger, listener: &Silence },
+        recorder: Recorder { ledger: &ledger, listener: &Silent },
         wrote_iam: false.into(),
         locks: &ResourceLocks::default(),
     };
@@ -181,7 +181,7 @@ fn a_job_that_was_started_with_something_else_is_shown_and_never_taken() {
     for choices in [Choices::default(), ADOPT] {
         let seen = prospect(&cloud, LLAMA, &[], choices);
         let job = change(&seen, "training-job");
-        assert_eq!(job.action, Action::Stop(Obstacle::Unlike));
+        assert_eq!(job.action, Action::Stop(Obstacle::DifferentContent));
         let lr = job.differences.iter().find(|one| one.what == "HyperParameters.lr").unwrap();
         assert_eq!((lr.found.as_str(), lr.wanted.as_str()), ("0.5", "0.0003"));
         // What it does stands before whose it is.
@@ -202,7 +202,7 @@ fn a_job_that_was_started_with_something_else_is_shown_and_never_taken() {
         let verdict = verdict::obstacle(job, plan(LLAMA, &[]).job.span);
         assert_eq!((verdict.diagnostic.code.id, verdict.exit, verdict.flag), ("T0605", 7, None));
         let end = run(&cloud, apply(&cloud, &plan(LLAMA, &[]), choices)).unwrap();
-        assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Unlike]), "{end:?}");
+        assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::DifferentContent]), "{end:?}");
     }
     let after = cloud.account();
     assert_eq!(after.jobs, account.jobs, "nothing of it is changed");
@@ -221,7 +221,7 @@ fn what_only_the_other_job_has_keeps_it_from_being_taken() {
         let cloud = Fake::new(account);
         let seen = prospect(&cloud, "distilbert-spot", &[], ADOPT);
         let job = change(&seen, "training-job");
-        assert_eq!(job.action, Action::Stop(Obstacle::Unlike), "{member}");
+        assert_eq!(job.action, Action::Stop(Obstacle::DifferentContent), "{member}");
         assert!(job.differences.iter().any(|one| one.what == member), "{job:#?}");
     }
 }

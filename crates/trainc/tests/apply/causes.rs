@@ -1,10 +1,10 @@
 //! What `watch` and `status` say of the cause of a failed job: rules that exist, commands that can be typed.
 
 use trainc_apply::account::TrainingJob;
-use trainc_apply::autopsy::Kind;
+use trainc_apply::autopsy::FailureKind;
 
 /// What a rule that speaks of a class has in its name or its summary, and what the next command says.
-fn speaks(kind: Kind) -> (&'static [&'static str], &'static str) {
+fn speaks(kind: FailureKind) -> (&'static [&'static str], &'static str) {
     match kind {
         Kind::Memory => (&["memory than its GPUs"], "micro-batch"),
         Kind::HostMemory => (&["host memory"], "instance type with more memory"),
@@ -27,7 +27,7 @@ fn speaks(kind: Kind) -> (&'static [&'static str], &'static str) {
 #[test]
 fn every_class_names_rules_that_speak_of_it_and_a_command_that_bears_on_it() {
     let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
-    for kind in Kind::ALL {
+    for kind in FailureKind::ALL {
         let (subjects, next) = speaks(*kind);
         assert_eq!(kind.rules().is_empty(), subjects.is_empty(), "{kind:?}");
         for id in kind.rules() {

@@ -548,8 +548,7 @@ fn checks_that_were_skipped_are_said_before_a_job_is_started() {
                 assert!(each == 0 && said.len() == 1, "one line: {}", ran.err);
                 let actions =
                     "ec2:DescribeSecurityGroups, ec2:DescribeSubnets, servicequotas:GetServiceQuota";
-                let words =
-                    format!("checks were skipped, missing permissions: {actions}; -v shows each");
+                let words = format!("checks were skipped, missing permissions: {actions}; -v shows each");
                 assert!(said[0].starts_with("note: ") && said[0].ends_with(&words), "{}", ran.err);
             }
         }

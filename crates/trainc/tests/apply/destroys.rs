@@ -5,24 +5,24 @@ use std::time::Duration;
 use trainc_apply::calls::{Call, Effect};
 use trainc_apply::cloud::{Clock, Cloud, Observe};
 use trainc_apply::desired::Desired;
-use trainc_apply::destroy::{Consent, Remains, Remover};
+use trainc_apply::destroy::{Consent, Inventory, Remover};
 use trainc_apply::diff::Choices;
 use trainc_apply::fake::{Account, Fake, Faults, Moment};
-use trainc_apply::ledger::{Cause, Ledger, Silence, Telling};
+use trainc_apply::ledger::{Cause, Ledger, Recorder, Silent};
 use trainc_apply::verdict;
 use trainc_ir::Plan;
 
 pub(super) const ALL: Consent = Consent { delete_data: true };
 
-pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Remains, usize) {
+pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Inventory, usize) {
     let look = look(cloud);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.unwrap();
-    let desired = Desired::of(plan, &caller).unwrap();
+    let desired = Desired::new(plan, &caller).unwrap();
     let homes = [trainc_emit::archive_home(plan), trainc_emit::worker_home(plan)]
         .map(|home| home.replace("${account}", &caller.account));
-    let remains = look.remains(&desired, &homes).await.unwrap();
+    let remains = look.inventory(&desired, &homes).await.unwrap();
     let ledger = Ledger::default();
-    let remover = Remover { look, telling: Telling { ledger: &ledger, listener: &Silence } };
+    let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: &Silent } };
     remover.run(&remains, consent).await;
     (remains, ledger.failed().len() + ledger.left().len())
 }
@@ -118,14 +118,14 @@ fn nothing_goes_under_a_job_that_was_started_meanwhile() {
     over.now += 1e6;
     let fake = Fake::new(over);
     let ended = run(&fake, async {
-        let desired = Desired::of(&plan, &fake.caller_identity().await.unwrap()).unwrap();
-        let remains = super::look(&fake).remains(&desired, &[]).await.unwrap();
+        let desired = Desired::new(&plan, &fake.caller_identity().await.unwrap()).unwrap();
+        let remains = super::look(&fake).inventory(&desired, &[]).await.unwrap();
         assert!(remains.running.is_empty());
         let again = Choices { new_run: true, ..Choices::default() };
         assert!(matches!(super::apply(&fake, &plan, again).await, super::End::Done(_)));
         let ledger = Ledger::default();
-        let telling = Telling { ledger: &ledger, listener: &Silence };
-        Remover { look: super::look(&fake), telling }.run(&remains, ALL).await;
+        let recorder = Recorder { ledger: &ledger, listener: &Silent };
+        Remover { look: super::look(&fake), recorder }.run(&remains, ALL).await;
         ledger.failed()
     });
     let failed = ended.unwrap();
@@ -186,7 +186,7 @@ fn a_job_that_begins_while_data_goes_keeps_its_role() {
             shared.sleep(Duration::from_secs(1)).await;
         }
         // The last call of an apply that needs no file system.
-        let desired = Desired::of(&plan, &shared.caller_identity().await.unwrap()).unwrap();
+        let desired = Desired::new(&plan, &shared.caller_identity().await.unwrap()).unwrap();
         let mut request = desired.request_as(&desired.name_of_run(2).unwrap(), &[]);
         request.as_object_mut().unwrap().remove("InputDataConfig");
         shared.create_training_job(&request).await
@@ -252,9 +252,9 @@ fn a_foreign_job_that_begins_meanwhile_keeps_the_role() {
     theirs.tags.clear();
     let cloud = Fake::new(over);
     let remains = run(&cloud, async {
-        let desired = Desired::of(&plan, &cloud.caller_identity().await.unwrap()).unwrap();
+        let desired = Desired::new(&plan, &cloud.caller_identity().await.unwrap()).unwrap();
         let homes = [trainc_emit::archive_home(&plan).replace("${account}", "111122223333")];
-        look(&cloud).remains(&desired, &homes).await.unwrap()
+        look(&cloud).inventory(&desired, &homes).await.unwrap()
     })
     .unwrap();
     assert!(remains.in_use.is_empty());
@@ -265,8 +265,8 @@ fn a_foreign_job_that_begins_meanwhile_keeps_the_role() {
     account.jobs.insert(theirs.job.name.clone(), theirs);
     let cloud = Fake::new(account);
     let ledger = Ledger::default();
-    let telling = Telling { ledger: &ledger, listener: &Silence };
-    run(&cloud, Remover { look: look(&cloud), telling }.run(&remains, ALL)).unwrap();
+    let recorder = Recorder { ledger: &ledger, listener: &Silent };
+    run(&cloud, Remover { look: look(&cloud), recorder }.run(&remains, ALL)).unwrap();
     assert_eq!(left(&cloud.account()), [1, 0, 0, 1], "{:#?}", ledger.events());
 }
 

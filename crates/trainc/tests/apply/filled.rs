@@ -61,7 +61,7 @@ fn the_account_is_no_part_of_the_digest() {
     let written = plan("llama-7b-fsdp", &[open, "account=111122223333"]);
     let digest = trainc_emit::identity(&offline).digest;
     assert_eq!(trainc_emit::identity(&written).digest, digest);
-    assert_eq!(Desired::of(&offline, &caller).unwrap().digest, digest);
+    assert_eq!(Desired::new(&offline, &caller).unwrap().digest, digest);
     // `account` removes the mark from all that is emitted.
     for (path, bytes) in trainc_emit::emit(&written).files {
         assert!(!String::from_utf8_lossy(&bytes).contains("${account}"), "{path}");

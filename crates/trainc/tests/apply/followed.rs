@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use trainc_apply::account::{LogEvent, LogFrom, LogPage, LogStream, TrainingJob};
-use trainc_apply::autopsy::{Autopsy, Kind};
+use trainc_apply::autopsy::{Autopsy, FailureKind};
 use trainc_apply::cloud::Answer;
 use trainc_apply::diff::{Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake, Outcome};
-use trainc_apply::ledger::{Ledger, Silence, Telling};
+use trainc_apply::ledger::{Ledger, Recorder, Silent};
 use trainc_apply::logs::{Source, Tail};
 use trainc_apply::metrics::Metrics;
 use trainc_apply::run::Driver;
@@ -93,7 +93,7 @@ fn thirty_two_hosts_with_twenty_thousand_lines_each_lose_and_repeat_nothing() {
     println!("logs: {total} lines of 32 hosts in order, at most {most} held, {} calls", writers.calls.get());
 }
 
-fn failing(outcome: Outcome) -> (Kind, Option<String>) {
+fn failing(outcome: Outcome) -> (FailureKind, Option<String>) {
     let plan = plan("llama-7b-fsdp", &[]);
     let cloud = Fake::new(Account { outcome, ..Account::default() });
     run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
@@ -105,7 +105,7 @@ fn failing(outcome: Outcome) -> (Kind, Option<String>) {
         let look = look(&over);
         let job = look.job(&name).await.unwrap().unwrap().0;
         let mut autopsy = Autopsy::default();
-        let mut metrics = Metrics::of(&job.request);
+        let mut metrics = Metrics::from_request(&job.request);
         let mut sink = |host: &str, event: &LogEvent| {
             autopsy.read(host, event);
             metrics.read_event(host, event);
@@ -121,13 +121,13 @@ fn failing(outcome: Outcome) -> (Kind, Option<String>) {
 #[test]
 fn a_failed_job_names_its_cause_and_the_first_host() {
     let first = Some("algo-1".to_owned());
-    assert_eq!(failing(Outcome::OutOfMemory), (Kind::Memory, first.clone()));
-    assert_eq!(failing(Outcome::Disk), (Kind::Disk, first.clone()));
-    assert_eq!(failing(Outcome::UserCode), (Kind::Program, first));
-    assert_eq!(failing(Outcome::Nccl).0, Kind::Collective);
-    assert_eq!(failing(Outcome::Permission).0, Kind::Permission);
-    assert_eq!(failing(Outcome::Image).0, Kind::Image);
-    assert_eq!(failing(Outcome::NoCapacity).0, Kind::Capacity);
+    assert_eq!(failing(Outcome::OutOfMemory), (FailureKind::Memory, first.clone()));
+    assert_eq!(failing(Outcome::Disk), (FailureKind::Disk, first.clone()));
+    assert_eq!(failing(Outcome::UserCode), (FailureKind::Program, first));
+    assert_eq!(failing(Outcome::Nccl).0, FailureKind::Collective);
+    assert_eq!(failing(Outcome::Permission).0, FailureKind::Permission);
+    assert_eq!(failing(Outcome::Image).0, FailureKind::Image);
+    assert_eq!(failing(Outcome::NoCapacity).0, FailureKind::Capacity);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
         look,
         desired: &prospect.desired,
         choices: Choices::default(),
-        telling: Telling { ledger: &ledger, listener: &Silence },
+        recorder: Recorder { ledger: &ledger, listener: &Silent },
         wrote_iam: false.into(),
         locks: &ResourceLocks::default(),
     };
@@ -217,30 +217,30 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
 /// Whether a longer run finds the checkpoints of this one hangs on their path: the help says which it is.
 #[test]
 fn a_run_out_of_time_is_told_where_the_next_one_begins() {
-    let next = |example: &str, sets: &[&str], kind: Kind, kept: Option<&str>| {
+    let next = |example: &str, sets: &[&str], kind: FailureKind, kept: Option<&str>| {
         let request = kept.map_or(Value::Null, |s3| json!({"CheckpointConfig": {"S3Uri": s3}}));
         let job = TrainingJob { request, ..TrainingJob::default() };
         let invocation = Invocation::new("job.kdl", vec!["--set a=1".to_owned()]);
         kind.help(&plan(example, sets), &job).complete(&invocation).to_string()
     };
     let digest = "s3://example-runs/llama-7b/0123456789abcdef/checkpoints/";
-    let named = next("llama-7b-fsdp", &[], Kind::Time, Some(digest));
+    let named = next("llama-7b-fsdp", &[], FailureKind::Time, Some(digest));
     assert!(named.starts_with("raise `max-run`, and write `s3=\"s3://example-runs/llama-7b/0123"), "{named}");
     assert!(
         named.contains("then trainc apply job.kdl --set a=1 --new-run; else it begins at step 0"),
         "{named}"
     );
     let fixed = "s3://sagemaker-us-east-1-111122223333/using-spot/checkpoints";
-    let found = next("distilbert-spot", &[], Kind::Wait, Some(fixed));
+    let found = next("distilbert-spot", &[], FailureKind::Wait, Some(fixed));
     assert!(found.starts_with("raise `max-wait` of `spot`, then trainc apply"), "{found}");
     assert!(found.ends_with(&format!("it resumes from this run's checkpoints in {fixed}")), "{found}");
     // The manifest says another place by now.
-    let moved = next("distilbert-spot", &["checkpoint.s3=s3://other/x/"], Kind::Time, Some(fixed));
+    let moved = next("distilbert-spot", &["checkpoint.s3=s3://other/x/"], FailureKind::Time, Some(fixed));
     assert!(
         moved.contains(&format!("write `s3=\"{fixed}\"`")) && moved.ends_with("begins at step 0"),
         "{moved}"
     );
-    let none = next("neox-20b-fsdp", &[], Kind::Time, None);
+    let none = next("neox-20b-fsdp", &[], FailureKind::Time, None);
     assert!(none.ends_with("it starts at step 0, because the manifest has no `checkpoint`"), "{none}");
 }
 

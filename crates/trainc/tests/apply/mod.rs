@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use trainc_apply::diff::{Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake, Faults};
-use trainc_apply::ledger::{Cause, Item, Ledger, Silence, Telling};
+use trainc_apply::ledger::{Cause, Item, Ledger, Recorder, Silent};
 use trainc_apply::look::Look;
 use trainc_apply::patience::Patience;
 use trainc_apply::prospect::Prospect;
@@ -196,12 +196,12 @@ pub async fn drive(look: Look<'_, Fake, Fake>, prospect: &Prospect, choices: Cho
         look,
         desired: &prospect.desired,
         choices,
-        telling: Telling { ledger: &ledger, listener: &Silence },
+        recorder: Recorder { ledger: &ledger, listener: &Silent },
         wrote_iam: false.into(),
         locks: &ResourceLocks::default(),
     };
     let job = if prospect.is_settled(choices) {
-        driver.take(&prospect.target).await
+        driver.adopt_finished(&prospect.target).await
     } else {
         driver.run(&prospect.target).await
     };

@@ -142,11 +142,11 @@ fn a_dependent_action_is_named() {
         let one = &verdict.diagnostic;
         assert_eq!((one.code.id, verdict.exit), ("T0601", 6));
         assert!(
-            one.message.contains(&format!("may not do {action}, which {} asks for", call.words())),
+            one.message.contains(&format!("may not do {action}, which {} asks for", call.describe())),
             "{one:?}"
         );
         assert_eq!((&one.facts["action"], &one.facts["resource"]), (&action.into(), &resource.into()));
-        assert_eq!(one.facts["call"], call.words());
+        assert_eq!(one.facts["call"], call.describe());
         let help = one.help.as_deref().unwrap();
         assert!(help.starts_with("`trainc catalog permissions --manifest MANIFEST`"), "{help}");
     }
@@ -281,7 +281,7 @@ fn all_that_a_role_of_ones_own_lacks_is_said() {
 fn only_a_refusal_names_an_action() {
     let text = "no identity-based policy allows the s3:ListBucket action";
     let role = Fault::answered(Call::CreateTrainingJob, Some(400), "ValidationException", text);
-    assert_eq!((role.class, role.action()), (Class::NotYet, "sagemaker:CreateTrainingJob".to_owned()));
+    assert_eq!((role.class, role.action()), (Class::NotPropagated, "sagemaker:CreateTrainingJob".to_owned()));
 }
 
 /// The bucket that trainc would make must be seen, for that decides what is made; one that the manifest names is only looked
@@ -295,7 +295,9 @@ fn a_bucket_that_may_not_be_seen_stops_only_who_would_make_it() {
     assert_eq!(ran.code, Some(6), "{}{}", ran.out, ran.err);
     let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("bucket `sagemaker-us-west-2-111122223333`: the caller is not allowed to perform s3:ListBucket"),
+        said.contains(
+            "bucket `sagemaker-us-west-2-111122223333`: the caller is not allowed to perform s3:ListBucket"
+        ),
         "{said}"
     );
     assert!(said.contains("`upload=\"s3://…\"` in `program`, need not be seen"), "{said}");

@@ -4,7 +4,7 @@ use super::{End, cloud, counts, drive, look, plan, run};
 use trainc_apply::calls::{Call, Effect};
 use trainc_apply::diff::Choices;
 use trainc_apply::fake::{Account, Fake, Faults, Moment};
-use trainc_apply::saved_plan::{Input, SavedPlan};
+use trainc_apply::saved_plan::{SavedPlan, SavedPlanSource};
 use trainc_ir::Plan;
 
 /// How an apply of a saved plan ended.
@@ -19,7 +19,7 @@ enum Ended {
 fn save(account: &Account, plan: &Plan, choices: Choices) -> SavedPlan {
     let calm = Fake::new(account.clone());
     let prospect = run(&calm, look(&calm).prospect(plan, choices)).unwrap().unwrap().unwrap();
-    let saved = SavedPlan::of(&Input::default(), &[&prospect], choices);
+    let saved = SavedPlan::new(&Input::default(), &[&prospect], choices);
     SavedPlan::read(&serde_json::to_string(&saved).unwrap()).unwrap().unwrap()
 }
 

@@ -260,7 +260,7 @@ fn two_versions_that_nobody_asked_for_are_said() {
     for plan in [&first, &second] {
         let cloud = at(&account);
         let end = run(&cloud, apply(&cloud, plan, Choices::default())).unwrap();
-        assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Beside]), "{end:?}");
+        assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::ConcurrentVersion]), "{end:?}");
         assert!(cloud.calls().iter().all(|call| call.row().effect == Effect::Read));
         let prospect =
             run(&cloud, look(&cloud).prospect(plan, Choices::default())).unwrap().unwrap().unwrap();
@@ -493,7 +493,7 @@ fn the_run_after_the_999th_is_refused_with_words() {
         assert_eq!(target, Target::Start(format!("{first}-r{}", number + 1)));
     }
     let (target, changes) = after(999, &mut job);
-    assert_eq!(target, Target::Blocked(Obstacle::LastRun));
+    assert_eq!(target, Target::Blocked(Obstacle::RunsExhausted));
     let change = changes.iter().find(|change| change.kind == "training-job").unwrap();
     assert_eq!(change.because, format!("{first}-r999 is run 999 of this digest: no run number is left"));
     let verdict = trainc_apply::verdict::obstacle(change, plan.job.span);

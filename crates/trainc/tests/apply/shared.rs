@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::{Clock as _, Observe as _};
 use trainc_apply::desired::Desired;
-use trainc_apply::destroy::{Consent, Remains, Remover};
+use trainc_apply::destroy::{Consent, Inventory, Remover};
 use trainc_apply::diff::{Action, Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake, Faults, Moment};
-use trainc_apply::ledger::{Cause, Item, Ledger, Silence, Telling};
-use trainc_apply::strays::named;
+use trainc_apply::ledger::{Cause, Item, Ledger, Recorder, Silent};
+use trainc_apply::orphaned_jobs::named;
 use trainc_ir::Plan;
 
 const PLAIN: Choices = Choices { adopt: false, new_run: false, run: None };
@@ -181,18 +181,18 @@ fn killed_at_every_call_coming_and_leaving_go_on() {
 }
 
 /// What is found before a question is answered, and what is done after.
-fn remains(cloud: &Fake, plan: &Plan) -> Remains {
+fn remains(cloud: &Fake, plan: &Plan) -> Inventory {
     run(cloud, async {
         let look = look(cloud);
         let caller = look.ask(async |cloud| cloud.caller_identity().await).await.unwrap();
-        look.remains(&Desired::of(plan, &caller).unwrap(), &[]).await.unwrap()
+        look.inventory(&Desired::new(plan, &caller).unwrap(), &[]).await.unwrap()
     })
     .unwrap()
 }
 
-fn remove(cloud: &Fake, remains: &Remains) -> Vec<(Item, Cause)> {
+fn remove(cloud: &Fake, remains: &Inventory) -> Vec<(Item, Cause)> {
     let ledger = Ledger::default();
-    let remover = Remover { look: look(cloud), telling: Telling { ledger: &ledger, listener: &Silence } };
+    let remover = Remover { look: look(cloud), recorder: Recorder { ledger: &ledger, listener: &Silent } };
     run(cloud, remover.run(remains, ALL)).unwrap();
     ledger.failed()
 }
@@ -245,7 +245,7 @@ fn who_comes_while_the_links_go_keeps_the_file_system() {
     let first = cloud(alone, Faults { crash: Some((last, Moment::After)), ..Faults::default() });
     let seen = remains(&first, &a);
     let ledger = Ledger::default();
-    let remover = Remover { look: look(&first), telling: Telling { ledger: &ledger, listener: &Silence } };
+    let remover = Remover { look: look(&first), recorder: Recorder { ledger: &ledger, listener: &Silent } };
     assert!(run(&first, remover.run(&seen, ALL)).is_none());
     let second = Fake::new(first.account());
     applied(&second, &b);
@@ -268,11 +268,11 @@ fn sharers_that_let_it_go_with_them_leave_nothing() {
         job.job.ended = Some(0.0);
     }
     let fake = Fake::new(account);
-    let all: Vec<Remains> = plans.iter().map(|plan| remains(&fake, plan).only_released()).collect();
+    let all: Vec<Inventory> = plans.iter().map(|plan| remains(&fake, plan).only_released()).collect();
     let ledgers: Vec<Ledger> = plans.iter().map(|_| Ledger::default()).collect();
     let removers: Vec<_> = ledgers
         .iter()
-        .map(|ledger| Remover { look: look(&fake), telling: Telling { ledger, listener: &Silence } })
+        .map(|ledger| Remover { look: look(&fake), recorder: Recorder { ledger, listener: &Silent } })
         .collect();
     let going = removers.iter().zip(&all).map(|(remover, remains)| remover.run(remains, Consent::default()));
     run(&fake, join_all(going)).unwrap();
@@ -346,7 +346,7 @@ fn one_that_failed_for_all_its_jobs_is_left_and_made_again() {
             let prospect = run(&fake, look(&fake).prospect(plan, PLAIN)).unwrap().unwrap().unwrap();
             let found: Vec<_> = prospect.obstacles().collect();
             let [(change, Obstacle::Broken)] = found.as_slice() else { panic!("{found:?}") };
-            let verdict = trainc_apply::verdict::in_the_way(plan, change);
+            let verdict = trainc_apply::verdict::plan_obstacle(plan, change);
             let other = if std::ptr::eq(plan, &raw const a) { "`b`" } else { "`a`" };
             let said = format!(", shared with {other}, has failed: ");
             assert!(verdict.diagnostic.message.contains(&said), "{verdict:?}");
@@ -383,7 +383,7 @@ fn a_file_system_that_fifty_tags_fill_takes_no_further_job() {
     let full = Fake::new(account);
     let prospect = run(&full, look(&full).prospect(&b, PLAIN)).unwrap().unwrap().unwrap();
     let found: Vec<_> = prospect.obstacles().collect();
-    let [(change, Obstacle::Crowded)] = found.as_slice() else { panic!("{found:?}") };
+    let [(change, Obstacle::TooManyUsers)] = found.as_slice() else { panic!("{found:?}") };
     let verdict = trainc_apply::verdict::obstacle(change, b.job.span);
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0671", 3));
     assert!(verdict.diagnostic.message.contains("use it"), "{}", verdict.diagnostic.message);

@@ -129,6 +129,6 @@ fn what_only_begins_alike_is_not_said() {
 #[test]
 fn a_job_of_no_sweep_costs_no_call() {
     let cloud = Fake::new(Account::default());
-    let found = run(&cloud, look(&cloud).strays(&plan("llama-7b-fsdp", &[]), &[])).unwrap();
+    let found = run(&cloud, look(&cloud).orphaned_jobs(&plan("llama-7b-fsdp", &[]), &[])).unwrap();
     assert!(found.is_empty() && cloud.calls().is_empty());
 }

@@ -230,7 +230,7 @@ fn an_apply_that_meets_the_answer_ends_with_it() {
         let found: Vec<&str> = verdicts.iter().map(|one| one.diagnostic.code.id).collect();
         // What is waited for until it is late says so, and what it waited for.
         assert!(found.contains(expected), "{call:?} {code}: {found:?}");
-        assert_eq!(verdict::worst(verdicts.iter().map(|one| one.exit)), Some(*exit), "{call:?} {code}");
+        assert_eq!(verdict::worst_exit(verdicts.iter().map(|one| one.exit)), Some(*exit), "{call:?} {code}");
         assert!(cloud.account().jobs.is_empty());
     }
 }
@@ -251,8 +251,8 @@ fn the_rest_of_the_verdicts() {
     let caller =
         Caller { account: "444455556666".to_owned(), arn: "arn:aws:iam::444455556666:user/me".to_owned() };
     let named = super::plan(EXAMPLE, &["account=\"111122223333\""]);
-    sound(&verdict::other_account(&named, &caller).unwrap(), "T0619", 3);
-    assert!(verdict::other_account(&plan, &caller).is_none());
+    sound(&verdict::account_mismatch(&named, &caller).unwrap(), "T0619", 3);
+    assert!(verdict::account_mismatch(&plan, &caller).is_none());
 }
 
 #[test]
@@ -263,9 +263,9 @@ fn every_class_has_a_verdict() {
         Class::Exists,
         Class::Throttled,
         Class::Unavailable,
-        Class::Lost,
+        Class::NoResponse,
         Class::Unreachable,
-        Class::NotYet,
+        Class::NotPropagated,
         Class::Busy,
         Class::Denied,
         Class::Credentials,
@@ -273,12 +273,12 @@ fn every_class_has_a_verdict() {
         Class::Capacity,
         Class::Mismatch,
         Class::Invalid,
-        Class::Unasked,
+        Class::NotSupported,
         Class::Bug,
     ];
     let mut codes = BTreeSet::new();
     for class in classes {
-        let fault = Fault::of(Call::CreateRole, class, "");
+        let fault = Fault::new(Call::CreateRole, class, "");
         let verdict = verdict::verdict(&plan, &Item::new("role", "r"), &Cause::Fault(fault));
         assert!((1..=8).contains(&verdict.exit));
         codes.insert(verdict.diagnostic.code.id);
@@ -297,7 +297,7 @@ fn obstacles_say_whose_they_are_and_what_differs() {
         let plan = plan(EXAMPLE, sets);
         let prospect =
             run(&cloud, super::look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-        prospect.obstacles().map(|(change, _)| verdict::in_the_way(&plan, change)).collect::<Vec<_>>()
+        prospect.obstacles().map(|(change, _)| verdict::plan_obstacle(&plan, change)).collect::<Vec<_>>()
     };
     let changed = verdicts(&["program.hyperparameter.lr=1e-4"], &|_| {});
     sound(&changed[0], "T0606", 4);

@@ -39,11 +39,11 @@ fn the_channel_of_the_request_holds_the_binary_and_its_config() {
         account: "111122223333".to_owned(),
         arn: "arn:aws:iam::111122223333:user/me".to_owned(),
     };
-    let desired = Desired::of(&plan, &caller).unwrap();
+    let desired = Desired::new(&plan, &caller).unwrap();
     assert!(prefix.contains(&desired.digest));
     let mut newer = elf();
     newer.push(1);
-    let other = Desired::of(&plan_with(CPU, &[], Some(newer)), &caller).unwrap();
+    let other = Desired::new(&plan_with(CPU, &[], Some(newer)), &caller).unwrap();
     assert_ne!(other.digest, desired.digest);
     // What is uploaded is what `emit` writes.
     let bundle = trainc_emit::emit(&plan);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use trainc_apply::cloud::{Clock, Cloud};
 use trainc_apply::diff::{self, Choices, Target};
-use trainc_apply::ledger::{Ledger, Telling};
+use trainc_apply::ledger::{Ledger, Recorder};
 use trainc_apply::look::Look;
 use trainc_apply::preflight;
 use trainc_apply::prospect::Prospect;
@@ -78,7 +78,7 @@ impl One<'_> {
         for verdict in &looked.obstacles {
             self.verdict(io, verdict);
         }
-        if let Some(code) = verdict::worst(looked.obstacles.iter().map(|verdict| verdict.exit)) {
+        if let Some(code) = verdict::worst_exit(looked.obstacles.iter().map(|verdict| verdict.exit)) {
             return Err(code);
         }
         if looked.exit != exit::DONE {
@@ -101,8 +101,8 @@ impl One<'_> {
             return self.nothing_to_do(io, look, prospect, progress).await;
         }
         let ledger = Ledger::default();
-        let telling = Telling { ledger: &ledger, listener: progress };
-        let Some(look) = look.wait_for_room(self.plan, prospect, telling).await else {
+        let recorder = Recorder { ledger: &ledger, listener: progress };
+        let Some(look) = look.wait_for_room(self.plan, prospect, recorder).await else {
             progress.clear();
             return self.report(io, &ledger, None);
         };
@@ -110,12 +110,12 @@ impl One<'_> {
             look,
             desired: &prospect.desired,
             choices: self.choices(),
-            telling,
+            recorder,
             wrote_iam: false.into(),
             locks,
         };
         let job = if prospect.is_settled(self.choices()) {
-            driver.take(&prospect.target).await
+            driver.adopt_finished(&prospect.target).await
         } else {
             driver.run(&prospect.target).await
         };
@@ -334,7 +334,7 @@ impl One<'_> {
         for verdict in &failed {
             self.verdict(io, verdict);
         }
-        verdict::worst(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
+        verdict::worst_exit(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
     }
 
     /// File systems that are there without their job: they cost money until they go.
@@ -362,7 +362,7 @@ impl One<'_> {
                 io.note(&format!("{} {}: not started\n", item.kind, item.name));
             }
         }
-        let code = verdict::worst(codes).unwrap_or(exit::DONE);
+        let code = verdict::worst_exit(codes).unwrap_or(exit::DONE);
         if self.is_json() {
             self.object(io, json!({"type": "applied", "training_job": job, "exit": code}));
             return code;

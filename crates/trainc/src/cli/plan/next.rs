@@ -59,7 +59,7 @@ impl InTheWay {
             }
         }
         out.idle = idle(looked);
-        out.exit = verdict::worst(exits).unwrap_or(exit::DONE);
+        out.exit = verdict::worst_exit(exits).unwrap_or(exit::DONE);
         out
     }
 

@@ -1,6 +1,6 @@
 //! What the plan only names: is the key enabled, is the image in its registry, is the secret there.
 
-use super::signed::{Ask, Reply, Signed};
+use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
 use serde_json::{Value, json};
 use trainc_apply::account::Key;
 use trainc_apply::calls::Call;
@@ -8,8 +8,8 @@ use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
 
 /// One question of a JSON service.
-async fn ask(signed: &Signed, to: Service, region: Option<&str>, body: &Value) -> Answer<Value> {
-    let ask = Ask {
+async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Value) -> Answer<Value> {
+    let ask = SignedRequest {
         call: to.call,
         host: to.host,
         service: to.name,
@@ -22,7 +22,7 @@ async fn ask(signed: &Signed, to: Service, region: Option<&str>, body: &Value) -
     };
     let reply = signed.ask(&ask, refused).await?;
     serde_json::from_str(&reply.body)
-        .map_err(|_| Fault::of(to.call, Class::Unavailable, "the response is not valid JSON"))
+        .map_err(|_| Fault::new(to.call, Class::Unavailable, "the response is not valid JSON"))
 }
 
 /// How a JSON service is called (botocore 1.44.5).
@@ -35,7 +35,7 @@ struct Service {
 }
 
 /// The fault in an answer: `__type` and `message`.
-fn refused(ask: &Ask, reply: &Reply) -> Option<Fault> {
+fn refused(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     if reply.status < 300 {
         return None;
     }
@@ -51,14 +51,14 @@ fn region_of(arn: &str) -> Option<&str> {
     arn.split(':').nth(3).filter(|region| arn.starts_with("arn:") && !region.is_empty())
 }
 
-pub(super) async fn key(signed: &Signed, id: &str) -> Answer<Key> {
+pub(super) async fn key(signed: &SignedClient, id: &str) -> Answer<Key> {
     let to = Service { call: Call::DescribeKey, host: "kms", name: "kms", target: "TrentService" };
     let answer = ask(signed, to, region_of(id), &json!({ "KeyId": id })).await?;
     let text = |name: &str| answer.pointer(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(Key { arn: text("/KeyMetadata/Arn"), state: text("/KeyMetadata/KeyState") })
 }
 
-pub(super) async fn secret(signed: &Signed, arn: &str) -> Answer<()> {
+pub(super) async fn secret(signed: &SignedClient, arn: &str) -> Answer<()> {
     let to = Service {
         call: Call::DescribeSecret,
         host: "secretsmanager",
@@ -68,10 +68,10 @@ pub(super) async fn secret(signed: &Signed, arn: &str) -> Answer<()> {
     ask(signed, to, region_of(arn), &json!({ "SecretId": arn })).await.map(|_| ())
 }
 
-pub(super) async fn image(signed: &Signed, uri: &str) -> Answer<()> {
+pub(super) async fn image(signed: &SignedClient, uri: &str) -> Answer<()> {
     let call = Call::DescribeImages;
-    let Some(image) = Image::of(uri) else {
-        return Err(Fault::of(call, Class::Unasked, "the image is not in an Amazon ECR registry"));
+    let Some(image) = Image::parse(uri) else {
+        return Err(Fault::new(call, Class::NotSupported, "the image is not in an Amazon ECR registry"));
     };
     let to = Service { call, host: "api.ecr", name: "ecr", target: "AmazonEC2ContainerRegistry_V20150921" };
     let body = json!({
@@ -92,7 +92,7 @@ struct Image {
 }
 
 impl Image {
-    fn of(uri: &str) -> Option<Self> {
+    fn parse(uri: &str) -> Option<Self> {
         let (host, path) = uri.split_once('/')?;
         let mut parts = host.split('.');
         let (account, dkr, ecr, region) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -121,15 +121,16 @@ mod tests {
 
     #[test]
     fn an_image_is_taken_apart() {
-        let image = Image::of("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.7.1").unwrap();
+        let image =
+            Image::parse("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.7.1").unwrap();
         assert_eq!((image.account.as_str(), image.region.as_str()), ("763104351884", "us-west-2"));
         assert_eq!(
             (image.repository.as_str(), image.which),
             ("pytorch-training", json!({"imageTag": "2.7.1"}))
         );
-        let image = Image::of("1.dkr.ecr.cn-north-1.amazonaws.com.cn/a/b@sha256:00").unwrap();
+        let image = Image::parse("1.dkr.ecr.cn-north-1.amazonaws.com.cn/a/b@sha256:00").unwrap();
         assert_eq!((image.repository.as_str(), image.which), ("a/b", json!({"imageDigest": "sha256:00"})));
-        assert_eq!(Image::of("docker.io/library/x:1"), None);
+        assert_eq!(Image::parse("docker.io/library/x:1"), None);
     }
 
     #[test]

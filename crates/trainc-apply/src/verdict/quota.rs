@@ -20,7 +20,9 @@ pub(super) fn waited(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
     let diagnostic = if fault.class == Class::Quota && never_fits(fault) {
         diagnostic
     } else {
-        diagnostic.help("run the same command again, wait longer, or choose another availability zone or instance type")
+        diagnostic.help(
+            "run the same command again, wait longer, or choose another availability zone or instance type",
+        )
     };
     Verdict { diagnostic, ..verdict }
 }
@@ -109,7 +111,8 @@ pub(super) fn quota(
     let diagnostic = new(&T0603, said.to_owned());
     // IAM's and FSx's are used up by what stays: no job's end makes room there.
     if fault.call != Call::CreateTrainingJob {
-        return diagnostic.help("request an increase in Service Quotas, or delete resources that are no longer needed");
+        return diagnostic
+            .help("request an increase in Service Quotas, or delete resources that are no longer needed");
     }
     if never_fits(fault) {
         return diagnostic

@@ -12,18 +12,18 @@ use trainc_ir::AccountFacts;
 
 /// The marks of a plan, told apart by whether the account knows what they stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct Placeholders {
     /// What the account says of the plan.
     pub account_facts: AccountFacts,
     /// Mark and why it stays.
-    pub open: Vec<(String, String)>,
+    pub unresolved: Vec<(String, String)>,
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Looks up what the plan's marks stand for. Only what is there and is this job's counts: what apply would make, or
     /// would refuse to take, stays open.
-    pub async fn marks(&self, desired: &Desired) -> Answer<Marks> {
-        let mut out = Marks::default();
+    pub async fn placeholders(&self, desired: &Desired) -> Answer<Placeholders> {
+        let mut out = Placeholders::default();
         if let Some(wanted) = &desired.role {
             let name = wanted.create.role_name.as_str();
             let found = absent(self.ask(async |cloud| cloud.role(name).await).await)?;
@@ -50,13 +50,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let ours = of_storage(&all, desired, wanted);
             let Some(system) = file_systems::live(&ours) else {
                 let why = format!("file system `{}` does not exist yet; `apply` creates it", wanted.name);
-                out.open.push((id_mark, why.clone()));
-                out.open.push((mount_mark, why));
+                out.unresolved.push((id_mark, why.clone()));
+                out.unresolved.push((mount_mark, why));
                 continue;
             };
             if system.mount.is_none() {
                 let why = format!("{} is {}, and has no mount name yet", system.id, system.lifecycle);
-                out.open.push((mount_mark, why));
+                out.unresolved.push((mount_mark, why));
             }
             out.account_facts
                 .file_systems

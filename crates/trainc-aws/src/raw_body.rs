@@ -15,16 +15,16 @@ use std::sync::{Arc, Mutex};
 
 /// Sends these bytes instead of what the SDK wrote.
 #[derive(Clone, Debug)]
-pub(super) struct Body(Vec<u8>);
+pub(super) struct RequestBody(Vec<u8>);
 
-impl Body {
+impl RequestBody {
     /// A request as JSON.
-    pub(super) fn of(request: &impl serde::Serialize) -> Self {
+    pub(super) fn from_json(request: &impl serde::Serialize) -> Self {
         Self(serde_json::to_vec(request).unwrap_or_default())
     }
 }
 
-impl Intercept for Body {
+impl Intercept for RequestBody {
     fn name(&self) -> &'static str {
         "exact body"
     }
@@ -44,9 +44,9 @@ impl Intercept for Body {
 
 /// Keeps the body of the last answer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept(Arc<Mutex<Vec<u8>>>);
+pub(super) struct ResponseBody(Arc<Mutex<Vec<u8>>>);
 
-impl Kept {
+impl ResponseBody {
     /// The answer as JSON; null where none came.
     pub(super) fn json(&self) -> serde_json::Value {
         let bytes = self.0.lock().map(|bytes| bytes.clone()).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Kept {
     }
 }
 
-impl Intercept for Kept {
+impl Intercept for ResponseBody {
     fn name(&self) -> &'static str {
         "kept answer"
     }

@@ -1,4 +1,4 @@
-//! What to do about a refusal whose words name one thing: `steps.toml` says it by a part of those words.
+//! What to do about a refusal whose words name one thing: `remedies.toml` says it by a part of those words.
 
 use super::Verdict;
 use crate::fault::{Class, Fault};
@@ -9,7 +9,7 @@ use trainc_ir::Plan;
 
 /// A part of a refusal's code or words, and what mends it.
 #[derive(Deserialize)]
-struct Step {
+struct Remedy {
     /// What the code or the message holds.
     says: String,
     /// What to do, with `{region}` and `{named}` filled in: the first ARN or id that the message names.
@@ -17,21 +17,21 @@ struct Step {
 }
 
 #[derive(Deserialize)]
-struct Steps {
-    step: Vec<Step>,
+struct Remedies {
+    step: Vec<Remedy>,
 }
 
-static STEPS: LazyLock<Vec<Step>> = LazyLock::new(|| {
-    toml::from_str::<Steps>(include_str!("steps.toml")).map_or_else(|_| Vec::new(), |all| all.step)
+static REMEDIES: LazyLock<Vec<Remedy>> = LazyLock::new(|| {
+    toml::from_str::<Remedies>(include_str!("remedies.toml")).map_or_else(|_| Vec::new(), |all| all.step)
 });
 
 /// The same verdict with the step that its refusal asks for, where it is known.
-pub(super) fn sharpened(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
-    if !matches!(fault.class, Class::Invalid | Class::NotFound | Class::Unasked) {
+pub(super) fn with_remedy(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
+    if !matches!(fault.class, Class::Invalid | Class::NotFound | Class::NotSupported) {
         return verdict;
     }
     let Some(step) =
-        STEPS.iter().find(|step| fault.code.contains(&step.says) || fault.message.contains(&step.says))
+        REMEDIES.iter().find(|step| fault.code.contains(&step.says) || fault.message.contains(&step.says))
     else {
         return verdict;
     };
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn every_step_can_be_read() {
-        assert!(STEPS.len() >= 9, "{}", STEPS.len());
-        for step in STEPS.iter() {
+        assert!(REMEDIES.len() >= 9, "{}", REMEDIES.len());
+        for step in REMEDIES.iter() {
             assert!(step.says.len() > 8 && !step.help.ends_with('.'), "{}", step.says);
         }
     }

@@ -33,7 +33,7 @@ pub(crate) static CODES: &[&Code] =
 
 /// The kind of a cause. Those that follow from others come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FailureKind {
     /// GPU memory.
     Memory,
     /// Host memory: the kernel of a host ends what needs too much of it.
@@ -67,16 +67,19 @@ pub enum Kind {
 }
 
 /// What lines say, by the kind of cause. Each text was seen in logs of PyTorch, NCCL or S3.
-const SIGNS: &[(Kind, &[&str])] = &[
-    (Kind::Memory, &["CUDA out of memory", "OutOfMemoryError", "cudaErrorMemoryAllocation"]),
-    (Kind::HostMemory, &["oom-kill", "Cannot allocate memory", "DefaultCPUAllocator: can't allocate memory"]),
-    (Kind::Disk, &["No space left on device", "Errno 28", "Disk quota exceeded"]),
+const SIGNS: &[(FailureKind, &[&str])] = &[
+    (FailureKind::Memory, &["CUDA out of memory", "OutOfMemoryError", "cudaErrorMemoryAllocation"]),
     (
-        Kind::Permission,
+        FailureKind::HostMemory,
+        &["oom-kill", "Cannot allocate memory", "DefaultCPUAllocator: can't allocate memory"],
+    ),
+    (FailureKind::Disk, &["No space left on device", "Errno 28", "Disk quota exceeded"]),
+    (
+        FailureKind::Permission,
         &["AccessDenied", "Access Denied", "AccessDeniedException", "is not authorized to perform"],
     ),
     (
-        Kind::Collective,
+        FailureKind::Collective,
         &[
             "collective operation timeout",
             "NCCL error",
@@ -89,7 +92,7 @@ const SIGNS: &[(Kind, &[&str])] = &[
     ),
 ];
 
-impl Kind {
+impl FailureKind {
     /// All of them.
     pub const ALL: &[Self] = &[
         Self::Memory,
@@ -129,7 +132,7 @@ impl Kind {
     }
 
     /// What happened, a fragment.
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Memory => "out of GPU memory",
             Self::HostMemory => "out of host memory",
@@ -245,7 +248,7 @@ fn longer(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
 /// The kind of cause that a FailureReason is. `InternalServerError:`, `ClientError:` and `AlgorithmError:` are the
 /// service's own words for whose fault it is, and no exception of the program. A container that the kernel killed ends
 /// with 137: 128, and signal 9.
-pub(super) fn kind_of_reason(reason: &str) -> Option<Kind> {
+pub(super) fn kind_of_reason(reason: &str) -> Option<FailureKind> {
     let signs = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| reason.contains(sign)));
     if let Some((kind, _)) = signs {
         return Some(*kind);
@@ -258,30 +261,30 @@ pub(super) fn kind_of_reason(reason: &str) -> Option<Kind> {
             && !after.starts_with(|next: char| next.is_ascii_digit())
     });
     if killed || has(&["more memory"]) {
-        return Some(Kind::HostMemory);
+        return Some(FailureKind::HostMemory);
     }
     if has(&["OutOfMemory", "out of memory"]) {
-        return Some(Kind::Memory);
+        return Some(FailureKind::Memory);
     }
     if has(&["no space left", "disk space", "larger volume", "VolumeSizeInGB"]) {
-        return Some(Kind::Disk);
+        return Some(FailureKind::Disk);
     }
     if reason.starts_with("InternalServerError") {
-        return Some(Kind::Service);
+        return Some(FailureKind::Service);
     }
     if has(&["ExecuteUserScriptError", "Traceback (most recent call last)"]) {
-        return Some(Kind::Program);
+        return Some(FailureKind::Program);
     }
     if reason.starts_with("ClientError") {
         let refused =
             has(&["expired", "credential", "not authorized", "ermission", "Forbidden", "assume role"]);
-        return Some(if refused { Kind::Permission } else { Kind::Input });
+        return Some(if refused { FailureKind::Permission } else { FailureKind::Input });
     }
     None
 }
 
 /// The kind of cause that a line is, if it is one.
-pub(super) fn kind_of(line: &str) -> Option<Kind> {
+pub(super) fn kind_of(line: &str) -> Option<FailureKind> {
     let known = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| line.contains(sign)));
     if let Some((kind, _)) = known {
         return Some(*kind);
@@ -291,7 +294,7 @@ pub(super) fn kind_of(line: &str) -> Option<Kind> {
     let last = name.rsplit('.').next().unwrap_or(name);
     let word = last.chars().all(|c| c.is_alphanumeric() || c == '_') && !last.is_empty();
     (word && !rest.is_empty() && (last.ends_with("Error") || last.ends_with("Exception")))
-        .then_some(Kind::Program)
+        .then_some(FailureKind::Program)
 }
 
 #[cfg(test)]
@@ -307,13 +310,13 @@ mod tests {
             "ClientError: Please use an instance type with more memory, or reduce the size of training data",
             "AlgorithmError: RuntimeError: [enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory",
         ] {
-            assert_eq!(kind_of_reason(reason), Some(Kind::HostMemory), "{reason}");
+            assert_eq!(kind_of_reason(reason), Some(FailureKind::HostMemory), "{reason}");
         }
         for reason in [
             "AlgorithmError: ExitCode 1 torch.OutOfMemoryError: CUDA out of memory",
             "AlgorithmError: OutOfMemory",
         ] {
-            assert_eq!(kind_of_reason(reason), Some(Kind::Memory), "{reason}");
+            assert_eq!(kind_of_reason(reason), Some(FailureKind::Memory), "{reason}");
         }
     }
 }

@@ -16,7 +16,7 @@ use trainc_emit::{WORKER_BINARY, WORKER_CONFIG};
 
 /// What there is of a job, and what becomes of each.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Remains {
+pub struct Inventory {
     /// The job, by the tag that its resources carry.
     pub job: String,
     /// What the names of its runs begin with.
@@ -70,7 +70,7 @@ pub struct Removal {
 /// The most source archives that one look finds.
 const MOST_OBJECTS: usize = 1_000;
 
-impl Remains {
+impl Inventory {
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
@@ -204,12 +204,12 @@ impl Remains {
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Everything that carries the job's tags, also what this manifest no longer names, and what lies in the `homes` of
     /// its uploads (`s3://bucket/prefix`).
-    pub async fn remains(&self, desired: &Desired, homes: &[String]) -> Answer<Remains> {
-        let mut out = Remains {
+    pub async fn inventory(&self, desired: &Desired, homes: &[String]) -> Answer<Inventory> {
+        let mut out = Inventory {
             job: desired.job.clone(),
             stem: desired.stem.clone(),
             region: desired.region.clone(),
-            ..Remains::default()
+            ..Inventory::default()
         };
         out.running = self.ours_running(&desired.stem, &desired.job).await?;
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
@@ -289,7 +289,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// What running jobs that are not ours use of what there is, also those of our name that lost their tags.
-    pub(super) async fn users(&self, remains: &Remains) -> Answer<Vec<(String, String)>> {
+    pub(super) async fn users(&self, remains: &Inventory) -> Answer<Vec<(String, String)>> {
         let mut out = Vec::new();
         if remains.file_systems.is_empty() && remains.role.is_none() && remains.objects.is_empty() {
             return Ok(out);
@@ -309,7 +309,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-impl Remains {
+impl Inventory {
     /// What a job names in its request: ids, names and addresses as in `in_use`.
     fn used_by(&self, job: &TrainingJob) -> Vec<String> {
         let inputs = job.request.get("InputDataConfig").map(ToString::to_string).unwrap_or_default();
@@ -330,7 +330,10 @@ impl Remains {
 fn unlinked(system: &FileSystem, link: &Association) -> String {
     let goes = format!("its file system {} is deleted", system.id);
     if link.export.is_empty() {
-        return format!("{goes}; it does not export: files written below {} are not in any bucket", link.path);
+        return format!(
+            "{goes}; it does not export: files written below {} are not in any bucket",
+            link.path
+        );
     }
     // Only a link that works exports, and how far it is nobody asks the account.
     let stands = match link.lifecycle.as_str() {

@@ -20,7 +20,7 @@ use trainc_apply::fault::{Class, Fault};
 
 /// A request of a small service.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(super) struct SignedRequest {
     /// The row of the table of calls.
     pub call: Call,
     /// The prefix of the service's host, as `ec2` or `api.ecr`.
@@ -37,7 +37,7 @@ pub(super) struct Ask {
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub(super) struct SignedResponse {
     /// HTTP status.
     pub status: u16,
     /// The body.
@@ -48,24 +48,29 @@ pub(super) struct Reply {
 
 /// The way to these services.
 #[derive(Clone, Debug)]
-pub(super) struct Signed {
+pub(super) struct SignedClient {
     config: SdkConfig,
     first_wait: Duration,
 }
 
-impl Signed {
+impl SignedClient {
     pub(super) fn new(config: SdkConfig, first_wait: Duration) -> Self {
         Self { config, first_wait }
     }
 
     /// Asks until an answer comes that is not passing, as the SDK does for its own calls. `read` makes a fault of an
     /// answer that is one.
-    pub(super) async fn ask(&self, ask: &Ask, read: fn(&Ask, &Reply) -> Option<Fault>) -> Answer<Reply> {
+    pub(super) async fn ask(
+        &self,
+        ask: &SignedRequest,
+        read: fn(&SignedRequest, &SignedResponse) -> Option<Fault>,
+    ) -> Answer<SignedResponse> {
         let mut wait = self.first_wait;
         let mut attempt = 1;
         let id = invocation();
         loop {
-            let answer = self.once(ask, &id).await.and_then(|reply| read(ask, &reply).map_or(Ok(reply), Err));
+            let answer =
+                self.attempt(ask, &id).await.and_then(|reply| read(ask, &reply).map_or(Ok(reply), Err));
             match answer {
                 Err(no) if no.is_passing() && attempt < ATTEMPTS => {
                     attempt += 1;
@@ -77,8 +82,8 @@ impl Signed {
         }
     }
 
-    async fn once(&self, ask: &Ask, id: &str) -> Answer<Reply> {
-        let bug = |what: String| Fault::of(ask.call, Class::Bug, &what);
+    async fn attempt(&self, ask: &SignedRequest, id: &str) -> Answer<SignedResponse> {
+        let bug = |what: String| Fault::new(ask.call, Class::Bug, &what);
         let url = self.url(ask);
         let mut request = HttpRequest::new(SdkBody::from(ask.body.as_str()));
         request.set_method("POST").map_err(|error| bug(error.to_string()))?;
@@ -106,15 +111,15 @@ impl Signed {
             .timeout_config(self.config.timeout_config().cloned().unwrap_or_else(TimeoutConfig::disabled))
             .serializer(|request: HttpRequest| Ok(request))
             .deserializer(|response: &HttpResponse| {
-                Ok::<_, OrchestratorError<std::convert::Infallible>>(Reply::of(response))
+                Ok::<_, OrchestratorError<std::convert::Infallible>>(SignedResponse::from_http(response))
             })
             .build();
         operation.invoke(request).await.map_err(|error: SdkError<_, _>| unanswered(ask.call, &error))
     }
 
     /// The endpoint that AWS's settings name, else the service's own of the region.
-    fn url(&self, ask: &Ask) -> String {
-        let set = Endpoints::new(self.config.clone()).named(ask.service).map(|named| named.url);
+    fn url(&self, ask: &SignedRequest) -> String {
+        let set = Endpoints::new(self.config.clone()).configured(ask.service).map(|named| named.url);
         let url = set.unwrap_or_else(|| {
             let region = self.region(ask);
             let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
@@ -123,16 +128,16 @@ impl Signed {
         format!("{}/", url.trim_end_matches('/'))
     }
 
-    fn region(&self, ask: &Ask) -> String {
+    fn region(&self, ask: &SignedRequest) -> String {
         ask.region
             .clone()
             .unwrap_or_else(|| self.config.region().map(ToString::to_string).unwrap_or_default())
     }
 
     /// The headers that sign the request.
-    async fn signature(&self, ask: &Ask, url: &str) -> Answer<Vec<(String, String)>> {
-        let none = |what: &str| Fault::of(ask.call, Class::Credentials, what);
-        let bug = |what: String| Fault::of(ask.call, Class::Bug, &what);
+    async fn signature(&self, ask: &SignedRequest, url: &str) -> Answer<Vec<(String, String)>> {
+        let none = |what: &str| Fault::new(ask.call, Class::Credentials, what);
+        let bug = |what: String| Fault::new(ask.call, Class::Bug, &what);
         let Some(provider) = self.config.credentials_provider() else {
             return Err(none("no credentials provider is configured"));
         };
@@ -164,8 +169,8 @@ fn invocation() -> String {
     format!("{:08x}-{:032x}", std::process::id(), since.as_nanos())
 }
 
-impl Reply {
-    fn of(response: &HttpResponse) -> Self {
+impl SignedResponse {
+    fn from_http(response: &HttpResponse) -> Self {
         let header = |name: &str| response.headers().get(name).map(str::to_owned);
         Self {
             status: response.status().as_u16(),

@@ -15,7 +15,7 @@ use trainc_ir::Plan;
 
 /// What there is of one job that nobody describes any more.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stray {
+pub struct OrphanedJob {
     /// The job, by the tag `trainc:job`.
     pub job: String,
     /// Training jobs that are not over, and their states.
@@ -26,7 +26,7 @@ pub struct Stray {
     pub role: Option<String>,
 }
 
-impl Stray {
+impl OrphanedJob {
     fn is_empty(&self) -> bool {
         self.running.is_empty() && self.file_systems.is_empty() && self.role.is_none()
     }
@@ -41,11 +41,11 @@ const MOST_RUNS: usize = 3;
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// What is left of jobs of a plan's sweep that are none of those that are `known`; nothing where the plan is of no
     /// sweep, and nothing of what the caller may not look at.
-    pub async fn strays(&self, plan: &Plan, known: &[&str]) -> Vec<Stray> {
+    pub async fn orphaned_jobs(&self, plan: &Plan, known: &[&str]) -> Vec<OrphanedJob> {
         let Some(family) = &plan.job.swept_from else { return Vec::new() };
         let begins = format!("{family}-");
         let is_stray = |job: &str| job.starts_with(&begins) && !known.contains(&job);
-        let mut found: BTreeMap<String, Stray> = BTreeMap::new();
+        let mut found: BTreeMap<String, OrphanedJob> = BTreeMap::new();
         let (systems, listed) = join!(
             self.ask(async |cloud| cloud.file_systems().await),
             self.ask(async |cloud| cloud.training_jobs(&begins).await),
@@ -92,7 +92,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             (stray.running, stray.role) = (running, role);
         }
         found.retain(|_, stray| !stray.is_empty());
-        found.into_iter().map(|(job, stray)| Stray { job, ..stray }).collect()
+        found.into_iter().map(|(job, stray)| OrphanedJob { job, ..stray }).collect()
     }
 }
 
