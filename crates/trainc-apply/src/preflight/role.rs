@@ -165,7 +165,7 @@ mod tests {
         let other = of(r#","Condition":{"StringEquals":{"aws:SourceAccount":"999999999999"}}"#).unwrap();
         assert_eq!(
             other,
-            "its trust policy asks for aws:SourceAccount `999999999999`, and this is `111122223333`"
+            "its trust policy requires aws:SourceAccount `999999999999`, but this account is `111122223333`"
         );
         let arn =
             r#","Condition":{"ArnLike":{"aws:SourceArn":"arn:aws:sagemaker:us-west-2:999999999999:*"}}"#;

@@ -114,10 +114,10 @@ fn a_file_system_that_lost_its_tags_is_never_made_twice() {
     let whole = applied(LLAMA);
     type Edit = fn(&mut Tags);
     let edits: [(&str, Edit); 4] = [
-        ("has lost `trainc:resource`", |tags| drop(tags.remove("trainc:resource"))),
-        ("has lost `trainc:job`", |tags| drop(tags.remove("trainc:job"))),
-        ("it may be what that made", Tags::clear),
-        ("it may be what that made", |tags| tags.retain(|key, _| !key.starts_with("trainc:"))),
+        ("lacks `trainc:resource`", |tags| drop(tags.remove("trainc:resource"))),
+        ("lacks `trainc:job`", |tags| drop(tags.remove("trainc:job"))),
+        ("same client token", Tags::clear),
+        ("same client token", |tags| tags.retain(|key, _| !key.starts_with("trainc:"))),
     ];
     // Grown since, so that its own token was used with another capacity.
     let grown = ["storage.corpus.capacity=9600GiB"];
@@ -329,7 +329,7 @@ fn what_would_be_lost_in_a_foreign_role_is_listed_where_it_stands_in_the_way() {
     assert_eq!(role.action, Action::Stop(Obstacle::Foreign));
     let plan = plan("starter", &[]);
     let verdict = verdict::obstacle(role, plan.job.span);
-    let said = "inline policy trainc, statement TheirTable: `there` there, `gone` here";
+    let said = "inline policy trainc, statement TheirTable: `present` in the account, `removed` in the plan";
     assert!(verdict.diagnostic.notes.iter().any(|note| note == said), "{:#?}", verdict.diagnostic.notes);
 }
 

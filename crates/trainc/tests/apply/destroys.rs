@@ -162,7 +162,7 @@ fn what_goes_while_an_apply_waits_is_said_and_not_made_again() {
             assert_eq!(*cause, Cause::Gone, "{item:?}");
             let verdict = verdict::verdict(&plan, item, cause);
             assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0618", 5));
-            assert!(verdict.diagnostic.message.contains("was taken away while"), "{verdict:?}");
+            assert!(verdict.diagnostic.message.contains("was deleted by someone else while"), "{verdict:?}");
         }
         let account = shared.account();
         let data = usize::from(!consent.delete_data);
@@ -276,8 +276,8 @@ fn what_is_not_yet_exported_is_said_to_be_lost() {
     let mut account = applied(&plan);
     for (export, lifecycle, words) in [
         (true, "AVAILABLE", "not yet exported to s3://"),
-        (true, "MISCONFIGURED", "is MISCONFIGURED and may export nothing now"),
-        (false, "AVAILABLE", "is in no bucket"),
+        (true, "MISCONFIGURED", "is MISCONFIGURED and may not be exporting"),
+        (false, "AVAILABLE", "not in any bucket"),
     ] {
         for state in account.associations.values_mut() {
             state.association.export = if export { vec!["NEW".to_owned()] } else { Vec::new() };

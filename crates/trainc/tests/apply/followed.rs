@@ -227,7 +227,7 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
     let named = next("llama-7b-fsdp", &[], FailureKind::Time, Some(digest));
     assert!(named.starts_with("raise `max-run`, and write `s3=\"s3://example-runs/llama-7b/0123"), "{named}");
     assert!(
-        named.contains("then trainc apply job.kdl --set a=1 --new-run; else it begins at step 0"),
+        named.contains("then trainc apply job.kdl --set a=1 --new-run; otherwise it starts at step 0"),
         "{named}"
     );
     let fixed = "s3://sagemaker-us-east-1-111122223333/using-spot/checkpoints";

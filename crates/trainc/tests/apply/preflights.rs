@@ -159,7 +159,7 @@ fn the_network() {
     let full = finds(LLAMA, &[], &["T0624"], 3, |account| {
         account.subnets.insert(SUBNET.to_owned(), subnet("vpc-0a1b2c3d4e5f60718", 39));
     });
-    assert!(full.iter().next().unwrap().message.contains("39 free addresses, and 8 instances need 40"));
+    assert!(full.iter().next().unwrap().message.contains("39 free addresses, but 8 instances need 40"));
     finds(LLAMA, &[], &["T0639"], 3, |account| {
         account.subnets.insert(SUBNET.to_owned(), subnet("vpc-0b", 4_000));
     });

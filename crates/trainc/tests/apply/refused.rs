@@ -142,7 +142,7 @@ fn a_dependent_action_is_named() {
         let one = &verdict.diagnostic;
         assert_eq!((one.code.id, verdict.exit), ("T0601", 6));
         assert!(
-            one.message.contains(&format!("may not do {action}, which {} asks for", call.describe())),
+            one.message.contains(&format!("is not allowed to perform {action}, which {} requires", call.describe())),
             "{one:?}"
         );
         assert_eq!((&one.facts["action"], &one.facts["resource"]), (&action.into(), &resource.into()));
@@ -266,7 +266,7 @@ fn all_that_a_role_of_ones_own_lacks_is_said() {
     let facts = Facts { permissions: Some(Ok(answers)), ..Facts::default() };
     let problems = preflight::judge(&plan, &facts);
     let one = problems.iter().find(|one| one.code.id == "T0633").unwrap();
-    assert!(one.message.contains("`s3:Action6`, and 3 more"), "{}", one.message);
+    assert!(one.message.contains("`s3:Action6` and 3 more"), "{}", one.message);
     for action in &actions {
         let named =
             one.notes.iter().filter(|note| note.starts_with(&format!("{action} on arn:aws:s3:::first/*")));
@@ -300,7 +300,7 @@ fn a_bucket_that_may_not_be_seen_stops_only_who_would_make_it() {
         ),
         "{said}"
     );
-    assert!(said.contains("`upload=\"s3://…\"` in `program`, need not be seen"), "{said}");
+    assert!(said.contains("`upload=\"s3://…\"` in `program` need not be visible"), "{said}");
     repo.0.write("account.json", account);
     let own = repo.run(&["apply", MANIFEST, "--yes", "--set", "program.upload=s3://example-code/archives/"]);
     assert_eq!(own.code, Some(0), "{}{}", own.out, own.err);

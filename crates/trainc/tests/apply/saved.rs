@@ -19,7 +19,7 @@ enum Ended {
 fn save(account: &Account, plan: &Plan, choices: Choices) -> SavedPlan {
     let calm = Fake::new(account.clone());
     let prospect = run(&calm, look(&calm).prospect(plan, choices)).unwrap().unwrap().unwrap();
-    let saved = SavedPlan::new(&Input::default(), &[&prospect], choices);
+    let saved = SavedPlan::new(&SavedPlanSource::default(), &[&prospect], choices);
     SavedPlan::read(&serde_json::to_string(&saved).unwrap()).unwrap().unwrap()
 }
 
@@ -206,7 +206,7 @@ fn what_somebody_else_changed_in_what_it_made_ends_it() {
             }
         }
     });
-    ends_it("`training-job` was changed", |account| {
+    ends_it("`training-job` has changed", |account| {
         let other = super::plan("llama-7b-fsdp", &["train.optimizer.lr=1e-4"]);
         let theirs = applied(Account::default(), &other, Choices::default());
         account.jobs.extend(theirs.jobs);

@@ -140,7 +140,7 @@ fn a_new_run_takes_nothing_from_one_that_runs() {
         run(&cloud, look(&cloud).prospect(&changed, Choices::default())).unwrap().unwrap().unwrap();
     assert!(prospect.is_empty(), "{:#?}", prospect.changes);
     let said = prospect.changes.iter().find(|change| change.kind == "role-policy").unwrap();
-    assert!(said.because.contains("stays until the apply after its end"), "{}", said.because);
+    assert!(said.because.contains("are kept until the apply after its end"), "{}", said.because);
     // The older one has ended, the newer one has not: the policy is the newer one's again.
     let mut account = cloud.account();
     let first = older.jobs.keys().next().unwrap();
@@ -187,7 +187,7 @@ fn something_else_at_the_address_of_an_upload_is_not_run() {
         (change.kind, obstacle, change.name.as_str()),
         ("source", Obstacle::Broken, &*format!("s3://{uri}"))
     );
-    assert!(change.because.contains("of 4 bytes where"), "{}", change.because);
+    assert!(change.because.contains("of 4 bytes instead of"), "{}", change.because);
     let verdict = trainc_apply::verdict::obstacle(change, plan.job.span);
     assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0611", 5));
     assert_eq!(

@@ -53,7 +53,7 @@ fn jobs_that_describe_a_file_system_alike_share_it_and_the_last_takes_it_away() 
     applied(&fake, &a);
     let (action, because, _) = seen(&fake, &b);
     assert_eq!(action, Action::Update);
-    assert!(because.ends_with(" is there, shared with `a`"), "{because}");
+    assert!(because.ends_with(" exists, shared with `a`"), "{because}");
     applied(&fake, &b);
     let [roles, systems, links, _, started] = counts(&fake.account());
     assert_eq!((roles, systems, links, started), (2, 1, 1, 2), "one file system with one link");
@@ -221,7 +221,7 @@ fn what_comes_or_goes_between_the_look_and_the_answer_is_seen() {
     let verdict = trainc_apply::verdict::obstacle(change, b.job.span);
     let said = &verdict.diagnostic;
     assert_eq!((said.code.id, said.code.name, verdict.exit), ("T0673", "became-sole-user", 5));
-    assert!(said.message.contains("this one's alone"), "{said:?}");
+    assert!(said.message.contains("its only user"), "{said:?}");
     assert_eq!(
         fake.account().file_systems.values().filter(|one| one.system.lifecycle == "AVAILABLE").count(),
         1
@@ -360,7 +360,7 @@ fn one_that_failed_for_all_its_jobs_is_left_and_made_again() {
         assert_eq!(fake.account().file_systems.len(), 2);
         // The other one finds what was made, and is still told of the failed one, which is its own by now.
         let (action, because, _) = seen(&fake, second);
-        assert!(action == Action::Update && because.contains(" is there, shared with "), "{because}");
+        assert!(action == Action::Update && because.contains(" exists, shared with "), "{because}");
         let end = run(&fake, apply(&fake, second, again)).unwrap();
         assert!(matches!(end, End::Done(_)), "{end:?}");
         for plan in [first, second] {
@@ -423,7 +423,7 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
         let said = if second > first {
             " exists, and is increased for this job, shared with `a`"
         } else {
-            " is there, shared with `a`, which may need more: PerUnitStorageThroughput stays at 1000 (this job asks for 250)"
+            " exists, shared with `a`, which may need more: PerUnitStorageThroughput stays at 1000 (this job asks for 250)"
         };
         assert!(because.ends_with(said), "{because}");
         applied(&fake, &b);
@@ -433,7 +433,7 @@ fn jobs_that_want_different_throughput_are_applied_in_turns_and_converge() {
             let (action, because, nothing) = seen(&fake, plan);
             assert!(action == Action::Unchanged && nothing, "{because}");
             let said = if wants == 1000 {
-                format!(", as the plan has it, shared with {other}")
+                format!(" matches the plan, shared with {other}")
             } else {
                 format!(
                     ", shared with {other}, which may need more: PerUnitStorageThroughput stays at 1000 (this job asks for 250)"
@@ -477,7 +477,7 @@ fn what_is_being_changed_is_changed_by_a_later_apply() {
     let more = wanting(&plans[0], 1000);
     let (action, because, nothing) = seen(&fake, &more);
     assert!(action == Action::Update && !nothing, "{because}");
-    assert!(because.contains("until that is through: apply again then, shared with `b`"), "{because}");
+    assert!(because.contains("until that completes: apply again then, shared with `b`"), "{because}");
     applied(&fake, &more);
     assert_eq!(throughput(&fake), Some(500));
     updated(&fake);

@@ -36,7 +36,7 @@ fn a_value_that_is_taken_out_leaves_its_job_and_every_command_says_so() {
     let command = "trainc destroy llama-7b-fsdp/trainc.kdl --simulate=account.json --job llama-7b-fsdp-3";
     let planned = repo.run(&["plan", LLAMA, "-v"]);
     let said = one_line(&planned.out);
-    assert!(said.contains("T0668") && said.contains("no longer makes `llama-7b-fsdp-3`"), "{said}");
+    assert!(said.contains("T0668") && said.contains("no longer contains `llama-7b-fsdp-3`"), "{said}");
     assert!(said.contains(command), "{said}");
     assert_eq!(said.matches("[T0668]").count(), 1, "once for the sweep: {said}");
     let applied = repo.run(&["apply", LLAMA, "--yes"]);

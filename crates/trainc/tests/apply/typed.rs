@@ -171,7 +171,7 @@ fn what_a_plan_would_not_show_is_asked_for_with_its_flag() {
     assert!(refused.out.contains(&format!("next  {plan}\n")), "{}", refused.out);
     let planned = repo.run(&["plan", path, "--adopt"]);
     let told = repo.run(&["plan", path, "--adopt", "-o", "json"]).json()["resources"].to_string();
-    assert!(told.contains("`--adopt` takes one that this request made before"), "{told}");
+    assert!(told.contains("`--adopt` adopts one that the same request created earlier"), "{told}");
     assert!(
         planned.out.contains(&format!("trainc apply {path} --adopt --simulate=account.json")),
         "{}",
@@ -192,7 +192,7 @@ fn what_stays_for_its_data_is_said_at_the_end() {
     let next = format!(
         "  next  trainc destroy {path} --simulate=account.json --delete-data: `{id}` stays with its data, at $"
     );
-    for end in ["removed\n", "it holds data"] {
+    for end in ["removed\n", "it contains data"] {
         let ran = repo.run(&["destroy", path, "--yes"]);
         assert!(ran.out.contains(end) && ran.out.contains(&next), "{}{}", ran.out, ran.err);
     }

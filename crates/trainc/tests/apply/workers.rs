@@ -88,7 +88,7 @@ fn what_cannot_train_is_refused_and_still_planned() {
     assert_eq!(code, "T0620");
     assert!(words.contains("CPU ranks") && words.contains("`ml.p4d.24xlarge`"), "{words}");
     let (code, words) = refused(CPU, None).unwrap();
-    assert_eq!((code, words.contains("beside trainc")), ("T0617", true), "{words}");
+    assert_eq!((code, words.contains("next to trainc")), ("T0617", true), "{words}");
     // On two hosts, a group over both has no directory of checkpoints; one on each host needs none.
     let spread = |sets: &[&str]| {
         let verdict = verdict::worker(&plan_with(CPU, sets, Some(elf())))?;
