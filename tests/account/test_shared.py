@@ -58,7 +58,7 @@ def test_two_jobs_share_what_they_describe_alike(account, repo):
         assert planned.returncode == 0, planned
     gone = trainc(account, repo, "destroy", "a.kdl", "--yes", "--delete-data")
     assert gone.returncode == 0, gone
-    assert "leave" in gone.stdout and "`b` uses it, too" in gone.stdout, gone
+    assert "leave" in gone.stdout and "`b` also uses it" in gone.stdout, gone
     (system,) = systems(account)
     assert users(system) == ["b"]
     assert trainc(account, repo, "plan", "b.kdl", "--detailed-exit-code").returncode == 0

@@ -256,10 +256,10 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
         assert!(ran.code == Some(2) && ran.err.contains(words), "{words}: {}", ran.err);
     };
     refused(text.replace("\"sets\": [],", ""), "missing field `sets`");
-    refused(text.replace("\"format_version\": \"3.", "\"format_version\": \"4."), "its form is 4.");
+    refused(text.replace("\"format_version\": \"3.", "\"format_version\": \"4."), "its format is 4.");
     let older =
         text.replace("\"format_version\": \"3.", "\"format_version\": \"2.").replace("\"jobs\"", "\"was\"");
-    refused(older, "its form is 2.");
+    refused(older, "its format is 2.");
     refused(text.replace("\"sets\": []", "\"sets\": ["), "cannot be read");
     let piped = trainc_in(
         &repo.0.0,
@@ -389,7 +389,7 @@ fn a_run_that_lost_its_tags_is_not_ours_to_stop() {
     );
     let planned = repo.run(&["plan", path]);
     let role = planned.out.lines().find(|line| line.contains("unchanged role trainc-")).unwrap();
-    assert!(role.contains("trainc does not remove it"), "{role}");
+    assert!(role.contains("someone added"), "{role}");
     let destroyed = repo.run(&["destroy", path, "--yes"]);
     assert_eq!(destroyed.code, Some(7), "{}", destroyed.out);
     assert!(

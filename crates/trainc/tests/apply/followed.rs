@@ -237,7 +237,7 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
     // The manifest says another place by now.
     let moved = next("distilbert-spot", &["checkpoint.s3=s3://other/x/"], FailureKind::Time, Some(fixed));
     assert!(
-        moved.contains(&format!("write `s3=\"{fixed}\"`")) && moved.ends_with("begins at step 0"),
+        moved.contains(&format!("write `s3=\"{fixed}\"`")) && moved.ends_with("starts at step 0"),
         "{moved}"
     );
     let none = next("neox-20b-fsdp", &[], FailureKind::Time, None);

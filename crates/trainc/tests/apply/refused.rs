@@ -152,7 +152,7 @@ fn a_dependent_action_is_named() {
     }
     // Where nothing is named it is the call's own.
     let own = told(&plan, &job(), Call::PutObject, 403, "AccessDenied", "Access Denied");
-    assert!(own.diagnostic.message.ends_with("may not do s3:PutObject"), "{:?}", own.diagnostic.message);
+    assert!(own.diagnostic.message.ends_with("is not allowed to perform s3:PutObject"), "{:?}", own.diagnostic.message);
 }
 
 #[test]

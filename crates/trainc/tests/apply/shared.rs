@@ -68,7 +68,7 @@ fn jobs_that_describe_a_file_system_alike_share_it_and_the_last_takes_it_away() 
     let (remains, failed) = run(&fake, destroy(&fake, &a, ALL)).unwrap();
     let lines = remains.removals(ALL);
     let line = lines.iter().find(|one| one.item.kind == "file-system").unwrap();
-    assert_eq!((line.action, line.because.as_str(), failed), ("leave", "`b` uses it, too", 0));
+    assert_eq!((line.action, line.because.as_str(), failed), ("leave", "`b` also uses it", 0));
     assert!(lines.iter().all(|one| one.item.kind != "association") && !remains.is_held(ALL));
     assert_eq!(users(&fake.account()), BTreeMap::from([("trainc:job".to_owned(), "b".to_owned())]));
     assert!(seen(&fake, &b).2, "nothing of the second one's went");

@@ -319,7 +319,7 @@ fn obstacles_say_whose_they_are_and_what_differs() {
     sound(&broken[0], "T0611", 5);
     // FSx goes on with it once its reason is mended: nobody is told to delete what is in it.
     let help = |one: &Verdict| one.diagnostic.help.clone().unwrap();
-    assert!(help(&broken[0]).contains("mend what FSx names") && !help(&broken[0]).contains("delete"));
+    assert!(help(&broken[0]).contains("fix what FSx names") && !help(&broken[0]).contains("delete"));
     let link = |state: &str| {
         let found = verdicts(&[], &|account| {
             for link in account.associations.values_mut() {
