@@ -38,7 +38,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 }
             };
             if out.account_facts.role_arn.is_none() {
-                out.open.push((ROLE_ARN_MARK.to_owned(), why));
+                out.unresolved.push((ROLE_ARN_MARK.to_owned(), why));
             }
         }
         if desired.file_systems.is_empty() {

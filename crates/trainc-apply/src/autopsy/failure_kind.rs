@@ -175,16 +175,20 @@ impl FailureKind {
     pub fn help(self, plan: &Plan, job: &TrainingJob) -> Help {
         match self {
             Self::Memory => help![
-                "lower micro-batch and raise accumulation, or shard wider: ",
+                "lower the micro-batch and raise accumulation, or increase the shard degree: ",
                 NextCommand::new("plan").flag("-v"),
             ],
             // What is on the GPUs has no part in it, but for what is offloaded from them.
             Self::HostMemory => {
                 let offloads = plan.job.parallel.as_ref().is_some_and(offloads);
-                let less = if offloads { "offload less" } else { "hold less in the program's processes" };
+                let less = if offloads {
+                    "reduce offloading"
+                } else {
+                    "reduce the memory of the program's processes"
+                };
                 help![
                     format!(
-                        "{less}, or take an instance type with more memory (trainc catalog instances), then "
+                        "{less}, or choose an instance type with more memory (trainc catalog instances), then "
                     ),
                     new_run(),
                 ]
@@ -192,23 +196,23 @@ impl FailureKind {
             Self::Disk => help!["raise `volume`, or keep fewer checkpoints, then ", new_run()],
             // What a role of one's own may do IAM is asked about; one that trainc makes may do what the manifest names.
             Self::Permission if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) => {
-                help![NextCommand::new("plan"), " asks IAM what the role may not do"]
+                help![NextCommand::new("plan"), " checks with IAM which permissions the role lacks"]
             }
             Self::Permission => help![
-                "where the program reads S3 that the manifest does not name, write `read \"s3://…\"` in `role`, then ",
+                "if the program reads S3 locations that the manifest does not name, add `read \"s3://…\"` to `role`, then ",
                 new_run(),
-                "; else allow what the reason names in the bucket's or the key's policy",
+                "; otherwise allow what the reason names in the bucket policy or key policy",
             ],
-            Self::Image => help![NextCommand::new("plan"), " asks the registry for the image, where it may"],
+            Self::Image => help![NextCommand::new("plan"), " checks that the registry has the image"],
             Self::Capacity => help![NextCommand::new("apply").flag("--wait-for-capacity 2h")],
-            Self::Program => help!["mend the program, then ", new_run()],
-            Self::Collective => help![NextCommand::new("logs"), " shows what the hosts said before"],
+            Self::Program => help!["fix the program, then ", new_run()],
+            Self::Collective => help![NextCommand::new("logs"), " shows what the hosts logged before"],
             Self::Stopped => help![new_run(), " starts another run"],
             Self::Time => longer("max-run", "", plan, job),
             Self::Wait => longer("max-wait", " of `spot`", plan, job),
-            Self::Quota => help![NextCommand::new("plan"), " shows the quota, and asks for more of it"],
-            Self::Service => help![new_run(), ": it is nothing that the manifest says"],
-            Self::Input => help![NextCommand::new("plan"), " asks for the buckets and what lies in them"],
+            Self::Quota => help![NextCommand::new("plan"), " shows the quota and how to increase it"],
+            Self::Service => help![new_run(), ": the manifest is not the cause"],
+            Self::Input => help![NextCommand::new("plan"), " checks the buckets and their contents"],
             Self::Unknown => help![NextCommand::new("logs")],
         }
     }
@@ -229,19 +233,19 @@ fn offloads(parallel: &Parallel) -> bool {
 fn longer(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
     let help = |edit: &str, then: &str| help![format!("raise `{what}`{of}, {edit}then "), new_run(), then];
     let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
-        return help("", ": it begins at step 0, for the manifest keeps no checkpoints");
+        return help("", ": it starts at step 0, because the manifest has no `checkpoint`");
     };
     let why = if path.contains(DIGEST_MARK) { ", because their path contains the digest" } else { "" };
     match job.request.pointer("/CheckpointConfig/S3Uri").and_then(Value::as_str) {
         // An address with a placeholder left in it is the same in one account.
         Some(kept) if why.is_empty() && (kept == path || path.contains("${")) => {
-            help("", &format!(": it finds the checkpoints of this one in {kept}"))
+            help("", &format!(": it resumes from this run's checkpoints in {kept}"))
         }
         Some(kept) => help(
-            &format!("and write `s3={kept:?}` in `checkpoint`, where this run kept its own, "),
-            &format!("; else it begins at step 0{why}"),
+            &format!("and write `s3={kept:?}` in `checkpoint`, where this run saved its checkpoints, "),
+            &format!("; otherwise it starts at step 0{why}"),
         ),
-        None => help("", ": it begins at step 0, for this one kept no checkpoints"),
+        None => help("", ": it starts at step 0, because this run saved no checkpoints"),
     }
 }
 

@@ -37,11 +37,11 @@ pub fn combined_policy(plan: &Plan, desired: &Desired, problems: &mut Problems) 
     problems.push(
         Diagnostic::new(&T0648, span, words)
             .help(help![
-                "apply again once that run is over, or end it with `",
+                "apply again once that run has ended, or stop it with `",
                 NextCommand::new("stop").flag(format!("--run {first}")),
                 "`",
             ])
-            .note("a run that goes on keeps what it may do: nothing is taken from under it")
+            .note("a running job keeps its permissions")
             .fact("characters", has as u64)
             .fact("limit_characters", INLINE_POLICY_LIMIT as u64),
     );

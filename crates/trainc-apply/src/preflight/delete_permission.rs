@@ -78,7 +78,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             format!("the caller is not allowed to perform {}, so the file system is kept after the job", text::ticked(&lacking, "or")),
         )
         .help(help![NextCommand::with_manifest_flag("catalog permissions apply")])
-        .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until somebody does, it is billed by the hour")
+        .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until then it is billed by the hour")
         .fact("actions", lacking.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>()),
     );
 }

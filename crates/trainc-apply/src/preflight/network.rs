@@ -198,7 +198,7 @@ fn offered(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, proble
         diagnostic.note("no availability zone of this region offers it (ec2 DescribeInstanceTypeOfferings)")
     } else {
         diagnostic.note(format!(
-            "availability zones that offer it: {} (ec2 DescribeInstanceTypeOfferings)",
+            "availability availability zones that offer it: {} (ec2 DescribeInstanceTypeOfferings)",
             text::list(zones, "and")
         ))
     });

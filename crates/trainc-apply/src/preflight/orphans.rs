@@ -47,7 +47,7 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut P
             format!("the sweep no longer contains `{job}`, but its {} {stays}", text::list(&all, "and"));
         let mut one = Diagnostic::new(&T0668, plan.job.name.span().unwrap_or(plan.job.span), words)
             .help(help![NextCommand::new("destroy").flag(format!("--job {job}"))])
-            .note("an edit of a manifest takes nothing away; if another manifest describes that job, it is that one's")
+            .note("editing a manifest deletes nothing; if another manifest describes that job, the resources belong to that manifest")
             .fact("job", job.as_str());
         if !stray.file_systems.is_empty() {
             one = one.note("`--delete-data` also deletes the file system with all of its data");
@@ -61,15 +61,15 @@ pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
     for id in systems {
         problems.push(
-            Diagnostic::new(&T0649, span, format!("`{run}` goes on without `{id}`, which is gone"))
+            Diagnostic::new(&T0649, span, format!("`{run}` keeps running without `{id}`, which was deleted"))
                 .help(help![
-                    "end it with `",
+                    "stop it with `",
                     NextCommand::new("stop").flag(format!("--run {run}")),
                     "`, then `",
                     NextCommand::new("apply").flag("--new-run"),
-                    "` makes the file system again",
+                    "` creates the file system again",
                 ])
-                .note("a job mounts its file systems when it starts: one that is made now it cannot use")
+                .note("a job mounts its file systems when it starts: it cannot use one that is created now")
                 .fact("file_system", id.as_str())
                 .fact("training_job", run),
         );
@@ -111,9 +111,9 @@ pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut
             diagnostic
                 .help(help![
                     NextCommand::new("destroy"),
-                    ": this job leaves it to them, with all else that it has"
+                    " leaves it to them and deletes the other resources of this job"
                 ])
-                .note(format!("{} {uses} it, too", text::ticked(&others, "and")))
+                .note(format!("{} also {uses} it", text::ticked(&others, "and")))
         };
         let mut diagnostic =
             diagnostic.fact("file_system", system.id.as_str()).fact("capacity_gib", system.capacity_gib);

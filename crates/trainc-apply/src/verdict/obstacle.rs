@@ -66,24 +66,24 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .note("a training job cannot be changed: `--adopt` would label it with this digest, but it was started with other settings"),
         Obstacle::OtherDigest => diagnostic
             .help(help![
-                "add `--new-run`: it is started beside the other, which `",
+                "add `--new-run` to start it in addition to the other run, which `",
                 NextCommand::new("stop").flag("--run NAME"),
-                "` ends if it still runs and is not wanted",
+                "` ends if it is no longer wanted",
             ])
-            .note("a running job is never stopped or replaced by an edit of its manifest"),
-        Obstacle::Beside => diagnostic
+            .note("editing a manifest never stops or replaces a running job"),
+        Obstacle::ConcurrentVersion => diagnostic
             .help(help![
-                "end the one that is not wanted with `",
+                "stop the unwanted run with `",
                 NextCommand::new("stop").flag("--run NAME"),
-                "`, or let both run with `--new-run`",
+                "`, or keep both with `--new-run`",
             ])
-            .note("the later one was started while the earlier one could not be seen yet, without `--new-run`"),
-        Obstacle::Alone => diagnostic
+            .note("the later run was started without `--new-run`, before the earlier one was visible"),
+        Obstacle::BecameSoleUser => diagnostic
             .help(help!["run `", delete_data(), "` again: it shows the file system first"])
-            .note("nothing is deleted that was not shown"),
-        Obstacle::Started => diagnostic
-            .help(help!["run `", NextCommand::new("destroy"), "` again: it shows that job as well"])
-            .note("nothing is deleted under a running job"),
+            .note("only resources that were shown are deleted"),
+        Obstacle::StartedMeanwhile => diagnostic
+            .help(help!["run `", NextCommand::new("destroy"), "` again: it lists that job too"])
+            .note("the resources of a running job are not deleted"),
         // Storage only grows: with what is there already the rest stays as it is.
         Obstacle::Replace if only_shrinks(change) => {
             let there = change.differences.first().map_or("", |one| one.found.as_str());
@@ -96,20 +96,20 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .note("FSx rejects a link whose path overlaps another's; `aws fsx delete-data-repository-association` removes the old link, and its files stay in S3"),
         Obstacle::Replace if change.because.contains(SHARED_WITH) => diagnostic
             .help(help![
-                "give it another `name=`: then this job makes one of its own, and `",
+                "give it another `name=`: this job then creates its own, and `",
                 NextCommand::new("destroy"),
-                "` leaves this one to the others",
+                "` leaves this one to the other jobs",
             ])
             .note("FSx cannot change this in place"),
         Obstacle::Replace => diagnostic
             .help(help!["delete the old one with `", delete_data(), "`, or give the new one another `name=`"])
-            .note("FSx cannot change this in place, and a new file system begins empty"),
+            .note("FSx cannot change this in place, and a new file system starts empty"),
         Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
             .help(help![
                 format!("aws s3 rm {} && ", trainc_emit::quoted(name)),
                 NextCommand::new("apply"),
             ])
-            .note("its address holds the digest of its content, and a job that is started, or comes back after an interruption of spot machines, would run what lies there"),
+            .note("the key contains the digest of the content: a job that starts, or restarts after a spot interruption, would run the wrong content"),
         // What is in it is there: nobody is told to delete it.
         Obstacle::Misconfigured if change.kind == "association" => diagnostic
             .help("fix what FSx names: FSx needs permission to read the bucket and its event notifications on it; the link recovers within 15 minutes, then run the same command again")
@@ -131,15 +131,15 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 ),
                 NextCommand::new("apply"),
             ])
-            .note("FSx cannot recover a failed link; without it the file system and what is in it stay (FSx for Lustre, data repository association lifecycle state)"),
+            .note("FSx cannot recover a failed link; deleting it keeps the file system and its data (FSx for Lustre, data repository association lifecycle state)"),
         // It is not this job's alone to delete: it leaves it, and what it makes then the others come to.
         Obstacle::Broken if change.because.contains(SHARED_WITH) => diagnostic
             .help(help![NextCommand::new("destroy"), " && ", new_run()])
-            .note("`destroy` leaves the failed one to the jobs that it is shared with; `apply` makes another, which they find when they are applied")
+            .note("`destroy` leaves the failed file system to the other jobs; `apply` creates another, which they use once they are applied")
             .note("FSx cannot recover a failed file system (FSx for Lustre, file system status); the last of its jobs deletes it with `trainc destroy --delete-data`"),
         Obstacle::Broken => diagnostic
             .help(help![delete_data(), " && ", new_run()])
-            .note("FSx cannot recover a failed file system: what was in it is lost (FSx for Lustre, file system status)"),
+            .note("FSx cannot recover a failed file system: its data is lost (FSx for Lustre, file system status)"),
     };
     let flag = match kind {
         Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),

@@ -120,7 +120,7 @@ pub(super) fn quota(
             .note("the job alone exceeds the quota: it does not fit even when no other job runs");
     }
     diagnostic.help(help![
-        "ask for more in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`; `",
+        "request an increase in Service Quotas, or wait until other jobs end with `--wait-for-capacity 2h`; `",
         NextCommand::new("plan"),
         "` shows the current usage",
     ])

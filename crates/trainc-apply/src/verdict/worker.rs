@@ -49,7 +49,7 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
                 format!("a shard group spans {hosts} that do not share a checkpoint directory"),
             )
             .help(format!(
-                "write `shard-degree {}`, or checkpoints on a file system: `trainc explain T0487`",
+                "write `shard-degree {}`, or keep checkpoints on a shared file system: `trainc explain T0487`",
                 apart.ranks_per_host
             ))
             .note("the job would start its instances and exit with code 11 before its first step")

@@ -93,7 +93,7 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::USAGE;
     }
     if args.manifests.is_empty() {
-        io.print(&trainc_emit::canonical_json::pretty(&policy(&commands, &[Place::default()])));
+        io.print(&trainc_emit::canonical_json::pretty(&policy(&commands, &[PolicyScope::default()])));
         return exit::DONE;
     }
     let set = compile_all(

@@ -91,7 +91,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let (Some((_, found)), Some(plan)) = (told, &mut manifest.compiled.plan) else { continue };
         plan.account_facts.role_arn.clone_from(&found.account_facts.role_arn);
         plan.account_facts.file_systems.clone_from(&found.account_facts.file_systems);
-        for (mark, why) in found.open.iter().filter(|_| !global.quiet) {
+        for (mark, why) in found.unresolved.iter().filter(|_| !global.quiet) {
             io.note(&format!("note: {mark} stays: {why}\n"));
         }
     }

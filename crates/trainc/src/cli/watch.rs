@@ -19,8 +19,8 @@ use trainc_apply::ledger::{Item, Ledger, Recorder};
 use trainc_apply::logs::{GROUP, Tail};
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
-use trainc_apply::patience::{Next, Trouble};
-use trainc_apply::status::{Planned, Status, short_words, status};
+use trainc_apply::patience::{Outage, OutageStep};
+use trainc_apply::status::{Planned, Status, describe_early_end, status};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
 use trainc_diag::text;
@@ -353,8 +353,9 @@ pub(super) fn end(
     let span = plan.job.name.span().unwrap_or(plan.job.span);
     let kind = finding.kind;
     let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
-    let mut diagnostic = Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.words()))
-        .help(kind.help(plan, job).complete(invocation));
+    let mut diagnostic =
+        Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.describe()))
+            .help(kind.help(plan, job).complete(invocation));
     if let Some(cause) = &finding.cause {
         let what = if cause.is_said { "fail" } else { "fall silent" };
         diagnostic = diagnostic.note(format!("first to {what}: {} at {} UTC", cause.host, clock(cause.time)));

@@ -1239,7 +1239,11 @@ fn a_role_that_was_widened_is_said_with_what_takes_it_back() {
         "{}",
         applied.err
     );
-    assert!(applied.out.contains("statement without a Sid (Allow * on *): present → removed"), "{}", applied.out);
+    assert!(
+        applied.out.contains("statement without a Sid (Allow * on *): present → removed"),
+        "{}",
+        applied.out
+    );
     assert!(applied.out.contains(" more\n"), "a list that is cut says so: {}", applied.out);
 }
 

@@ -142,7 +142,8 @@ fn a_dependent_action_is_named() {
         let one = &verdict.diagnostic;
         assert_eq!((one.code.id, verdict.exit), ("T0601", 6));
         assert!(
-            one.message.contains(&format!("is not allowed to perform {action}, which {} requires", call.describe())),
+            one.message
+                .contains(&format!("is not allowed to perform {action}, which {} requires", call.describe())),
             "{one:?}"
         );
         assert_eq!((&one.facts["action"], &one.facts["resource"]), (&action.into(), &resource.into()));
@@ -152,7 +153,11 @@ fn a_dependent_action_is_named() {
     }
     // Where nothing is named it is the call's own.
     let own = told(&plan, &job(), Call::PutObject, 403, "AccessDenied", "Access Denied");
-    assert!(own.diagnostic.message.ends_with("is not allowed to perform s3:PutObject"), "{:?}", own.diagnostic.message);
+    assert!(
+        own.diagnostic.message.ends_with("is not allowed to perform s3:PutObject"),
+        "{:?}",
+        own.diagnostic.message
+    );
 }
 
 #[test]

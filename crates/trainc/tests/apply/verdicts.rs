@@ -141,9 +141,7 @@ fn a_quota_is_waited_for_only_where_that_helps() {
     };
     assert!(job(8, 4).contains("--wait-for-capacity"));
     assert!(job(10, 10).contains("--wait-for-capacity"));
-    assert!(
-        !job(4, 0).contains("--wait-for-capacity") && job(0, 0).contains("even when no other job runs")
-    );
+    assert!(!job(4, 0).contains("--wait-for-capacity") && job(0, 0).contains("even when no other job runs"));
     let roles = help(Call::CreateRole, "LimitExceeded", "Cannot exceed quota for RolesPerAccount: 1000");
     assert!(!roles.contains("--wait-for-capacity") && roles.contains("Service Quotas"), "{roles}");
 }
@@ -301,7 +299,10 @@ fn obstacles_say_whose_they_are_and_what_differs() {
     };
     let changed = verdicts(&["program.hyperparameter.lr=1e-4"], &|_| {});
     sound(&changed[0], "T0606", 4);
-    assert!(changed[0].diagnostic.notes[0].contains("`0.0003` in the account, `0.0001` in the plan"), "{changed:?}");
+    assert!(
+        changed[0].diagnostic.notes[0].contains("`0.0003` in the account, `0.0001` in the plan"),
+        "{changed:?}"
+    );
     let foreign =
         verdicts(&[], &|account| account.roles.values_mut().for_each(|role| role.role.tags.clear()));
     sound(&foreign[0], "T0605", 7);

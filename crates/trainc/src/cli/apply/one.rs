@@ -277,7 +277,7 @@ impl One<'_> {
         let status = prospect.observed.runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
         if !self.is_json() {
             io.print(&format!("nothing to do: {name} is {status}\n"));
-            let lost = diff::lost(&prospect.desired, &prospect.observed, self.choices());
+            let lost = diff::lost_file_systems(&prospect.desired, &prospect.observed, self.choices());
             let command = |next: NextCommand| Some(self.invocation().command(&next));
             let next = match status {
                 // A run without its data is not worth following.
