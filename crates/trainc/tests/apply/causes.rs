@@ -6,21 +6,21 @@ use trainc_apply::autopsy::FailureKind;
 /// What a rule that speaks of a class has in its name or its summary, and what the next command says.
 fn speaks(kind: FailureKind) -> (&'static [&'static str], &'static str) {
     match kind {
-        Kind::Memory => (&["memory than its GPUs"], "micro-batch"),
-        Kind::HostMemory => (&["host memory"], "instance type with more memory"),
-        Kind::Disk => (&["volume"], "`volume`"),
-        Kind::Permission => (&["role"], "role"),
-        Kind::Image => (&["image"], "image"),
-        Kind::Capacity => (&["capacity"], "--wait-for-capacity"),
-        Kind::Service => (&[], "--new-run"),
-        Kind::Input => (&["bucket", "input"], "buckets"),
-        Kind::Program => (&["argument", "entry"], "program"),
-        Kind::Collective => (&["efa"], "logs"),
-        Kind::Stopped => (&[], "--new-run"),
-        Kind::Time => (&["max-run", "longest run"], "`max-run`"),
-        Kind::Wait => (&["spot", "interruptions"], "`max-wait`"),
-        Kind::Quota => (&["quota"], "quota"),
-        Kind::Unknown => (&[], "logs"),
+        FailureKind::Memory => (&["memory than its GPUs"], "micro-batch"),
+        FailureKind::HostMemory => (&["host memory"], "instance type with more memory"),
+        FailureKind::Disk => (&["volume"], "`volume`"),
+        FailureKind::Permission => (&["role"], "role"),
+        FailureKind::Image => (&["image"], "image"),
+        FailureKind::Capacity => (&["capacity"], "--wait-for-capacity"),
+        FailureKind::Service => (&[], "--new-run"),
+        FailureKind::Input => (&["bucket", "input"], "buckets"),
+        FailureKind::Program => (&["argument", "entry"], "program"),
+        FailureKind::Collective => (&["efa"], "logs"),
+        FailureKind::Stopped => (&[], "--new-run"),
+        FailureKind::Time => (&["max-run", "longest run"], "`max-run`"),
+        FailureKind::Wait => (&["spot", "interruptions"], "`max-wait`"),
+        FailureKind::Quota => (&["quota"], "quota"),
+        FailureKind::Unknown => (&[], "logs"),
     }
 }
 
@@ -45,7 +45,7 @@ fn every_class_names_rules_that_speak_of_it_and_a_command_that_bears_on_it() {
 fn every_class_names_commands_and_flags_that_there_are() {
     let app = trainc::cli::command();
     let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
-    for kind in Kind::ALL {
+    for kind in FailureKind::ALL {
         let said = kind.help(&plan, &TrainingJob::default());
         let mut commands = said.split("trainc ");
         commands.next();
@@ -64,6 +64,6 @@ fn every_class_names_commands_and_flags_that_there_are() {
 #[test]
 fn a_process_killed_by_the_host_needs_host_memory() {
     let plan = super::plan_with("examples/starter/trainc.kdl", &[], None);
-    let next = Kind::HostMemory.help(&plan, &TrainingJob::default());
+    let next = FailureKind::HostMemory.help(&plan, &TrainingJob::default());
     assert!(!next.contains("micro-batch") && next.contains("catalog instances"), "{next}");
 }

@@ -248,8 +248,8 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
 #[test]
 fn what_a_role_may_not_do_is_mended_where_the_role_comes_from() {
     let job = TrainingJob::default();
-    let next = |sets: &[&str]| Kind::Permission.help(&plan("starter", sets), &job);
-    assert!(next(&[]).contains("write `read \"s3://…\"` in `role`"), "{}", next(&[]));
+    let next = |sets: &[&str]| FailureKind::Permission.help(&plan("starter", sets), &job);
+    assert!(next(&[]).contains("add `read \"s3://…\"` to `role`"), "{}", next(&[]));
     let given = next(&["role.create=#false", "role.arn=arn:aws:iam::111122223333:role/given"]);
-    assert!(given.starts_with("trainc plan MANIFEST asks IAM"), "{given}");
+    assert!(given.starts_with("trainc plan MANIFEST checks with IAM"), "{given}");
 }
