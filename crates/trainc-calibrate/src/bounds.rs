@@ -196,15 +196,15 @@ mod tests {
     /// Every constant is either fitted within bounds or taken from a source.
     #[test]
     fn every_constant_has_a_source() {
-        let judged = trainc_predict::rests::judged();
+        let fixed = trainc_predict::sensitivity::fixed_constants();
         let of_memory: Vec<&str> = memory_fit::bounds().map(|(key, ..)| key).collect();
         // These are quantiles of the residuals.
         let measured = ["interval.unseen", "memory.below", "memory.above"];
         for (key, _) in trainc_predict::constants::Name::ALL {
             let fitted = priors().contains_key(*key) || of_memory.contains(key) || measured.contains(key);
-            assert!(fitted != judged.contains_key(*key), "{key}: fitted {fitted}");
+            assert!(fitted != fixed.contains_key(*key), "{key}: fitted {fitted}");
         }
-        assert!(judged.keys().all(|key| Constants::shipped().clone().slot(key).is_some()), "{judged:?}");
+        assert!(fixed.keys().all(|key| Constants::shipped().clone().slot(key).is_some()), "{fixed:?}");
     }
 
     /// A table lists the constants of its own cards only.

@@ -4,10 +4,9 @@
 //! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
 //! something is not known. Pure and quick: constants are read once, nothing is searched.
 
-mod between;
-mod beyond;
 pub mod bills;
 pub mod constants;
+mod extrapolation;
 mod figures;
 mod from_plan;
 mod gathering;
@@ -16,22 +15,22 @@ pub mod input;
 pub mod layout;
 pub mod memory;
 mod order;
+mod part_intervals;
 pub mod prediction;
 mod products;
 mod ranges;
-pub mod rests;
 pub mod run;
 #[cfg(test)]
 mod samples;
+pub mod sensitivity;
 mod settings;
 pub mod speed;
 mod spot;
 mod system;
 mod worker;
 
-pub use between::{Basis, Between, Widths};
-pub use beyond::{Beyond, NewGpu, Past, Unseen};
 pub use constants::Constants;
+pub use extrapolation::{Extrapolation, LargerCount, NewGpu, UnseenSetting};
 pub use from_plan::{Unknown, one_unit};
 pub use gathering::{taken_for, uncounted};
 pub use input::Input;
@@ -40,9 +39,10 @@ pub use layout::{
     Offload, Precision, Prefetch, Quantisation, Recompute, Sharding, System, Work, WorkerSettings,
 };
 pub use order::Order;
+pub use part_intervals::{Basis, PartInterval, Widths};
 pub use prediction::{
-    Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run, RunParts,
-    RunPartsBetween, Speed, SpeedParts, Spot, Tflops,
+    Checkpoints, Communication, CostParts, Fit, Interval, Memory, MemoryParts, Prediction, Run,
+    RunPartIntervals, RunParts, Speed, SpeedParts, Spot, Tflops,
 };
 pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, Setting};
 

@@ -1,8 +1,8 @@
 //! What the cost model says. A figure that cannot be known is `None`, never 0.
 
-use super::between::{Between, Widths};
-use super::beyond::Beyond;
+use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
+use super::part_intervals::{PartInterval, Widths};
 
 /// Both halves, and what a run of the plan takes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +52,7 @@ pub struct Memory {
     /// Its parts.
     pub parts: MemoryParts,
     /// Where each part is expected.
-    pub parts_between: MemoryParts<Between>,
+    pub part_intervals: MemoryParts<PartInterval>,
 }
 
 impl Memory {
@@ -147,7 +147,7 @@ pub struct Speed {
     /// Where the step time is expected, seconds.
     pub interval: Interval,
     /// In what it lies beyond the runs that were measured, which makes the interval wider.
-    pub beyond: Beyond,
+    pub extrapolation: Extrapolation,
     /// Of what the interval is made.
     pub widths: Widths,
     /// Its parts.
@@ -250,7 +250,7 @@ pub struct Run {
     /// Its parts.
     pub parts: RunParts,
     /// Where these are expected.
-    pub parts_between: RunPartsBetween,
+    pub part_intervals: RunPartIntervals,
     /// Checkpoints, where the job writes any.
     pub checkpoint: Option<Checkpoints>,
     /// What interruptions make of it, where their rate is given and it ends.
@@ -268,7 +268,7 @@ pub struct Run {
 
 /// Where each part of a run is expected, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct RunPartsBetween {
+pub struct RunPartIntervals {
     /// Image, start of the processes, model.
     pub startup: Interval,
     /// The data that are copied before the start; `None` where their size is not known.

@@ -5,7 +5,7 @@ use super::constants::{Constants, Name};
 use super::from_plan::Unknown;
 use super::layout::Layout;
 use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
-use super::prediction::{Checkpoints, CostParts, Interval, Run, RunParts, RunPartsBetween, Speed, Spot};
+use super::prediction::{Checkpoints, CostParts, Interval, Run, RunPartIntervals, RunParts, Speed, Spot};
 use super::spot::spot;
 use trainc_ir::hardware::Instance;
 use trainc_ir::{CheckpointInterval, Cluster, Plan, Price, Storage};
@@ -192,7 +192,7 @@ impl Terms {
             p90_usd_interval: in_dollars(spot.p90_interval),
             ..spot
         });
-        let parts_between = RunPartsBetween {
+        let part_intervals = RunPartIntervals {
             startup: self.around.seconds(parts.startup),
             download: parts.download.map(|seconds| self.around.seconds(seconds)),
             training: steps,
@@ -207,7 +207,7 @@ impl Terms {
             seconds,
             interval,
             parts,
-            parts_between,
+            part_intervals,
             checkpoint: self.checkpoints.then_some(Checkpoints {
                 bytes,
                 seconds: save,

@@ -8,7 +8,7 @@ use super::json::{
 use super::sections::round_to_u64;
 use trainc_ir::{Plan, Price};
 use trainc_predict::bills::at_most;
-use trainc_predict::{self as predict, Between, Prediction};
+use trainc_predict::{self as predict, Prediction};
 
 fn interval(interval: predict::Interval) -> Interval {
     Interval { low: interval.low, high: interval.high }
@@ -49,14 +49,14 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
             buffers: Some(buffers),
             reserve: Some(reserve),
         },
-        parts_interval: parts_interval(&memory.parts_between),
+        parts_interval: parts_interval(&memory.part_intervals),
     }
 }
 
 /// Rounds the intervals to bytes; those of counted parts equal the figure.
-fn parts_interval(parts: &predict::MemoryParts<Between>) -> MemoryParts<PartInterval> {
-    let say = |part: Between| {
-        let Between { interval: predict::Interval { low, high }, basis } = part;
+fn parts_interval(parts: &predict::MemoryParts<predict::PartInterval>) -> MemoryParts<PartInterval> {
+    let say = |part: predict::PartInterval| {
+        let predict::PartInterval { interval: predict::Interval { low, high }, basis } = part;
         Some(PartInterval { low: low.round(), high: high.round(), origin: basis.word() })
     };
     MemoryParts {
@@ -127,9 +127,9 @@ pub(super) fn speed(prediction: &Prediction) -> Speed {
         },
         mfu_interval: Some(rate_interval(speed.mfu, speed)),
         parts: speed_parts(speed.parts, |seconds| seconds),
-        parts_interval: speed_parts(speed.parts_between(), interval),
+        parts_interval: speed_parts(speed.part_intervals(), interval),
         communication: communication(speed.communication, |seconds| seconds),
-        communication_interval: communication(speed.communication_between(), interval),
+        communication_interval: communication(speed.communication_intervals(), interval),
     }
 }
 
@@ -178,7 +178,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
         checkpoints: Some(run.parts.checkpoints),
         interruptions: run.spot.map(|spot| spot.expected_seconds - run.seconds),
     };
-    let between = &run.parts_between;
+    let between = &run.part_intervals;
     out.parts_interval = RunPartsInterval {
         startup: Some(interval(between.startup)),
         download: between.download.map(interval),

@@ -8,7 +8,7 @@ use trainc_ir::{Axis, Engine, Plan};
 use trainc_plan::plan::minimum_nodes;
 use trainc_predict::bills::unpriced_file_systems;
 use trainc_predict::layout::{Offload, System};
-use trainc_predict::{Beyond, Input, Interval, Layout, Past, Prediction, Unknown};
+use trainc_predict::{Extrapolation, Input, Interval, LargerCount, Layout, Prediction, Unknown};
 
 /// Members whose nulls need no note: a problem may have no help.
 const WITHOUT_NOTE: [&str; 1] = ["problems"];
@@ -30,7 +30,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         }
     }
     out.extend(memory_bounds(plan, prediction));
-    out.extend(prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.beyond)));
+    out.extend(prediction.speed.as_ref().and_then(|speed| extrapolation(&speed.extrapolation)));
     if let (Some(_), None) = (document.run.cost_usd, document.run.cost_parts.volumes) {
         out.push("run.cost_usd: excludes the storage volumes, whose price is not known".to_owned());
     }
@@ -96,8 +96,8 @@ fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
 }
 
 /// Returns why the interval of the step time is wider than for layouts like the measured ones.
-fn extrapolation(beyond: &Beyond) -> Option<String> {
-    let part = |past: Option<Past>, noun: &str| {
+fn extrapolation(beyond: &Extrapolation) -> Option<String> {
+    let part = |past: Option<LargerCount>, noun: &str| {
         let past = past?;
         let [here, measured] =
             [past.here, past.measured].map(|n| text::group(super::sections::round_to_u64(n)));

@@ -1,6 +1,7 @@
 //! A choice as values of the manifest: only those that it changes.
 
-use super::space::{Choice, Space};
+use super::choice::Choice;
+use super::space::Space;
 use trainc_ir::{Engine, Field};
 use trainc_predict::{Recompute, Sharding};
 
@@ -42,7 +43,7 @@ impl Space<'_> {
             out.push(Set::new("cluster.nodes", choice.nodes));
         }
         self.degrees(choice, &mut out);
-        self.waiting(choice, &mut out);
+        self.host_offload(choice, &mut out);
         self.batch(choice, &mut out);
         if choice.recompute != self.written.recompute {
             let word = match choice.recompute {
@@ -137,12 +138,12 @@ impl Space<'_> {
         }
     }
 
-    fn waiting(&self, choice: &Choice, out: &mut Vec<Set>) {
-        if choice.waiting.activations != self.written.waiting.activations {
-            out.push(Set::new("parallel.offload-activations", switch(choice.waiting.activations)));
+    fn host_offload(&self, choice: &Choice, out: &mut Vec<Set>) {
+        if choice.host_offload.activations != self.written.host_offload.activations {
+            out.push(Set::new("parallel.offload-activations", switch(choice.host_offload.activations)));
         }
-        if choice.waiting.states != self.written.waiting.states {
-            out.push(Set::new("parallel.offload", switch(choice.waiting.states)));
+        if choice.host_offload.states != self.written.host_offload.states {
+            out.push(Set::new("parallel.offload", switch(choice.host_offload.states)));
         }
     }
 

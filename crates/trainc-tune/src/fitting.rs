@@ -1,6 +1,7 @@
 //! What fits where no time can be predicted: by memory alone, the cheapest machines first.
 
-use super::space::{Choice, Space};
+use super::choice::Choice;
+use super::space::Space;
 use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, of_gpu};
 use trainc_predict::{Constants, Recompute};
 
@@ -35,7 +36,7 @@ fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
     (
         !sure,
         one.changes,
-        choice.waiting.activations || choice.waiting.states,
+        choice.host_offload.activations || choice.host_offload.states,
         choice.recompute != Recompute::None,
         one.micro_apart,
     )
@@ -121,7 +122,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
 
 /// Whether two layouts are of one shape: a check that refuses one refuses the other.
 pub fn is_alike(a: &Choice, b: &Choice) -> bool {
-    a.site == b.site && a.nodes == b.nodes && a.degrees == b.degrees && a.waiting == b.waiting
+    a.site == b.site && a.nodes == b.nodes && a.degrees == b.degrees && a.host_offload == b.host_offload
 }
 
 fn milder(a: &Fitting, b: &Fitting) -> std::cmp::Ordering {

@@ -1,6 +1,6 @@
 //! The layouts that no other beats in both time and money.
 
-use super::search::{Point, Standing};
+use super::search::{Point, Status};
 use std::collections::BTreeSet;
 
 /// What a run costs for comparison: dollars; on spot instances whose price is not known, what the same hours cost on
@@ -104,7 +104,7 @@ pub fn is_beaten(points: &[Point], at: usize) -> bool {
     let measure = Measure::of(points);
     let Some(own) = points.get(at) else { return false };
     let (seconds, cost) = (own.seconds, measure.cost(own));
-    points.iter().filter(|other| other.standing == Standing::Sound).any(|other| {
+    points.iter().filter(|other| other.status == Status::Valid).any(|other| {
         let (quicker, cheaper) = (other.seconds, measure.cost(other));
         quicker <= seconds && cheaper <= cost && (quicker < seconds || cheaper < cost)
     })
@@ -116,7 +116,7 @@ fn front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
     let mut order: Vec<(f64, f64, usize, usize)> = points
         .iter()
         .enumerate()
-        .filter(|(_, point)| point.standing == Standing::Sound && keep(point))
+        .filter(|(_, point)| point.status == Status::Valid && keep(point))
         .map(|(at, point)| (point.seconds, measure.cost(point), point.changes, at))
         .collect();
     order.sort_unstable_by(|a, b| {

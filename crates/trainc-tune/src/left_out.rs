@@ -1,6 +1,6 @@
 //! Instance types that were to be compared and are not.
 
-use super::search::{Point, Standing};
+use super::search::{Point, Status};
 use super::space::Space;
 use trainc_diag::text;
 use trainc_predict::Constants;
@@ -13,7 +13,7 @@ pub fn left_out<'a>(space: &'a Space, constants: &Constants, points: &[Point]) -
         return Vec::new();
     }
     let of = |site: usize| points.iter().filter(move |point| point.choice.site == site);
-    let does_not_fit = |point: &Point| matches!(point.standing, Standing::TooLarge | Standing::Tight);
+    let does_not_fit = |point: &Point| matches!(point.status, Status::TooLarge | Status::Tight);
     let sites = 0..space.sites.len();
     let found = sites.filter(|site| of(*site).all(does_not_fit)).map(|site| {
         let why = match of(site).count() as u64 {

@@ -6,26 +6,29 @@
 //! another batch is another training. Whether a layout passes every check, only its own compilation says: the caller
 //! asks it.
 
+pub mod bounds;
+pub mod choice;
 pub mod compare;
+pub mod description;
 pub mod edits;
 pub mod fitting;
 pub mod front;
 pub mod left_out;
 pub mod meshes;
-pub mod next;
 pub mod reasons;
+pub mod runners_up;
 pub mod scaling;
 pub mod search;
 pub mod space;
-pub mod wider;
-pub mod words;
+pub mod unranked;
 pub mod write;
 
+pub use choice::Choice;
 pub use edits::Set;
 pub use front::{first, front, offered};
 pub use reasons::{Reason, Refusal};
-pub use search::{Point, Standing, search};
-pub use space::{Choice, Limits, Space};
+pub use search::{Point, Status, search};
+pub use space::{Limits, Space};
 
 /// Why nothing can be searched: a lowercase fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,29 +1,12 @@
 //! Which degrees, strategies, recomputation and offload an engine takes, as the language and the catalogue have them.
 
-use super::space::{Choice, Waiting, whole};
+use super::choice::{Choice, Degrees, HostOffload, whole};
 use trainc_catalog::images::version_key;
 use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_ir::{Engine, Mesh, Plan, Scalar, Smp};
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::smp::splits_sequences;
 use trainc_predict::{Layout, Precision, Recompute, Sharding};
-
-/// Degrees and what is sharded over the shard group; replicas are what is left of the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Degrees {
-    /// Ranks over which one copy of the states is sharded.
-    pub shard: u64,
-    /// Ranks over which each layer is split.
-    pub tensor: u64,
-    /// Stages.
-    pub pipeline: u64,
-    /// Parts of the sequence, a part of the shard group.
-    pub context: u64,
-    /// Parts of the experts, a part of the shard group.
-    pub expert: u64,
-    /// Which states are sharded.
-    pub sharding: Sharding,
-}
 
 /// What the engine takes for this model.
 #[derive(Clone, Debug)]
@@ -41,7 +24,7 @@ pub struct Rules {
     /// Recomputation, the manifest's own first.
     pub(super) recompute: Vec<Recompute>,
     /// Offload, the manifest's own first.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) host_offload: Vec<HostOffload>,
     /// The manifest has one micro-batch in flight alone: nothing hides a copy.
     one_in_flight: bool,
     /// The manifest shards optimizer states, over however few ranks.
@@ -94,12 +77,12 @@ impl Rules {
         let pipeline = if v1.is_some() { stages(plan, layout, mesh) } else { vec![1] };
         let mut recompute = vec![layout.recompute, Recompute::None, Recompute::Full];
         dedup(&mut recompute);
-        let own = Waiting { activations: layout.offload.activations, states: layout.offload.parameters };
-        let mut waiting = vec![own, Waiting::default()];
+        let own = HostOffload { activations: layout.offload.activations, states: layout.offload.parameters };
+        let mut host_offload = vec![own, HostOffload::default()];
         match engine {
-            Engine::Smp => waiting.push(Waiting { activations: true, ..own }),
+            Engine::Smp => host_offload.push(HostOffload { activations: true, ..own }),
             // What is frozen has no optimizer state to move.
-            Engine::Fsdp if layout.lora.is_none() => waiting.push(Waiting { states: true, ..own }),
+            Engine::Fsdp if layout.lora.is_none() => host_offload.push(HostOffload { states: true, ..own }),
             Engine::Fsdp
             | Engine::Worker
             | Engine::Smddp
@@ -107,7 +90,7 @@ impl Rules {
             | Engine::DeviceMap
             | Engine::None => {}
         }
-        dedup(&mut waiting);
+        dedup(&mut host_offload);
         Self {
             engine,
             v1,
@@ -116,7 +99,7 @@ impl Rules {
             context: context_degrees(plan, layout, mesh),
             expert: expert_degrees(plan, layout, mesh),
             recompute,
-            waiting,
+            host_offload,
             one_in_flight: layout.work.num_active_micro_batches == Some(1.0),
             shards_optimizer: layout.sharding == Sharding::Optimizer,
         }
@@ -231,7 +214,7 @@ impl Rules {
     /// Whether offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
     /// between the micro-batches of one batch alone. Where it moves nothing it is no choice, but for the manifest's own.
     pub(super) fn allows(&self, choice: &Choice, written: &Choice) -> bool {
-        if !choice.waiting.activations {
+        if !choice.host_offload.activations {
             return true;
         }
         let moved = self.v1.is_none() || choice.num_micro_batches > 1 && !self.one_in_flight;
@@ -255,8 +238,8 @@ impl Rules {
         put(self.context.len() > 1, "context-degree");
         put(self.expert.len() > 1, "expert-degree");
         put(self.pipeline.len() > 1 && !self.must_shard(), "pipeline-degree");
-        put(self.waiting.iter().any(|waiting| waiting.activations), "offload-activations");
-        put(self.waiting.iter().any(|waiting| waiting.states), "offload");
+        put(self.host_offload.iter().any(|waiting| waiting.activations), "offload-activations");
+        put(self.host_offload.iter().any(|waiting| waiting.states), "offload");
         out
     }
 

@@ -1,9 +1,10 @@
 //! Why a layout was not chosen: what beat it and by what, or what refused it.
 
+use super::choice::Choice;
 use super::front::Measure;
-use super::next::{again, behind, stands_in};
-use super::search::{Point, Standing};
-use super::space::{Choice, Limits, Space};
+use super::runners_up::{again, behind, stands_in};
+use super::search::{Point, Status};
+use super::space::{Limits, Space};
 use trainc_predict::memory::{self, MemoryConstants, of_gpu};
 use trainc_predict::speed::speed;
 use trainc_predict::{Communication, Constants, MemoryParts, Sharding, SpeedParts};
@@ -20,12 +21,12 @@ pub enum Reason {
         /// How much more it costs, where both prices are known.
         dearer: Option<Money>,
         /// What of a step takes longer, the most first, seconds of a step.
-        because: Vec<Because>,
+        longer_parts: Vec<LongerPart>,
         /// What in the layout makes it so.
         traits: Vec<String>,
     },
     /// It is better by less than can be told apart, and may not fit, where another surely does.
-    Aside {
+    LessCertain {
         /// The place of that one in the front.
         by: usize,
         /// How much shorter the run is, a fraction.
@@ -54,14 +55,14 @@ pub enum Reason {
         has_bytes: f64,
     },
     /// It ends after the deadline.
-    Late {
+    TooLate {
         /// Seconds of the run.
         seconds: f64,
         /// The deadline, seconds.
         deadline_seconds: f64,
     },
     /// It costs too much, or nobody knows what.
-    Dear {
+    TooExpensive {
         /// US dollars of the run.
         usd: Option<f64>,
         /// What it costs at most: of spot instances at the price on demand.
@@ -115,7 +116,7 @@ pub struct Refusal {
 
 /// A part of a step that takes longer than where the layout was beaten.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Because {
+pub struct LongerPart {
     /// Which part.
     pub part: &'static str,
     /// How much longer, seconds of a step.
@@ -133,28 +134,28 @@ pub fn why(
     front: &[usize],
     point: &Point,
 ) -> Option<Reason> {
-    match point.standing {
-        Standing::TooLarge => too_large(space, constants, point),
-        Standing::Tight => {
+    match point.status {
+        Status::TooLarge => too_large(space, constants, point),
+        Status::Tight => {
             Some(Reason::Tight { needs_bytes: point.memory_bytes, has_bytes: point.capacity_bytes })
         }
-        Standing::Late => {
-            Some(Reason::Late { seconds: point.seconds, deadline_seconds: limits.deadline_seconds? })
+        Status::TooLate => {
+            Some(Reason::TooLate { seconds: point.seconds, deadline_seconds: limits.deadline_seconds? })
         }
         // What refuses it, its own compilation says.
-        Standing::Barred | Standing::Endless => None,
-        Standing::Dear => Some(Reason::Dear {
+        Status::Refused | Status::NeverFinishes => None,
+        Status::TooExpensive => Some(Reason::TooExpensive {
             usd: point.usd,
             at_most_usd: point.most_usd,
             most_usd: limits.max_usd?,
             unpriced: space.unpriced(point.choice.site),
         }),
-        Standing::Sound => {
+        Status::Valid => {
             let measure = Measure::of(points);
             let Some((by, _)) = behind(points, front, measure, point) else {
                 let by = stands_in(points, front, measure, point)?;
                 let other = points.get(*front.get(by)?)?;
-                return Some(Reason::Aside {
+                return Some(Reason::LessCertain {
                     by,
                     quicker: 1.0 - point.seconds / other.seconds,
                     cheaper: Money::more(measure, other, point),
@@ -166,7 +167,7 @@ pub fn why(
                 by,
                 slower: point.seconds / best.seconds - 1.0,
                 dearer: Money::more(measure, point, best),
-                because: because(space, constants, &point.choice, &best.choice),
+                longer_parts: longer_parts(space, constants, &point.choice, &best.choice),
                 traits: traits(space, &point.choice, &best.choice),
             })
         }
@@ -222,7 +223,7 @@ fn kinds(of: &Communication) -> [(&'static str, f64); 7] {
 }
 
 /// What of a step takes longer than in the other layout, the most first; what is under a tenth of the most is left out.
-fn because(space: &Space, constants: &Constants, point: &Choice, best: &Choice) -> Vec<Because> {
+fn longer_parts(space: &Space, constants: &Constants, point: &Choice, best: &Choice) -> Vec<LongerPart> {
     let of = |choice: &Choice| {
         let found = speed(&space.layout(choice)?, constants).ok()?;
         Some((found.parts, found.communication))
@@ -233,10 +234,10 @@ fn because(space: &Space, constants: &Constants, point: &Choice, best: &Choice) 
     let longer = kinds(&my_kinds).into_iter().zip(kinds(&their_kinds)).map(|(a, b)| (a.0, a.1 - b.1));
     let collective =
         longer.filter(|(_, more)| *more > 0.0).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name);
-    let mut out: Vec<Because> = speed_parts(&mine)
+    let mut out: Vec<LongerPart> = speed_parts(&mine)
         .into_iter()
         .zip(speed_parts(&theirs))
-        .map(|(a, b)| Because {
+        .map(|(a, b)| LongerPart {
             part: a.0,
             seconds: a.1 - b.1,
             collective: collective.filter(|_| a.0 == "exposed communication"),
@@ -271,7 +272,7 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
     }
     // Activations that are offloaded without effect wait for nothing.
     let waits = |choice: &Choice| {
-        choice.waiting.states || space.layout(choice).is_some_and(|layout| memory::offloads(&layout))
+        choice.host_offload.states || space.layout(choice).is_some_and(|layout| memory::offloads(&layout))
     };
     if waits(point) && !waits(best) {
         out.push("it waits for host memory".to_owned());

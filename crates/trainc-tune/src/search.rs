@@ -1,28 +1,29 @@
 //! Every layout of the space with its memory, time and money.
 
 use super::Unsearchable;
-use super::space::{Choice, Limits, Space};
+use super::choice::Choice;
+use super::space::{Limits, Space};
 use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, memory_with, of_gpu};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Interval, Memory, Run, Speed};
 
 /// What became of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum Status {
     /// It fits and keeps the bounds.
-    Sound,
+    Valid,
     /// It needs more memory than a GPU has.
     TooLarge,
     /// It leaves less room than a predicted memory is off by in the mean.
     Tight,
     /// It ends after the deadline.
-    Late,
+    TooLate,
     /// It costs more than it may, or nothing says that it costs less.
-    Dear,
+    TooExpensive,
     /// At the given rate of interruptions no end of it is expected.
-    Endless,
+    NeverFinishes,
     /// A check refuses it, or what differs from it by little.
-    Barred,
+    Refused,
 }
 
 /// A layout with its figures.
@@ -47,7 +48,7 @@ pub struct Point {
     /// On how many axes it differs from the manifest.
     pub changes: usize,
     /// Whether it can be chosen.
-    pub standing: Standing,
+    pub status: Status,
 }
 
 impl Point {
@@ -79,13 +80,13 @@ pub fn predicted(space: &Space, choice: &Choice, constants: &Constants) -> Optio
 }
 
 /// How a layout that fits stands to the bounds of a run.
-fn bounded(point: &Point, limits: &Limits) -> Standing {
+fn bounded(point: &Point, limits: &Limits) -> Status {
     if limits.deadline_seconds.is_some_and(|deadline| point.seconds > deadline) {
-        return Standing::Late;
+        return Status::TooLate;
     }
     let surely = point.usd.or(point.most_usd);
     let dear = limits.max_usd.is_some_and(|most| surely.is_none_or(|usd| usd > most));
-    if dear { Standing::Dear } else { Standing::Sound }
+    if dear { Status::TooExpensive } else { Status::Valid }
 }
 
 /// Every layout of the space whose memory and speed are known; or why none is.
@@ -120,14 +121,14 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
             capacity_bytes,
             changes: space.changes(choice),
-            standing: Standing::Sound,
+            status: Status::Valid,
         };
-        point.standing = if memory_bytes > capacity_bytes {
-            Standing::TooLarge
+        point.status = if memory_bytes > capacity_bytes {
+            Status::TooLarge
         } else if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
-            Standing::Tight
+            Status::Tight
         } else if expected.is_none() {
-            Standing::Endless
+            Status::NeverFinishes
         } else {
             bounded(&point, limits)
         };
@@ -135,13 +136,13 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
     });
     // Where nothing has room to spare, what just fits is all there is; and where nothing that has keeps the bounds, what
     // just fits and does.
-    let has_room = |point: &Point| !matches!(point.standing, Standing::TooLarge | Standing::Tight);
+    let has_room = |point: &Point| !matches!(point.status, Status::TooLarge | Status::Tight);
     let roomy = points.iter().any(has_room);
-    if !points.iter().any(|point| point.standing == Standing::Sound) {
-        for point in points.iter_mut().filter(|point| point.standing == Standing::Tight) {
-            let standing = bounded(point, limits);
-            if !roomy || standing == Standing::Sound {
-                point.standing = standing;
+    if !points.iter().any(|point| point.status == Status::Valid) {
+        for point in points.iter_mut().filter(|point| point.status == Status::Tight) {
+            let status = bounded(point, limits);
+            if !roomy || status == Status::Valid {
+                point.status = status;
             }
         }
     }

@@ -1,13 +1,14 @@
 //! The space: which layouts a manifest may be changed into, and each as the cost model takes it.
 
 use super::Unsearchable;
-use super::meshes::{Degrees, Rules};
+use super::choice::{Choice, Degrees, HostOffload, whole};
+use super::meshes::Rules;
 use trainc_catalog::instances;
 use trainc_ir::{Engine, Plan};
 use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::hourly_price;
 use trainc_predict::run::Terms;
-use trainc_predict::{Constants, Hardware, Layout, Recompute, Sharding};
+use trainc_predict::{Constants, Hardware, Layout, Sharding};
 
 /// What the user lets vary beside the layout itself, and the bounds of a run.
 #[derive(Clone, Debug, Default)]
@@ -35,36 +36,6 @@ pub struct Site {
     hardware: Hardware,
     /// Time and money of a run on it.
     pub(super) terms: Terms,
-}
-
-/// What waits in host memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiting {
-    /// Checkpointed activations.
-    pub activations: bool,
-    /// Parameters and optimizer states.
-    pub states: bool,
-}
-
-/// One layout: a place on each axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
-    /// Which of [`Space::sites`].
-    pub site: usize,
-    /// Nodes.
-    pub nodes: u64,
-    /// The degrees.
-    pub degrees: Degrees,
-    /// Sequences of a micro-batch.
-    pub micro_batch_size: u64,
-    /// Micro-batches of one pass through a pipeline; 1 without.
-    pub num_micro_batches: u64,
-    /// Forward and backward passes of a step: micro-batches of a pass × accumulation.
-    pub passes: u64,
-    /// What the backward pass computes again.
-    pub recompute: Recompute,
-    /// What waits in host memory.
-    pub waiting: Waiting,
 }
 
 /// All layouts that may be chosen.
@@ -123,7 +94,10 @@ impl<'a> Space<'a> {
                 num_micro_batches: batch.num_micro_batches,
                 passes: batch.num_micro_batches * batch.accumulation.value,
                 recompute: base.recompute,
-                waiting: Waiting { activations: base.offload.activations, states: base.offload.parameters },
+                host_offload: HostOffload {
+                    activations: base.offload.activations,
+                    states: base.offload.parameters,
+                },
             },
             sites,
             nodes: Vec::new(),
@@ -199,8 +173,8 @@ impl<'a> Space<'a> {
             choice.num_micro_batches = self.rules.num_micro_batches(&choice, &self.written);
             for &recompute in &self.rules.recompute {
                 choice.recompute = recompute;
-                for &waiting in &self.rules.waiting {
-                    choice.waiting = waiting;
+                for &host_offload in &self.rules.host_offload {
+                    choice.host_offload = host_offload;
                     if self.rules.allows(&choice, &self.written) {
                         shape(&mut layout, &choice);
                         each(&choice, &layout);
@@ -245,7 +219,7 @@ impl<'a> Space<'a> {
             a.micro_batch_size != b.micro_batch_size,
             a.num_micro_batches != b.num_micro_batches,
             a.recompute != b.recompute,
-            a.waiting != b.waiting,
+            a.host_offload != b.host_offload,
         ]
         .into_iter()
         .filter(|differs| *differs)
@@ -268,9 +242,9 @@ fn shape(layout: &mut Layout, choice: &Choice) {
     layout.work.passes = choice.passes as f64;
     layout.work.num_micro_batches = choice.num_micro_batches as f64;
     layout.recompute = choice.recompute;
-    layout.offload.activations = choice.waiting.activations;
-    layout.offload.parameters = choice.waiting.states;
-    layout.offload.optimizer = choice.waiting.states;
+    layout.offload.activations = choice.host_offload.activations;
+    layout.offload.parameters = choice.host_offload.states;
+    layout.offload.optimizer = choice.host_offload.states;
 }
 
 /// Machines to compare. A type that the catalogue has no accelerators of is left out: its compilation would say so.
@@ -315,16 +289,6 @@ fn node_counts(most: u64, own: u64, shard_nodes: u64) -> Vec<u64> {
     out.sort_unstable();
     out.dedup();
     out
-}
-
-/// A count that a layout holds as a float.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a small count, made from an integer"
-)]
-pub(super) fn whole(count: f64) -> u64 {
-    count.max(0.0).round() as u64
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 use super::front::Measure;
 use super::front::is_beaten;
-use super::meshes::Degrees;
-use super::next::next_best;
-use super::space::{Choice, Waiting};
-use super::{Point, Standing, front, offered};
+
+use super::choice::{Choice, Degrees, HostOffload};
+use super::runners_up::runners_up;
+use super::{Point, Status, front, offered};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use trainc_predict::{Recompute, Sharding};
 
-fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> Point {
+fn point(seconds: u32, usd: Option<u32>, status: Status, changes: usize) -> Point {
     Point {
         choice: Choice {
             site: 0,
@@ -25,7 +25,7 @@ fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> 
             num_micro_batches: 1,
             passes: 1,
             recompute: Recompute::None,
-            waiting: Waiting::default(),
+            host_offload: HostOffload::default(),
         },
         step_seconds: f64::from(seconds),
         seconds: f64::from(seconds),
@@ -35,7 +35,7 @@ fn point(seconds: u32, usd: Option<u32>, standing: Standing, changes: usize) -> 
         memory_high_bytes: f64::from(seconds),
         capacity_bytes: 40.0,
         changes,
-        standing,
+        status,
     }
 }
 
@@ -43,7 +43,7 @@ prop_compose! {
     fn points()(all in proptest::collection::vec(
         (1_u32..40, proptest::option::weighted(0.9, 1_u32..40), 0_usize..8, 0_usize..4), 1..60,
     )) -> Vec<Point> {
-        let standings = [Standing::Sound, Standing::TooLarge, Standing::Late, Standing::Barred];
+        let standings = [Status::Valid, Status::TooLarge, Status::TooLate, Status::Refused];
         all.iter()
             // Half of them are sound.
             .map(|(seconds, usd, at, changes)| point(*seconds, *usd, standings[at.saturating_sub(4)], *changes))
@@ -67,7 +67,7 @@ proptest! {
             prop_assert!(!is_beaten(&all, at), "{at} of {all:?}");
         }
         prop_assume!(all.iter().any(|point| point.usd.is_some()));
-        let sound: Vec<&Point> = all.iter().filter(|point| point.standing == Standing::Sound).collect();
+        let sound: Vec<&Point> = all.iter().filter(|point| point.status == Status::Valid).collect();
         let figures = |point: &Point| (point.seconds.to_bits(), point.usd.map(f64::to_bits));
         let brute: BTreeSet<_> = sound
             .iter()
@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn what_comes_next_lost_to_something(all in points(), most in 0_usize..12) {
         let chosen = front(&all);
-        let next = next_best(&all, &chosen, most);
+        let next = runners_up(&all, &chosen, most);
         prop_assert!(next.len() <= most);
         prop_assert_eq!(next.iter().collect::<BTreeSet<_>>().len(), next.len());
         let measure = Measure::of(&all);
@@ -108,15 +108,15 @@ proptest! {
                 all[*best].seconds <= one.seconds && measure.cost(&all[*best]) <= measure.cost(one)
             });
             // What is sound was beaten; what is not would have stood on the front.
-            prop_assert_eq!(one.standing == Standing::Sound, beaten, "{:?}", one);
-            prop_assert!(!matches!(one.standing, Standing::Barred | Standing::Endless));
+            prop_assert_eq!(one.status == Status::Valid, beaten, "{:?}", one);
+            prop_assert!(!matches!(one.status, Status::Refused | Status::NeverFinishes));
         }
     }
 }
 
 /// A layout that leaves less room than its predicted memory may be off by.
 fn risky(seconds: f64, usd: f64) -> Point {
-    Point { seconds, usd: Some(usd), memory_high_bytes: 41.0, ..point(1, None, Standing::Sound, 0) }
+    Point { seconds, usd: Some(usd), memory_high_bytes: 41.0, ..point(1, None, Status::Valid, 0) }
 }
 
 fn sure(seconds: f64, usd: f64) -> Point {
@@ -128,7 +128,7 @@ fn sure(seconds: f64, usd: f64) -> Point {
 fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     let near = [risky(100.0, 100.0), sure(100.3, 100.3)];
     assert_eq!((front(&near), offered(&near)), (vec![0], vec![1]));
-    assert_eq!(next_best(&near, &offered(&near), 5), [0], "and what gave way is the first that comes next");
+    assert_eq!(runners_up(&near, &offered(&near), 5), [0], "and what gave way is the first that comes next");
     // Farther off both are: the faster as it is, and the fastest that surely fits.
     let far = [risky(100.0, 100.0), sure(102.0, 102.0), sure(103.0, 103.0)];
     assert_eq!((front(&far), offered(&far)), (vec![0], vec![0, 1]));
@@ -163,18 +163,18 @@ fn the_first_choice_surely_fits_and_has_a_price() {
 #[test]
 fn without_a_front_what_misses_the_bounds_by_least_comes_first() {
     let all = [
-        point(30, Some(3), Standing::TooLarge, 0),
-        point(9, Some(3), Standing::Late, 0),
-        point(7, Some(3), Standing::Late, 0),
-        point(8, Some(3), Standing::Tight, 0),
+        point(30, Some(3), Status::TooLarge, 0),
+        point(9, Some(3), Status::TooLate, 0),
+        point(7, Some(3), Status::TooLate, 0),
+        point(8, Some(3), Status::Tight, 0),
     ];
-    assert_eq!(next_best(&all, &[], 2), [2, 3]);
-    assert_eq!(next_best(&all, &[], 9), [2, 3, 0]);
+    assert_eq!(runners_up(&all, &[], 2), [2, 3]);
+    assert_eq!(runners_up(&all, &[], 9), [2, 3, 0]);
 }
 
 #[test]
 fn without_any_price_the_time_of_all_nodes_counts() {
-    let mut all = [point(10, None, Standing::Sound, 0), point(6, None, Standing::Sound, 0)];
+    let mut all = [point(10, None, Status::Valid, 0), point(6, None, Status::Valid, 0)];
     all[1].choice.nodes = 2;
     assert_eq!(Measure::of(&all), Measure::NodeSeconds);
     assert_eq!(front(&all), [1, 0]);
@@ -196,7 +196,7 @@ fn cards_are_rounded_alike() {
 /// Each in the unit that shows it, and a hair's breadth is not hidden by rounding.
 #[test]
 fn what_is_too_late_says_both_times_so_that_they_differ() {
-    let late = |seconds, deadline_seconds| super::Reason::Late { seconds, deadline_seconds }.to_string();
+    let late = |seconds, deadline_seconds| super::Reason::TooLate { seconds, deadline_seconds }.to_string();
     assert_eq!(late(2_196.0, 1.0), "too late: 36.6 min of at most 1 s");
     assert_eq!(late(2_196.0, 1_800.0), "too late: 36.6 min of at most 30 min");
     assert_eq!(late(4_104.0, 1_800.0), "too late: 1.14 h of at most 30 min");
@@ -207,7 +207,7 @@ fn what_is_too_late_says_both_times_so_that_they_differ() {
 /// By hand: 100 s against 50 s is half as long; what it costs less is below the noise.
 #[test]
 fn what_is_far_slower_is_not_called_quicker() {
-    let aside = super::Reason::Aside { by: 0, quicker: -1.0, cheaper: None, less: 0.005 };
+    let aside = super::Reason::LessCertain { by: 0, quicker: -1.0, cheaper: None, less: 0.005 };
     assert_eq!(
         aside.to_string(),
         "may not fit, and 1 surely does, 50 % quicker: 0.5 % less time of all nodes cannot be told apart"

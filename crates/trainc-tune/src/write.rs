@@ -5,7 +5,7 @@ use trainc_syntax::edit::{self, EditError, PathStep};
 
 /// What the job's nodes say of themselves where they must be added to a job that takes them from a base.
 #[derive(Clone, Copy, Debug)]
-pub struct Heads<'a> {
+pub struct BaseValues<'a> {
     /// The job's name.
     pub job: &'a str,
     /// The instance type.
@@ -15,16 +15,16 @@ pub struct Heads<'a> {
 }
 
 /// The manifest's text with the values in it. Values that stand there are replaced, others added where they belong.
-pub fn written(text: &str, heads: Heads<'_>, sets: &[Set]) -> Result<String, EditError> {
+pub fn written(text: &str, base: BaseValues<'_>, sets: &[Set]) -> Result<String, EditError> {
     let mut text = text.to_owned();
     for set in sets {
-        text = put(&text, heads, set)?;
+        text = put(&text, base, set)?;
     }
     Ok(text)
 }
 
-fn put(text: &str, heads: Heads<'_>, set: &Set) -> Result<String, EditError> {
-    let top = [PathStep::with("job", heads.job)];
+fn put(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, EditError> {
+    let top = [PathStep::with("job", base.job)];
     let mut steps = set.path.split('.');
     let head = steps.next().unwrap_or_default();
     let node = [top.as_slice(), &[PathStep::named(head)]].concat();
@@ -32,12 +32,12 @@ fn put(text: &str, heads: Heads<'_>, set: &Set) -> Result<String, EditError> {
     if matches!(edit::locate(text, &node), Err(EditError::NotFound(_))) {
         // A layer below may have it: what it must say is written again, the rest is laid over.
         let new = match head {
-            "cluster" => format!("cluster {}", kdl(heads.instance)),
-            "parallel" => format!("parallel engine={}", kdl(heads.engine)),
+            "cluster" => format!("cluster {}", kdl(base.instance)),
+            "parallel" => format!("parallel engine={}", kdl(base.engine)),
             other => other.to_owned(),
         };
         let with_node = edit::insert_child(text, &top, &new)?.text;
-        return put(&with_node, heads, set);
+        return put(&with_node, base, set);
     }
     let edited = match (head, steps.next(), steps.next()) {
         (_, None, _) => edit::set_argument(text, &node, 0, &value),
@@ -74,7 +74,8 @@ fn kdl(value: &str) -> String {
 mod tests {
     use super::*;
 
-    const HEADS: Heads<'static> = Heads { job: "a", instance: "ml.p4d.24xlarge", engine: "smp" };
+    const BASE_VALUES: BaseValues<'static> =
+        BaseValues { job: "a", instance: "ml.p4d.24xlarge", engine: "smp" };
 
     fn set(path: &'static str, value: &str) -> Set {
         Set { path, value: value.to_owned() }
@@ -90,7 +91,7 @@ mod tests {
             set("train.activation-checkpointing", "#true"),
         ];
         assert_eq!(
-            written(text, HEADS, &sets).unwrap(),
+            written(text, BASE_VALUES, &sets).unwrap(),
             "// why\njob \"a\" {\n    cluster \"ml.p5.48xlarge\" nodes=4 // two\n    train {\n        micro-batch 8\n        activation-checkpointing #true\n    }\n}\n"
         );
     }
@@ -101,7 +102,7 @@ mod tests {
         let sets =
             [set("cluster.nodes", "4"), set("parallel.tensor-degree", "2"), set("train.micro-batch", "8")];
         assert_eq!(
-            written(text, HEADS, &sets).unwrap(),
+            written(text, BASE_VALUES, &sets).unwrap(),
             "extends \"./base.kdl\"\njob \"a\" {\n    region \"us-west-2\"\n    cluster \"ml.p4d.24xlarge\" nodes=4\n    parallel engine=\"smp\" {\n        tensor-degree 2\n    }\n    train {\n        micro-batch 8\n    }\n}\n"
         );
     }
@@ -110,11 +111,11 @@ mod tests {
     fn offload_that_ends_takes_its_horizon_with_it() {
         let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #true horizon=4 // why\n    }\n}\n";
         assert_eq!(
-            written(text, HEADS, &[set("parallel.offload-activations", "#false")]).unwrap(),
+            written(text, BASE_VALUES, &[set("parallel.offload-activations", "#false")]).unwrap(),
             "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #false // why\n    }\n}\n"
         );
         let on = set("parallel.offload-activations", "#true");
-        assert_eq!(written(text, HEADS, &[on]).unwrap(), text);
+        assert_eq!(written(text, BASE_VALUES, &[on]).unwrap(), text);
     }
 
     #[test]
@@ -122,7 +123,7 @@ mod tests {
         let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 4 schedule=\"interleaved\" microbatches=4 // in flight\n    }\n}\n";
         let sets = [set("parallel.pipeline-degree", "2"), set("parallel.pipeline-degree.microbatches", "8")];
         assert_eq!(
-            written(text, HEADS, &sets).unwrap(),
+            written(text, BASE_VALUES, &sets).unwrap(),
             "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 2 schedule=\"interleaved\" microbatches=8 // in flight\n    }\n}\n"
         );
     }

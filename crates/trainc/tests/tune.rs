@@ -8,7 +8,7 @@ use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::Constants;
 use trainc_predict::memory::{MEAN_ERROR, offloads};
-use trainc_tune::{Limits, Point, Space, Standing, front, search};
+use trainc_tune::{Limits, Point, Space, Status, front, search};
 
 /// A job with these nodes beside what every job needs.
 fn job(nodes: &str) -> String {
@@ -148,7 +148,7 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
         assert!(space.sets(&own.choice).is_empty() && own.changes == 0, "{name}");
         // What has no effect is no choice, but where the manifest has it.
         let as_written = *space.as_written().unwrap();
-        for point in points.iter().filter(|point| point.choice.waiting.activations) {
+        for point in points.iter().filter(|point| point.choice.host_offload.activations) {
             let layout = space.layout(&point.choice).unwrap();
             assert!(point.choice == as_written || offloads(&layout), "{name}: {point:?}");
         }
@@ -172,11 +172,11 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
                 run.cost_usd
             );
             // With nothing that bounds a run a layout fits, with room or without, or it does not.
-            let fits = matches!(point.standing, Standing::Sound | Standing::Tight);
+            let fits = matches!(point.status, Status::Valid | Status::Tight);
             assert_eq!(memory.fits == Some(true), fits, "{said}");
             let room = memory.per_gpu_bytes * (1.0 + MEAN_ERROR) <= point.capacity_bytes;
-            if fits && points.iter().any(|point| point.standing == Standing::Tight) {
-                assert_eq!(room, point.standing == Standing::Sound, "{said}");
+            if fits && points.iter().any(|point| point.status == Status::Tight) {
+                assert_eq!(room, point.status == Status::Valid, "{said}");
             }
             planned += 1;
         }

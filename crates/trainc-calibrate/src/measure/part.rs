@@ -159,7 +159,7 @@ fn mfu_of(speed: &Speed, step: Median) -> Option<Median> {
 /// The parts of a step, which add up to it, and what goes over links in it; those that are 0 are left out.
 fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
     let (parts, links) = (&speed.parts, &speed.communication);
-    let (ends, over) = (speed.parts_between(), speed.communication_between());
+    let (ends, over) = (speed.part_intervals(), speed.communication_intervals());
     let gathered =
         Interval { low: over.gather.low - over.scatter.low, high: over.gather.high - over.scatter.high };
     let waits = [
@@ -218,7 +218,7 @@ pub fn counted(kind: MeasuredAs) -> Option<&'static str> {
 
 /// The parts of a GPU's memory; no log tells them apart.
 fn memory_parts(memory: &Memory) -> Vec<Row> {
-    let (parts, ends) = (&memory.parts, &memory.parts_between);
+    let (parts, ends) = (&memory.parts, &memory.part_intervals);
     let all = [
         ("parameters_bytes", parts.parameters, ends.parameters),
         ("gradients_bytes", parts.gradients, ends.gradients),

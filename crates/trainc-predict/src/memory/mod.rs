@@ -30,9 +30,9 @@ pub use states::{
     StateBytes, WIDER_MOMENTS, frozen_bytes_per_parameter, resumed_bytes_per_parameter, wide_moments,
 };
 
-use super::between;
 use super::constants::Constants;
 use super::layout::{Layout, Offload, Quantisation, Sharding, System};
+use super::part_intervals;
 use super::prediction::{Interval, Memory, MemoryParts};
 
 /// 2³⁰ bytes.
@@ -95,7 +95,7 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         // No run of the table measured this moment: the errors of a step's peaks are carried over, and at the low end
         // no unit is gathered, since a sharded checkpoint needs none.
         peak_checkpoint_interval: Some(around(states + beside, saving + beside)),
-        parts_between: between::shared(&parts, interval),
+        part_intervals: part_intervals::shared(&parts, interval),
         parts,
     }
 }

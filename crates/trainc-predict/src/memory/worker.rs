@@ -4,8 +4,8 @@
 //! Everything is stored in 32 bit: on CPUs bf16 is rounding (`crates/trainc-worker/README.md`). `crates/trainc-worker/src/fsdp/memory_parts.rs` is what the
 //! worker itself says; tests hold both together.
 
-use crate::between::{Basis, Between};
 use crate::layout::{Layout, Model};
+use crate::part_intervals::{Basis, PartInterval};
 use crate::prediction::{Interval, Memory, MemoryParts};
 
 /// Bytes of an element.
@@ -42,7 +42,7 @@ pub(super) fn memory(layout: &Layout) -> Memory {
         host_interval: Some(within(host)),
         peak_checkpoint_bytes: Some(total),
         peak_checkpoint_interval: Some(within(total)),
-        parts_between: parts.map(|bytes| Between { interval: within(bytes), basis: Basis::Account }),
+        part_intervals: parts.map(|bytes| PartInterval { interval: within(bytes), basis: Basis::Account }),
         parts,
     }
 }

@@ -1,6 +1,6 @@
 //! What one GPU computes: matrix products by a roofline, attention, elementwise traffic, launches, logits, optimizer.
 
-use super::{Again, Machine, Name, again};
+use super::{Machine, Name, RecomputedWork, recomputed_work};
 use crate::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
 
 /// One micro-batch through one layer and the head, forward and backward, seconds.
@@ -14,7 +14,7 @@ pub(super) struct Pass {
     /// The part of `gpu` that is attention's core.
     pub(super) attention: f64,
     /// What of the forward work is done again.
-    pub(super) again: Again,
+    pub(super) again: RecomputedWork,
 }
 
 pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
@@ -23,7 +23,7 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
     let t = degrees.tensor.max(1.0);
     let s = work.sequence_length;
     let tokens = s * work.sequences_at_once() / degrees.context.max(1.0);
-    let again = again(layout);
+    let again = recomputed_work(layout);
     let rounds = 3.0 + again.rest;
     // A frozen matrix has a gradient for its input alone.
     let weight_rounds = if layout.lora.is_some() { 2.0 } else { 3.0 } + again.products;

@@ -10,11 +10,11 @@ mod links;
 #[cfg(test)]
 mod tests;
 
-use super::between::Widths;
-use super::beyond::Beyond;
 use super::constants::{Constants, Gpu, Name};
+use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
 use super::layout::{AdapterKind, Attention, Layout, Precision, Prefetch, Recompute, Sharding, System};
+use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
 /// What the machine does in a second, and the constants at hand.
@@ -60,7 +60,7 @@ impl<'a> Machine<'a> {
 
 /// What the backward pass does again, as shares of a layer's forward work of a kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Again {
+pub(super) struct RecomputedWork {
     /// Of its matrix products, by their FLOP.
     pub(super) products: f64,
     /// Of the attention core.
@@ -71,8 +71,8 @@ pub(super) struct Again {
     pub(super) collectives: f64,
 }
 
-pub(super) fn again(layout: &Layout) -> Again {
-    let all = |share: f64| Again {
+pub(super) fn recomputed_work(layout: &Layout) -> RecomputedWork {
+    let all = |share: f64| RecomputedWork {
         products: share,
         attention: share,
         rest: share,
@@ -84,11 +84,14 @@ pub(super) fn again(layout: &Layout) -> Again {
         Recompute::None => all(0.0),
         Recompute::Full => all(1.0),
         Recompute::Share(share) => all(share.clamp(0.0, 1.0)),
-        Recompute::Selective => Again { attention: core, ..all(0.0) },
+        Recompute::Selective => RecomputedWork { attention: core, ..all(0.0) },
         // What the groups scattered is kept, what they gathered is not: half of each all-reduce.
-        Recompute::Operations => {
-            Again { products: layout.model.second_products(), attention: core, rest: 1.0, collectives: 1.0 }
-        }
+        Recompute::Operations => RecomputedWork {
+            products: layout.model.second_products(),
+            attention: core,
+            rest: 1.0,
+            collectives: 1.0,
+        },
     }
 }
 
@@ -126,9 +129,9 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
     let waiting = waited / step_seconds;
-    let (beyond, inside) = Beyond::of(layout, constants, &machine.gpu);
+    let (extrapolation, inside) = Extrapolation::of(layout, constants, &machine.gpu);
     let widths = Widths {
-        work: inside + beyond.width(),
+        work: inside + extrapolation.width(),
         waiting: constants.get(Name::Waiting),
         read_seconds: layout.input.map(|input| input.seconds(sequences)),
     };
@@ -145,7 +148,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         },
         mfu: rate(model_flops) * 1e12 / machine.peak,
         interval: Interval { low: step_seconds * (-width).exp(), high: step_seconds * width.exp() },
-        beyond,
+        extrapolation,
         widths,
         parts,
         communication,
@@ -174,7 +177,7 @@ fn flops(layout: &Layout) -> (f64, f64) {
         _ => 0.0,
     };
     let all = layers + (1.0 + backward) * head + 3.0 * small;
-    let again = again(layout);
+    let again = recomputed_work(layout);
     let repeated =
         model.layers * (again.products * matrices + again.attention * core) + again.products * small;
     (all, all + repeated)

@@ -510,7 +510,7 @@ fn units_that_are_not_prefetched_are_waited_for() {
 fn beyond_what_was_measured_the_interval_is_wider() {
     let half = |layout: &Layout| {
         let speed = seconds(layout);
-        ((speed.interval.high / speed.step_seconds).ln(), speed.beyond, speed.parts)
+        ((speed.interval.high / speed.step_seconds).ln(), speed.extrapolation, speed.parts)
     };
     let measured = Constants::shipped().range(System::Fsdp).unwrap();
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
@@ -525,11 +525,14 @@ fn beyond_what_was_measured_the_interval_is_wider() {
         half(&new)
     };
     let most = measured.gpus / layout.hardware.gpus_per_node;
-    let (inside, beyond, _) = of_nodes(most);
-    assert_eq!((beyond.gpus, beyond.parameters, beyond.setting, beyond.width()), (None, None, None, 0.0));
-    let (twice, beyond, _) = of_nodes(2.0 * most);
-    assert_eq!(beyond.gpus.unwrap().measured, measured.gpus);
-    assert!((beyond.width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{beyond:?}");
+    let (inside, extrapolation, _) = of_nodes(most);
+    assert_eq!(
+        (extrapolation.gpus, extrapolation.parameters, extrapolation.setting, extrapolation.width()),
+        (None, None, None, 0.0)
+    );
+    let (twice, extrapolation, _) = of_nodes(2.0 * most);
+    assert_eq!(extrapolation.gpus.unwrap().measured, measured.gpus);
+    assert!((extrapolation.width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{extrapolation:?}");
     let (sixteen, ..) = of_nodes(16.0 * most);
     assert!(inside + 0.03 < twice && twice + 0.1 < sixteen, "{inside} {twice} {sixteen}");
     layout.model.parameters = 4.0 * measured.parameters;
@@ -550,14 +553,18 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
             efa,
             ..layout.hardware.clone()
         };
-        seconds(&layout).beyond
+        seconds(&layout).extrapolation
     };
     let wider = constants.get(Name::Unseen) - constants.get(Name::Known);
     assert!(wider > 0.05, "{wider}");
     // MosaicML's clusters of A100 have 1,600 Gb/s a node, fms-fsdp's 400; one node has no fabric.
     for (nodes, gigabits, efa) in [(16.0, 1600.0, false), (16.0, 400.0, false), (1.0, 333.0, true)] {
-        let beyond = of(System::Fsdp, nodes, gigabits, efa);
-        assert_eq!((beyond.setting, beyond.width()), (None, 0.0), "{nodes} nodes at {gigabits} Gb/s");
+        let extrapolation = of(System::Fsdp, nodes, gigabits, efa);
+        assert_eq!(
+            (extrapolation.setting, extrapolation.width()),
+            (None, 0.0),
+            "{nodes} nodes at {gigabits} Gb/s"
+        );
     }
     // vTrain's has 800, and ran Megatron-DeepSpeed; nobody SMP v2.
     for (system, nodes, gigabits, efa) in [
@@ -566,9 +573,9 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
         (System::Fsdp, 16.0, 1200.0, false),
         (System::SmpV2, 1.0, 1600.0, false),
     ] {
-        let beyond = of(system, nodes, gigabits, efa);
-        assert!((beyond.width() - wider).abs() < 1e-12, "{beyond:?}");
-        assert_eq!(beyond.setting.unwrap().setting.system, system);
+        let extrapolation = of(system, nodes, gigabits, efa);
+        assert!((extrapolation.width() - wider).abs() < 1e-12, "{extrapolation:?}");
+        assert_eq!(extrapolation.setting.unwrap().setting.system, system);
     }
 }
 
@@ -580,7 +587,7 @@ fn one_run_of_a_setting_narrows_no_interval() {
     let with = |rows: f64| {
         let mut constants = Constants::shipped().clone();
         constants.set_settings(vec![(setting, rows)]);
-        speed(&layout, &constants).unwrap().beyond.setting.map(|unseen| unseen.runs)
+        speed(&layout, &constants).unwrap().extrapolation.setting.map(|unseen| unseen.runs)
     };
     assert_eq!([with(0.0), with(1.0), with(2.0)], [Some(0.0), Some(1.0), None]);
 }
@@ -602,7 +609,7 @@ fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
 #[test]
 fn the_step_is_as_far_off_as_its_parts_in_the_mean() {
     let speed = speed(&gpt2_30b(32.0, 128.0, 512.0, 4.0, 4096.0), Constants::shipped()).unwrap();
-    let (parts, ends) = (&speed.parts, speed.parts_between());
+    let (parts, ends) = (&speed.parts, speed.part_intervals());
     let pairs = [
         (parts.compute, ends.compute),
         (parts.exposed_communication, ends.exposed_communication),

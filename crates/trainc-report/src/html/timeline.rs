@@ -90,7 +90,7 @@ fn range(ends: Interval) -> String {
 
 /// Returns the interval of each part and collective, by its name in the tables.
 fn ends(speed: &Speed) -> Vec<(&'static str, Interval)> {
-    let (parts, links) = (speed.parts_between(), speed.communication_between());
+    let (parts, links) = (speed.part_intervals(), speed.communication_intervals());
     vec![
         ("input", parts.input.unwrap_or_default()),
         ("compute", parts.compute),

@@ -5,9 +5,9 @@ use crate::Subject;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_predict::layout::System;
-use trainc_predict::rests::{self, Figure, Rest};
 use trainc_predict::run::Around;
-use trainc_predict::{Basis, Between, Constants, Input, Interval, Layout, Memory, Prediction, Speed};
+use trainc_predict::sensitivity::{self, Figure, Sensitivity};
+use trainc_predict::{Basis, Constants, Input, Interval, Layout, Memory, PartInterval, Prediction, Speed};
 
 /// The origin of the interval of the worker's memory on CPUs.
 const OF_WORKER: &str = "±8 %, the tested accuracy of the worker's own memory accounting";
@@ -15,7 +15,7 @@ const OF_WORKER: &str = "±8 %, the tested accuracy of the worker's own memory a
 /// Adds a row for each figure and for each constant that it depends on.
 pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
     let Prediction { memory, speed, run, .. } = subject.prediction;
-    let found = rests::rests(plan, subject.constants);
+    let found = sensitivity::sensitivities(plan, subject.constants);
     let by = |figure: Figure, rest: &str| {
         // Every constant of the step also affects its interval: only the interval's own constants are listed.
         let listed: &[&str] = match figure {
@@ -26,7 +26,7 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
             Figure::SavingInterval => &["memory.below", "memory.above"],
             _ => &[""],
         };
-        let is_listed = |one: &&Rest| listed.iter().any(|words| one.key.contains(words));
+        let is_listed = |one: &&Sensitivity| listed.iter().any(|words| one.key.contains(words));
         let moved = found.iter().filter(|one| one.moves.contains(&figure)).filter(is_listed);
         let keys: Vec<&str> = moved.map(|one| one.key.as_str()).collect();
         if keys.is_empty() {
@@ -104,8 +104,8 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
         );
     }
     table.set_prefix("constant");
-    for Rest { key, value, .. } in &found {
-        table.push(key, Constants::figure(*value), rests::source(subject.constants, key));
+    for Sensitivity { key, value, .. } in &found {
+        table.push(key, Constants::figure(*value), sensitivity::source(subject.constants, key));
     }
 }
 
@@ -116,7 +116,7 @@ fn with_ends(figure: String, [low, high]: [String; 2]) -> String {
 
 /// Adds a row for each part of a GPU's memory above zero; `shared` is the origin of the estimated parts.
 fn memory_parts(table: &mut OriginTable, memory: &Memory, shared: &str) {
-    let (parts, ends) = (&memory.parts, &memory.parts_between);
+    let (parts, ends) = (&memory.parts, &memory.part_intervals);
     let all = [
         ("parameters", parts.parameters, ends.parameters),
         ("gradients", parts.gradients, ends.gradients),
@@ -127,7 +127,7 @@ fn memory_parts(table: &mut OriginTable, memory: &Memory, shared: &str) {
         ("buffers", parts.buffers, ends.buffers),
         ("reserve", parts.reserve, ends.reserve),
     ];
-    for (name, bytes, Between { interval, basis }) in all {
+    for (name, bytes, PartInterval { interval, basis }) in all {
         if bytes <= 0.0 {
             continue;
         }
@@ -144,8 +144,8 @@ fn memory_parts(table: &mut OriginTable, memory: &Memory, shared: &str) {
 
 /// Adds a row for each part of a step and each collective above zero.
 fn step_parts(table: &mut OriginTable, speed: &Speed, why: &str) {
-    let (parts, ends) = (&speed.parts, speed.parts_between());
-    let (links, over) = (&speed.communication, speed.communication_between());
+    let (parts, ends) = (&speed.parts, speed.part_intervals());
+    let (links, over) = (&speed.communication, speed.communication_intervals());
     let all = [
         ("parts.compute", parts.compute, ends.compute),
         ("parts.exposed-communication", parts.exposed_communication, ends.exposed_communication),
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(why(&rows, "constant.interval.unknown"), Some(of_file));
         let carried = "carried over from the cards beside it: no run on this one is in data/runs.csv";
         assert_eq!(why(&rows, "constant.gpu.A10G.flash"), Some(carried));
-        let older = trainc_predict::rests::source(&own, "interval.unseen");
+        let older = trainc_predict::sensitivity::source(&own, "interval.unseen");
         assert!(older.starts_with("`my.toml` is older than this constant: fitted 20"), "{older}");
     }
 }

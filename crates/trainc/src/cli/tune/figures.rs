@@ -3,7 +3,7 @@
 use super::sound::Sound;
 use trainc_diag::text;
 use trainc_predict::{Interval, Run};
-use trainc_tune::words::card;
+use trainc_tune::description::card;
 use trainc_tune::{Point, Space};
 
 /// In what the times of a page are said.

@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use trainc_diag::Format;
 use trainc_predict::Constants;
 use trainc_report as report;
-use trainc_tune::wider::{Wider, wider};
+use trainc_tune::bounds::{MoreNodes, more_nodes};
 use trainc_tune::{Limits, Space, search};
-use untimed::Unranked;
+use untimed::UnrankedOutput;
 
 /// Search the legal layouts of a job and show those that no other beats in time and money
 ///
@@ -124,7 +124,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         && base.problems.errors() == 0
         && let Err(why) = search(space, &limits, constants)
     {
-        let found = Unranked::of(&mut held, &options, base, space, (&limits, constants), why.to_string());
+        let found =
+            UnrankedOutput::new(&mut held, &options, base, space, (&limits, constants), why.to_string());
         io.print(&match args.output.as_str() {
             "json" => found.json(),
             "markdown" => found.markdown(),
@@ -182,7 +183,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 match judged.unpriced_site() {
                     // More nodes have no price either.
                     Some(site) => format!("help: {}\n", space.unpriced(site)),
-                    None => beyond(wider(plan, &space, &limits, constants)),
+                    None => describe_more_nodes(more_nodes(plan, &space, &limits, constants)),
                 }
             ),
             _ => "note: no layout of the space fits, passes every check and keeps the bounds\n".to_owned(),
@@ -196,15 +197,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 }
 
 /// What to type where no layout keeps the bounds.
-fn beyond(wider: Option<Wider>) -> String {
-    match wider {
-        Some(Wider::Kept { nodes, layouts }) => format!(
+fn describe_more_nodes(found: Option<MoreNodes>) -> String {
+    match found {
+        Some(MoreNodes::Kept { nodes, layouts }) => format!(
             "help: `--max-nodes {nodes}`: {} of that space {} and {} the bounds\n",
             trainc_diag::text::count(layouts as u64, "layout"),
             if layouts == 1 { "fits" } else { "fit" },
             if layouts == 1 { "keeps" } else { "keep" }
         ),
-        Some(Wider::Missed { nodes }) => format!(
+        Some(MoreNodes::Missed { nodes }) => format!(
             "help: up to {nodes} nodes none does: compare other types with `--instances`, or move the bounds\n"
         ),
         None => "help: compare other types with `--instances`, or move the bounds\n".to_owned(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use trainc_predict::Run;
 use trainc_report::html::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
 use trainc_tune::front::Measure;
-use trainc_tune::{Point, Space, Standing};
+use trainc_tune::{Point, Space, Status};
 
 /// Beaten layouts are drawn once in each of so many columns and rows: more would lie on top of each other.
 const CELLS: f64 = 64.0;
@@ -46,14 +46,14 @@ pub(super) fn front(
         .points
         .iter()
         .enumerate()
-        .filter(|(at, point)| point.standing == Standing::Sound && !shown.contains(at))
+        .filter(|(at, point)| point.status == Status::Valid && !shown.contains(at))
         .filter_map(|(_, point)| spot(point))
         .collect();
     let written = space.as_written().and_then(|written| {
         judged
             .points
             .iter()
-            .find(|point| point.choice == *written && point.standing == Standing::Sound)
+            .find(|point| point.choice == *written && point.status == Status::Valid)
             .and_then(spot)
     });
     ParetoFront {

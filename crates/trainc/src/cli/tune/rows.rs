@@ -73,18 +73,18 @@ impl Row<'_> {
 impl Lost {
     pub(super) fn json(&self, space: &Space) -> Value {
         let reason = match &self.reason {
-            Reason::Beaten { by, slower, dearer, because, traits } => json!({
+            Reason::Beaten { by, slower, dearer, longer_parts, traits } => json!({
                 "kind": "beaten",
                 "by": by + 1,
                 "slower": slower,
                 "dearer_usd": dearer.and_then(Money::paid),
                 "dearer_on_demand_usd": dearer.and_then(Money::on_demand),
-                "because": because.iter().map(|one| json!({
+                "because": longer_parts.iter().map(|one| json!({
                     "part": one.part, "seconds": one.seconds, "collective": one.collective,
                 })).collect::<Vec<_>>(),
                 "traits": traits,
             }),
-            Reason::Aside { by, quicker, cheaper, less } => json!({
+            Reason::LessCertain { by, quicker, cheaper, less } => json!({
                 "kind": "aside",
                 "by": by + 1,
                 "quicker": quicker,
@@ -99,10 +99,10 @@ impl Lost {
             Reason::Tight { needs_bytes, has_bytes } => {
                 json!({ "kind": "tight", "needs_bytes": needs_bytes, "has_bytes": has_bytes })
             }
-            Reason::Late { seconds, deadline_seconds } => {
+            Reason::TooLate { seconds, deadline_seconds } => {
                 json!({ "kind": "late", "seconds": seconds, "deadline_seconds": deadline_seconds })
             }
-            Reason::Dear { usd, at_most_usd, most_usd, .. } => json!({
+            Reason::TooExpensive { usd, at_most_usd, most_usd, .. } => json!({
                 "kind": "dear", "cost_usd": usd, "on_demand_usd": at_most_usd, "most_usd": most_usd,
             }),
             Reason::Refused(refusal) => {

@@ -9,8 +9,8 @@ use trainc_diag::markdown::cell;
 use trainc_diag::text;
 use trainc_predict::Constants;
 use trainc_tune::left_out::left_out;
-use trainc_tune::next::next_best;
 use trainc_tune::reasons::why;
+use trainc_tune::runners_up::runners_up;
 use trainc_tune::search::predicted;
 use trainc_tune::{Limits, Reason, Set, Space};
 
@@ -57,7 +57,7 @@ impl<'a> Page<'a> {
             .as_written()
             .and_then(|written| judged.points.iter().position(|point| point.choice == *written))
             .filter(|at| !places.contains(at) && lost.iter().all(|(other, _)| other != at));
-        let others = next_best(&judged.weighed(), &places, next.saturating_sub(lost.len()));
+        let others = runners_up(&judged.weighed(), &places, next.saturating_sub(lost.len()));
         // What stands in the manifest comes first: it is what a change is weighed against.
         let others = written.into_iter().chain(others.into_iter().filter(|at| Some(*at) != written));
         for at in others.take(next.saturating_sub(lost.len())) {

@@ -2,23 +2,18 @@
 
 use crate::cli::held::Held;
 use std::collections::{BTreeMap, BTreeSet};
-use trainc_diag::{Diagnostic, Problems, Severity};
+use trainc_diag::{Problems, Severity};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::Fit;
 use trainc_tune::fitting::is_alike;
 use trainc_tune::front::Measure;
+use trainc_tune::unranked::{MAX_COMPILED, REFUSALS_PER_TYPE, Rejection};
 use trainc_tune::write::is_off;
-use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Standing, offered};
+use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Status, offered};
 
 /// Layouts that are shown at most.
 const SHOWN: usize = 12;
-
-/// The most layouts that are compiled: what is refused beyond it is left out unseen, and the output says so.
-pub(super) const MOST_COMPILED: usize = 400;
-
-/// How many shapes of an instance type must be refused by one code at the type itself before the type is given up.
-pub(super) const ENOUGH: usize = 3;
 
 /// The warning that nothing reads a parameter of what is off.
 const UNREAD: &str = "T0347";
@@ -61,31 +56,31 @@ pub(super) struct Judged {
 impl Judged {
     /// Layouts that are predicted to fit, whatever the bounds.
     pub(super) fn fit(&self) -> usize {
-        use Standing::{Barred, Dear, Endless, Late, Sound};
-        self.count(&[Sound, Late, Dear, Endless, Barred])
+        use Status::{NeverFinishes, Refused, TooExpensive, TooLate, Valid};
+        self.count(&[Valid, TooLate, TooExpensive, NeverFinishes, Refused])
     }
 
     /// Of them, those that keep the bounds of time and money.
     pub(super) fn within(&self) -> usize {
-        self.count(&[Standing::Sound, Standing::Barred])
+        self.count(&[Status::Valid, Status::Refused])
     }
 
     /// Whether what would keep the bound of money cannot be told, as no price of it is known; and of which machines.
     pub(super) fn unpriced_site(&self) -> Option<usize> {
-        let mut dear = self.points.iter().filter(|point| point.standing == Standing::Dear).peekable();
+        let mut dear = self.points.iter().filter(|point| point.status == Status::TooExpensive).peekable();
         let site = dear.peek()?.choice.site;
         dear.all(|point| point.usd.is_none() && point.most_usd.is_none()).then_some(site)
     }
 
     /// What those that fit miss where none keeps the bounds.
     pub(super) fn missed(&self) -> &'static str {
-        let of = |standing: Standing| self.points.iter().filter(move |point| point.standing == standing);
-        let endless = of(Standing::Endless).next().is_some();
-        match (of(Standing::Late).next().is_some(), of(Standing::Dear).next().is_some()) {
+        let of = |status: Status| self.points.iter().filter(move |point| point.status == status);
+        let endless = of(Status::NeverFinishes).next().is_some();
+        match (of(Status::TooLate).next().is_some(), of(Status::TooExpensive).next().is_some()) {
             (true, true) => "too late or too dear",
             (true, false) => "too late",
             (false, true) if self.unpriced_site().is_some() => "of a price that is not known",
-            (false, true) if of(Standing::Dear).all(|point| point.usd.is_none()) => {
+            (false, true) if of(Status::TooExpensive).all(|point| point.usd.is_none()) => {
                 "too dear on demand; what spot takes is not known: `--discount` gives one"
             }
             (false, true) => "too dear",
@@ -97,19 +92,19 @@ impl Judged {
     /// The points as what comes next is chosen among them: of a type that is refused none is shown as if but for memory or
     /// a bound it could be had.
     pub(super) fn weighed(&self) -> Vec<Point> {
-        let standing = |point: &Point| {
-            if self.off_types.contains(&point.choice.site) { Standing::Barred } else { point.standing }
+        let status = |point: &Point| {
+            if self.off_types.contains(&point.choice.site) { Status::Refused } else { point.status }
         };
-        self.points.iter().map(|point| Point { standing: standing(point), ..*point }).collect()
+        self.points.iter().map(|point| Point { status: status(point), ..*point }).collect()
     }
 
     /// Layouts that would fit with too little room, and that nothing refuses.
     pub(super) fn tight(&self) -> usize {
-        self.weighed().iter().filter(|point| point.standing == Standing::Tight).count()
+        self.weighed().iter().filter(|point| point.status == Status::Tight).count()
     }
 
-    fn count(&self, standings: &[Standing]) -> usize {
-        self.points.iter().filter(|point| standings.contains(&point.standing)).count()
+    fn count(&self, standings: &[Status]) -> usize {
+        self.points.iter().filter(|point| standings.contains(&point.status)).count()
     }
 
     /// The number, from 1, of the one to write where none is named; see [`tune::first`].
@@ -144,7 +139,7 @@ pub(super) fn judge(
         cut: false,
         off_types: BTreeSet::new(),
     };
-    // Of a dropped point only the standing changes, so that places stay.
+    // Of a dropped point only the status changes, so that places stay.
     let mut alive = out.points.clone();
     let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
     let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
@@ -158,7 +153,7 @@ pub(super) fn judge(
             }
             break;
         };
-        if compiled >= MOST_COMPILED {
+        if compiled >= MAX_COMPILED {
             out.cut = true;
             break;
         }
@@ -173,7 +168,7 @@ pub(super) fn judge(
                 let site = point.choice.site;
                 let count = blamed.entry((site, error.code.id)).or_default();
                 *count += usize::from(at_instance);
-                let whole_site = *count >= ENOUGH;
+                let whole_site = *count >= REFUSALS_PER_TYPE;
                 let (code, message) = (error.code.id.to_owned(), error.message.clone());
                 let alike = |(_, one): &&mut (usize, Refusal)| one.code == code && one.message == message;
                 match out.refused.iter_mut().find(alike) {
@@ -182,10 +177,10 @@ pub(super) fn judge(
                 }
                 for other in &mut alive {
                     let site_is_given_up = whole_site && other.choice.site == site;
-                    if other.standing == Standing::Sound
+                    if other.status == Status::Valid
                         && (site_is_given_up || is_alike(&other.choice, &point.choice))
                     {
-                        other.standing = Standing::Barred;
+                        other.status = Status::Refused;
                         out.dropped += 1;
                     }
                 }
@@ -194,7 +189,7 @@ pub(super) fn judge(
     }
     out.points = alive;
     let stands = |site: usize| {
-        let mut sound = out.points.iter().filter(|point| point.standing == Standing::Sound);
+        let mut sound = out.points.iter().filter(|point| point.status == Status::Valid);
         sound.any(|point| point.choice.site == site)
     };
     let blamed = blamed.into_iter().filter(|(_, times)| *times > 0).map(|((site, _), _)| site);
@@ -238,7 +233,7 @@ pub(super) fn compile(
     options: &Options,
     space: &Space,
     choice: &Choice,
-) -> Result<Compiled, Box<(Diagnostic, bool)>> {
+) -> Result<Compiled, Rejection> {
     let mut options = options.clone();
     options.choices.sets.extend(space.sets(choice).iter().map(ToString::to_string));
     let mut set = held.compile(&options);

@@ -1,68 +1,39 @@
-//! What `tune` says of a job whose time cannot be predicted: what fits and passes every check, and how to come to a time.
+//! Output of `tune` for a job whose step time cannot be predicted.
 
 use super::figures::{capital, varied_and_held};
 use super::show::{changed, changes, paragraph, texts, wrapped_at};
-use super::sound::{ENOUGH, MOST_COMPILED, compile, new_warnings};
+use super::sound::{compile, new_warnings};
 use super::write;
 use crate::cli::exit;
 use crate::cli::held::Held;
 use crate::cli::io::Io;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use trainc_diag::markdown::cell;
 use trainc_diag::text;
 use trainc_ir::{Engine, Plan};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
-use trainc_predict::{Constants, Fit, Interval};
-use trainc_tune::fitting::{Fits, Fitting, fitting};
+use trainc_predict::Constants;
+use trainc_tune::fitting::Fitting;
+use trainc_tune::unranked::{Unranked, UnrankedLayout};
 use trainc_tune::{Choice, Limits, Reason, Refusal, Space};
 
-/// The most machines that people are shown.
+/// Machines shown in the text.
 const SHOWN: usize = 8;
 
-/// Refusals that are shown at most.
+/// Refusals shown in the text.
 const REFUSED: usize = 4;
 
-/// A layout that fits, borne out by its own compilation.
-struct Row {
-    one: Fitting,
-    compiled: Compiled,
-    warnings: Vec<String>,
-}
-
-impl Row {
-    /// The high end of its memory, bytes, where the card has less.
-    fn tight(&self) -> Option<f64> {
-        let one = &self.one;
-        let interval = Interval { low: one.memory_low_bytes, high: one.memory_high_bytes };
-        let is_sure = Fit::of(one.memory_bytes, interval, one.capacity_bytes) == Fit::Surely;
-        (!is_sure).then_some(one.memory_high_bytes)
-    }
-}
-
-/// What fits of a space that nothing ranks.
-pub(super) struct Unranked<'a> {
+/// Unranked layouts of a job, and the reason why its time is unknown.
+pub(super) struct UnrankedOutput<'a> {
     job: &'a str,
-    space: &'a Space<'a>,
     why: String,
-    searched: usize,
-    unknown: usize,
-    fit: usize,
-    /// Of each machine the mildest layout that no check refuses.
-    rows: Vec<Row>,
-    /// The first layout of each refusal.
-    refused: Vec<(Choice, Refusal)>,
-    /// Layouts that were refused, or share a shape with one that was.
-    dropped: usize,
-    cut: bool,
-    is_bounded: bool,
+    found: Unranked<'a>,
 }
 
-impl<'a> Unranked<'a> {
-    /// Compiles the mildest layout of each machine, and where a check refuses it the next of another shape.
-    pub(super) fn of(
+impl<'a> UnrankedOutput<'a> {
+    pub(super) fn new(
         held: &mut Held,
         options: &Options,
         base: &'a Compiled,
@@ -70,94 +41,28 @@ impl<'a> Unranked<'a> {
         (limits, constants): (&Limits, &Constants),
         why: String,
     ) -> Self {
-        let Fits { machines, searched, unknown, fit } = fitting(space, constants);
-        let mut out = Self {
-            job: base.job.as_deref().unwrap_or("job"),
-            space,
-            why,
-            searched,
-            unknown,
-            fit,
-            rows: Vec::new(),
-            refused: Vec::new(),
-            dropped: 0,
-            cut: false,
-            is_bounded: limits.max_usd.is_some() || limits.deadline_seconds.is_some(),
-        };
-        let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
-        let mut compiled = 0;
-        for machine in machines {
-            for one in machine {
-                let site = one.choice.site;
-                if blamed.iter().any(|((at, _), count)| *at == site && *count >= ENOUGH) {
-                    break;
-                }
-                if compiled >= MOST_COMPILED {
-                    out.cut = true;
-                    return out;
-                }
-                compiled += 1;
-                match compile(held, options, space, &one.choice) {
-                    Ok(compiled) => {
-                        let warnings = new_warnings(base, &compiled, space, &one.choice);
-                        out.rows.push(Row { one, compiled, warnings });
-                        break;
-                    }
-                    Err(blame) => {
-                        let (error, at_instance) = *blame;
-                        *blamed.entry((site, error.code.id)).or_default() += usize::from(at_instance);
-                        out.refuse(&one, error.code.id, error.message);
-                    }
-                }
-            }
-        }
-        out
-    }
-
-    fn refuse(&mut self, one: &Fitting, code: &str, message: String) {
-        self.dropped += one.alike;
-        let same = |(_, known): &&mut (Choice, Refusal)| known.code == code && known.message == message;
-        match self.refused.iter_mut().find(same) {
-            Some((_, refusal)) => refusal.layouts += 1,
-            None => {
-                self.refused.push((one.choice, Refusal { code: code.to_owned(), message, layouts: 1 }));
-            }
-        }
-    }
-
-    /// Whether nothing says how much memory any of its machines has.
-    fn nothing_known(&self) -> bool {
-        self.unknown > 0 && self.unknown == self.searched
-    }
-
-    fn counts(&self) -> String {
-        let refused = match self.dropped {
-            0 => String::new(),
-            dropped => format!(", {} refused by checks", text::group(dropped as u64)),
-        };
-        let looked_at = text::count(self.searched as u64, "layout");
-        if self.nothing_known() {
-            return format!(
-                "{looked_at} looked at: how much memory these machines have is not known, and so not what fits"
-            );
-        }
-        format!("{looked_at} looked at, {} fit{refused}", text::group(self.fit as u64))
+        let found = Unranked::new(space, limits, constants, |choice| {
+            let compiled = compile(held, options, space, choice)?;
+            let warnings = new_warnings(base, &compiled, space, choice);
+            Ok((compiled, warnings))
+        });
+        Self { job: base.job.as_deref().unwrap_or("job"), why, found }
     }
 
     pub(super) fn human(&self, width: usize) -> String {
-        let mut out = format!("{}: {}\n", self.job, self.counts());
-        if !self.rows.is_empty() {
+        let mut out = format!("{}: {}\n", self.job, self.found.counts());
+        if !self.found.layouts.is_empty() {
             out.push_str("\nwhat fits, by memory alone: of each machine the layout that changes least\n\n");
         }
-        for (number, row) in (1..).zip(&self.rows).take(SHOWN) {
-            let _ = writeln!(out, "{number:>3}  {}, {}", price(&row.one), memory(row));
-            paragraph(&mut out, &self.space.words(&row.one.choice), width);
-            paragraph(&mut out, &changes(&self.space.sets(&row.one.choice)), width);
+        for (number, row) in (1..).zip(&self.found.layouts).take(SHOWN) {
+            let _ = writeln!(out, "{number:>3}  {}, {}", price(&row.fitting), memory(row));
+            paragraph(&mut out, &self.found.space.words(&row.fitting.choice), width);
+            paragraph(&mut out, &changes(&self.found.space.sets(&row.fitting.choice)), width);
             if !row.warnings.is_empty() {
                 paragraph(&mut out, &format!("newly warns {}", row.warnings.join(", ")), width);
             }
         }
-        let more = self.rows.len().saturating_sub(SHOWN) as u64;
+        let more = self.found.layouts.len().saturating_sub(SHOWN) as u64;
         if more > 0 {
             let more = text::count(more, "more machine");
             paragraph(
@@ -166,48 +71,48 @@ impl<'a> Unranked<'a> {
                 width,
             );
         }
-        if let Some(row) = self.rows.first().filter(|row| row.one.usd_per_hour.is_none()) {
+        if let Some(row) = self.found.layouts.first().filter(|row| row.fitting.usd_per_hour.is_none()) {
             // The first has a price where any has one.
-            let _ = writeln!(out, "\n{}", self.space.unpriced(row.one.choice.site));
+            let _ = writeln!(out, "\n{}", self.found.space.unpriced(row.fitting.choice.site));
         }
-        if !self.refused.is_empty() {
+        if !self.found.refused.is_empty() {
             out.push_str("\nwhat the checks refuse\n\n");
         }
-        for (choice, refusal) in self.refused.iter().take(REFUSED) {
-            let _ = writeln!(out, "  -  {}", wrapped_at(&self.space.words(choice), width, 5));
+        for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
+            let _ = writeln!(out, "  -  {}", wrapped_at(&self.found.space.words(choice), width, 5));
             paragraph(&mut out, &Reason::Refused(refusal.clone()).to_string(), width);
         }
         out.push('\n');
-        for (what, items) in [("varied", self.space.varied()), ("held", self.space.held())] {
+        for (what, items) in [("varied", self.found.space.varied()), ("held", self.found.space.held())] {
             let _ = writeln!(out, "{what:<6} {}", wrapped_at(&items.join(", "), width, 7));
         }
-        if self.cut {
+        if self.found.is_cut {
             out.push_str("too many layouts are refused by checks: the rest was not looked at\n");
         }
         out
     }
 
     pub(super) fn markdown(&self) -> String {
-        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.counts());
+        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.found.counts());
         let _ = writeln!(out, "{}: nothing is ranked by time and cost.\n", capital(&self.why));
-        if !self.rows.is_empty() {
+        if !self.found.layouts.is_empty() {
             out.push_str("| | price | memory | layout | changes |\n| --- | --- | --- | --- | --- |\n");
         }
-        for (number, row) in (1..).zip(&self.rows) {
+        for (number, row) in (1..).zip(&self.found.layouts) {
             let _ = writeln!(
                 out,
                 "| {number} | {} | {} | {} | {} |",
-                cell(&price(&row.one)),
+                cell(&price(&row.fitting)),
                 memory(row),
-                cell(&self.space.words(&row.one.choice)),
-                changed(&self.space.sets(&row.one.choice))
+                cell(&self.found.space.words(&row.fitting.choice)),
+                changed(&self.found.space.sets(&row.fitting.choice))
             );
         }
-        for (choice, refusal) in self.refused.iter().take(REFUSED) {
+        for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
             let reason = Reason::Refused(refusal.clone()).to_string();
-            let _ = write!(out, "\n- {}: {}", cell(&self.space.words(choice)), cell(&reason));
+            let _ = write!(out, "\n- {}: {}", cell(&self.found.space.words(choice)), cell(&reason));
         }
-        out.push_str(&varied_and_held(self.space));
+        out.push_str(&varied_and_held(self.found.space));
         out
     }
 
@@ -215,39 +120,39 @@ impl<'a> Unranked<'a> {
         let text = serde_json::to_string_pretty(&json!({
             "format_version": "1.0",
             "job": self.job,
-            "searched": self.searched,
-            "fit": self.fit,
+            "searched": self.found.searched,
+            "fit": self.found.fit,
             // What takes how long is not known, and so not what it costs.
-            "within_bounds": if self.is_bounded { 0 } else { self.fit },
-            "refused": self.dropped,
-            "cut": self.cut,
+            "within_bounds": if self.found.is_bounded { 0 } else { self.found.fit },
+            "refused": self.found.dropped,
+            "cut": self.found.is_cut,
             "first_choice": null,
-            "varied": self.space.varied(),
-            "held": self.space.held(),
+            "varied": self.found.space.varied(),
+            "held": self.found.space.held(),
             "front": [],
-            "lost": self.refused.iter().map(|(choice, one)| self.lost(choice, one)).collect::<Vec<_>>(),
+            "lost": self.found.refused.iter().map(|(choice, one)| self.lost(choice, one)).collect::<Vec<_>>(),
             "left_out": [],
             "unranked": {
                 "why": self.why,
-                "layouts": (1..).zip(&self.rows).map(|(number, row)| self.row(number, row)).collect::<Vec<_>>(),
+                "layouts": (1..).zip(&self.found.layouts).map(|(number, row)| self.layout(number, row)).collect::<Vec<_>>(),
             },
         }));
         text.unwrap_or_default() + "\n"
     }
 
-    fn row(&self, number: usize, row: &Row) -> Value {
-        let choice = &row.one.choice;
+    fn layout(&self, number: usize, row: &UnrankedLayout) -> Value {
+        let choice = &row.fitting.choice;
         json!({
             "number": number,
-            "sets": texts(&self.space.sets(choice)),
-            "layout": self.space.words(choice),
-            "instance": self.space.name(choice.site),
+            "sets": texts(&self.found.space.sets(choice)),
+            "layout": self.found.space.words(choice),
+            "instance": self.found.space.name(choice.site),
             "nodes": choice.nodes,
-            "usd_per_hour": row.one.usd_per_hour,
-            "memory_bytes": row.one.memory_bytes,
-            "memory_low_bytes": row.one.memory_low_bytes,
-            "memory_high_bytes": row.one.memory_high_bytes,
-            "capacity_bytes": row.one.capacity_bytes,
+            "usd_per_hour": row.fitting.usd_per_hour,
+            "memory_bytes": row.fitting.memory_bytes,
+            "memory_low_bytes": row.fitting.memory_low_bytes,
+            "memory_high_bytes": row.fitting.memory_high_bytes,
+            "capacity_bytes": row.fitting.capacity_bytes,
             "tight": row.tight().is_some(),
             "warnings": row.warnings,
         })
@@ -256,9 +161,9 @@ impl<'a> Unranked<'a> {
     fn lost(&self, choice: &Choice, refusal: &Refusal) -> Value {
         let reason = Reason::Refused(refusal.clone());
         json!({
-            "sets": texts(&self.space.sets(choice)),
-            "layout": self.space.words(choice),
-            "instance": self.space.name(choice.site),
+            "sets": texts(&self.found.space.sets(choice)),
+            "layout": self.found.space.words(choice),
+            "instance": self.found.space.name(choice.site),
             "nodes": choice.nodes,
             "step_seconds": null,
             "step_seconds_low": null,
@@ -285,12 +190,12 @@ impl<'a> Unranked<'a> {
 
     /// What is said beside the list: why it is no ranking, and what can be typed to come to one.
     pub(super) fn note(&self, plan: &Plan, manifest: &str) -> String {
-        let nothing = if self.rows.is_empty() && !self.nothing_known() {
+        let nothing = if self.found.layouts.is_empty() && !self.found.is_memory_unknown() {
             "note: no layout of the space fits and passes every check\n"
         } else {
             ""
         };
-        let bounds = if self.is_bounded {
+        let bounds = if self.found.is_bounded {
             "note: `--max-usd` and `--deadline` hold nothing back: without a time neither can be told\n"
         } else {
             ""
@@ -308,16 +213,16 @@ impl<'a> Unranked<'a> {
             io.note("error: nothing says which of these to take: `--write=N` writes number N\n");
             return exit::USAGE;
         };
-        let Some(row) = number.checked_sub(1).and_then(|at| self.rows.get(at)) else {
-            io.note(&format!("error: there is no layout {number}: there are {}\n", self.rows.len()));
+        let Some(row) = number.checked_sub(1).and_then(|at| self.found.layouts.get(at)) else {
+            io.note(&format!("error: there is no layout {number}: there are {}\n", self.found.layouts.len()));
             return exit::USAGE;
         };
-        match write::put(io, held, options, self.space, &row.one.choice, &row.compiled) {
+        match write::put(io, held, options, self.found.space, &row.fitting.choice, &row.compiled) {
             Ok(put) => io.note(&put.words(&held.path, number, "")),
             Err(code) => return code,
         }
         if let Some(high) = row.tight() {
-            io.note(&write::tight(high, row.one.capacity_bytes));
+            io.note(&write::tight(high, row.fitting.capacity_bytes));
         }
         exit::DONE
     }
@@ -329,9 +234,9 @@ fn price(one: &Fitting) -> String {
 }
 
 /// `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
-fn memory(row: &Row) -> String {
+fn memory(row: &UnrankedLayout) -> String {
     let bytes = |n: f64| text::bytes(whole(n));
-    let one = &row.one;
+    let one = &row.fitting;
     let tight = if row.tight().is_some() { ": may not fit" } else { "" };
     format!(
         "{} (between {} and {}) of {} on each GPU{tight}",

@@ -11,8 +11,8 @@ use trainc_diag::source::is_file;
 use trainc_emit::quoted;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
-use trainc_tune::words::card;
-use trainc_tune::write::{Heads, written};
+use trainc_tune::description::card;
+use trainc_tune::write::{BaseValues, written};
 use trainc_tune::{Choice, Point, Space};
 
 /// Edits the manifest to the layout of that number, or to the first choice, and writes it only where the new text plans to what was shown.
@@ -92,12 +92,12 @@ pub(super) fn put(
     }
     let plan = shown.plan.as_ref();
     let engine = plan.and_then(|plan| plan.mesh.as_ref()).map_or("", |mesh| mesh.engine.name());
-    let heads = Heads {
+    let base = BaseValues {
         job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
         instance: space.name(choice.site),
         engine,
     };
-    let text = match written(&held.text, heads, &space.sets(choice)) {
+    let text = match written(&held.text, base, &space.sets(choice)) {
         Ok(text) => text,
         Err(error) => {
             io.note(&format!("error: `{}` cannot be edited: {error}\n", held.path));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use trainc_ir::Plan;
 
-const JUDGED: &str = include_str!("judged.toml");
+const FIXED: &str = include_str!("fixed_constants.toml");
 
 /// How far a constant is moved either way, as factors: a hundredth, and twice, where a part is hidden behind another.
 const MOVES: [f64; 4] = [1.01, 0.99, 2.0, 0.5];
@@ -78,7 +78,7 @@ impl Figure {
             }
             Self::RunInterval => {
                 let run = prediction.run.as_ref()?;
-                ends(run.parts_between.startup, run.parts.startup)
+                ends(run.part_intervals.startup, run.parts.startup)
             }
         })
     }
@@ -86,7 +86,7 @@ impl Figure {
 
 /// A constant, its value, and the figures that rest on it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rest {
+pub struct Sensitivity {
     /// Its name in a file of constants.
     pub key: String,
     /// Its value.
@@ -96,7 +96,7 @@ pub struct Rest {
 }
 
 /// The constants that move a plan's figures, in the order of the file.
-pub fn rests(plan: &Plan, constants: &Constants) -> Vec<Rest> {
+pub fn sensitivities(plan: &Plan, constants: &Constants) -> Vec<Sensitivity> {
     let chip =
         Layout::of_plan(plan).ok().and_then(|layout| layout.hardware.gpu).map(|kind| kind.chip().word());
     let own = ["gemm", "flash", "launch", "interval"]
@@ -126,7 +126,7 @@ pub fn rests(plan: &Plan, constants: &Constants) -> Vec<Rest> {
         };
         let moves: Vec<Figure> = Figure::ALL.into_iter().filter(differs).collect();
         if !moves.is_empty() {
-            out.push(Rest { key, value, moves });
+            out.push(Sensitivity { key, value, moves });
         }
     }
     out
@@ -134,7 +134,7 @@ pub fn rests(plan: &Plan, constants: &Constants) -> Vec<Rest> {
 
 /// What a constant was taken from that no fit moves.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-pub struct Judged {
+pub struct FixedConstant {
     /// The source, or whose judgement it is.
     pub source: String,
     /// When it came into the constants (ISO date).
@@ -142,9 +142,9 @@ pub struct Judged {
 }
 
 /// The constants that no fit moves, by name.
-pub fn judged() -> &'static BTreeMap<String, Judged> {
-    static ONCE: LazyLock<BTreeMap<String, Judged>> =
-        LazyLock::new(|| toml::from_str(JUDGED).unwrap_or_default());
+pub fn fixed_constants() -> &'static BTreeMap<String, FixedConstant> {
+    static ONCE: LazyLock<BTreeMap<String, FixedConstant>> =
+        LazyLock::new(|| toml::from_str(FIXED).unwrap_or_default());
     &ONCE
 }
 
@@ -160,7 +160,7 @@ pub fn source(constants: &Constants, key: &str) -> String {
     if let Some(file) = constants.file.as_ref().filter(|_| !is_shipped) {
         return format!("calibration `{file}`, fitted {} by `{}`", constants.fitted, constants.command);
     }
-    if let Some(Judged { source, date }) = judged().get(key) {
+    if let Some(FixedConstant { source, date }) = fixed_constants().get(key) {
         return format!("{source} ({date})");
     }
     let own = key.strip_prefix("gpu.").and_then(|rest| rest.split_once('.')).map(|(word, _)| word);

@@ -1,6 +1,6 @@
 //! How many nodes would keep bounds that no layout of a space keeps.
 
-use super::search::{Standing, search};
+use super::search::{Status, search};
 use super::space::{Limits, Space};
 use trainc_ir::Plan;
 use trainc_predict::Constants;
@@ -10,7 +10,7 @@ const DOUBLINGS: u32 = 4;
 
 /// What more nodes do to bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wider {
+pub enum MoreNodes {
     /// With so many at most there are so many layouts that fit and keep them, before any check.
     Kept {
         /// The most nodes.
@@ -26,7 +26,7 @@ pub enum Wider {
 }
 
 /// The least doubling of a space's nodes that keeps the bounds; none where the engine takes no more nodes.
-pub fn wider(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants) -> Option<Wider> {
+pub fn more_nodes(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants) -> Option<MoreNodes> {
     let most = space.most_nodes;
     let mut missed = None;
     for power in 1..=DOUBLINGS {
@@ -37,11 +37,11 @@ pub fn wider(plan: &Plan, space: &Space, limits: &Limits, constants: &Constants)
             break;
         }
         let Ok(points) = search(&space, &limits, constants) else { break };
-        let layouts = points.iter().filter(|point| point.standing == Standing::Sound).count();
+        let layouts = points.iter().filter(|point| point.status == Status::Valid).count();
         if layouts > 0 {
-            return Some(Wider::Kept { nodes, layouts });
+            return Some(MoreNodes::Kept { nodes, layouts });
         }
-        missed = Some(Wider::Missed { nodes });
+        missed = Some(MoreNodes::Missed { nodes });
     }
     missed
 }

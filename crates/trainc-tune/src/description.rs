@@ -1,7 +1,8 @@
 //! Layouts and reasons in words for people.
 
-use super::reasons::{Because, Reason};
-use super::space::{Choice, Space};
+use super::choice::Choice;
+use super::reasons::{LongerPart, Reason};
+use super::space::Space;
 use trainc_diag::text;
 use trainc_ir::Engine;
 use trainc_predict::bills::unpriced_file_systems;
@@ -47,10 +48,10 @@ impl Space<'_> {
                 out.push("layers recomputed".to_owned());
             }
         }
-        if choice.waiting.activations {
+        if choice.host_offload.activations {
             out.push("activations offloaded".to_owned());
         }
-        if choice.waiting.states {
+        if choice.host_offload.states {
             out.push("states offloaded".to_owned());
         }
         out.join(", ")
@@ -152,7 +153,7 @@ fn time(amount: f64) -> String {
     }
 }
 
-impl std::fmt::Display for Because {
+impl std::fmt::Display for LongerPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} +{} a step", self.part, seconds(self.seconds))?;
         match self.collective {
@@ -165,7 +166,7 @@ impl std::fmt::Display for Because {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Beaten { by, slower, dearer, because, traits } => {
+            Self::Beaten { by, slower, dearer, longer_parts, traits } => {
                 write!(f, "beaten by {}: ", by + 1)?;
                 let slow = (*slower >= 5e-4).then(|| percent(*slower));
                 let dear = dearer
@@ -178,11 +179,11 @@ impl std::fmt::Display for Reason {
                     (None, None) => write!(f, "by less than is shown")?,
                 }
                 let why: Vec<String> =
-                    because.iter().map(Because::to_string).chain(traits.iter().cloned()).collect();
+                    longer_parts.iter().map(LongerPart::to_string).chain(traits.iter().cloned()).collect();
                 if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
             }
             // The other is quicker by far, and all that speaks for this one is what cannot be told apart.
-            Self::Aside { by, quicker, cheaper, less } if *quicker < 0.0 => {
+            Self::LessCertain { by, quicker, cheaper, less } if *quicker < 0.0 => {
                 let what = match cheaper {
                     Some(money) => format!("cheaper{}", money.by.words()),
                     None => "less time of all nodes".to_owned(),
@@ -194,7 +195,7 @@ impl std::fmt::Display for Reason {
                     "may not fit, and {by} surely does, {times} quicker: {less} {what} cannot be told apart"
                 )
             }
-            Self::Aside { by, quicker, cheaper, .. } => {
+            Self::LessCertain { by, quicker, cheaper, .. } => {
                 let by = by + 1;
                 write!(f, "may not fit, and {by} surely does: {} quicker", percent(quicker.max(0.0)))?;
                 match cheaper.filter(|less| less.usd >= 0.005) {
@@ -217,7 +218,7 @@ impl std::fmt::Display for Reason {
                 card(*has_bytes),
                 part_bytes / GIB
             ),
-            Self::Late { seconds, deadline_seconds } => {
+            Self::TooLate { seconds, deadline_seconds } => {
                 let [is, most] = [*seconds, *deadline_seconds].map(time);
                 if is == most {
                     write!(f, "too late by {}: {most} at most", time(seconds - deadline_seconds))
@@ -225,16 +226,16 @@ impl std::fmt::Display for Reason {
                     write!(f, "too late: {is} of at most {most}")
                 }
             }
-            Self::Dear { usd: Some(amount), most_usd, .. } => {
+            Self::TooExpensive { usd: Some(amount), most_usd, .. } => {
                 write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))
             }
-            Self::Dear { usd: None, at_most_usd: Some(amount), most_usd, .. } => write!(
+            Self::TooExpensive { usd: None, at_most_usd: Some(amount), most_usd, .. } => write!(
                 f,
                 "too dear on demand: {} of at most {}; what spot takes is not known: `--discount` gives one",
                 usd(*amount),
                 usd(*most_usd)
             ),
-            Self::Dear { usd: None, at_most_usd: None, most_usd, unpriced } => {
+            Self::TooExpensive { usd: None, at_most_usd: None, most_usd, unpriced } => {
                 write!(f, "cannot be held against {}: {unpriced}", usd(*most_usd))
             }
             Self::Refused(refusal) => {

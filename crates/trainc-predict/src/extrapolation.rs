@@ -15,7 +15,7 @@ const WIDER: f64 = 0.05;
 
 /// A count that is larger than any that was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Past {
+pub struct LargerCount {
     /// The layout's.
     pub here: f64,
     /// The most that was measured.
@@ -24,7 +24,7 @@ pub struct Past {
 
 /// A system, on a kind of GPU and over links, of which too few runs were measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unseen {
+pub struct UnseenSetting {
     /// The layout's.
     pub setting: Setting,
     /// How many: fewer than [`FEWEST_RUNS`].
@@ -46,18 +46,18 @@ pub struct NewGpu {
 
 /// In what a layout lies beyond the measured runs; nothing where it lies inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Beyond {
+pub struct Extrapolation {
     /// Kind of GPU, whose own half-width it is: not a part of [`Self::width`].
     pub gpu: Option<NewGpu>,
     /// GPUs of the cluster.
-    pub gpus: Option<Past>,
+    pub gpus: Option<LargerCount>,
     /// Parameters of the model.
-    pub parameters: Option<Past>,
+    pub parameters: Option<LargerCount>,
     /// System, kind of GPU and links.
-    pub setting: Option<Unseen>,
+    pub setting: Option<UnseenSetting>,
 }
 
-impl Beyond {
+impl Extrapolation {
     /// Of a layout, with the half-width of its kind of GPU, a natural logarithm.
     pub(super) fn of(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
         let general = constants.of_kind(own);
@@ -71,7 +71,7 @@ impl Beyond {
 
     /// Of a layout whose kind of GPU has a half-width of `inside`.
     fn inside(layout: &Layout, constants: &Constants, inside: f64) -> Self {
-        let unseen = Setting::of(layout).map(|setting| Unseen {
+        let unseen = Setting::of(layout).map(|setting| UnseenSetting {
             setting,
             runs: constants.runs_of(&setting),
             wider: constants.get(Name::Unseen) - inside,
@@ -79,7 +79,8 @@ impl Beyond {
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
         let Some(range) = constants.range(layout.system) else { return Self { setting, ..Self::default() } };
         // Counts of published models are rounded.
-        let past = |here: f64, measured: f64| (here > 1.001 * measured).then_some(Past { here, measured });
+        let past =
+            |here: f64, measured: f64| (here > 1.001 * measured).then_some(LargerCount { here, measured });
         Self {
             gpus: past(layout.hardware.gpus(), range.gpus),
             parameters: past(layout.model.parameters, range.parameters),
@@ -90,7 +91,7 @@ impl Beyond {
 
     /// What it adds to the half-width of a step time's interval, a natural logarithm.
     pub fn width(&self) -> f64 {
-        let folds = |past: Past| (past.here / past.measured).ln();
+        let folds = |past: LargerCount| (past.here / past.measured).ln();
         let past = WIDER * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
         past + self.setting.map_or(0.0, |unseen| unseen.wider)
     }

@@ -28,7 +28,7 @@ impl Basis {
 
 /// Where a part is expected, and what says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Between {
+pub struct PartInterval {
     /// Its ends, in the part's unit.
     pub interval: Interval,
     /// What they rest on.
@@ -56,15 +56,15 @@ impl MemoryParts {
 /// Weights, gradients and states that stay are counted. Which of the others a peak was off by, no measured run tells:
 /// each takes of it by its bytes, so that the lower ends add up to the lower end of the whole, but where that would ask
 /// for less than nothing, and the upper ends to its upper end.
-pub(super) fn shared(parts: &MemoryParts, whole: Interval) -> MemoryParts<Between> {
+pub(super) fn shared(parts: &MemoryParts, whole: Interval) -> MemoryParts<PartInterval> {
     let counted = parts.parameters + parts.gradients + parts.optimizer;
     let estimated = parts.total() - counted;
     let share = |end: f64| if estimated > 0.0 { ((end - counted) / estimated).max(0.0) } else { 1.0 };
     // What rounding makes of a whole without errors keeps the part inside.
     let (low, high) = (share(whole.low).min(1.0), share(whole.high).max(1.0));
     let exact =
-        |bytes: f64| Between { interval: Interval { low: bytes, high: bytes }, basis: Basis::Counted };
-    let rest = |bytes: f64| Between {
+        |bytes: f64| PartInterval { interval: Interval { low: bytes, high: bytes }, basis: Basis::Counted };
+    let rest = |bytes: f64| PartInterval {
         interval: Interval { low: bytes * low, high: bytes * high },
         basis: Basis::Residuals,
     };
@@ -107,7 +107,7 @@ impl Speed {
     ///
     /// What is read ahead is waited for where the rest of the step is over before it: its ends are those of reading
     /// against the rest's.
-    pub fn parts_between(&self) -> SpeedParts<Interval> {
+    pub fn part_intervals(&self) -> SpeedParts<Interval> {
         let (widths, parts) = (&self.widths, &self.parts);
         let mut out = SpeedParts {
             compute: widths.worked(parts.compute),
@@ -129,7 +129,7 @@ impl Speed {
     }
 
     /// Where what goes over links is expected, seconds.
-    pub fn communication_between(&self) -> Communication<Interval> {
+    pub fn communication_intervals(&self) -> Communication<Interval> {
         let (widths, links) = (&self.widths, &self.communication);
         Communication {
             tensor: widths.waited(links.tensor),
@@ -172,7 +172,7 @@ mod tests {
                 prop_assert_eq!(found.basis == Basis::Counted, at < 3);
                 prop_assert!(at >= 3 || low == high);
             }
-            let sum = |of: fn(&Between) -> f64| ends.iter().map(of).sum::<f64>();
+            let sum = |of: fn(&PartInterval) -> f64| ends.iter().map(of).sum::<f64>();
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b;
             prop_assert!(near(sum(|one| one.interval.high), whole.high));
             prop_assert!(near(sum(|one| one.interval.low), whole.low.max(counted)));
@@ -188,7 +188,7 @@ mod tests {
             widths: Widths { work: 0.1, waiting: 0.1, read_seconds: Some(10.5) },
             ..Speed::default()
         };
-        let input = speed.parts_between().input.unwrap();
+        let input = speed.part_intervals().input.unwrap();
         assert!(input.low == 0.0 && (input.high - 3.777).abs() < 1e-3, "{input:?}");
         // What is read in half the time is hidden behind the slowest step that is expected.
         let quick = Speed {
@@ -196,6 +196,6 @@ mod tests {
             widths: Widths { read_seconds: Some(5.0), ..speed.widths },
             ..speed
         };
-        assert_eq!(quick.parts_between().input, Some(Interval::default()));
+        assert_eq!(quick.part_intervals().input, Some(Interval::default()));
     }
 }

@@ -1,8 +1,8 @@
 //! Which of the layouts that were not chosen are worth a word.
 
+use super::choice::Choice;
 use super::front::{Measure, NOISE};
-use super::search::{Point, Standing};
-use super::space::Choice;
+use super::search::{Point, Status};
 use std::collections::BTreeMap;
 use trainc_predict::Recompute;
 
@@ -48,7 +48,7 @@ fn values(choice: &Choice) -> [(u8, u64); 11] {
         (4, degrees.tensor),
         (5, degrees.pipeline),
         (6, again(choice.recompute)),
-        (7, u64::from(choice.waiting.activations) + 2 * u64::from(choice.waiting.states)),
+        (7, u64::from(choice.host_offload.activations) + 2 * u64::from(choice.host_offload.states)),
         (8, choice.micro_batch_size),
         (9, degrees.context),
         (10, degrees.expert),
@@ -76,21 +76,21 @@ pub(super) fn stands_in(points: &[Point], front: &[usize], measure: Measure, poi
 /// For each value on each axis that no member of the front has (an instance type, a strategy, recomputation or none),
 /// the layout that comes closest with it: the answer to "why not that". Then whatever else comes closest. Of layouts
 /// that are too large, too late or too dear only those that would be on the front.
-pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
+pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
     let measure = Measure::of(points);
     let chosen: Vec<_> =
         front.iter().filter_map(|at| points.get(*at)).map(|point| values(&point.choice)).collect();
     let on_front = |value: &(u8, u64)| chosen.iter().any(|member| member.contains(value));
     let mut of_value: BTreeMap<(u8, u64), (f64, usize)> = BTreeMap::new();
-    let mut barred: BTreeMap<(Standing, usize, u64), (f64, usize)> = BTreeMap::new();
+    let mut barred: BTreeMap<(Status, usize, u64), (f64, usize)> = BTreeMap::new();
     let mut closest: Vec<(f64, usize)> = Vec::new();
     let mut aside: Vec<(f64, usize)> = Vec::new();
     for (at, point) in points.iter().enumerate().filter(|(at, _)| !front.contains(at)) {
         let found = behind(points, front, measure, point);
-        match (point.standing, found) {
+        match (point.status, found) {
             // What is as fast and as cheap as a member of the front has not lost by anything.
-            (Standing::Sound, Some((_, gap))) if gap <= 1.0 => {}
-            (Standing::Sound, Some((_, gap))) => {
+            (Status::Valid, Some((_, gap))) if gap <= 1.0 => {}
+            (Status::Valid, Some((_, gap))) => {
                 for value in values(&point.choice) {
                     if !on_front(&value) {
                         keep_closer(&mut of_value, value, (gap, at));
@@ -98,30 +98,30 @@ pub fn next_best(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
                 }
                 closest.push((gap, at));
             }
-            (Standing::Sound, None) if stands_in(points, front, measure, point).is_some() => {
+            (Status::Valid, None) if stands_in(points, front, measure, point).is_some() => {
                 aside.push((point.seconds, at));
             }
-            (Standing::Sound | Standing::Barred | Standing::Endless, None) | (_, Some(_)) => {}
-            (standing, None) => {
+            (Status::Valid | Status::Refused | Status::NeverFinishes, None) | (_, Some(_)) => {}
+            (status, None) => {
                 let over = point.memory_bytes / point.capacity_bytes;
-                let gap = match standing {
-                    Standing::TooLarge | Standing::Tight => over,
-                    Standing::Late => point.seconds,
+                let gap = match status {
+                    Status::TooLarge | Status::Tight => over,
+                    Status::TooLate => point.seconds,
                     _ => measure.cost(point),
                 };
-                let key = (standing, point.choice.site, again(point.choice.recompute));
+                let key = (status, point.choice.site, again(point.choice.recompute));
                 keep_closer(&mut barred, key, (gap, at));
             }
         }
     }
     aside.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut out: Vec<usize> = aside.into_iter().take(BARRED).map(|(_, at)| at).collect();
-    let (room, bounds) = ([Standing::Tight, Standing::TooLarge], [Standing::Late, Standing::Dear]);
+    let (room, bounds) = ([Status::Tight, Status::TooLarge], [Status::TooLate, Status::TooExpensive]);
     // Where something was in reach but for the bounds, what misses them by least comes first.
     let order = if front.is_empty() { [bounds, room] } else { [room, bounds] };
-    for standing in order.into_iter().flatten() {
+    for status in order.into_iter().flatten() {
         let mut of_it: Vec<(f64, usize)> =
-            barred.iter().filter(|(key, _)| key.0 == standing).map(|(_, found)| *found).collect();
+            barred.iter().filter(|(key, _)| key.0 == status).map(|(_, found)| *found).collect();
         of_it.sort_by(|a, b| a.0.total_cmp(&b.0));
         out.extend(of_it.into_iter().take(BARRED).map(|(_, at)| at));
     }
