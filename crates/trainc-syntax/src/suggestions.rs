@@ -47,17 +47,17 @@ pub(super) fn insert_below(list: &mut [Node], parent: &str, node: &mut Option<No
 
 /// Returns trainc's name for a node of another tool, with an explanation.
 pub(super) fn node_alias(name: &str) -> Option<(&'static str, &'static str)> {
-    nodes::OTHER_NODES.iter().find(|(other, ..)| *other == name).map(|(_, name, why)| (*name, *why))
+    nodes::NODE_ALIASES.iter().find(|(other, ..)| *other == name).map(|(_, name, why)| (*name, *why))
 }
 
 /// Returns whether a node of another tool is a property in trainc.
 pub(super) fn is_property_alias(name: &str) -> bool {
-    nodes::PROPERTIES_AS_NODES.contains(&name)
+    nodes::PROPERTY_ALIAS_NODES.contains(&name)
 }
 
 /// Returns trainc's name for a property of another tool.
 pub fn property_alias(name: &str) -> Option<&'static str> {
-    nodes::OTHER_PROPERTIES.iter().find(|(other, _)| *other == name).map(|(_, name)| *name)
+    nodes::PROPERTY_ALIASES.iter().find(|(other, _)| *other == name).map(|(_, name)| *name)
 }
 
 /// Returns the note on a setting of CreateFileSystem that the language does not support: the reason and the alternative.

@@ -1,7 +1,7 @@
-//! Other tools' names for what the language has, where they are too far from ours for a slip of the pen.
+//! Names that other tools use for nodes and properties, where they are too different to be recognised as typos.
 
-/// Of [`OTHER_NODES`], those whose value is a property of the node that is named beside them, never its argument.
-pub(crate) const PROPERTIES_AS_NODES: &[&str] = &[
+/// The entries of [`NODE_ALIASES`] whose value is a property of the node, not its argument.
+pub(crate) const PROPERTY_ALIAS_NODES: &[&str] = &[
     "activation-loading-horizon",
     "activation_loading_horizon",
     "pipeline",
@@ -9,21 +9,21 @@ pub(crate) const PROPERTIES_AS_NODES: &[&str] = &[
     "active-microbatches",
 ];
 
-/// A node by another name: that name, ours, and a word on it.
-pub(crate) const OTHER_NODES: &[(&str, &str, &str)] = &[
+/// Nodes: another tool's name, trainc's name, and an explanation.
+pub(crate) const NODE_ALIASES: &[(&str, &str, &str)] = &[
     ("partitions", "pipeline-degree", "(SMP's `partitions`)"),
     ("pipeline-parallel-degree", "pipeline-degree", "(SMP's `partitions`)"),
     ("pipeline_parallel_degree", "pipeline-degree", "(SMP's `partitions`)"),
-    ("sharded-data-parallel-degree", "shard-degree", "(all engines use one name)"),
-    ("sharded_data_parallel_degree", "shard-degree", "(all engines use one name)"),
-    ("hybrid-shard-degree", "shard-degree", "(all engines use one name)"),
-    ("hybrid_shard_degree", "shard-degree", "(all engines use one name)"),
-    ("tensor-parallel-degree", "tensor-degree", "(all engines use one name)"),
-    ("tensor_parallel_degree", "tensor-degree", "(all engines use one name)"),
-    ("context-parallel-degree", "context-degree", "(all engines use one name)"),
-    ("context_parallel_degree", "context-degree", "(all engines use one name)"),
-    ("expert-parallel-degree", "expert-degree", "(all engines use one name)"),
-    ("expert_parallel_degree", "expert-degree", "(all engines use one name)"),
+    ("sharded-data-parallel-degree", "shard-degree", "(the same name for all engines)"),
+    ("sharded_data_parallel_degree", "shard-degree", "(the same name for all engines)"),
+    ("hybrid-shard-degree", "shard-degree", "(the same name for all engines)"),
+    ("hybrid_shard_degree", "shard-degree", "(the same name for all engines)"),
+    ("tensor-parallel-degree", "tensor-degree", "(the same name for all engines)"),
+    ("tensor_parallel_degree", "tensor-degree", "(the same name for all engines)"),
+    ("context-parallel-degree", "context-degree", "(the same name for all engines)"),
+    ("context_parallel_degree", "context-degree", "(the same name for all engines)"),
+    ("expert-parallel-degree", "expert-degree", "(the same name for all engines)"),
+    ("expert_parallel_degree", "expert-degree", "(the same name for all engines)"),
     ("placement-strategy", "placement", "(SMP's `placement_strategy`)"),
     ("placement_strategy", "placement", "(SMP's `placement_strategy`)"),
     ("sm-activation-offloading", "offload-activations", "(SMP v2's own name differs)"),
@@ -53,27 +53,27 @@ pub(crate) const OTHER_NODES: &[(&str, &str, &str)] = &[
     ("bf16", "precision", "with \"bf16\", \"fp16\" or \"fp32\""),
     ("fp16", "precision", "with \"bf16\", \"fp16\" or \"fp32\""),
     ("dtype", "precision", "with \"bf16\", \"fp16\" or \"fp32\""),
-    ("hyperparameters", "hyperparameter", "once for each, as `hyperparameter \"name\" value`"),
+    ("hyperparameters", "hyperparameter", "once for each, such as `hyperparameter \"name\" value`"),
     ("env", "environment", "for variables of the container"),
-    ("max-runtime", "max-run", "for the longest run"),
-    ("max-run-time", "max-run", "for the longest run"),
-    ("max-runtime-in-seconds", "max-run", "for the longest run, as \"4h\""),
+    ("max-runtime", "max-run", "for the maximum run time"),
+    ("max-run-time", "max-run", "for the maximum run time"),
+    ("max-runtime-in-seconds", "max-run", "for the maximum run time, such as \"4h\""),
     ("max-steps", "steps", "for the optimizer steps of the run"),
     ("global-batch-size", "global-batch", "for the sequences of an optimizer step"),
     ("global_batch_size", "global-batch", "for the sequences of an optimizer step"),
     ("per-device-batch", "micro-batch", "for the sequences of one pass"),
     ("per-device-batch-size", "micro-batch", "for the sequences of one pass"),
-    ("sharding-strategy", "strategy", "for what FSDP shards"),
-    ("sharding_strategy", "strategy", "for what FSDP shards"),
-    ("auto-wrap-policy", "wrap", "for the class of a layer"),
-    ("auto_wrap_policy", "wrap", "for the class of a layer"),
+    ("sharding-strategy", "strategy", "for the FSDP sharding strategy"),
+    ("sharding_strategy", "strategy", "for the FSDP sharding strategy"),
+    ("auto-wrap-policy", "wrap", "for the layer class"),
+    ("auto_wrap_policy", "wrap", "for the layer class"),
     ("vpc", "network", "with `subnets` and `security-groups`"),
     ("vpc-config", "network", "with `subnets` and `security-groups`"),
     ("num-steps", "steps", "for the optimizer steps of the run"),
 ];
 
-/// A property by another name: that name, and ours.
-pub(crate) const OTHER_PROPERTIES: &[(&str, &str)] = &[
+/// Properties: another tool's name, and trainc's name.
+pub(crate) const PROPERTY_ALIASES: &[(&str, &str)] = &[
     ("count", "nodes"),
     ("instance-count", "nodes"),
     ("instance_count", "nodes"),

@@ -6,36 +6,37 @@ static VOLUME: NodeSpec = NodeSpec {
     name: "volume",
     doc: "EBS volume of each instance",
     args: &[arg("size", Ty::Bytes)],
-    props: &[prop("kms", Ty::Text, "key that encrypts it")],
+    props: &[prop("kms", Ty::Text, "KMS key that encrypts it")],
     ..NodeSpec::LEAF
 };
-static MAX_RUN: NodeSpec = value_node("max-run", Ty::Duration, "longest run; the service stops the job then");
-static MAX_PENDING: NodeSpec = value_node("max-pending", Ty::Duration, "longest wait for capacity");
+static MAX_RUN: NodeSpec =
+    value_node("max-run", Ty::Duration, "maximum run time, after which the service stops the job");
+static MAX_PENDING: NodeSpec = value_node("max-pending", Ty::Duration, "maximum wait for capacity");
 static SPOT: NodeSpec = NodeSpec {
     name: "spot",
-    doc: "spot instances",
+    doc: "managed spot training",
     props: &[
-        required_prop("max-wait", Ty::Duration, "longest run and waiting together"),
-        prop("interruptions-per-hour", Ty::Number(0.0, 3600.0), "expected, of one instance"),
+        required_prop("max-wait", Ty::Duration, "maximum run time plus waiting time"),
+        prop("interruptions-per-hour", Ty::Number(0.0, 3600.0), "expected interruptions of one instance"),
     ],
     ..NodeSpec::LEAF
 };
 static WARM_POOL: NodeSpec =
-    value_node("warm-pool", Ty::Duration, "how long instances are kept after the job");
+    value_node("warm-pool", Ty::Duration, "keep-alive period of the instances after the job");
 static RETRY: NodeSpec = value_node("retry", Ty::Count, "retries after internal server errors");
 static TRAINING_PLAN: NodeSpec =
-    value_node("training-plan", Ty::Text, "ARN of a training plan that holds the capacity");
+    value_node("training-plan", Ty::Text, "ARN of a training plan that reserves the capacity");
 static ULTRA_SERVER: NodeSpec = NodeSpec {
     name: "ultra-server",
-    doc: "an UltraServer and how many of the job's instances run on it",
+    doc: "an UltraServer and the number of the job's instances on it",
     args: &[arg("id", Ty::Plain)],
-    props: &[required_prop("instances", Ty::Int(0, 1_000_000), "instances of the job there")],
+    props: &[required_prop("instances", Ty::Int(0, 1_000_000), "instances of the job on it")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
 static PLACEMENT: NodeSpec = NodeSpec {
     name: "placement",
-    doc: "on which UltraServers the instances run",
+    doc: "UltraServers that the instances run on",
     props: &[prop("multiple-jobs", Ty::Bool, "other jobs may run on the same UltraServers")],
     children: &[&ULTRA_SERVER],
     ..NodeSpec::LEAF
@@ -55,15 +56,15 @@ static GPU: NodeSpec = NodeSpec {
     name: "gpu",
     doc: "the accelerator of a custom or a local cluster",
     args: &[arg("name", Ty::Plain)],
-    props: &[required_prop("per-node", Ty::Int(1, 1024), "accelerators in each node")],
+    props: &[required_prop("per-node", Ty::Int(1, 1024), "accelerators per node")],
     ..NodeSpec::LEAF
 };
 static INTRA: NodeSpec =
-    value_node("intra", Ty::Rate, "custom cluster: rate between the GPUs of a node, per GPU");
-static INTER: NodeSpec = value_node("inter", Ty::Rate, "custom cluster: network rate of a node");
+    value_node("intra", Ty::Rate, "custom cluster: bandwidth between the GPUs of a node, per GPU");
+static INTER: NodeSpec = value_node("inter", Ty::Rate, "custom cluster: network bandwidth of a node");
 static RANKS: NodeSpec = NodeSpec {
     name: "ranks",
-    doc: "local cluster, and engine `worker` on a type without GPUs: processes of each machine, one rank each",
+    doc: "local cluster, or engine `worker` on an instance type without GPUs: processes per node, one rank each",
     args: &[arg("count", Ty::Int(1, 1024))],
     ..NodeSpec::LEAF
 };
@@ -73,7 +74,7 @@ pub(crate) static CLUSTER: NodeSpec = NodeSpec {
     name: "cluster",
     doc: "where the job runs: an instance type, `custom` or `local`",
     args: &[optional_arg("instance", Ty::Plain)],
-    props: &[prop("nodes", Ty::Int(1, 1_000_000), "instances")],
+    props: &[prop("nodes", Ty::Int(1, 1_000_000), "number of instances")],
     children: &[
         &VOLUME,
         &MAX_RUN,
@@ -105,8 +106,9 @@ static SECURITY_GROUPS: NodeSpec = NodeSpec {
     args: &[repeated_arg("group", Ty::Plain)],
     ..NodeSpec::LEAF
 };
-static ISOLATION: NodeSpec = value_node("isolation", Ty::Bool, "no outbound calls from the container");
-static ENCRYPT: NodeSpec = value_node("encrypt-traffic", Ty::Bool, "encryption between containers");
+static ISOLATION: NodeSpec =
+    value_node("isolation", Ty::Bool, "network isolation: no outbound connections from the containers");
+static ENCRYPT: NodeSpec = value_node("encrypt-traffic", Ty::Bool, "encrypt traffic between the containers");
 
 pub(crate) static NETWORK: NodeSpec = NodeSpec {
     name: "network",

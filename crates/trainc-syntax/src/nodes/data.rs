@@ -4,36 +4,36 @@ use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
 static IMPORT: NodeSpec = NodeSpec {
     name: "import",
-    doc: "an S3 prefix that appears in the file system",
+    doc: "an S3 prefix that is linked into the file system",
     args: &[arg("s3", Ty::Text)],
-    props: &[prop("path", Ty::Text, "where; `/` if left out")],
+    props: &[prop("path", Ty::Text, "path in the file system; default `/`")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
 static EXPORT: NodeSpec = NodeSpec {
     name: "export",
-    doc: "an S3 prefix that changes are written back to",
+    doc: "an S3 prefix that changes are exported to",
     args: &[arg("s3", Ty::Text)],
-    props: &[prop("path", Ty::Text, "from where; `/` if left out")],
+    props: &[prop("path", Ty::Text, "path in the file system; default `/`")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
 static DELETE_AFTER_JOB: NodeSpec = value_node(
     "delete-after-job",
     Ty::Bool,
-    "once the job has completed, `apply --wait` deletes the file system, and `destroy` needs no `--delete-data` for it",
+    "after the job has completed, `apply --wait` deletes the file system, and `destroy` deletes it without `--delete-data`",
 );
 static EFA: NodeSpec = value_node("efa", Ty::Bool, "EFA for the file system");
 
 pub(crate) static STORAGE: NodeSpec = NodeSpec {
     name: "storage",
-    doc: "a file system: one that exists (id, mount), or one to make (capacity, deployment, throughput)",
+    doc: "a file system: an existing one (id, mount) or a new one (capacity, deployment, throughput)",
     args: &[arg("kind", Ty::Word(&["lustre", "efs"]))],
     props: &[
         required_prop("name", Ty::Plain, "its name in this manifest"),
-        prop("id", Ty::Plain, "an existing file system"),
+        prop("id", Ty::Plain, "ID of an existing file system"),
         prop("mount", Ty::Plain, "its mount name"),
-        prop("capacity", Ty::Bytes, "size"),
+        prop("capacity", Ty::Bytes, "storage capacity"),
         prop(
             "deployment",
             Ty::Word(&["scratch-1", "scratch-2", "persistent-1", "persistent-2"]),
@@ -43,9 +43,9 @@ pub(crate) static STORAGE: NodeSpec = NodeSpec {
         prop("type", Ty::Word(&["ssd", "hdd"]), "storage type"),
         prop("compression", Ty::Word(&["none", "lz4"]), "data compression"),
         prop("drive-cache", Ty::Word(&["none", "read"]), "drive cache of HDD storage"),
-        prop("kms", Ty::Text, "key that encrypts it"),
+        prop("kms", Ty::Text, "KMS key that encrypts it"),
         prop("metadata-iops", Ty::Int(1, 1_000_000), "provisioned metadata operations per second"),
-        prop("maintenance", Ty::Plain, "weekly maintenance, d:HH:MM in UTC, Monday is 1"),
+        prop("maintenance", Ty::Plain, "start of the weekly maintenance, d:HH:MM in UTC, Monday is 1"),
         prop("version", Ty::Word(&["2.10", "2.12", "2.15"]), "Lustre version"),
     ],
     children: &[&IMPORT, &EXPORT, &DELETE_AFTER_JOB, &EFA],
@@ -74,28 +74,28 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
     args: &[arg("name", Ty::Plain)],
     props: &[
         prop("s3", Ty::Text, "S3 prefix; end a directory with /"),
-        prop("manifest", Ty::Text, "a manifest file in S3"),
-        prop("augmented-manifest", Ty::Text, "an augmented manifest file in S3"),
-        prop("converse", Ty::Text, "S3 place of conversations in Converse format"),
-        prop("dataset", Ty::Text, "ARN of a data set of a SageMaker hub"),
+        prop("manifest", Ty::Text, "S3 URI of a manifest file"),
+        prop("augmented-manifest", Ty::Text, "S3 URI of an augmented manifest file"),
+        prop("converse", Ty::Text, "S3 URI of conversations in Converse format"),
+        prop("dataset", Ty::Text, "ARN of a dataset in a SageMaker hub"),
         prop("attributes", Ty::Plain, "attributes of an augmented manifest, separated by commas"),
-        prop("from", Ty::Plain, "the name of a `storage`"),
+        prop("from", Ty::Plain, "name of a `storage`"),
         prop(
             "path",
             Ty::Text,
-            "path below the file system's mount; of a local cluster, a directory of this machine",
+            "path below the file system's mount point; for a local cluster, a directory on this machine",
         ),
-        prop("mode", Ty::Word(&["ro", "rw"]), "access to the file system; ro if left out"),
-        prop("input", Ty::Word(&["file", "fast-file", "pipe"]), "how S3 data arrive"),
-        prop("shard", Ty::Word(&["replicated", "by-key"]), "which hosts get which keys"),
+        prop("mode", Ty::Word(&["ro", "rw"]), "access to the file system; default ro"),
+        prop("input", Ty::Word(&["file", "fast-file", "pipe"]), "input mode of S3 data"),
+        prop("shard", Ty::Word(&["replicated", "by-key"]), "distribution of the objects over the instances"),
         prop("compression", Ty::Word(&["none", "gzip"]), "compression of pipe data"),
         prop("record-wrapper", Ty::Word(&["none", "recordio"]), "wrapper of pipe data"),
         prop("content-type", Ty::Text, "MIME type"),
-        prop("shuffle-seed", Ty::Int(0, u64::MAX), "seed with which keys are shuffled"),
-        prop("groups", Ty::Plain, "instance groups that get it, separated by commas"),
+        prop("shuffle-seed", Ty::Int(0, u64::MAX), "seed that the keys are shuffled with"),
+        prop("groups", Ty::Plain, "instance groups that receive the channel, separated by commas"),
         prop("hub", Ty::Text, "ARN of a private hub's reference to a JumpStart model"),
-        prop("accept-eula", Ty::Bool, "the licence of the model in the channel is accepted"),
-        prop("kms", Ty::Text, "key that its objects are encrypted with, for a role that trainc makes"),
+        prop("accept-eula", Ty::Bool, "accept the license of the model in the channel"),
+        prop("kms", Ty::Text, "KMS key of its objects, for a role that trainc creates"),
     ],
     repeat: Repeat::ByFirst,
     alternatives: &[
@@ -111,23 +111,23 @@ pub(crate) static CHANNEL: NodeSpec = NodeSpec {
 
 pub(crate) static CHECKPOINT: NodeSpec = NodeSpec {
     name: "checkpoint",
-    doc: "where checkpoints go and how often",
+    doc: "checkpoint location and interval",
     props: &[
         prop("s3", Ty::Text, "S3 prefix that the local path is synchronised with"),
-        prop("local", Ty::Text, "path in the container; /opt/ml/checkpoints if left out"),
+        prop("local", Ty::Text, "path in the container; default /opt/ml/checkpoints"),
         prop("every", Ty::Every, "interval"),
-        prop("keep", Ty::Int(1, 1_000_000), "how many are kept"),
-        prop("kms", Ty::Text, "key that the bucket encrypts with, for a role that trainc makes"),
+        prop("keep", Ty::Int(1, 1_000_000), "number of checkpoints to keep"),
+        prop("kms", Ty::Text, "KMS key of the bucket, for a role that trainc creates"),
     ],
     ..NodeSpec::LEAF
 };
 
 pub(crate) static OUTPUT: NodeSpec = NodeSpec {
     name: "output",
-    doc: "where the model goes",
+    doc: "location of the model",
     props: &[
         required_prop("s3", Ty::Text, "S3 prefix"),
-        prop("kms", Ty::Text, "key that encrypts it"),
+        prop("kms", Ty::Text, "KMS key that encrypts it"),
         prop("compress", Ty::Bool, "pack the model into model.tar.gz (the service's default)"),
     ],
     ..NodeSpec::LEAF

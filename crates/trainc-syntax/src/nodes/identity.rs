@@ -1,22 +1,22 @@
-//! `role` and what watches the job.
+//! `role` and the nodes that monitor the job.
 
 use crate::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
 static READ: NodeSpec = NodeSpec {
     name: "read",
-    doc: "an S3 prefix that a created role may read as well: what a manifest lists, what the program fetches itself",
+    doc: "an additional S3 prefix that a created role may read: objects listed in a manifest, downloads of the program",
     args: &[arg("s3", Ty::Text)],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
 pub(crate) static ROLE: NodeSpec = NodeSpec {
     name: "role",
-    doc: "the job's role: `create=#true`, or `arn=` of one that exists",
+    doc: "the job's IAM role: `create=#true`, or `arn=` of an existing role",
     props: &[
-        prop("create", Ty::Bool, "make a role with least privilege"),
-        prop("arn", Ty::Text, "an existing role"),
+        prop("create", Ty::Bool, "create a role with least privilege"),
+        prop("arn", Ty::Text, "ARN of an existing role"),
         prop("boundary", Ty::Text, "permissions boundary of a created role"),
-        prop("path", Ty::Plain, "path of a created role; /trainc/ if left out"),
+        prop("path", Ty::Plain, "path of a created role; default /trainc/"),
     ],
     children: &[&READ],
     alternatives: &[&["create", "boundary", "path", "read"], &["arn"]],
@@ -39,9 +39,9 @@ static COLLECTION: NodeSpec = NodeSpec {
 };
 pub(crate) static DEBUGGER: NodeSpec = NodeSpec {
     name: "debugger",
-    doc: "SageMaker Debugger; off if left out",
+    doc: "SageMaker Debugger; off by default",
     props: &[
-        prop("s3", Ty::Text, "where tensors go; the output prefix if left out"),
+        prop("s3", Ty::Text, "S3 prefix of the tensors; default: the output prefix"),
         prop("local", Ty::Text, "path in the container"),
     ],
     children: &[&PARAMETERS, &COLLECTION],
@@ -49,10 +49,10 @@ pub(crate) static DEBUGGER: NodeSpec = NodeSpec {
 };
 pub(crate) static PROFILER: NodeSpec = NodeSpec {
     name: "profiler",
-    doc: "SageMaker Profiler; off if left out",
+    doc: "SageMaker Profiler; off by default",
     props: &[
-        prop("s3", Ty::Text, "where its data goes; the output prefix if left out"),
-        prop("interval", Ty::Duration, "interval of system metrics, as \"500ms\""),
+        prop("s3", Ty::Text, "S3 prefix of its data; default: the output prefix"),
+        prop("interval", Ty::Duration, "interval of system metrics, such as \"500ms\""),
     ],
     children: &[&PARAMETERS],
     ..NodeSpec::LEAF
@@ -61,7 +61,7 @@ pub(crate) static TENSORBOARD: NodeSpec = NodeSpec {
     name: "tensorboard",
     doc: "TensorBoard output",
     props: &[
-        required_prop("s3", Ty::Text, "where event files go"),
+        required_prop("s3", Ty::Text, "S3 prefix of the event files"),
         prop("local", Ty::Text, "path in the container"),
     ],
     ..NodeSpec::LEAF
@@ -82,4 +82,4 @@ pub(crate) static REMOTE_DEBUG: NodeSpec =
 pub(crate) static HEALTH_CHECK: NodeSpec =
     value_node("health-check", Ty::Bool, "infrastructure check before the job starts");
 pub(crate) static SESSION_CHAINING: NodeSpec =
-    value_node("session-chaining", Ty::Bool, "the job's tags as session tags of its role");
+    value_node("session-chaining", Ty::Bool, "pass the job's tags as session tags of its role");

@@ -1,4 +1,4 @@
-//! The nodes of the language, one file per group. Only tables: what each node takes.
+//! The tables of the nodes of the language, one file per group.
 
 mod aliases;
 mod cluster;
@@ -9,12 +9,12 @@ mod parallel;
 mod program;
 mod train;
 
-pub(crate) use aliases::{OTHER_NODES, OTHER_PROPERTIES, PROPERTIES_AS_NODES};
+pub(crate) use aliases::{NODE_ALIASES, PROPERTY_ALIAS_NODES, PROPERTY_ALIASES};
 pub use parallel::{ENGINE_NAMES, OPTIONS, OptionRow, engines_of};
 
 use super::spec::{NodeSpec, Repeat, Ty, arg, prop, required_prop, value_node};
 
-/// The children of `job`, which a layer file and `env` take as well.
+/// The children of `job`, also valid in a layer file and in `env`.
 pub const JOB_CHILDREN: &[&NodeSpec] = &[
     &REGION,
     &ACCOUNT,
@@ -48,36 +48,36 @@ pub const JOB_CHILDREN: &[&NodeSpec] = &[
 
 static REGION: NodeSpec = value_node("region", Ty::Plain, "AWS region");
 static ACCOUNT: NodeSpec =
-    value_node("account", Ty::Plain, "AWS account, twelve digits; removes ${account} from what is emitted");
+    value_node("account", Ty::Plain, "AWS account ID, twelve digits; replaces ${account} in the output");
 static TAGS: NodeSpec = NodeSpec {
     name: "tags",
-    doc: "labels on everything that is made",
+    doc: "tags of all created resources",
     free_props: Some(Ty::Text),
     ..NodeSpec::LEAF
 };
 static BUDGET: NodeSpec = NodeSpec {
     name: "budget",
-    doc: "what the job may cost",
+    doc: "cost limit of the job",
     props: &[
-        required_prop("usd", Ty::Number(0.0, f64::MAX), "US dollars"),
+        required_prop("usd", Ty::Number(0.0, f64::MAX), "limit in US dollars"),
         prop(
             "hard",
             Ty::Bool,
-            "what may cost more is an error, not a warning; a run that surely costs more is one even without it",
+            "a cost that may exceed the limit is an error, not a warning; a cost that certainly exceeds it is always an error",
         ),
     ],
     ..NodeSpec::LEAF
 };
 static REQUEST: NodeSpec = NodeSpec {
     name: "request",
-    doc: "members of CreateTrainingJob for which there is no node, by their AWS names; `-` makes a list item",
+    doc: "members of CreateTrainingJob without a node, by their AWS names; `-` is a list item",
     free_children: true,
     ..NodeSpec::LEAF
 };
-/// `sweep`, of which something must vary.
+/// `sweep { … }`.
 pub(crate) static SWEEP: NodeSpec = NodeSpec {
     name: "sweep",
-    doc: "one job for each combination of these values, which stand in its name",
+    doc: "one job per combination of these values, which are part of its name",
     children: &[&VARY],
     ..NodeSpec::LEAF
 };
@@ -89,14 +89,14 @@ static VARY: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 
-/// `allow`, which every node takes.
+/// `allow`, valid in every node.
 pub static ALLOW: NodeSpec = NodeSpec {
     name: "allow",
-    doc: "silences a warning in the node where it stands",
+    doc: "suppresses a warning in its node",
     args: &[arg("code", Ty::Plain)],
     props: &[
-        required_prop("reason", Ty::Plain, "why; shown in the plan"),
-        prop("until", Ty::Plain, "last day, as 2026-12-31; after it an error"),
+        required_prop("reason", Ty::Plain, "reason, shown in the plan"),
+        prop("until", Ty::Plain, "last day, such as 2026-12-31; an error after it"),
     ],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
@@ -105,7 +105,7 @@ pub static ALLOW: NodeSpec = NodeSpec {
 /// `job "name" { … }`.
 pub static JOB: NodeSpec = NodeSpec {
     name: "job",
-    doc: "the one job of a manifest; children in any order",
+    doc: "the job of a manifest; children in any order",
     args: &[arg("name", Ty::Plain)],
     children: JOB_CHILDREN,
     ..NodeSpec::LEAF
@@ -114,9 +114,9 @@ pub static JOB: NodeSpec = NodeSpec {
 /// `extends "./base.kdl"`.
 pub static EXTENDS: NodeSpec = NodeSpec {
     name: "extends",
-    doc: "a layer under this file, relative to it",
+    doc: "a layer that this file extends, relative to it",
     args: &[arg("path", Ty::Plain)],
-    props: &[prop("sha256", Ty::Plain, "digest that the layer must have")],
+    props: &[prop("sha256", Ty::Plain, "expected digest of the layer")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
@@ -124,7 +124,7 @@ pub static EXTENDS: NodeSpec = NodeSpec {
 /// `env "prod" { … }`.
 pub static ENV: NodeSpec = NodeSpec {
     name: "env",
-    doc: "a layer over this file when --env names it",
+    doc: "a layer that --env applies over this file",
     args: &[arg("name", Ty::Plain)],
     children: JOB_CHILDREN,
     repeat: Repeat::ByFirst,

@@ -10,16 +10,15 @@ static HIDDEN: NodeSpec = dimension("hidden", "width of the residual stream");
 static LAYERS: NodeSpec = dimension("layers", "decoder or encoder layers");
 static HEADS: NodeSpec = dimension("heads", "attention heads");
 static KV_HEADS: NodeSpec = dimension("kv-heads", "key and value heads (grouped-query attention)");
-static HEAD_DIM: NodeSpec = dimension("head-dim", "width of one head, where it is not hidden / heads");
+static HEAD_DIM: NodeSpec = dimension("head-dim", "width of one head, if not hidden / heads");
 static FFN: NodeSpec = dimension("ffn", "width of the feed-forward layer");
 static VOCAB: NodeSpec = dimension("vocab", "size of the vocabulary");
-static POSITIONS: NodeSpec = dimension("positions", "longest sequence");
-static EXPERTS: NodeSpec = dimension("experts", "experts in each layer");
-static ACTIVE_EXPERTS: NodeSpec = dimension("active-experts", "experts that each token passes");
-static TIED: NodeSpec = value_node("tied", Ty::Bool, "the head shares the embedding's weights");
-static PARAMETERS: NodeSpec = dimension("parameters", "the size alone; what needs more is null");
+static POSITIONS: NodeSpec = dimension("positions", "maximum sequence length");
+static EXPERTS: NodeSpec = dimension("experts", "experts per layer");
+static ACTIVE_EXPERTS: NodeSpec = dimension("active-experts", "experts per token");
+static TIED: NodeSpec = value_node("tied", Ty::Bool, "the output head shares the embedding's weights");
+static PARAMETERS: NodeSpec = dimension("parameters", "parameter count only; values that need more are null");
 
-/// The names of the dimension nodes.
 pub(crate) static MODEL: NodeSpec = NodeSpec {
     name: "model",
     doc: "a catalogue name (Hugging Face id), or an architecture with its dimensions as children",
@@ -44,20 +43,20 @@ pub(crate) static MODEL: NodeSpec = NodeSpec {
 
 pub(crate) static ADAPTER: NodeSpec = NodeSpec {
     name: "adapter",
-    doc: "the trainable part when the model itself is frozen",
+    doc: "the trainable part of a frozen model",
     args: &[arg("kind", Ty::Word(&["lora"]))],
     props: &[
         prop("rank", Ty::Int(1, 65_536), "rank of the update"),
         prop("alpha", Ty::Number(0.0, f64::MAX), "scale of the update"),
         prop("dropout", Ty::Number(0.0, 1.0), "dropout on the adapter's input"),
-        prop("targets", Ty::Plain, "matrices it sits on, separated by commas"),
+        prop("targets", Ty::Plain, "target matrices, separated by commas"),
     ],
     ..NodeSpec::LEAF
 };
 
 pub(crate) static QUANTIZE: NodeSpec = NodeSpec {
     name: "quantize",
-    doc: "how frozen base weights are stored",
+    doc: "storage format of the frozen base weights",
     args: &[arg("kind", Ty::Word(&["nf4", "int8"]))],
     props: &[
         prop("double", Ty::Bool, "quantise the scales too"),

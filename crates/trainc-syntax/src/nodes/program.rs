@@ -11,14 +11,14 @@ static HYPERPARAMETER: NodeSpec = NodeSpec {
 };
 static ENVIRONMENT: NodeSpec = NodeSpec {
     name: "environment",
-    doc: "variables of the container",
+    doc: "environment variables of the container",
     free_props: Some(Ty::Scalar),
     repeat: Repeat::Many,
     ..NodeSpec::LEAF
 };
 static SECRET: NodeSpec = NodeSpec {
     name: "secret",
-    doc: "a variable whose value is fetched when the container starts",
+    doc: "an environment variable whose value is fetched when the container starts",
     args: &[arg("variable", Ty::Plain)],
     props: &[required_prop("from", Ty::Text, "ARN of the secret in Secrets Manager")],
     repeat: Repeat::ByFirst,
@@ -28,13 +28,13 @@ static METRIC: NodeSpec = NodeSpec {
     name: "metric",
     doc: "a metric read from the log",
     args: &[arg("name", Ty::Plain)],
-    props: &[required_prop("regex", Ty::Text, "expression whose first group is the value")],
+    props: &[required_prop("regex", Ty::Text, "regular expression whose first group is the value")],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
 };
 static DEPENDENCY: NodeSpec = NodeSpec {
     name: "dependency",
-    doc: "a directory added beside the source, relative to this file",
+    doc: "an additional directory, packed next to the source; relative to this file",
     args: &[arg("path", Ty::Plain)],
     repeat: Repeat::ByFirst,
     ..NodeSpec::LEAF
@@ -54,16 +54,16 @@ static ARGUMENTS: NodeSpec = NodeSpec {
 
 pub(crate) static PROGRAM: NodeSpec = NodeSpec {
     name: "program",
-    doc: "what runs; not needed for engine `worker`",
+    doc: "the training program; not needed for engine `worker`",
     args: &[optional_arg("entry", Ty::Plain)],
     props: &[
         prop("source", Ty::Plain, "local directory, relative to this file"),
-        prop("git", Ty::Plain, "repository"),
+        prop("git", Ty::Plain, "URL of a Git repository"),
         prop("branch", Ty::Plain, "branch or tag of the repository"),
         prop("commit", Ty::Plain, "commit of the repository"),
         prop("dir", Ty::Plain, "directory inside the repository"),
-        prop("s3", Ty::Text, "an archive that exists"),
-        prop("upload", Ty::Text, "S3 prefix for the archive; the SDK's default bucket if left out"),
+        prop("s3", Ty::Text, "S3 URI of an existing archive"),
+        prop("upload", Ty::Text, "S3 prefix for the archive; default: the SDK's default bucket"),
     ],
     alternatives: &[&["source"], &["git", "branch", "commit", "dir"], &["s3"]],
     children: &[&HYPERPARAMETER, &ENVIRONMENT, &SECRET, &METRIC, &DEPENDENCY, &ENTRYPOINT, &ARGUMENTS],
@@ -78,8 +78,8 @@ pub(crate) static IMAGE: NodeSpec = NodeSpec {
         prop("version", Ty::Plain, "PyTorch version (pytorch)"),
         prop("transformers", Ty::Plain, "Transformers version (huggingface)"),
         prop("pytorch", Ty::Plain, "PyTorch version (huggingface)"),
-        prop("python", Ty::Plain, "Python, as py310"),
-        prop("uri", Ty::Plain, "a registry path, used as it stands"),
+        prop("python", Ty::Plain, "Python version, such as py310"),
+        prop("uri", Ty::Plain, "registry path, used as written"),
     ],
     alternatives: &[&["family", "version", "transformers", "pytorch", "python"], &["uri"]],
     of_first: &["version", "transformers", "pytorch", "python"],

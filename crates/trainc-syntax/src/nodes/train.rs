@@ -9,9 +9,9 @@ static PRECISION: NodeSpec = NodeSpec {
     ..NodeSpec::LEAF
 };
 static SEQUENCE_LENGTH: NodeSpec = value_node("sequence-length", Ty::Count, "tokens in one sequence");
-static MICRO_BATCH: NodeSpec =
-    value_node("micro-batch", Ty::Count, "sequences through one model replica at a time");
-static ACCUMULATION: NodeSpec = value_node("accumulation", Ty::Count, "passes per optimizer step");
+static MICRO_BATCH: NodeSpec = value_node("micro-batch", Ty::Count, "sequences per model replica and pass");
+static ACCUMULATION: NodeSpec =
+    value_node("accumulation", Ty::Count, "forward and backward passes per optimizer step");
 static GLOBAL_BATCH: NodeSpec =
     value_node("global-batch", Ty::Count, "sequences per optimizer step over all replicas");
 static CHECKPOINTING: NodeSpec = NodeSpec {
@@ -20,7 +20,8 @@ static CHECKPOINTING: NodeSpec = NodeSpec {
     args: &[arg("value", Ty::BoolOr(&["selective"]))],
     ..NodeSpec::LEAF
 };
-static FLASH: NodeSpec = value_node("flash-attention", Ty::Bool, "attention without the s × s matrix");
+static FLASH: NodeSpec =
+    value_node("flash-attention", Ty::Bool, "attention without storing the s × s matrix");
 static OPTIMIZER: NodeSpec = NodeSpec {
     name: "optimizer",
     doc: "the optimizer and its schedule",
@@ -42,13 +43,17 @@ static OPTIMIZER: NodeSpec = NodeSpec {
     )],
     props: &[
         prop("lr", Ty::Number(0.0, 1e6), "peak learning rate"),
-        prop("betas", Ty::Plain, "decay of both moments, as \"0.9,0.95\""),
-        prop("eps", Ty::Number(0.0, 1.0), "stabiliser"),
+        prop("betas", Ty::Plain, "decay rates of both moments, such as \"0.9,0.95\""),
+        prop("eps", Ty::Number(0.0, 1.0), "epsilon, for numerical stability"),
         prop("weight-decay", Ty::Number(0.0, 1e3), "weight decay"),
-        prop("clip", Ty::Number(0.0, 1e6), "global gradient norm limit"),
+        prop("clip", Ty::Number(0.0, 1e6), "maximum global gradient norm"),
         prop("warmup", Ty::Warmup, "warm-up"),
-        prop("schedule", Ty::Word(&["constant", "linear", "cosine"]), "shape after the warm-up"),
-        prop("min-lr", Ty::Number(0.0, 1e6), "learning rate at the end"),
+        prop(
+            "schedule",
+            Ty::Word(&["constant", "linear", "cosine"]),
+            "learning rate schedule after the warm-up",
+        ),
+        prop("min-lr", Ty::Number(0.0, 1e6), "final learning rate"),
     ],
     ..NodeSpec::LEAF
 };
@@ -56,7 +61,7 @@ static STEPS: NodeSpec = value_node("steps", Ty::Count, "optimizer steps");
 static TOKENS: NodeSpec = value_node("tokens", Ty::Count, "tokens to train on");
 static EPOCHS: NodeSpec = NodeSpec {
     name: "epochs",
-    doc: "passes over the data; needs `dataset`",
+    doc: "passes over the data; requires `dataset`",
     args: &[arg("epochs", Ty::Number(1e-6, 1e9))],
     ..NodeSpec::LEAF
 };
@@ -66,7 +71,11 @@ static DATASET: NodeSpec = NodeSpec {
     props: &[
         prop("sequences", Ty::Int(1, u64::MAX), "sequences in one epoch"),
         prop("tokens", Ty::Int(1, u64::MAX), "tokens in one epoch"),
-        prop("size", Ty::Bytes, "what one epoch reads, for the throughput that a Lustre file system needs"),
+        prop(
+            "size",
+            Ty::Bytes,
+            "size of the data read per epoch, for the required throughput of a Lustre file system",
+        ),
     ],
     ..NodeSpec::LEAF
 };
@@ -79,7 +88,7 @@ static SEED: NodeSpec = NodeSpec {
 
 pub(crate) static TRAIN: NodeSpec = NodeSpec {
     name: "train",
-    doc: "how it is trained; exactly one of steps, tokens, epochs",
+    doc: "training settings; exactly one of steps, tokens and epochs",
     children: &[
         &PRECISION,
         &SEQUENCE_LENGTH,
