@@ -1,28 +1,28 @@
-//! The lines of the sources that a problem shows, made safe and short enough to be drawn.
+//! Extracts the source lines of a problem, safe and short enough to be drawn.
 //!
-//! In: a problem, its sources, the columns there are. Out: groups of neighbouring lines, with tabs spread,
-//! control characters made visible and long lines cut around what is labelled. Draws nothing itself.
+//! In: a problem, its sources, the available columns. Out: groups of adjacent lines, with tabs expanded, control
+//! characters made visible and long lines truncated around the labels.
 
 use super::Diagnostic;
-use super::place::{self, Columns, Position};
-use crate::source::{COVER, Source, SourceId, SourceMap};
+use super::position::{self, Columns, Position};
+use crate::source::{MASK, Source, SourceId, SourceMap};
 use std::ops::Range;
 use unicode_width::UnicodeWidthChar;
 
-/// A label over more lines than this is drawn on its first line only.
-const MOST_LINES: usize = 6;
+/// A label that spans more lines than this is drawn only on its first line.
+const MAX_LINES: usize = 6;
 const TAB: usize = 4;
 
-/// Neighbouring lines of one source.
+/// Adjacent lines of one source.
 #[derive(Debug)]
 pub(super) struct Excerpt {
     pub(super) name: String,
-    /// Where the heading points: the first label, or none if the file as a whole is meant.
+    /// The position in the heading: that of the first label, or `None` for the file as a whole.
     pub(super) head: Option<Position>,
     /// The first line's number, from 0.
     pub(super) first_line: usize,
     pub(super) text: String,
-    /// In order of place, never empty, never across a character; all of the file as a whole if no head.
+    /// In the order of the text, never empty, at character boundaries; without a head they are of the file as a whole.
     pub(super) marks: Vec<Mark>,
 }
 
@@ -42,7 +42,7 @@ struct Place<'a> {
     primary: bool,
 }
 
-/// The excerpts of a problem: first the one that is to blame, then the rest of its file, then other files.
+/// Returns the excerpts of a problem: the primary one, then the rest of its file, then other files.
 pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize, cut: &str) -> Vec<Excerpt> {
     let labels = problem.labels.iter().map(|label| (label.span, label.text.as_str(), false));
     let all: Vec<_> = std::iter::once((problem.span, problem.label.as_str(), true)).chain(labels).collect();
@@ -60,14 +60,14 @@ pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize
         let mut places = Vec::new();
         let mut whole = Vec::new();
         for &(span, text, primary) in all.iter().filter(|(span, ..)| span.source == id) {
-            if place::is_whole(span) {
+            if position::is_whole_file(span) {
                 whole.push(Mark { range: 0..0, text: safe(text), primary });
             } else {
-                places.push(locate(source, place::range(source, span), text, primary));
+                places.push(locate(source, position::byte_range(source, span), text, primary));
             }
         }
         let mut groups = group(places);
-        // Stable: the blamed group first, the others as they stand in the file.
+        // Stable: the primary group first, the others in the order of the file.
         groups.sort_by_key(|group| !group.iter().any(|place| place.primary));
         let lines = groups.iter().map(|places| excerpt(source, places, columns, cut));
         let file = (!whole.is_empty()).then(|| Excerpt {
@@ -77,7 +77,7 @@ pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize
             text: String::new(),
             marks: whole,
         });
-        if place::is_whole(problem.span) {
+        if position::is_whole_file(problem.span) {
             out.extend(file.into_iter().chain(lines));
         } else {
             out.extend(lines.chain(file));
@@ -87,7 +87,7 @@ pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize
 }
 
 fn line_of(source: &Source, at: usize) -> usize {
-    place::position(source, at, Columns::Characters).line.saturating_sub(1) as usize
+    position::position(source, at, Columns::Characters).line.saturating_sub(1) as usize
 }
 
 fn locate<'a>(source: &Source, range: Range<usize>, text: &'a str, primary: bool) -> Place<'a> {
@@ -96,7 +96,7 @@ fn locate<'a>(source: &Source, range: Range<usize>, text: &'a str, primary: bool
     let mut range = range.start..range.start + covered.trim_end().len();
     let first = line_of(source, range.start);
     let mut last = line_of(source, range.end);
-    if last >= first + MOST_LINES {
+    if last >= first + MAX_LINES {
         last = first;
         let rest = source.text.get(range.start..).unwrap_or("");
         range.end = range.start + rest.find('\n').unwrap_or(rest.len());
@@ -104,7 +104,7 @@ fn locate<'a>(source: &Source, range: Range<usize>, text: &'a str, primary: bool
     Place { range, lines: first..last, text, primary }
 }
 
-/// Labels whose lines, with one of context, touch or leave out a single line.
+/// Groups labels whose lines, with one line of context, are adjacent or leave out a single line.
 fn group(mut places: Vec<Place<'_>>) -> Vec<Vec<Place<'_>>> {
     places.sort_by_key(|place| (place.lines.start, place.range.start));
     let mut groups: Vec<Vec<Place<'_>>> = Vec::new();
@@ -127,8 +127,8 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
     let first = places.iter().map(|place| place.lines.start).min().unwrap_or(0);
     let last = places.iter().map(|place| place.lines.end).max().unwrap_or(0);
     let head = places.iter().find(|place| place.primary).or(places.first());
-    let head = head.map(|place| place::position(source, place.range.start, Columns::Characters));
-    // The empty line after the last line end is no context.
+    let head = head.map(|place| position::position(source, place.range.start, Columns::Characters));
+    // The empty line after the last line end is not context.
     let after = usize::from(
         source.line(last + 1).is_some_and(|line| !line.is_empty() || source.line(last + 2).is_some()),
     );
@@ -155,7 +155,7 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
             if place.lines.end == number {
                 ends.1 = offset + shown.place(place.range.end.saturating_sub(start));
                 if ends.1 <= ends.0 {
-                    // Nothing to underline: take the character there, or the column after the line.
+                    // Nothing to underline: use the character there, or the column after the line.
                     if let Some(next) = text.get(ends.0..).and_then(|rest| rest.chars().next()) {
                         ends.1 = ends.0 + next.len_utf8();
                     } else {
@@ -177,7 +177,7 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
     Excerpt { name: safe(&source.name), head, first_line, text, marks }
 }
 
-/// One line as it is shown, and where each of its bytes went.
+/// One line as it is shown, with the offset of each of its bytes.
 struct Line {
     text: String,
     /// From a byte of the line to a byte of the text, growing in both.
@@ -195,7 +195,7 @@ impl Line {
         let mut cells: Vec<(usize, char, usize)> = Vec::with_capacity(line.len());
         let mut width = 0;
         for (at, character) in line.char_indices() {
-            let character = if is_hidden(at) { COVER } else { character };
+            let character = if is_hidden(at) { MASK } else { character };
             let columns = match character {
                 '\t' => TAB - width % TAB,
                 _ => visible(character).width().unwrap_or(1),
@@ -219,7 +219,7 @@ impl Line {
                     text.push(visible(character));
                 }
             } else if column >= window.end {
-                // What is cut off lies where the cut is shown.
+                // Truncated text maps to the truncation mark.
                 map.push((at, text.len()));
                 text.push_str(cut);
                 break;
@@ -234,14 +234,14 @@ impl Line {
         Self { text, map }
     }
 
-    /// Where a byte of the line is shown.
+    /// Returns the offset at which a byte of the line is shown.
     fn place(&self, at: usize) -> usize {
         let found = self.map.get(self.map.partition_point(|&(from, _)| from < at));
         found.map_or(self.text.len(), |&(_, to)| to)
     }
 }
 
-/// The columns of a line to show: around the focus, which keeps its beginning if it is itself too long.
+/// Returns the columns of a line to show: around the focus, or from its start if it is too long.
 fn window(
     cells: &[(usize, char, usize)],
     width: usize,
@@ -256,7 +256,7 @@ fn window(
     start..(start + columns).min(width)
 }
 
-/// A control character as its picture, and what would turn the text around as a box.
+/// Replaces a control character with its symbol, and a bidirectional control with a replacement character.
 fn visible(character: char) -> char {
     match character {
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'),
@@ -268,9 +268,9 @@ fn visible(character: char) -> char {
     }
 }
 
-/// Text from anywhere without characters that a terminal would obey; line ends stay.
+/// Replaces the characters that a terminal would interpret; line ends are kept.
 pub fn safe(text: &str) -> String {
-    // As nearly every text is, and every line of every message comes through here.
+    // The most frequent case.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
         return text.to_owned();
     }

@@ -1,43 +1,43 @@
-//! Applies the edits that problems carry: `check --fix`.
+//! Applies the fixes of problems, for `check --fix`.
 //!
-//! In: problems and sources. Out: new texts and what was left out, and why. Writes no file.
+//! In: problems and sources. Out: new texts, and the fixes that were skipped with the reason. Does not write files.
 
 use super::{Diagnostic, Fix};
 use crate::source::{SourceId, SourceMap, is_file};
 use std::collections::BTreeMap;
 
-/// What came of the edits.
+/// The result of applying fixes.
 #[derive(Clone, Debug, Default)]
-pub struct Fixed<'a> {
-    /// The changed texts; where a file was read twice, under the first of its sources.
+pub struct FixResult<'a> {
+    /// The changed texts; for a file that was read twice, under its first source.
     pub texts: BTreeMap<SourceId, String>,
-    /// The problems that these texts mend.
+    /// The problems that were fixed.
     pub applied: Vec<&'a Diagnostic>,
-    /// The problems whose edit was left out.
-    pub skipped: Vec<(&'a Diagnostic, Skipped)>,
+    /// The problems whose fix was skipped.
+    pub skipped: Vec<(&'a Diagnostic, SkipReason)>,
 }
 
-/// Why an edit was left out.
+/// The reason why a fix was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skipped {
-    /// Another edit changes the same bytes; run again after it.
+pub enum SkipReason {
+    /// Another fix changes the same bytes; run again after it.
     Overlap,
-    /// The place is standard input or an override of the command line.
+    /// The span is in standard input or in a command-line override.
     NotAFile,
-    /// The place is not in the text.
+    /// The span is outside of the text.
     OutOfText,
 }
 
-/// Applies the edits of the problems, or of those of one code (its id or name). Problems without edit are passed over.
+/// Applies the fixes of the problems, or only those of one code (its ID or name). Problems without a fix are ignored.
 ///
-/// Of two edits that overlap, the one that begins first wins, then the one reported first. The same edit
-/// reported twice, because two manifests share a layer, is applied once.
+/// Of two overlapping fixes, the one that starts first is applied, then the one reported first. A fix that is reported
+/// twice, because two manifests share a layer, is applied once.
 pub fn apply<'a>(
     sources: &SourceMap,
     problems: impl IntoIterator<Item = &'a Diagnostic>,
     code: Option<&str>,
-) -> Fixed<'a> {
-    let mut out = Fixed::default();
+) -> FixResult<'a> {
+    let mut out = FixResult::default();
     let mut edits: BTreeMap<SourceId, Vec<(&'a Fix, &'a Diagnostic)>> = BTreeMap::new();
     for problem in problems {
         let wanted = code.is_none_or(|code| problem.code.is_called(code));
@@ -45,14 +45,14 @@ pub fn apply<'a>(
             continue;
         };
         let Some(source) = sources.get(fix.span.source) else {
-            out.skipped.push((problem, Skipped::OutOfText));
+            out.skipped.push((problem, SkipReason::OutOfText));
             continue;
         };
         let (start, end) = (fix.span.start as usize, fix.span.end as usize);
         if !is_file(&source.name) {
-            out.skipped.push((problem, Skipped::NotAFile));
+            out.skipped.push((problem, SkipReason::NotAFile));
         } else if source.text.get(start..end).is_none() {
-            out.skipped.push((problem, Skipped::OutOfText));
+            out.skipped.push((problem, SkipReason::OutOfText));
         } else {
             let same = |other: &crate::source::Source| other.name == source.name && other.text == source.text;
             let first = sources.iter().find(|(_, other)| same(other)).map_or(fix.span.source, |(id, _)| id);
@@ -77,9 +77,9 @@ pub fn apply<'a>(
                     out.applied.push(problem);
                     continue;
                 }
-                // Two insertions at one place have no order that we could know.
+                // The order of two insertions at one place is unknown.
                 Some(last) if start < done || last.span.start == fix.span.start => {
-                    out.skipped.push((problem, Skipped::Overlap));
+                    out.skipped.push((problem, SkipReason::Overlap));
                     continue;
                 }
                 _ => {}
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(fixed.texts.into_iter().collect::<Vec<_>>(), [(a, "eins zweihree\n".to_owned())]);
         assert_eq!(fixed.applied.len(), 3);
         let why: Vec<_> = fixed.skipped.iter().map(|(_, why)| *why).collect();
-        assert_eq!(why, [Skipped::NotAFile, Skipped::OutOfText, Skipped::Overlap]);
+        assert_eq!(why, [SkipReason::NotAFile, SkipReason::OutOfText, SkipReason::Overlap]);
 
         let fixed = apply(&sources, &problems, Some("unused-allow"));
         assert_eq!(fixed.texts.get(&a).unwrap(), "eins two three\n");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn insertions_at_one_place_are_not_guessed() {
+    fn only_the_first_insertion_at_one_place_is_applied() {
         let mut sources = SourceMap::default();
         let a = sources.add("a.kdl", "ac");
         let problems = [edit(&WORLD, a, 1, 1, "b"), edit(&UNUSED, a, 1, 1, "B"), edit(&WORLD, a, 2, 2, "d")];

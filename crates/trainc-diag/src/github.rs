@@ -1,30 +1,30 @@
-//! Problems as workflow commands of GitHub Actions, which shows them beside the changed lines.
+//! Renders problems as workflow commands of GitHub Actions, which shows them next to the changed lines.
 //!
-//! The runner keeps ten of each kind in a step and drops the rest without a word (`_maxCountPerIssueType` in
-//! actions/runner, src/Runner.Worker/ExecutionContext.cs): so no more are sent, the rest goes to the log as
-//! plain lines, and a notice, for which a place is kept, says how many there are.
+//! The runner keeps ten annotations of each kind per step and silently drops the rest (`_maxCountPerIssueType` in
+//! actions/runner, src/Runner.Worker/ExecutionContext.cs). The rest is therefore written to the log as plain lines, and a
+//! notice, for which a slot is reserved, states the number.
 
-use super::place::{self, Columns, Paths};
-use super::{Run, Severity, Shown, short};
+use super::position::{self, Columns, Paths};
+use super::{ReportedProblem, Run, Severity, short};
 use crate::source::{SourceMap, is_file};
 use crate::text;
 use std::fmt::Write as _;
 
-/// How many annotations of one kind the runner keeps for a step.
-const MOST: usize = 10;
-/// The same less the notice about the others.
-const MOST_NOTES: usize = MOST - 1;
+/// The annotations of one kind that the runner keeps per step.
+const MAX_ANNOTATIONS: usize = 10;
+/// The same, without the notice about the rest.
+const MAX_NOTICES: usize = MAX_ANNOTATIONS - 1;
 
-/// All problems of a run, each once, errors first. Empty if there are none.
-pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
-    let shown = super::run::worst_first(run.shown());
-    // A place that is no file (standard input, `--set`) is put onto the manifest.
+/// Renders each problem of a run once, errors first. Empty if there are none.
+pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
+    let shown = super::run::worst_first(run.problems());
+    // Problems outside of any file (standard input, `--set`) are located in the manifest.
     let fallback = run.manifests.first().map_or("", |manifest| manifest.path);
     let mut out = String::new();
     let mut notices = Vec::new();
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
         let of: Vec<_> = shown.iter().filter(|one| one.problem.severity == severity).collect();
-        let most = if severity == Severity::Note { MOST_NOTES } else { MOST };
+        let most = if severity == Severity::Note { MAX_NOTICES } else { MAX_ANNOTATIONS };
         let (sent, rest) = of.split_at_checked(most).unwrap_or((&of, &[]));
         for one in sent {
             out.push_str(&command(run.sources, one, fallback, paths));
@@ -32,7 +32,7 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
         if !rest.is_empty() {
             let _ = writeln!(out, "::group::further {}s", severity.word());
             for one in rest {
-                // Spaces in front do not hinder a command, so the line must not begin with colons.
+                // A command may be preceded by spaces, so the line must not start with colons.
                 let _ =
                     writeln!(out, "- {}", short::problem(run.sources, one.problem, one.also().as_deref()));
             }
@@ -47,14 +47,14 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
     out
 }
 
-fn command(sources: &SourceMap, one: &Shown<'_>, fallback: &str, paths: Paths<'_>) -> String {
+fn command(sources: &SourceMap, one: &ReportedProblem<'_>, fallback: &str, paths: Paths<'_>) -> String {
     let problem = one.problem;
     let word = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
         Severity::Note => "notice",
     };
-    let name = place::name(sources, problem.span);
+    let name = position::source_name(sources, problem.span);
     let mut properties = Vec::new();
     let file = if is_file(name) { name } else { fallback };
     if is_file(file) {
@@ -63,23 +63,23 @@ fn command(sources: &SourceMap, one: &Shown<'_>, fallback: &str, paths: Paths<'_
     if is_file(name)
         && let Some(source) = sources.get(problem.span.source)
     {
-        let (start, end) = place::ends(source, problem.span, Columns::Characters);
+        let (start, end) = position::start_and_end(source, problem.span, Columns::Characters);
         properties.push(format!("line={},endLine={}", start.line, end.line));
-        // Columns over several lines are refused.
-        if start.line == end.line && !place::is_whole(problem.span) {
+        // Columns that span several lines are rejected.
+        if start.line == end.line && !position::is_whole_file(problem.span) {
             properties.push(format!("col={},endColumn={}", start.column, end.column.max(start.column + 1)));
         }
     }
     properties.push(format!("title={}", property(&format!("{} {}", problem.code.id, problem.code.name))));
-    format!("::{word} {}::{}\n", properties.join(","), message(&one.words(sources)))
+    format!("::{word} {}::{}\n", properties.join(","), message(&one.plain_text(sources)))
 }
 
-/// Escapes what would end a command.
+/// Escapes characters that would end a command.
 fn message(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Escapes also what would end a property.
+/// Escapes characters that would end a property.
 fn property(text: &str) -> String {
     message(text).replace(':', "%3A").replace(',', "%2C")
 }
@@ -92,13 +92,13 @@ mod tests {
     use crate::source::Span;
 
     #[test]
-    fn commands_beside_the_lines() {
+    fn a_run_as_commands() {
         let paths = Paths { current: "/repo/train", root: "/repo" };
-        insta::assert_snapshot!(samples::usual().run(|run| super::run(run, paths)));
+        insta::assert_snapshot!(samples::usual().run(|run| super::render(run, paths)));
     }
 
     #[test]
-    fn nothing_of_a_text_ends_the_command() {
+    fn no_text_ends_the_command() {
         let mut sample = Sample::default();
         let id = sample.sources.add("a,b:50%.kdl", "x\ny\n");
         let set = sample.sources.add("<--set x=1>", "x=1");
@@ -110,11 +110,11 @@ mod tests {
                 Diagnostic::new(&WORLD, Span::whole(id), "whole"),
             ],
         );
-        insta::assert_snapshot!(sample.run(|run| super::run(run, Paths::default())));
+        insta::assert_snapshot!(sample.run(|run| super::render(run, Paths::default())));
     }
 
     #[test]
-    fn the_eleventh_is_announced() {
+    fn problems_past_the_limit_are_announced() {
         let mut sample = Sample::default();
         let id = sample.sources.add("a.kdl", "x".repeat(40));
         let many = |code, n| {
@@ -122,7 +122,7 @@ mod tests {
         };
         let notes = many(&QUOTA, 10);
         sample.manifest("a.kdl", many(&UNUSED, 11).chain(notes).chain(many(&WORLD, 13)).collect());
-        let out = sample.run(|run| super::run(run, Paths::default()));
+        let out = sample.run(|run| super::render(run, Paths::default()));
         let count = |start: &str| out.lines().filter(|line| line.starts_with(start)).count();
         let counts = (count("::error "), count("::warning "), count("::notice "));
         assert_eq!(counts, (10, 10, 10));

@@ -1,10 +1,10 @@
-//! Problems as GitLab's Code Quality report, which it shows beside the changed lines of a merge request: one array, of each
-//! problem its words, its code, a fingerprint, how bad it is and where it stands (docs.gitlab.com, "Code Quality report
-//! format", read on 2026-11-22).
+//! Renders problems as a GitLab Code Quality report, which GitLab shows next to the changed lines of a merge request: an
+//! array with the description, code, fingerprint, severity and location of each problem (docs.gitlab.com, "Code Quality
+//! report format", read on 2026-11-22).
 
-use super::place::{self, Columns, Paths};
+use super::position::{self, Columns, Paths};
 use super::sarif::Fingerprints;
-use super::{Run, Severity, Shown, json, short};
+use super::{ReportedProblem, Run, Severity, json, short};
 use crate::source::is_file;
 use serde::Serialize;
 
@@ -28,34 +28,35 @@ struct Lines {
     begin: u32,
 }
 
-/// All problems of a run, each once, errors first; an empty array where there are none.
-pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
-    let shown = super::run::worst_first(run.shown());
+/// Renders each problem of a run once, errors first; an empty array if there are none.
+pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
+    let shown = super::run::worst_first(run.problems());
     let mut prints = Fingerprints::default();
     let all: Vec<Finding> = shown.iter().map(|one| finding(run, one, paths, &mut prints)).collect();
     json::text(&all)
 }
 
-fn finding(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>, prints: &mut Fingerprints) -> Finding {
+fn finding(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>, prints: &mut Fingerprints) -> Finding {
     let problem = one.problem;
-    let name = place::name(run.sources, problem.span);
-    // A place that is no file (standard input, `--set`) is put onto the manifest.
+    let name = position::source_name(run.sources, problem.span);
+    // Problems outside of any file (standard input, `--set`) are located in the manifest.
     let fallback = run.manifests.first().map_or("", |manifest| manifest.path);
     let path = paths.relative(if is_file(name) { name } else { fallback });
-    let source = run.sources.get(problem.span.source).filter(|_| is_file(name));
-    let begin = source
-        .map_or(1, |source| place::position(source, problem.span.start as usize, Columns::Characters).line);
-    // The merge request shows one line of text, and nothing else of the problem.
+    let file = run.sources.get(problem.span.source).filter(|_| is_file(name));
+    let begin = file.map_or(1, |source| {
+        position::position(source, problem.span.start as usize, Columns::Characters).line
+    });
+    // The merge request shows only one line of text.
     let help = problem.help.as_ref().map_or_else(String::new, |help| format!(" (help: {help})"));
-    let elsewhere = if name.is_empty() || is_file(name) { String::new() } else { format!(" in {name}") };
+    let source = if name.is_empty() || is_file(name) { String::new() } else { format!(" in {name}") };
     let also = one.also().map_or_else(String::new, |also| format!(" ({also})"));
     Finding {
         description: short::one_line(&format!(
-            "{}: {}{elsewhere}{help}{also}",
+            "{}: {}{source}{help}{also}",
             problem.code.id, problem.message
         )),
         check_name: problem.code.name,
-        fingerprint: prints.of(run, problem, &path),
+        fingerprint: prints.fingerprint(run, problem, &path),
         severity: match problem.severity {
             Severity::Error => "critical",
             Severity::Warning => "major",
@@ -75,11 +76,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn report(sample: &Sample, paths: Paths<'_>) -> Vec<Value> {
-        serde_json::from_str(&sample.run(|run| super::run(run, paths))).unwrap()
+        serde_json::from_str(&sample.run(|run| super::render(run, paths))).unwrap()
     }
 
     #[test]
-    fn every_problem_has_the_members_that_gitlab_reads() {
+    fn every_problem_has_the_required_members() {
         let paths = Paths { current: "/repo/train", root: "/repo" };
         let found = report(&samples::usual(), paths);
         assert_eq!(found.len(), 3);
@@ -96,9 +97,9 @@ mod tests {
         assert_eq!(prints.len(), 3);
     }
 
-    /// A problem is known again by its fingerprint: lines that are put before it change nothing, and two alike differ.
+    /// The fingerprint does not change with lines inserted above, and differs for two equal lines.
     #[test]
-    fn a_fingerprint_outlives_an_edit_above_it() {
+    fn a_fingerprint_survives_an_edit_above_it() {
         let prints = |text: &str| -> Vec<Value> {
             let mut sample = Sample::default();
             let id = sample.sources.add("a.kdl", text);
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_no_file_is_put_onto_the_manifest() {
+    fn problems_outside_of_files_are_located_in_the_manifest() {
         let mut sample = Sample::default();
         sample.sources.add("a.kdl", "x\n");
         let set = sample.sources.add("<--set x=1>", "x=1");

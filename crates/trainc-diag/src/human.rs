@@ -1,11 +1,11 @@
-//! Problems for people at a terminal: heading, snippets, help, notes. The only user of `miette`.
+//! Renders problems for a terminal: heading, snippets, help and notes.
 //!
-//! `miette` draws the lines and labels of an [`Excerpt`]; heading, help and notes are ours. Knows whether
-//! there is colour and Unicode and how wide the terminal is, because the caller says so; asks nobody.
+//! `miette` draws the lines and labels of an [`Excerpt`]; heading, help and notes are written here. The caller gives the
+//! width of the terminal and whether it supports colour and Unicode.
 
 use super::excerpt::{Excerpt, Mark, excerpts, safe};
-use super::place::{self, Columns};
-use super::{Counts, Diagnostic, Run, Severity, Shown};
+use super::position::{self, Columns};
+use super::{Counts, Diagnostic, ReportedProblem, Run, Severity};
 use crate::source::SourceMap;
 use crate::text;
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteSpanContents, SourceSpan};
@@ -13,17 +13,17 @@ use std::fmt;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
-/// What the terminal can do.
+/// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to send colour codes.
+    /// Whether to write colour codes.
     pub color: bool,
-    /// Whether lines are drawn with more than ASCII.
+    /// Whether lines are drawn with Unicode characters.
     pub unicode: bool,
-    /// Columns. Words longer than that, and figures beside a snippet, may still go past it.
+    /// The width in columns. Long words and line numbers may exceed it.
     pub width: usize,
-    /// Whether notes are drawn as errors and warnings are; else those of one manifest are a line each, without what is
-    /// written there, and those of several are counted.
+    /// Whether notes are drawn like errors and warnings; else those of one manifest are one line each, without a snippet,
+    /// and those of several manifests are only counted.
     pub notes: bool,
 }
 
@@ -59,16 +59,16 @@ fn style(severity: Severity) -> &'static str {
     }
 }
 
-/// All problems of a run, each once, with an empty line between, and the [`summary`].
-pub fn run(run: &Run<'_>, options: Options) -> String {
-    let shown = run.shown();
+/// Renders each problem of a run once, separated by empty lines, and the [`summary`].
+pub fn render(run: &Run<'_>, options: Options) -> String {
+    let shown = run.problems();
     let mut out = String::new();
-    let is_drawn = |one: &&Shown<'_>| options.notes || one.problem.severity != Severity::Note;
+    let is_drawn = |one: &&ReportedProblem<'_>| options.notes || one.problem.severity != Severity::Note;
     for one in shown.iter().filter(is_drawn) {
         out.push_str(&problem(run.sources, one.problem, one.also().as_deref(), options));
         out.push('\n');
     }
-    let notes: Vec<&Shown<'_>> = shown.iter().filter(|one| !is_drawn(one)).collect();
+    let notes: Vec<&ReportedProblem<'_>> = shown.iter().filter(|one| !is_drawn(one)).collect();
     let one_manifest = run.manifests.len() == 1;
     if one_manifest {
         for one in &notes {
@@ -80,17 +80,21 @@ pub fn run(run: &Run<'_>, options: Options) -> String {
     }
     out.push_str(&summary(run.counts(&shown), run.manifests.len(), &shown, options));
     if !notes.is_empty() {
-        out.push_str(if one_manifest { "notes: `-v` says why\n" } else { "notes: `-v` shows them\n" });
+        out.push_str(if one_manifest {
+            "notes: run with `-v` for details\n"
+        } else {
+            "notes: run with `-v` to show them\n"
+        });
     }
     out
 }
 
-/// A problem without what is written at its place, and without its notes.
+/// Renders a problem without its snippet and its notes.
 fn brief(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String {
     let title = sources.get(problem.span.source).map_or_else(
         || problem.code.name.to_owned(),
         |source| {
-            let at = place::position(source, problem.span.start as usize, Columns::Characters);
+            let at = position::position(source, problem.span.start as usize, Columns::Characters);
             safe(&format!("{}:{}:{}", source.name, at.line, at.column))
         },
     );
@@ -101,11 +105,11 @@ fn brief(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String 
     out
 }
 
-/// One problem. `also` is a last note, such as the other manifests that have it.
+/// Renders one problem. `also` is a last note, such as the other manifests that have it.
 pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>, options: Options) -> String {
     let mut out = heading(problem, options);
     let cut = if options.unicode { "…" } else { "..." };
-    // Beside the line's number stand two bars and their spaces, and two ends may be cut.
+    // Room for the line number, two bars with spaces, and two truncation marks.
     let columns = options.columns().saturating_sub(16);
     for excerpt in excerpts(sources, problem, columns, cut) {
         out.push_str(&draw(excerpt, problem.severity, columns, options));
@@ -119,8 +123,8 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>, op
     out
 }
 
-/// The last lines of a run: how many, and where to read more, once. `shown` are the problems counted.
-pub fn summary(counts: Counts, checked: usize, shown: &[Shown<'_>], options: Options) -> String {
+/// Renders the last lines of a run: the number of problems, and the commands that explain them.
+pub fn summary(counts: Counts, checked: usize, shown: &[ReportedProblem<'_>], options: Options) -> String {
     let worst = shown.iter().map(|one| one.problem.severity).max();
     let mut out = options.paint(worst.map_or(BOLD, style), &counts.sentence(checked)) + "\n";
     let mut codes: Vec<&str> = Vec::new();
@@ -145,7 +149,7 @@ fn heading(problem: &Diagnostic, options: Options) -> String {
     titled(problem, problem.code.name, options)
 }
 
-/// The code, a title and the message.
+/// Renders the code, a title and the message.
 fn titled(problem: &Diagnostic, title: &str, options: Options) -> String {
     let code = format!("{}[{}]", problem.severity.word(), problem.code.id);
     let taken = code.len() + title.width() + 3;
@@ -187,14 +191,14 @@ fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Optio
         (false, false) => GraphicalTheme::none(),
     };
     let styles = &mut theme.styles;
-    let blame = match severity {
+    let primary = match severity {
         Severity::Error => styles.error,
         Severity::Warning => styles.warning,
         Severity::Note => styles.advice,
     };
-    // One style per label in order of place; the blamed one in the colour of the severity.
+    // One style per label in the order of the text; the primary label in the colour of the severity.
     styles.highlights =
-        excerpt.marks.iter().map(|mark| if mark.primary { blame } else { styles.advice }).collect();
+        excerpt.marks.iter().map(|mark| if mark.primary { primary } else { styles.advice }).collect();
     let handler = GraphicalReportHandler::new_themed(theme)
         .with_width(options.columns())
         .with_links(false)
@@ -213,7 +217,7 @@ fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Optio
     out
 }
 
-/// A place without lines: the file as a whole. A box only where something stands in it.
+/// Draws a place without lines, the file as a whole; with a box only if it has labels.
 fn whole(excerpt: &Excerpt, options: Options) -> String {
     let (corner, bar, end, alone) = if options.unicode {
         ("╭─", "│", "╰────", "──")
@@ -233,7 +237,7 @@ fn whole(excerpt: &Excerpt, options: Options) -> String {
     out
 }
 
-/// Breaks a label that would go far past the right edge.
+/// Wraps a label that would go far past the right edge.
 fn fold(mark: &mut Mark, text: &str, columns: usize) {
     let before = text.get(..mark.range.start).unwrap_or("");
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -241,7 +245,7 @@ fn fold(mark: &mut Mark, text: &str, columns: usize) {
     mark.text = text::wrap(&mark.text, columns.saturating_sub(taken).max(32), 0).join("\n");
 }
 
-/// An excerpt in the terms of `miette`: a report without message, and its own source.
+/// An excerpt as a `miette` report without a message, which is also its source code.
 #[derive(Debug)]
 struct Drawing(Excerpt);
 
@@ -272,7 +276,7 @@ impl miette::Diagnostic for Drawing {
 }
 
 impl miette::SourceCode for Drawing {
-    /// Always the whole excerpt, which holds its context already; without context only the heading is wanted.
+    /// Returns the whole excerpt, which contains its context; without context only the heading is requested.
     fn read_span<'a>(
         &'a self,
         _: &SourceSpan,

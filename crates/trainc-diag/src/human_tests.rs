@@ -1,4 +1,4 @@
-//! Pictures of what people see, and that no text and no place can make the drawing panic.
+//! Snapshots of the terminal output, and property tests that no text and no span panics.
 
 use super::super::samples::{self, UNUSED, WORLD};
 use super::super::{Format, ManifestReport, Problems, render};
@@ -17,13 +17,13 @@ fn one(text: &str, start: usize, end: usize) -> String {
 
 #[test]
 fn a_run_with_labels_in_two_files() {
-    insta::assert_snapshot!(samples::usual().run(|run| super::run(run, PLAIN)));
+    insta::assert_snapshot!(samples::usual().run(|run| super::render(run, PLAIN)));
 }
 
 #[test]
 fn the_same_in_ascii_and_narrow() {
     let options = Options { unicode: false, width: 60, ..PLAIN };
-    insta::assert_snapshot!(samples::usual().run(|run| super::run(run, options)));
+    insta::assert_snapshot!(samples::usual().run(|run| super::render(run, options)));
 }
 
 #[test]
@@ -35,24 +35,27 @@ fn notes_of_one_manifest_are_a_line_each_unless_asked_for() {
         .note("why it matters");
     let error = Diagnostic::new(&WORLD, Span::new(id, 4, 7), "wrong");
     sample.manifest("a.kdl", vec![note, error]);
-    let brief = sample.run(|run| super::run(run, Options { notes: false, ..PLAIN }));
+    let brief = sample.run(|run| super::render(run, Options { notes: false, ..PLAIN }));
     assert_eq!(
         brief.matches("note[T0402] a.kdl:2:3: only the account knows\n  help: ask it\n").count(),
         1,
         "{brief}"
     );
-    assert!(!brief.contains("why it matters") && brief.ends_with("notes: `-v` says why\n"), "{brief}");
+    assert!(
+        !brief.contains("why it matters") && brief.ends_with("notes: run with `-v` for details\n"),
+        "{brief}"
+    );
     assert!(brief.find("error[T0301]") < brief.find("note[T0402]"), "{brief}");
-    let whole = sample.run(|run| super::run(run, PLAIN));
+    let whole = sample.run(|run| super::render(run, PLAIN));
     assert!(whole.contains("why it matters") && !whole.contains("`-v`"), "{whole}");
 }
 
 #[test]
 fn colour_only_when_asked_for() {
     let sample = samples::usual();
-    let plain = sample.run(|run| super::run(run, PLAIN));
+    let plain = sample.run(|run| super::render(run, PLAIN));
     assert!(!plain.contains('\u{1b}'));
-    let coloured = sample.run(|run| super::run(run, Options { color: true, ..PLAIN }));
+    let coloured = sample.run(|run| super::render(run, Options { color: true, ..PLAIN }));
     assert!(coloured.starts_with("\u{1b}[1;31merror[T0301]\u{1b}[0m world-size-mismatch: \u{1b}[1mthe"));
     let mut bare = coloured;
     while let Some(start) = bare.find('\u{1b}') {
@@ -63,7 +66,7 @@ fn colour_only_when_asked_for() {
 }
 
 #[test]
-fn odd_places() {
+fn edge_cases() {
     let mut out = String::new();
     let mut show = |what: &str, drawn: String| writeln!(out, "# {what}\n{drawn}").unwrap();
     show("empty span inside a line", one("abc def\nghi\n", 4, 4));
@@ -88,7 +91,7 @@ fn odd_places() {
 }
 
 #[test]
-fn labels_that_meet() {
+fn overlapping_labels() {
     let mut sources = SourceMap::default();
     let lines: Vec<String> = (1..=30).map(|n| format!("line {n} of many")).collect();
     let id = sources.add("a.kdl", lines.join("\n"));
@@ -110,7 +113,7 @@ fn labels_that_meet() {
 }
 
 #[test]
-fn long_lines_are_cut_around_the_place() {
+fn long_lines_are_truncated_around_the_span() {
     let text = format!("image {}needle{} end\n", "a".repeat(5_000), "b".repeat(5_000));
     let mut out = one(&text, 5_006, 5_012);
     out.push_str(&one(&text, 2, 9_000));
@@ -120,7 +123,7 @@ fn long_lines_are_cut_around_the_place() {
 }
 
 #[test]
-fn long_words_of_ours_are_folded() {
+fn long_messages_are_wrapped() {
     let mut sources = SourceMap::default();
     let id = sources.add("<--set cluster.nodes=4>", "cluster.nodes=4");
     let long = "the degrees that the manifest gives for sharding and for tensors multiply to 48 but the cluster has 56 GPUs";
@@ -132,7 +135,7 @@ fn long_words_of_ours_are_folded() {
 }
 
 #[test]
-fn nothing_to_show_is_one_line() {
+fn no_problems_are_one_line() {
     let sources = SourceMap::default();
     let run = Run { sources: &sources, manifests: &[] };
     assert_eq!(super::run(&run, PLAIN), "no problems in 0 files\n");
@@ -159,7 +162,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
     #[test]
-    fn no_place_in_no_text_panics(
+    fn no_span_and_no_text_panics(
         first in texts(),
         second in texts(),
         spans in prop::collection::vec((0u32..3, 0u32..900, 0u32..900, "[a-z\\n 日]{0,60}"), 1..6),

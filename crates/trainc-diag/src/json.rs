@@ -1,28 +1,28 @@
-//! Problems for tools: the document of `check -o json`, described by `schemas/diagnostic.v1.json`.
+//! Renders problems as JSON: the document of `check -o json`, described by `schemas/diagnostic.v1.json`.
 //!
-//! The form only grows: members are added, never renamed or removed, and readers ignore what they do not
-//! know. Unlike in the formats for people, a problem of a shared layer stands under every manifest that has it.
+//! The format is only extended: members are added, never renamed or removed, and readers ignore unknown members. Unlike in
+//! the formats for people, a problem of a shared layer appears in every manifest that has it.
 
-use super::place::{self, Columns};
+use super::position::{self, Columns};
 use super::{Diagnostic, ManifestReport, Run, Severity};
 use crate::source::{SourceMap, Span};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The version that the documents of this release carry.
+/// The format version of the documents.
 pub const FORMAT_VERSION: &str = "1.0";
 
 /// The JSON Schema of [`Document`], for `trainc schema diagnostic`.
 pub const SCHEMA: &str = include_str!("../schemas/diagnostic.v1.json");
 
-/// What `check -o json` prints.
+/// The output of `check -o json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Document {
-    /// Major and minor number; only a new major number takes something away.
+    /// Major and minor version; only a new major version removes members.
     pub format_version: &'static str,
-    /// Every manifest that was checked, also those without problems.
+    /// Every checked manifest, including those without problems.
     pub manifests: Vec<Manifest>,
-    /// The sums over all manifests.
+    /// The totals of all manifests.
     pub summary: Summary,
 }
 
@@ -33,11 +33,11 @@ pub struct Manifest {
     pub path: String,
     /// The job's name, null if it could not be read.
     pub job: Option<String>,
-    /// Its problems in order of place.
+    /// Its problems in the order of the text.
     pub problems: Vec<Problem>,
 }
 
-/// How many problems the manifests have, a shared one as often as it stands there.
+/// The number of problems of all manifests; a shared problem counts for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Errors.
@@ -49,28 +49,28 @@ pub struct Summary {
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Problem {
-    /// `T` and four digits.
+    /// The ID of the code, `T` and four digits.
     pub code: &'static str,
-    /// The code's kebab-case alias.
+    /// The kebab-case name of the code.
     pub name: &'static str,
     /// `error`, `warning` or `note`.
     pub severity: Severity,
     /// What is wrong.
     pub message: String,
-    /// The place of blame.
+    /// The primary place.
     #[serde(flatten)]
     pub place: Place,
-    /// What stands at the place of blame, null if the message says it all.
+    /// The text at the primary place, or null.
     pub label: Option<String>,
-    /// Further places.
+    /// The secondary places.
     pub labels: Vec<Label>,
-    /// What to type, null if there is no sure advice.
+    /// What to type, or null.
     pub help: Option<String>,
-    /// Why, or where a number comes from.
+    /// Reasons, or sources of numbers.
     pub notes: Vec<String>,
-    /// Names to values, by code.
+    /// Facts for tools; the names depend on the code.
     pub facts: BTreeMap<&'static str, serde_json::Value>,
-    /// An edit that mends it; absent if there is none.
+    /// An edit that fixes the problem; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<Edit>,
 }
@@ -80,9 +80,9 @@ pub struct Problem {
 pub struct Place {
     /// The path as the user gave it, or `<stdin>`, or `<--set cluster.nodes=4>`.
     pub file: String,
-    /// First byte.
+    /// The first byte.
     pub start: usize,
-    /// One past the last byte; equal to `start` for a place between two bytes.
+    /// One past the last byte; equal to `start` for an empty place.
     pub end: usize,
     /// Line of the first byte, from 1.
     pub line: u32,
@@ -90,13 +90,13 @@ pub struct Place {
     pub column: u32,
 }
 
-/// A further place that belongs to a problem.
+/// A secondary place of a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Label {
-    /// Where.
+    /// The place.
     #[serde(flatten)]
     pub place: Place,
-    /// What is there.
+    /// The text at the place.
     pub text: String,
 }
 
@@ -113,12 +113,12 @@ pub struct Edit {
     pub text: String,
 }
 
-/// The document of a run, as text.
-pub fn run(run: &Run<'_>) -> String {
+/// Renders the document of a run.
+pub fn render(run: &Run<'_>) -> String {
     text(&document(run))
 }
 
-/// The document of a run.
+/// Builds the document of a run.
 pub fn document(run: &Run<'_>) -> Document {
     let sum = |count: fn(&ManifestReport<'_>) -> usize| run.manifests.iter().map(count).sum();
     Document {
@@ -139,7 +139,7 @@ pub fn document(run: &Run<'_>) -> Document {
     }
 }
 
-/// One problem in its stable form, here and in `plan.json`.
+/// Builds a problem as it appears here and in `plan.json`.
 pub fn problem(sources: &SourceMap, problem: &Diagnostic) -> Problem {
     Problem {
         code: problem.code.id,
@@ -167,8 +167,8 @@ fn place(sources: &SourceMap, span: Span) -> Place {
     let Some(source) = sources.get(span.source) else {
         return Place { file: String::new(), start: 0, end: 0, line: 1, column: 1 };
     };
-    let range = place::range(source, span);
-    let at = place::position(source, range.start, Columns::Characters);
+    let range = position::byte_range(source, span);
+    let at = position::position(source, range.start, Columns::Characters);
     Place {
         file: source.name.to_string(),
         start: range.start,
@@ -178,11 +178,11 @@ fn place(sources: &SourceMap, span: Span) -> Place {
     }
 }
 
-/// Indented JSON with a line end.
+/// Renders indented JSON with a line end.
 pub(super) fn text(value: &impl Serialize) -> String {
     match serde_json::to_string_pretty(value) {
         Ok(text) => text + "\n",
-        Err(error) => unreachable!("our types have only text as keys: {error}"),
+        Err(error) => unreachable!("all keys are strings: {error}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The JSON form against its picture and against its schema.
+//! Tests of the JSON document: a snapshot, and its schema.
 
 use super::super::samples::{self, Sample, WORLD};
 use super::*;
@@ -7,11 +7,11 @@ use trainc_testing::json_schema;
 
 #[test]
 fn a_run_as_json() {
-    insta::assert_snapshot!(samples::usual().run(super::run));
+    insta::assert_snapshot!(samples::usual().run(super::render));
 }
 
 #[test]
-fn odd_places_stay_inside_the_text() {
+fn invalid_spans_are_clamped_to_the_text() {
     let mut sources = SourceMap::default();
     let id = sources.add("a.kdl", "ä\n");
     let at = |start, end| {
@@ -21,8 +21,8 @@ fn odd_places_stay_inside_the_text() {
     assert_eq!(at(1, 1), (0, 2, 1, 1));
     assert_eq!(at(3, 3), (3, 3, 2, 1));
     assert_eq!(at(70, 60), (3, 3, 2, 1));
-    let elsewhere = Span::whole(crate::source::SourceId(7));
-    assert_eq!(place(&sources, elsewhere).file, "");
+    let other_map = Span::whole(crate::source::SourceId(7));
+    assert_eq!(place(&sources, other_map).file, "");
 }
 
 fn against_schema(document: &Value) -> Vec<String> {
@@ -41,7 +41,7 @@ fn the_schema_describes_every_document() {
 }
 
 #[test]
-fn the_schema_sees_what_is_wrong() {
+fn the_schema_rejects_invalid_documents() {
     let good = samples::usual().run(|run| serde_json::to_value(document(run)).unwrap());
     let without_help = |document: &mut Value| {
         document["manifests"][0]["problems"][0].as_object_mut().unwrap().remove("help");
@@ -60,11 +60,11 @@ fn the_schema_sees_what_is_wrong() {
     }
 }
 
-/// Every member that the schema describes is written by some document, and the other way round.
+/// The schema describes exactly the members that some document has.
 #[test]
-fn the_schema_describes_no_more_than_is_written() {
+fn the_schema_describes_exactly_the_written_members() {
     let mut written = std::collections::BTreeSet::default();
     samples::usual()
-        .run(|run| json_schema::keys(&serde_json::to_value(document(run)).unwrap(), &mut written));
-    assert_eq!(written, json_schema::described(SCHEMA));
+        .run(|run| json_schema::collect_keys(&serde_json::to_value(document(run)).unwrap(), &mut written));
+    assert_eq!(written, json_schema::described_keys(SCHEMA));
 }

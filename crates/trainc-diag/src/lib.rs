@@ -1,10 +1,9 @@
-//! Diagnostics: what a user did wrong, said once, in a form from which every output format is made.
+//! Diagnostics in a form that every output format is rendered from.
 //!
-//! In: facts from any stage, as [`Diagnostic`]s put into [`Problems`]. Out: the same, sorted, for the
-//! renderers beside this file. Knows no stage, no terminal, no colour (only `human` does).
+//! In: [`Diagnostic`]s of any stage, collected in [`Problems`]. Out: the same, sorted, for the renderers in this crate.
+//! Independent of the stages; only `human` deals with terminals and colour.
 
 mod code;
-mod cut;
 mod excerpt;
 pub mod fix;
 pub mod github;
@@ -14,7 +13,7 @@ pub mod json;
 pub mod markdown;
 mod next_command;
 pub mod page;
-mod place;
+mod position;
 mod run;
 #[cfg(test)]
 mod samples;
@@ -22,31 +21,33 @@ pub mod sarif;
 pub mod short;
 pub mod source;
 pub mod text;
+mod truncate;
+mod truncate;
 
 pub use code::{Code, Status, find};
 pub use excerpt::safe;
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
-pub use place::Paths;
-pub use run::{Counts, Format, ManifestReport, Options, Run, Shown, render};
+pub use position::Paths;
+pub use run::{Counts, Format, ManifestReport, Options, ReportedProblem, Run, render};
 
 use crate::source::Span;
-use cut::{OF_HELP, OF_MESSAGE, cut, seen};
 use std::collections::BTreeMap;
+use truncate::{HELP_LIMIT, MESSAGE_LIMIT, quote_empty, truncate_quotes};
 
-/// How bad it is. Ordered: an error is greater than a warning.
+/// The severity of a problem. Ordered: an error is greater than a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Only the account can tell, or good to know.
+    /// Information, or a condition that only the account can answer.
     Note,
-    /// Costs money or surprises.
+    /// May cost money or have an unexpected effect.
     Warning,
-    /// Would be refused, or cannot be computed.
+    /// Would be rejected, or cannot be computed.
     Error,
 }
 
 impl Severity {
-    /// `error`, `warning` or `note`.
+    /// Returns `error`, `warning` or `note`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -56,65 +57,65 @@ impl Severity {
     }
 }
 
-/// A further place that belongs to a problem, and what is there.
+/// A secondary span of a problem, with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The place.
+    /// The span.
     pub span: Span,
-    /// What is here, a lowercase fragment.
+    /// The text at the span, a lowercase fragment.
     pub text: String,
 }
 
-/// One problem: a code, the place of blame, and words.
+/// A problem: a code, the primary span, and texts.
 ///
-/// The message is a lowercase fragment without a full stop, with the user's text in backticks, and says
-/// what is expected and what was found. Help is something to type. Notes say why, or where a number comes from.
+/// The message is a lowercase fragment without a full stop, with the user's text in backticks; it states what is expected
+/// and what was found. Help is something to type. Notes give the reason, or the source of a number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostic {
-    /// Which situation.
+    /// The kind of problem.
     pub code: &'static Code,
-    /// Usually the code's own.
+    /// The severity, usually that of the code.
     pub severity: Severity,
-    /// The place of blame.
+    /// The primary span.
     pub span: Span,
-    /// What is here; empty when the message says it all.
+    /// The text at the primary span; may be empty.
     pub label: String,
     /// What is wrong.
     pub message: String,
-    /// Further places.
+    /// The secondary spans.
     pub labels: Vec<Label>,
-    /// What to type, only where we are confident.
+    /// What to type, only if the advice is certain.
     pub help: Option<Help>,
-    /// Why, or where a number comes from.
+    /// Reasons, or sources of numbers.
     pub notes: Vec<String>,
-    /// The same for tools: names to values, so that nobody parses prose.
+    /// The same facts for tools: names to values.
     pub facts: BTreeMap<&'static str, serde_json::Value>,
-    /// An edit that mends it.
+    /// An edit that fixes the problem.
     pub fix: Option<Fix>,
-    /// What stands at the place of blame is a secret, and is shown to nobody.
+    /// Whether the text at the primary span is a secret, which is never shown.
     pub secret: bool,
-    /// The place of the value that the problem is about, if that is not `span`.
+    /// The span of the value that the problem concerns, if it is not `span`.
     pub subject: Option<Span>,
 }
 
-/// A replacement of one place of a source, applied by `check --fix`.
+/// A replacement of one span of a source, applied by `check --fix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
-    /// What to replace; empty to insert.
+    /// The replaced span; empty to insert.
     pub span: Span,
     /// The new text.
     pub text: String,
 }
 
 impl Diagnostic {
-    /// A problem with the code's own severity. Text that somebody wrote is cut to what a message bears, here and below.
+    /// Makes a problem with the severity of its code. Long quoted text is truncated, here and below.
     pub fn new(code: &'static Code, span: Span, message: impl Into<String>) -> Self {
         Self {
             code,
             severity: code.severity,
             span,
             label: String::new(),
-            message: cut(seen(message.into()), OF_MESSAGE),
+            message: truncate_quotes(quote_empty(message.into()), MESSAGE_LIMIT),
             labels: Vec::new(),
             help: None,
             notes: Vec::new(),
@@ -125,32 +126,32 @@ impl Diagnostic {
         }
     }
 
-    /// Names the place of the value that the problem is about, where `span` is another: a problem of that value may
-    /// supersede this one.
+    /// Sets the span of the value that the problem concerns, if it is not `span`: a problem of that value may supersede this
+    /// one.
     #[must_use]
-    pub fn about(mut self, value: Span) -> Self {
+    pub fn subject(mut self, value: Span) -> Self {
         self.subject = Some(value);
         self
     }
 
-    /// Says that what stands at the place of blame must not be shown.
+    /// Marks the text at the primary span as a secret.
     #[must_use]
     pub fn secret(mut self) -> Self {
         self.secret = true;
         self
     }
 
-    /// Reports at another severity than the code's.
+    /// Overrides the severity of the code.
     #[must_use]
     pub fn severity(mut self, severity: Severity) -> Self {
         self.severity = severity;
         self
     }
 
-    /// Says what stands at the place of blame.
+    /// Sets the text at the primary span.
     #[must_use]
     pub fn primary_label(mut self, text: impl Into<String>) -> Self {
-        self.label = cut(text.into(), OF_MESSAGE);
+        self.label = truncate_quotes(text.into(), MESSAGE_LIMIT);
         self
     }
 
@@ -160,17 +161,17 @@ impl Diagnostic {
         self.primary_label(text)
     }
 
-    /// Adds a further place.
+    /// Adds a secondary span.
     #[must_use]
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: cut(text.into(), OF_MESSAGE) });
+        self.labels.push(Label { span, text: truncate_quotes(text.into(), MESSAGE_LIMIT) });
         self
     }
 
-    /// Says what to type.
+    /// Sets the help.
     #[must_use]
     pub fn help(mut self, help: impl Into<Help>) -> Self {
-        self.help = Some(help.into().map_text(|text| cut(text, OF_HELP)));
+        self.help = Some(help.into().map_text(|text| truncate_quotes(text, HELP_LIMIT)));
         self
     }
 
@@ -181,10 +182,10 @@ impl Diagnostic {
         self
     }
 
-    /// Says why, or where a number comes from.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> Self {
-        self.notes.push(cut(text.into(), OF_HELP));
+        self.notes.push(truncate_quotes(text.into(), HELP_LIMIT));
         self
     }
 
@@ -195,7 +196,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds the edit that mends it.
+    /// Sets the edit that fixes the problem.
     #[must_use]
     pub fn fix(mut self, span: Span, text: impl Into<String>) -> Self {
         self.fix = Some(Fix { span, text: text.into() });
@@ -203,7 +204,7 @@ impl Diagnostic {
     }
 }
 
-/// The sink that every stage reports into.
+/// The problems that the stages report.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     list: Vec<Diagnostic>,
@@ -215,27 +216,27 @@ impl Problems {
         self.list.push(diagnostic);
     }
 
-    /// How many errors were reported.
+    /// Returns the number of errors.
     pub fn errors(&self) -> usize {
         self.list.iter().filter(|d| d.severity == Severity::Error).count()
     }
 
-    /// How many warnings were reported.
+    /// Returns the number of warnings.
     pub fn warnings(&self) -> usize {
         self.list.iter().filter(|d| d.severity == Severity::Warning).count()
     }
 
-    /// Whether nothing was reported.
+    /// Returns whether there are no problems.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All problems as they stand.
+    /// Iterates over all problems.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
     }
 
-    /// Keeps the problems for which the test holds.
+    /// Keeps the problems that pass the test.
     pub fn retain(&mut self, keep: impl FnMut(&Diagnostic) -> bool) {
         self.list.retain(keep);
     }
@@ -246,12 +247,12 @@ impl Problems {
         Self { list: self.list.into_iter().map(|problem| problem.complete(invocation)).collect() }
     }
 
-    /// Takes over another stage's problems.
+    /// Adds the problems of another stage.
     pub fn extend(&mut self, other: Self) {
         self.list.extend(other.list);
     }
 
-    /// Sorts by place, then code, and drops exact repeats.
+    /// Sorts by span, then code, and removes duplicates.
     pub fn sort(&mut self) {
         self.list.sort_by(|a, b| {
             (a.span, a.code.id, std::cmp::Reverse(a.severity), &a.message).cmp(&(

@@ -1,23 +1,23 @@
-//! Problems as a comment for a pull request: a summary, a table, and the snippets folded away.
+//! Renders problems as a pull request comment: a summary, a table, and collapsed snippets.
 
-use super::place::{self, Columns, Paths};
-use super::{Run, Severity, Shown, human, short};
+use super::position::{self, Columns, Paths};
+use super::{ReportedProblem, Run, Severity, human, short};
 use crate::source::is_file;
 use crate::text;
 
-/// What GitHub takes in a comment.
+/// The maximum length of a GitHub comment.
 pub const COMMENT_LIMIT: usize = 65_536;
 
-/// The hidden first line, by which a bot finds its own comment again.
+/// The hidden first line, by which a bot finds its own comment.
 pub const MARKER: &str = "<!-- trainc:check -->";
 
-/// Kept free for the lines that say what was left out, and for closing what is open.
+/// The room reserved for the lines that state what was omitted.
 const RESERVE: usize = 160;
 
-/// All problems of a run, each once, the worst first, in at most `limit` characters (UTF-16 code units, the
-/// strictest count). What does not fit is left out whole, snippets before rows of the table.
-pub fn run(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
-    let shown = super::run::worst_first(run.shown());
+/// Renders each problem of a run once, the most severe first, in at most `limit` UTF-16 code units, the strictest count.
+/// Problems that do not fit are omitted, snippets before rows of the table.
+pub fn render(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
+    let shown = super::run::worst_first(run.problems());
     let counts = run.counts(&shown);
     let icon = match shown.first().map(|one| one.problem.severity) {
         Some(Severity::Error) => "❌",
@@ -25,83 +25,83 @@ pub fn run(run: &Run<'_>, paths: Paths<'_>, limit: usize) -> String {
         Some(Severity::Note) | None => "✅",
     };
     let checked = text::count(run.manifests.len() as u64, "manifest");
-    let mut out = Limited { text: String::new(), left: limit };
-    out.force(&format!("{MARKER}\n{icon} **trainc check**: {}", counts.sentence(run.manifests.len())));
+    let mut out = LimitedText { text: String::new(), left: limit };
+    out.push(&format!("{MARKER}\n{icon} **trainc check**: {}", counts.sentence(run.manifests.len())));
     if shown.is_empty() {
-        out.force("\n");
+        out.push("\n");
         return out.text;
     }
-    out.force(&format!(" ({checked} checked)\n\n| | problem | where | what |\n| --- | --- | --- | --- |\n"));
+    out.push(&format!(" ({checked} checked)\n\n| | problem | where | what |\n| --- | --- | --- | --- |\n"));
 
     out.left = out.left.saturating_sub(RESERVE);
-    let rows = out.fill(shown.iter().map(|one| row(run, one, paths)));
+    let rows = out.push_fitting(shown.iter().map(|one| row(run, one, paths)));
     if rows < shown.len() {
-        out.force(&format!("\n… and {} more\n", shown.len() - rows));
+        out.push(&format!("\n… and {} more\n", shown.len() - rows));
         return out.text;
     }
-    out.force("\n");
-    let details = out.fill(shown.iter().map(|one| detail(run, one)));
+    out.push("\n");
+    let details = out.push_fitting(shown.iter().map(|one| detail(run, one)));
     if details < shown.len() {
-        out.force(&format!("\n… and {} more without details\n", shown.len() - details));
+        out.push(&format!("\n… and {} more without details\n", shown.len() - details));
     }
     out.text
 }
 
-/// A text that must not become longer than so many UTF-16 code units.
-pub struct Limited {
+/// A text with a maximum length in UTF-16 code units.
+pub struct LimitedText {
     text: String,
     left: usize,
 }
 
-impl Limited {
-    /// An empty text with so much room.
+impl LimitedText {
+    /// Makes an empty text with a limit.
     pub fn new(limit: usize) -> Self {
         Self { text: String::new(), left: limit }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.text
     }
 
-    /// Adds a line for which room was kept.
-    pub fn over(&mut self, text: &str) {
+    /// Adds text for which room was reserved.
+    pub fn push_reserved(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Adds what must stand there.
-    pub fn force(&mut self, text: &str) {
+    /// Adds text in any case.
+    pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.left = self.left.saturating_sub(text.encode_utf16().count());
     }
 
-    /// Takes whole parts as long as they fit and says how many.
-    pub fn fill(&mut self, parts: impl Iterator<Item = String>) -> usize {
+    /// Adds whole parts as long as they fit and returns their number.
+    pub fn push_fitting(&mut self, parts: impl Iterator<Item = String>) -> usize {
         let mut taken = 0;
         for part in parts {
             if part.encode_utf16().count() > self.left {
                 break;
             }
-            self.force(&part);
+            self.push(&part);
             taken += 1;
         }
         taken
     }
 }
 
-fn location(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
+fn location(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
     let span = one.problem.span;
     let Some(source) = run.sources.get(span.source) else {
         return String::new();
     };
     let name = paths.relative(&source.name);
-    if place::is_whole(span) || !is_file(&name) {
+    if position::is_whole_file(span) || !is_file(&name) {
         return name;
     }
-    format!("{name}:{}", place::position(source, span.start as usize, Columns::Characters).line)
+    format!("{name}:{}", position::position(source, span.start as usize, Columns::Characters).line)
 }
 
-fn row(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
+fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
     let also = one.also().map(|also| format!("; {also}")).unwrap_or_default();
     let what = cell(&format!("{}{also}", one.problem.message));
     let place = location(run, one, paths);
@@ -115,7 +115,7 @@ fn row(run: &Run<'_>, one: &Shown<'_>, paths: Paths<'_>) -> String {
     )
 }
 
-fn detail(run: &Run<'_>, one: &Shown<'_>) -> String {
+fn detail(run: &Run<'_>, one: &ReportedProblem<'_>) -> String {
     let options = human::Options::default();
     let drawn = human::problem(run.sources, one.problem, one.also().as_deref(), options);
     let fence = "`".repeat(longest_ticks(&drawn).max(2) + 1);
@@ -126,10 +126,10 @@ fn detail(run: &Run<'_>, one: &Shown<'_>) -> String {
     )
 }
 
-/// Text for a cell of a table: one line, and nothing in it is markup except code in backticks.
+/// Returns text for a table cell: one line, with all markup escaped except code in backticks.
 pub fn cell(text: &str) -> String {
     let line = short::one_line(text);
-    // Between backticks nothing but the bar of the table means anything.
+    // Between backticks only the bar of the table needs an escape.
     let pieces: Vec<&str> = line.split('`').collect();
     let paired = pieces.len() % 2 == 1;
     let mut out = String::new();
@@ -145,7 +145,7 @@ pub fn cell(text: &str) -> String {
     out
 }
 
-/// A path as code in a cell.
+/// Returns a path as code in a cell.
 fn code(text: &str) -> String {
     let text = short::one_line(text).replace('|', "\\|");
     let ticks = "`".repeat(longest_ticks(&text) + 1);
@@ -160,7 +160,7 @@ fn escape_markup(text: &str) -> String {
                 out.push('\\');
                 out.push(character);
             }
-            // A name after an at sign would call somebody.
+            // A name after an at sign would notify a user.
             '@' => out.push_str("@\u{200b}"),
             _ => out.push_str(&escape(character.encode_utf8(&mut [0; 4]), "&<>")),
         }
@@ -194,19 +194,23 @@ mod tests {
 
     #[test]
     fn a_comment() {
-        insta::assert_snapshot!(samples::usual().run(|run| super::run(run, Paths::default(), COMMENT_LIMIT)));
+        insta::assert_snapshot!(samples::usual().run(|run| super::render(
+            run,
+            Paths::default(),
+            COMMENT_LIMIT
+        )));
     }
 
     #[test]
-    fn no_problems_is_good_news() {
+    fn no_problems_are_one_line() {
         let mut sample = Sample::default();
         sample.manifest("a.kdl", vec![]);
-        let text = sample.run(|run| super::run(run, Paths::default(), COMMENT_LIMIT));
+        let text = sample.run(|run| super::render(run, Paths::default(), COMMENT_LIMIT));
         assert_eq!(text, "<!-- trainc:check -->\n✅ **trainc check**: no problems in 1 file\n");
     }
 
     #[test]
-    fn cells_hold_no_markup() {
+    fn markup_in_cells_is_escaped() {
         assert_eq!(
             cell("a | b\nc <x> `d|<e>*` *f* @me"),
             "a \\| b c &lt;x&gt; `d\\|<e>*` \\*f\\* @\u{200b}me"
@@ -216,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn fences_hold_any_text() {
+    fn fences_contain_any_text() {
         let mut sample = Sample::default();
         let id = sample.sources.add("a.kdl", "x ````\n</details>\n");
         sample.manifest("a.kdl", vec![Diagnostic::new(&WORLD, Span::new(id, 0, 1), "m </summary>")]);
-        let text = sample.run(|run| super::run(run, Paths::default(), COMMENT_LIMIT));
+        let text = sample.run(|run| super::render(run, Paths::default(), COMMENT_LIMIT));
         assert!(
             text.contains("\n`````text\n") && text.contains("</code> m &lt;/summary&gt;</summary>"),
             "{text}"
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_kept_at_a_problem() {
+    fn the_limit_truncates_between_problems() {
         let mut sample = Sample::default();
         let id = sample.sources.add("a.kdl", "😀 line\n".repeat(400));
         let problem = |n: usize| {
@@ -238,7 +242,7 @@ mod tests {
         sample.manifest("a.kdl", (0..400).map(problem).collect());
         let mut seen = (false, false, false);
         for limit in [0, 300, 1_000, 5_000, 40_000, 65_536, 1_000_000] {
-            let text = sample.run(|run| super::run(run, Paths::default(), limit));
+            let text = sample.run(|run| super::render(run, Paths::default(), limit));
             assert!(limit < 400 || text.encode_utf16().count() <= limit, "{limit}");
             assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
             assert!(text.lines().filter(|line| line.starts_with("| ")).all(|line| line.ends_with(" |")));

@@ -1,15 +1,13 @@
-//! The page of a code for people at a terminal: headings, wrapped text, and manifests set in, without the signs of
-//! Markdown.
-//!
-//! In: the page as it stands in `codes/`. Out: the same in plain text, or with colour where the caller says so.
+//! Renders the Markdown page of a code for a terminal: headings, wrapped text and indented code blocks, in plain text or
+//! with colour.
 
 use super::human::Options;
 use crate::text;
 
-/// Columns before a manifest or a transcript.
+/// The indentation of code blocks.
 const INDENT: &str = "    ";
 
-/// The page as a terminal shows it.
+/// Renders a page.
 pub fn render(page: &str, options: Options) -> String {
     let columns = options.columns();
     let mut out = String::new();
@@ -17,9 +15,8 @@ pub fn render(page: &str, options: Options) -> String {
     let mut in_block = false;
     for line in page.lines() {
         let is_fence = line.starts_with("```");
-        let stands_alone =
-            is_fence || in_block || line.trim().is_empty() || line.starts_with(['#', '|', '-']);
-        if stands_alone {
+        let is_separate = is_fence || in_block || line.trim().is_empty() || line.starts_with(['#', '|', '-']);
+        if is_separate {
             flush(&mut paragraph, columns, options, &mut out);
         }
         if is_fence {
@@ -36,7 +33,7 @@ pub fn render(page: &str, options: Options) -> String {
                 out.push_str(&inline(line, options));
                 out.push('\n');
             }
-        } else if stands_alone {
+        } else if is_separate {
             out.push_str(line);
             out.push('\n');
         } else {
@@ -47,17 +44,17 @@ pub fn render(page: &str, options: Options) -> String {
     out
 }
 
-/// Why the code is there, with the source of the rule: the text below `## Why`, in one line. Empty where a page has none.
-pub fn why(page: &str) -> String {
+/// Returns the text below `## Why` on one line: the reason for the rule and its source. Empty if the page has none.
+pub fn rationale(page: &str) -> String {
     let Some((_, below)) = page.split_once("\n## Why\n") else { return String::new() };
     let text = below.split_once("\n## ").map_or(below, |(text, _)| text);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The source of the rule, where the page names one in a sentence of its own: what stands behind `Source:` below `## Why`.
-pub fn source(page: &str) -> Option<String> {
-    let why = why(page);
-    let (_, source) = why.rsplit_once("Source: ")?;
+/// Returns the source of the rule: the text after `Source:` below `## Why`.
+pub fn rule_source(page: &str) -> Option<String> {
+    let rationale = rationale(page);
+    let (_, source) = rationale.rsplit_once("Source: ")?;
     Some(source.trim_end_matches('.').to_owned())
 }
 
@@ -72,7 +69,7 @@ fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut 
     paragraph.clear();
 }
 
-/// Text without the signs of emphasis; a link is its words and its address. What stands in backticks stays.
+/// Removes the markup of emphasis and replaces a link with its text and URL. Text in backticks is kept.
 fn plain(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for (at, piece) in line.split('`').enumerate() {
@@ -88,21 +85,21 @@ fn plain(line: &str) -> String {
     out
 }
 
-/// `[words](address)` as `words (address)`.
+/// Replaces `[text](url)` with `text (url)`.
 fn links(text: &str) -> String {
     let Some((before, rest)) = text.split_once('[') else { return text.to_owned() };
-    match rest.split_once("](").and_then(|(words, rest)| Some((words, rest.split_once(')')?))) {
-        Some((words, (address, after))) if !words.contains('[') => {
-            format!("{before}{words} ({address}){}", links(after))
+    match rest.split_once("](").and_then(|(text, rest)| Some((text, rest.split_once(')')?))) {
+        Some((text, (url, after))) if !text.contains('[') => {
+            format!("{before}{text} ({url}){}", links(after))
         }
         _ => format!("{before}[{}", links(rest)),
     }
 }
 
-/// What stands between backticks in colour.
+/// Replaces backticks with colour.
 fn inline(line: &str, options: Options) -> String {
-    let pairs = line.matches('`').count().is_multiple_of(2);
-    if !options.color || !pairs {
+    let is_balanced = line.matches('`').count().is_multiple_of(2);
+    if !options.color || !is_balanced {
         return line.to_owned();
     }
     let pieces = line.split('`').enumerate();
@@ -122,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_no_signs_of_markdown() {
+    fn a_page_has_no_markup() {
         assert_eq!(
             show(false),
             "T0000 some-name\n\nOne short sentence over two lines, see the guide\n(https://a.b/c).\n\nWrong\n\n    region \"x\" {\n        a\n    }\n\n- `a [b](c)` is\n- not a link\n"
@@ -130,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_takes_the_place_of_backticks() {
+    fn colour_replaces_backticks() {
         let shown = show(true);
         assert!(shown.starts_with("\u{1b}[1mT0000 some-name\u{1b}[0m\n"), "{shown}");
         assert!(shown.contains("- \u{1b}[36ma [b](c)\u{1b}[0m is\n"), "{shown}");

@@ -1,15 +1,15 @@
-//! One run over one or many manifests, and the one call that turns it into any format.
+//! A run over one or several manifests, rendered in any format.
 
-use super::place::{self, Paths};
+use super::position::{self, Paths};
 use super::{Diagnostic, Problems, Severity, github, gitlab, human, json, markdown, sarif, short};
 use crate::source::{SourceMap, Span, is_file};
 use crate::text;
 use std::collections::BTreeMap;
 
-/// How problems are written.
+/// The output format of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For a terminal: snippets, labels, colour if wanted.
+    /// For a terminal: snippets and labels, optionally in colour.
     Human,
     /// One document for tools, `schemas/diagnostic.v1.json`.
     Json,
@@ -26,11 +26,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them, in the order of the help text.
+    /// All formats, in the order of the help text.
     pub const ALL: [Self; 7] =
         [Self::Human, Self::Json, Self::Markdown, Self::Short, Self::Sarif, Self::Github, Self::Gitlab];
 
-    /// The word after `-o`.
+    /// Returns the word after `-o`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Human => "human",
@@ -43,13 +43,13 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// Returns the format of that name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 }
 
-/// What was found in one manifest; without problems it still counts as checked.
+/// The problems of one manifest; a manifest without problems counts as checked.
 #[derive(Clone, Copy, Debug)]
 pub struct ManifestReport<'a> {
     /// The path as the user gave it.
@@ -69,17 +69,17 @@ pub struct Run<'a> {
     pub manifests: &'a [ManifestReport<'a>],
 }
 
-/// A problem to show once, though several manifests may have it through a layer they share.
+/// A problem that is reported once, although several manifests may have it through a shared layer.
 #[derive(Clone, Debug)]
-pub struct Shown<'a> {
+pub struct ReportedProblem<'a> {
     /// The problem as the first manifest has it.
     pub problem: &'a Diagnostic,
-    /// The further manifests that have it, less the file that is blamed anyway.
+    /// The other manifests that have it, except the file of its primary span.
     pub also_in: Vec<&'a str>,
 }
 
-impl Shown<'_> {
-    /// ``also in `b.kdl` and `c.kdl` ``, at most three by name.
+impl ReportedProblem<'_> {
+    /// Returns ``also in `b.kdl` and `c.kdl` ``, with at most three names.
     pub fn also(&self) -> Option<String> {
         let mut items: Vec<String> = self.also_in.iter().take(3).map(|path| format!("`{path}`")).collect();
         let more = self.also_in.len().saturating_sub(items.len());
@@ -89,18 +89,18 @@ impl Shown<'_> {
         (!items.is_empty()).then(|| format!("also in {}", text::list(&items, "and")))
     }
 
-    /// Message, help and notes as plain text, for formats that have one text for a problem.
-    pub(super) fn words(&self, sources: &SourceMap) -> String {
-        let name = place::name(sources, self.problem.span);
-        let elsewhere = (!name.is_empty() && !is_file(name)).then(|| format!("in {name}"));
+    /// Returns message, help and notes as plain text, for formats with one text per problem.
+    pub(super) fn plain_text(&self, sources: &SourceMap) -> String {
+        let name = position::source_name(sources, self.problem.span);
+        let source = (!name.is_empty() && !is_file(name)).then(|| format!("in {name}"));
         let help = self.problem.help.as_ref().map(|help| format!("help: {help}"));
         let notes = self.problem.notes.iter().cloned().chain(self.also()).map(|note| format!("note: {note}"));
         let first = std::iter::once(self.problem.message.clone());
-        first.chain(elsewhere).chain(help).chain(notes).collect::<Vec<_>>().join("\n")
+        first.chain(source).chain(help).chain(notes).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// How many of each; every problem once.
+/// The number of problems by severity; each problem counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Errors.
@@ -109,12 +109,12 @@ pub struct Counts {
     pub warnings: usize,
     /// Notes.
     pub notes: usize,
-    /// Sources that are blamed.
+    /// Sources with problems.
     pub files: usize,
 }
 
 impl Counts {
-    /// `3 errors, 1 warning in 2 files`, or `no problems in 2 files` of those checked.
+    /// Returns `3 errors, 1 warning in 2 files`, or `no problems in 2 files` for the number of checked files.
     pub fn sentence(self, checked: usize) -> String {
         let each = [(self.errors, "error"), (self.warnings, "warning"), (self.notes, "note")];
         let words: Vec<String> =
@@ -128,16 +128,16 @@ impl Counts {
 }
 
 impl<'a> Run<'a> {
-    /// Every problem once, in the order of the manifests; equal are those of one code, place and message.
-    pub fn shown(&self) -> Vec<Shown<'a>> {
-        let mut out: Vec<Shown<'a>> = Vec::new();
+    /// Returns each problem once, in the order of the manifests; problems with the same code, span and message are equal.
+    pub fn problems(&self) -> Vec<ReportedProblem<'a>> {
+        let mut out: Vec<ReportedProblem<'a>> = Vec::new();
         let mut seen = BTreeMap::new();
         for jobs in self.manifests.chunk_by(|one, next| one.path == next.path) {
             let before = out.len();
             for (manifest, problem) in
-                jobs.iter().flat_map(|one| problems(one).map(move |found| (one, found)))
+                jobs.iter().flat_map(|one| manifest_problems(one).map(move |found| (one, found)))
             {
-                let file = place::name(self.sources, problem.span);
+                let file = position::source_name(self.sources, problem.span);
                 let key =
                     (file, problem.span.start, problem.span.end, problem.code.id, problem.message.as_str());
                 if let Some(shown) = seen.get(&key).and_then(|&at: &usize| out.get_mut(at)) {
@@ -146,45 +146,50 @@ impl<'a> Run<'a> {
                     }
                 } else {
                     seen.insert(key, out.len());
-                    out.push(Shown { problem, also_in: vec![manifest.path] });
+                    out.push(ReportedProblem { problem, also_in: vec![manifest.path] });
                 }
             }
-            // The jobs of a sweep find the problems of one file in turns; it is told from top to bottom.
+            // The jobs of a sweep report the problems of one file in turn; they are sorted from top to bottom.
             if let [_, _, ..] = jobs
                 && let Some(found) = out.get_mut(before..)
             {
-                self.in_order(found);
+                self.sort_by_span(found);
             }
         }
         for shown in &mut out {
             if shown.also_in.len() == 1 {
                 shown.also_in.clear();
             } else {
-                let blamed = place::name(self.sources, shown.problem.span);
+                let blamed = position::source_name(self.sources, shown.problem.span);
                 shown.also_in.retain(|path| *path != blamed);
             }
         }
         out
     }
 
-    /// Sorts by place, the files in the order in which they come up.
-    fn in_order(&self, shown: &mut [Shown<'_>]) {
+    /// Sorts by span, the files in the order of their first problem.
+    fn sort_by_span(&self, shown: &mut [ReportedProblem<'_>]) {
         let mut files: BTreeMap<&str, usize> = BTreeMap::new();
         for one in shown.iter() {
             let next = files.len();
-            files.entry(place::name(self.sources, one.problem.span)).or_insert(next);
+            files.entry(position::source_name(self.sources, one.problem.span)).or_insert(next);
         }
         shown.sort_by_key(|one| {
             let Span { start, end, .. } = one.problem.span;
-            (files.get(place::name(self.sources, one.problem.span)), start, end, one.problem.code.id)
+            (
+                files.get(position::source_name(self.sources, one.problem.span)),
+                start,
+                end,
+                one.problem.code.id,
+            )
         });
     }
 
-    /// How many problems there are, each counted once.
-    pub fn counts(&self, shown: &[Shown<'_>]) -> Counts {
+    /// Counts the problems.
+    pub fn counts(&self, shown: &[ReportedProblem<'_>]) -> Counts {
         let of = |severity| shown.iter().filter(|one| one.problem.severity == severity).count();
         let files: std::collections::BTreeSet<&str> =
-            shown.iter().map(|one| place::name(self.sources, one.problem.span)).collect();
+            shown.iter().map(|one| position::source_name(self.sources, one.problem.span)).collect();
         Counts {
             errors: of(Severity::Error),
             warnings: of(Severity::Warning),
@@ -194,25 +199,25 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The problems of one manifest, at that manifest's lifetime.
-fn problems<'a>(manifest: &ManifestReport<'a>) -> impl Iterator<Item = &'a Diagnostic> + use<'a> {
+/// Returns the problems of one manifest, with its lifetime.
+fn manifest_problems<'a>(manifest: &ManifestReport<'a>) -> impl Iterator<Item = &'a Diagnostic> + use<'a> {
     manifest.problems.iter()
 }
 
-/// The worst first, otherwise as they stand: for formats that are cut short.
-pub(super) fn worst_first(mut shown: Vec<Shown<'_>>) -> Vec<Shown<'_>> {
+/// Sorts the most severe problems first, for formats that may be truncated.
+pub(super) fn worst_first(mut shown: Vec<ReportedProblem<'_>>) -> Vec<ReportedProblem<'_>> {
     shown.sort_by_key(|one| std::cmp::Reverse(one.problem.severity));
     shown
 }
 
-/// What the formats may be told.
+/// The options of the formats.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// For `human`.
     pub human: human::Options,
     /// For `sarif`, `github`, `gitlab` and `markdown`, whose paths are relative to the repository's root.
     pub paths: Paths<'a>,
-    /// For `markdown`: the most characters of a comment.
+    /// For `markdown`: the maximum length of a comment.
     pub markdown_limit: usize,
 }
 
@@ -226,16 +231,16 @@ impl Default for Options<'_> {
     }
 }
 
-/// Writes the problems of a run in a format. Every text ends with a line end, or is empty.
+/// Renders the problems of a run. The text ends with a line end, or is empty.
 pub fn render(format: Format, run: &Run<'_>, options: &Options<'_>) -> String {
     match format {
-        Format::Human => human::run(run, options.human),
-        Format::Json => json::run(run),
-        Format::Markdown => markdown::run(run, options.paths, options.markdown_limit),
-        Format::Short => short::run(run),
-        Format::Sarif => sarif::run(run, options.paths),
-        Format::Github => github::run(run, options.paths),
-        Format::Gitlab => gitlab::run(run, options.paths),
+        Format::Human => human::render(run, options.human),
+        Format::Json => json::render(run),
+        Format::Markdown => markdown::render(run, options.paths, options.markdown_limit),
+        Format::Short => short::render(run),
+        Format::Sarif => sarif::render(run, options.paths),
+        Format::Github => github::render(run, options.paths),
+        Format::Gitlab => gitlab::render(run, options.paths),
     }
 }
 
@@ -245,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_of_a_shared_layer_is_shown_once() {
+    fn a_problem_of_a_shared_layer_is_reported_once() {
         let mut sample = Sample::default();
         let base = sample.sources.add("base.kdl", "mesh {\n  shard-degree 6\n}\n");
         let at = crate::source::Span::new(base, 9, 21);
@@ -254,7 +259,7 @@ mod tests {
         }
         sample.manifest("jobs/e.kdl", vec![Diagnostic::new(&UNUSED, at, "48 is not 56")]);
         sample.run(|run| {
-            let shown = run.shown();
+            let shown = run.problems();
             assert_eq!(shown.len(), 2);
             assert_eq!(
                 shown[0].also().unwrap(),

@@ -1,4 +1,4 @@
-//! Codes and runs for the tests of the formats.
+//! Codes and runs for the tests of the output formats.
 
 use super::{Code, Diagnostic, ManifestReport, Problems, Run, Severity, Status};
 use crate::source::{SourceId, SourceMap, Span};
@@ -17,8 +17,8 @@ pub(super) static UNUSED: Code = Code {
     id: "T0207",
     name: "unused-allow",
     severity: Severity::Warning,
-    summary: "an `allow` silences nothing",
-    page: "# T0207\n\nTake it out.\n",
+    summary: "an `allow` suppresses nothing",
+    page: "# T0207\n\nRemove it.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
 };
@@ -27,7 +27,7 @@ pub(super) static QUOTA: Code = Code {
     id: "T0402",
     name: "quota-unknown",
     severity: Severity::Note,
-    summary: "only the account can tell its quota",
+    summary: "the quota is only known to the account",
     page: "# T0402\n\nAsk the account.\n",
     package: env!("CARGO_PKG_NAME"),
     status: Status::Active,
@@ -36,7 +36,7 @@ pub(super) static QUOTA: Code = Code {
 pub(super) const JOB: &str = "job \"gpt-30b\" {\n  extends \"../base.kdl\"\n  cluster instance=\"ml.p4d.24xlarge\" {\n    nodes 7\n  }\n\n  mesh {\n    shard-degree 6   // was 7\n    tensor-degree 8\n  }\n  allow \"T0999\"\n}\n";
 pub(super) const BASE: &str = "defaults {\n\tengine \"fsdp\"\n\tshard-degree-limit 4\n}\n";
 
-/// What a test needs to make a run.
+/// The sources and problems of a test run.
 #[derive(Default)]
 pub(super) struct Sample {
     pub(super) sources: SourceMap,
@@ -63,7 +63,7 @@ impl Sample {
         with(&Run { sources: &self.sources, manifests: &reports })
     }
 
-    /// The place of a text in a source.
+    /// Returns the span of a text in a source.
     #[track_caller]
     pub(super) fn at(&self, source: SourceId, wanted: &str) -> Span {
         let start = self.sources.get(source).unwrap().text.find(wanted).expect(wanted);
@@ -71,7 +71,7 @@ impl Sample {
     }
 }
 
-/// Three problems in two manifests, one of them in a layer that both share, and a manifest without.
+/// Makes three problems in two manifests, one of them in a shared layer, and a manifest without problems.
 pub(super) fn usual() -> Sample {
     let mut sample = Sample::default();
     let job = sample.sources.add("jobs/a.kdl", JOB);
@@ -88,10 +88,11 @@ pub(super) fn usual() -> Sample {
         .fact("world_size", 56)
         .fact("product", 48)
         .fix(Span { start: shards.end - 1, ..shards }, "7");
-    let shared = Diagnostic::new(&QUOTA, limit, "whether 4 | 8 fits is known to the account only")
+    let shared = Diagnostic::new(&QUOTA, limit, "only the account knows whether 4 | 8 fits")
         .note("run `trainc plan` without `--offline`");
-    let unused = Diagnostic::new(&UNUSED, sample.at(job, "\"T0999\""), "`allow \"T0999\"` silences nothing")
-        .help("take the line out");
+    let unused =
+        Diagnostic::new(&UNUSED, sample.at(job, "\"T0999\""), "`allow \"T0999\"` suppresses nothing")
+            .help("remove the line");
     sample.manifest("jobs/a.kdl", vec![world, shared.clone(), unused]);
     sample.manifest("jobs/b.kdl", vec![shared]);
     sample.manifest("jobs/c.kdl", vec![]);

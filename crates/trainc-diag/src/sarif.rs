@@ -1,10 +1,10 @@
-//! Problems as SARIF 2.1.0, for GitHub code scanning and others.
+//! Renders problems as SARIF 2.1.0, for GitHub code scanning and others.
 //!
 //! The members are those of the OASIS standard (docs.oasis-open.org/sarif/sarif/v2.1.0, errata 01). Columns
 //! count UTF-16 code units, as `columnKind` says.
 
-use super::place::{self, Columns, Paths};
-use super::{Code, Diagnostic, Run, Shown, json};
+use super::position::{self, Columns, Paths};
+use super::{Code, Diagnostic, ReportedProblem, Run, json};
 use crate::source::{Span, is_file};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -14,8 +14,8 @@ use std::fmt::Write as _;
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// The fact that names the place of blame by the manifest's structure, such as `mesh/shard-degree`. If a
-/// problem has it, the fingerprint is made of it, else of the text of the blamed line.
+/// The fact that locates a problem by the structure of the manifest, such as `mesh/shard-degree`. If a problem has it,
+/// its fingerprint is made of it, else of the text of its line.
 pub const NODE_FACT: &str = "node";
 
 #[derive(Serialize)]
@@ -91,7 +91,7 @@ struct Finding {
     related_locations: Vec<Location>,
     partial_fingerprints: BTreeMap<&'static str, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    fixes: Vec<Mend>,
+    fixes: Vec<SarifFix>,
 }
 
 #[derive(Serialize)]
@@ -129,7 +129,7 @@ struct Region {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Mend {
+struct SarifFix {
     description: Message,
     artifact_changes: [Change; 1],
 }
@@ -153,9 +153,9 @@ struct Content {
     text: String,
 }
 
-/// The log of a run; every problem once.
-pub fn run(run: &Run<'_>, paths: Paths<'_>) -> String {
-    let shown = run.shown();
+/// Renders the log of a run, with each problem once.
+pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
+    let shown = run.problems();
     let mut codes: Vec<&'static Code> = shown.iter().map(|one| one.problem.code).collect();
     codes.sort_by_key(|code| code.id);
     codes.dedup_by_key(|code| code.id);
@@ -195,15 +195,15 @@ fn rule(code: &'static Code) -> Rule {
 struct Writer<'a> {
     run: &'a Run<'a>,
     paths: Paths<'a>,
-    /// The file for places that are none.
+    /// The file for problems outside of any file.
     fallback: &'a str,
 }
 
 impl Writer<'_> {
-    fn finding(&self, one: &Shown<'_>, rule_index: usize, prints: &mut Fingerprints) -> Finding {
+    fn finding(&self, one: &ReportedProblem<'_>, rule_index: usize, prints: &mut Fingerprints) -> Finding {
         let problem = one.problem;
         let uri = self.artifact(problem.span).uri;
-        let print = prints.of(self.run, problem, &uri);
+        let print = prints.fingerprint(self.run, problem, &uri);
         let labels = problem.labels.iter().zip(1..).map(|(label, id)| Location {
             id: Some(id),
             physical: self.physical(label.span),
@@ -213,29 +213,29 @@ impl Writer<'_> {
             rule_id: problem.code.id,
             rule_index,
             level: problem.severity.word(),
-            message: Message::new(one.words(self.run.sources)),
+            message: Message::new(one.plain_text(self.run.sources)),
             locations: vec![Location { id: None, physical: self.physical(problem.span), message: None }],
             related_locations: labels.collect(),
             partial_fingerprints: BTreeMap::from([("trainc/v1", print)]),
-            fixes: self.mend(problem).into_iter().collect(),
+            fixes: self.fix(problem).into_iter().collect(),
         }
     }
 
-    fn mend(&self, problem: &Diagnostic) -> Option<Mend> {
+    fn fix(&self, problem: &Diagnostic) -> Option<SarifFix> {
         let fix = problem.fix.as_ref()?;
         let Physical { artifact_location, region } = self.physical(fix.span);
         let content = Content { text: fix.text.clone() };
         let replacements = [Replacement { deleted_region: region?, inserted_content: content }];
         let description =
-            problem.help.as_ref().map_or_else(|| format!("mend {}", problem.code.name), ToString::to_string);
-        Some(Mend {
+            problem.help.as_ref().map_or_else(|| format!("fix {}", problem.code.name), ToString::to_string);
+        Some(SarifFix {
             description: Message::new(description),
             artifact_changes: [Change { artifact_location, replacements }],
         })
     }
 
     fn artifact(&self, span: Span) -> Artifact {
-        let name = place::name(self.run.sources, span);
+        let name = position::source_name(self.run.sources, span);
         let name = if is_file(name) { name } else { self.fallback };
         Artifact { uri: uri(&self.paths.relative(name)) }
     }
@@ -243,7 +243,7 @@ impl Writer<'_> {
     fn physical(&self, span: Span) -> Physical {
         let source = self.run.sources.get(span.source).filter(|source| is_file(&source.name));
         let region = source.map(|source| {
-            let (start, end) = place::ends(source, span, Columns::Utf16);
+            let (start, end) = position::start_and_end(source, span, Columns::Utf16);
             Region {
                 start_line: start.line,
                 start_column: start.column,
@@ -255,23 +255,23 @@ impl Writer<'_> {
     }
 }
 
-/// Identities of findings that outlive lines inserted above them.
+/// Identities of findings that do not change when lines are inserted above them.
 #[derive(Default)]
 pub(super) struct Fingerprints {
     seen: BTreeMap<String, usize>,
 }
 
 impl Fingerprints {
-    /// Of one problem, with its place in the run.
-    pub(super) fn of(&mut self, run: &Run<'_>, problem: &Diagnostic, uri: &str) -> String {
+    /// Returns the fingerprint of a problem, distinct from those before it.
+    pub(super) fn fingerprint(&mut self, run: &Run<'_>, problem: &Diagnostic, uri: &str) -> String {
         let node = problem.facts.get(NODE_FACT).and_then(serde_json::Value::as_str);
         let line = run.sources.get(problem.span.source).and_then(|source| {
-            let (start, _) = place::ends(source, problem.span, Columns::Utf16);
-            // As it may be shown: a digest of a password tells it to who guesses.
-            source.shown(start.line.saturating_sub(1) as usize)
+            let (start, _) = position::start_and_end(source, problem.span, Columns::Utf16);
+            // Masked: a digest of a password can be guessed.
+            source.masked_line(start.line.saturating_sub(1) as usize)
         });
-        let what = node.or(line.as_deref().map(str::trim)).unwrap_or("");
-        let key = format!("{}\0{uri}\0{what}", problem.code.id);
+        let content = node.or(line.as_deref().map(str::trim)).unwrap_or("");
+        let key = format!("{}\0{uri}\0{content}", problem.code.id);
         let nth = self.seen.entry(key.clone()).or_insert(0);
         let digest = Sha256::digest(format!("{key}\0{nth}"));
         *nth += 1;
@@ -279,7 +279,7 @@ impl Fingerprints {
     }
 }
 
-/// A path as a relative URI.
+/// Returns a path as a relative URI.
 fn uri(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

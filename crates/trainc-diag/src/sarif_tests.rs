@@ -1,19 +1,19 @@
-//! The SARIF log: its picture, what the standard asks for, and fingerprints that stay.
+//! Tests of the SARIF log: a snapshot, required members, and stable fingerprints.
 
 use super::super::samples::{self, QUOTA, Sample, WORLD};
 use super::*;
 use serde_json::Value;
 
 fn log(sample: &Sample) -> Value {
-    serde_json::from_str(&sample.run(|run| super::run(run, Paths::default()))).unwrap()
+    serde_json::from_str(&sample.run(|run| super::render(run, Paths::default()))).unwrap()
 }
 
 #[test]
 fn a_run_as_sarif() {
-    insta::assert_snapshot!(samples::usual().run(|run| super::run(run, Paths::default())));
+    insta::assert_snapshot!(samples::usual().run(|run| super::render(run, Paths::default())));
 }
 
-/// What the official schema requires of the objects we write (read there; a copy would be 100 KB).
+/// The members that the official schema requires of the objects in the log.
 #[test]
 fn required_members_are_there() {
     for sample in [samples::usual(), Sample::default()] {
@@ -93,12 +93,12 @@ fn prints(text: &str, node: Option<&'static str>) -> Vec<String> {
 }
 
 #[test]
-fn fingerprints_outlive_lines_above() {
+fn fingerprints_survive_lines_inserted_above() {
     let before = prints("x\n  bad 1\n  bad 1\n  bad 2\n", None);
     assert_eq!(before, prints("new\nlines\nx\n\tbad 1\n  bad 1\n  bad 2\n", None));
     let distinct: std::collections::BTreeSet<_> = before.iter().collect();
     assert_eq!(distinct.len(), 3);
-    // By its node a problem is known even if the line changes.
+    // The node identifies a problem even if the line changes.
     assert_eq!(prints("bad 1\n", Some("mesh/bad")), prints("x\nbad 2\n", Some("mesh/bad")));
     assert_ne!(prints("bad 1\n", None), prints("bad 2\n", None));
 }

@@ -1,25 +1,25 @@
 //! One line per problem, for editors and pipes: `path:line:col: error[T0301]: message (help: …)`.
 
-use super::place::{self, Columns};
+use super::position::{self, Columns};
 use super::{Diagnostic, Run, Severity};
 use crate::source::SourceMap;
 use std::fmt::Write as _;
 
-/// All problems of a run, each once, one line each. Empty if there are none.
-pub fn run(run: &Run<'_>) -> String {
+/// Renders each problem of a run once, on one line. Empty if there are none.
+pub fn render(run: &Run<'_>) -> String {
     let mut out = String::new();
-    for one in run.shown() {
+    for one in run.problems() {
         out.push_str(&problem(run.sources, one.problem, one.also().as_deref()));
         out.push('\n');
     }
     out
 }
 
-/// One problem on one line, without a line end.
+/// Renders one problem on one line, without a line end.
 pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>) -> String {
     let severity: Severity = problem.severity;
     let place = sources.get(problem.span.source).map_or_else(String::new, |source| {
-        let at = place::position(source, problem.span.start as usize, Columns::Characters);
+        let at = position::position(source, problem.span.start as usize, Columns::Characters);
         format!("{}:{}:{}: ", source.name, at.line, at.column)
     });
     let mut out = format!("{place}{}[{}]: {}", severity.word(), problem.code.id, problem.message);
@@ -32,7 +32,7 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>) ->
     one_line(&out)
 }
 
-/// Line ends and the spaces around them become one space.
+/// Replaces line ends and the spaces around them with one space.
 pub(super) fn one_line(text: &str) -> String {
     let safe = super::excerpt::safe(text);
     safe.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn one_line_each() {
-        let lines = samples::usual().run(super::run);
+        let lines = samples::usual().run(super::render);
         insta::assert_snapshot!(lines);
     }
 

@@ -1,27 +1,27 @@
-//! Where text comes from: files, standard input and command-line overrides, and places inside them.
+//! Sources of text (files, standard input and command-line overrides), and spans inside them.
 //!
-//! In: the text of each source, once. Out: small copyable [`Span`]s that any later stage can hold, and
-//! line and column numbers for those that report. Knows nothing of KDL or of manifests.
+//! In: the text of each source, once. Out: small copyable [`Span`]s that any later stage can hold, and line and column
+//! numbers for reports. Independent of KDL and manifests.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What stands in the place of each character that must not be shown.
-pub const COVER: char = '*';
+/// The replacement of each character that must not be shown.
+pub const MASK: char = '*';
 
-/// Whether a source of this name is a file: `<stdin>` and `<--set cluster.nodes=4>` are not.
+/// Returns whether a source of this name is a file: `<stdin>` and `<--set cluster.nodes=4>` are not.
 pub fn is_file(name: &str) -> bool {
     !(name.is_empty() || name.starts_with('<') && name.ends_with('>'))
 }
 
-/// Names one source in a [`SourceMap`].
+/// The identifier of a source in a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 
-/// A place in a source: byte offsets, end exclusive.
+/// A range of bytes in a source; the end is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// The source that the offsets count in.
+    /// The source of the offsets.
     pub source: SourceId,
     /// First byte.
     pub start: u32,
@@ -30,18 +30,18 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span from byte offsets; offsets past 4 GiB are clamped (sources are limited far below).
+    /// Makes a span from byte offsets; offsets above 4 GiB are clamped (sources are much smaller).
     pub fn new(source: SourceId, start: usize, end: usize) -> Self {
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Self { source, start: clamp(start), end: clamp(end.max(start)) }
     }
 
-    /// An empty span at the start of a source: for problems of the file as a whole.
+    /// Makes an empty span at the start of a source, for problems of the file as a whole.
     pub fn whole(source: SourceId) -> Self {
         Self { source, start: 0, end: 0 }
     }
 
-    /// The smallest span that covers both, if they are of one source; else this one.
+    /// Returns the smallest span that covers both, if they are in one source; else this one.
     #[must_use]
     pub fn to(self, other: Self) -> Self {
         if self.source == other.source {
@@ -51,33 +51,33 @@ impl Span {
         }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Whether the other lies in this one.
+    /// Returns whether the other span is inside this one.
     pub fn covers(self, other: Self) -> bool {
         self.source == other.source && self.start <= other.start && other.end <= self.end
     }
 
-    /// Whether the span covers no byte.
+    /// Returns whether the span is empty.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 }
 
-/// A value and where it was written.
+/// A value and its span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Its place.
+    /// Its span.
     pub span: Span,
 }
 
 impl<T> Spanned<T> {
-    /// Pairs a value with its place.
+    /// Pairs a value with its span.
     pub fn new(value: T, span: Span) -> Self {
         Self { value, span }
     }
@@ -86,17 +86,17 @@ impl<T> Spanned<T> {
 /// One source: a file, standard input, or the text of a `--set`.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The name shown to people: a path as the user gave it, `<stdin>`, or `<--set cluster.nodes=4>`.
+    /// The displayed name: a path as the user gave it, `<stdin>`, or `<--set cluster.nodes=4>`.
     pub name: Arc<str>,
-    /// The whole text. Bytes that are no UTF-8 were reported and replaced by the caller.
+    /// The whole text. The caller has reported and replaced bytes that are not UTF-8.
     pub text: Arc<str>,
     line_starts: Arc<[u32]>,
-    /// Bytes that are not to be shown to anybody.
+    /// Bytes that must not be shown.
     hidden: Vec<Range<u32>>,
 }
 
 impl Source {
-    /// Line and column, both from 1; the column counts characters.
+    /// Returns line and column, both from 1; the column counts characters.
     pub fn line_column(&self, offset: u32) -> (u32, u32) {
         let line = self.line_starts.partition_point(|&start| start <= offset).saturating_sub(1);
         let start = self.line_starts.get(line).copied().unwrap_or(0);
@@ -104,30 +104,30 @@ impl Source {
         let column = self
             .text
             .get(start as usize..(offset as usize).min(self.text.len()))
-            // A byte order mark stands before the text, and no editor counts it.
+            // Editors do not count a byte order mark.
             .map_or(0, |before| before.trim_start_matches(mark).chars().count());
         let one_based = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
         (one_based(line), one_based(column))
     }
 
-    /// The first byte of the line (from 0), or nothing past the last.
+    /// Returns the first byte of the line (from 0), or `None` past the last.
     pub fn line_start(&self, index: usize) -> Option<usize> {
         self.line_starts.get(index).map(|&start| start as usize)
     }
 
-    /// Whether the byte must not be shown.
+    /// Returns whether the byte must not be shown.
     pub fn is_hidden(&self, at: usize) -> bool {
         self.hidden.iter().any(|range| u32::try_from(at).is_ok_and(|at| range.contains(&at)))
     }
 
-    /// The text of the line (from 0) as it may be shown.
-    pub fn shown(&self, index: usize) -> Option<String> {
+    /// Returns the text of the line (from 0) with hidden characters masked.
+    pub fn masked_line(&self, index: usize) -> Option<String> {
         let start = self.line_start(index)?;
-        let cover = |(at, c)| if self.is_hidden(start + at) { COVER } else { c };
-        Some(self.line(index)?.char_indices().map(cover).collect())
+        let mask = |(at, c)| if self.is_hidden(start + at) { MASK } else { c };
+        Some(self.line(index)?.char_indices().map(mask).collect())
     }
 
-    /// The text of the line (from 0) without its end, or nothing past the last.
+    /// Returns the text of the line (from 0) without its line end, or `None` past the last.
     pub fn line(&self, index: usize) -> Option<&str> {
         let start = *self.line_starts.get(index)? as usize;
         let end = self.line_starts.get(index + 1).map_or(self.text.len(), |&next| next as usize);
@@ -137,7 +137,7 @@ impl Source {
 
 /// All sources of one run, in the order in which they were added.
 ///
-/// Threads that read apart number apart: each fills a [`SourceMap::part`], and one map absorbs them.
+/// Threads number their sources independently: each fills a [`SourceMap::part`], and one map absorbs the parts.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     part: u32,
@@ -145,16 +145,16 @@ pub struct SourceMap {
     absorbed: Vec<SourceMap>,
 }
 
-/// Bits of a name that count inside a part.
+/// The bits of an identifier that count inside a part.
 const PART_BITS: u32 = 22;
 
 impl SourceMap {
-    /// An empty map whose names are of the part of that number; [`SourceMap::default`] is part 0.
+    /// Makes an empty map for the part of that number; [`SourceMap::default`] is part 0.
     pub fn part(number: u32) -> Self {
         Self { part: number, ..Self::default() }
     }
 
-    /// Takes the sources of another part in.
+    /// Adds the sources of another part.
     pub fn absorb(&mut self, mut other: Self) {
         self.absorbed.append(&mut other.absorbed);
         self.absorbed.push(other);
@@ -164,7 +164,7 @@ impl SourceMap {
         SourceId((self.part << PART_BITS) | u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    /// Adds a source and names it.
+    /// Adds a source and returns its identifier.
     pub fn add(&mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
         let text: Arc<str> = text.into();
         let id = self.id(self.sources.len());
@@ -181,22 +181,22 @@ impl SourceMap {
         id
     }
 
-    /// The source of that name; a name from another map gives nothing.
+    /// Returns a source, or `None` for an identifier of another map.
     pub fn get(&self, id: SourceId) -> Option<&Source> {
         let part = id.0 >> PART_BITS;
         let map = if part == self.part { self } else { self.absorbed.iter().find(|map| map.part == part)? };
         map.sources.get((id.0 & ((1 << PART_BITS) - 1)) as usize)
     }
 
-    /// The text that a span covers; empty if the span is of another map.
+    /// Returns the text of a span; empty if the span is from another map.
     pub fn slice(&self, span: Span) -> &str {
         self.get(span.source)
             .and_then(|source| source.text.get(span.start as usize..span.end as usize))
             .unwrap_or("")
     }
 
-    /// Lets nobody show what stands at a place, whatever they show it for; quotes around it may be seen. The name of a
-    /// source that holds the same text, as a `--set` has, loses it too.
+    /// Hides the text of a span, except quotes around it, from all output. The same text in the name of its source, as of
+    /// a `--set`, is masked too.
     pub fn hide(&mut self, span: Span) {
         let marks = |c| matches!(c, '"' | '#');
         let text = self.slice(span);
@@ -216,27 +216,27 @@ impl SourceMap {
             Span::new(span.source, span.start as usize + begins, span.start as usize + begins + text.len());
         source.hidden.push(place.start..place.end);
         if source.name.contains(&text) {
-            source.name = source.name.replace(&text, &COVER.to_string().repeat(3)).into();
+            source.name = source.name.replace(&text, &MASK.to_string().repeat(3)).into();
         }
     }
 
-    /// A text without what must not be shown, wherever it stands: for what is made of values and not of lines.
-    pub fn cover(&self, text: &str) -> String {
+    /// Masks all hidden text in a text, for output that is made of values, not of source lines.
+    pub fn mask(&self, text: &str) -> String {
         let hidden = self.iter().flat_map(|(_, source)| {
             source.hidden.iter().filter_map(|range| source.text.get(range.start as usize..range.end as usize))
         });
-        let cover = COVER.to_string().repeat(3);
-        hidden.fold(text.to_owned(), |text, secret| text.replace(secret, &cover))
+        let mask = MASK.to_string().repeat(3);
+        hidden.fold(text.to_owned(), |text, secret| text.replace(secret, &mask))
     }
 
-    /// Gives every source the name that is made of its present one.
+    /// Renames every source.
     pub fn rename(&mut self, name: impl Fn(&str) -> String) {
         for source in self.absorbed.iter_mut().flat_map(|map| &mut map.sources).chain(&mut self.sources) {
             source.name = name(&source.name).into();
         }
     }
 
-    /// All sources with their names.
+    /// Iterates over all sources with their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = (SourceId, &Source)> {
         std::iter::once(self)
             .chain(&self.absorbed)
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_may_begin_like_what_is_none() {
+    fn file_names_are_recognised() {
         let is_one = |name: &&str| is_file(name);
         let all = ["a.kdl", "<b>.kdl", "<stdin>", "<--set a=1>", ""];
         assert_eq!(all.iter().copied().filter(is_one).collect::<Vec<_>>(), ["a.kdl", "<b>.kdl"]);
@@ -267,20 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_not_shown() {
+    fn hidden_text_is_masked() {
         let mut map = SourceMap::default();
         let id = map.add("<--set a=\"geheim\">", "one\na \"geheim\" b\n");
         map.hide(Span::new(id, 6, 14));
         let source = map.get(id).unwrap();
-        assert_eq!(source.shown(1).as_deref(), Some("a \"******\" b"));
-        assert_eq!(source.shown(0).as_deref(), Some("one"));
+        assert_eq!(source.masked_line(1).as_deref(), Some("a \"******\" b"));
+        assert_eq!(source.masked_line(0).as_deref(), Some("one"));
         assert_eq!(&*source.name, "<--set a=\"***\">");
-        assert_eq!(map.cover("x geheim y"), "x *** y");
-        assert_eq!(map.slice(Span::new(id, 7, 13)), "geheim", "those who read it read it still");
+        assert_eq!(map.mask("x geheim y"), "x *** y");
+        assert_eq!(map.slice(Span::new(id, 7, 13)), "geheim", "the text itself is unchanged");
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_column() {
+    fn a_byte_order_mark_is_not_counted() {
         let mut map = SourceMap::default();
         let id = map.add("a.kdl", "\u{feff}job\n");
         let source = map.get(id).unwrap();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_keep_their_names_when_absorbed() {
+    fn parts_keep_their_identifiers_when_absorbed() {
         let mut all = SourceMap::default();
         let first = all.add("a.kdl", "a");
         let (mut one, mut two) = (SourceMap::part(1), SourceMap::part(2));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_join_only_inside_one_source() {
+    fn spans_are_joined_only_in_one_source() {
         let mut map = SourceMap::default();
         let (a, b) = (map.add("a", "abcdef"), map.add("b", "xyz"));
         assert_eq!(map.slice(Span::new(a, 1, 2).to(Span::new(a, 3, 5))), "bcde");

@@ -1,6 +1,4 @@
-//! Words and figures for people: plurals, lists, bytes, durations, and the nearest name.
-//!
-//! In: plain values. Out: text without colour or width. Knows nothing else of ours.
+//! Formats values as text: plurals, lists, bytes, durations, wrapped lines; and finds the nearest name.
 
 use std::fmt::Write as _;
 use textwrap::core::Word;
@@ -11,7 +9,7 @@ pub use self::{
     short_number as short,
 };
 
-/// `1 node`, `2 nodes`.
+/// Formats a number with its noun: `1 node`, `2 nodes`.
 pub fn count(n: u64, noun: &str) -> String {
     if n == 1 {
         format!("{} {noun}", group_digits(n))
@@ -32,7 +30,7 @@ fn plural(noun: &str) -> String {
     }
 }
 
-/// `30,000,000`: digits in groups of three.
+/// Formats a number with digits in groups of three: `30,000,000`.
 pub fn group_digits(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -45,7 +43,7 @@ pub fn group_digits(n: u64) -> String {
     out
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins items: `a`, `a and b`, `a, b and c`.
 pub fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     match items {
         [] => String::new(),
@@ -57,13 +55,13 @@ pub fn list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     }
 }
 
-/// Each item in backticks, as a list: `` `a`, `b` or `c` ``.
+/// Joins items in backticks: `` `a`, `b` or `c` ``.
 pub fn backtick_list<S: AsRef<str>>(items: &[S], last: &str) -> String {
     let items: Vec<String> = items.iter().map(|item| format!("`{}`", item.as_ref())).collect();
     list(&items, last)
 }
 
-/// Bytes in the largest binary unit that keeps the figure readable: `512 B`, `40 GiB`, `1.5 TiB`.
+/// Formats bytes in the largest binary unit below the value: `512 B`, `40 GiB`, `1.5 TiB`.
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = n as f64;
@@ -75,7 +73,7 @@ pub fn bytes(n: u64) -> String {
     format!("{} {}", short_number(value), UNITS.get(unit).copied().unwrap_or("B"))
 }
 
-/// A number with at most three significant digits past the point that matter: `7`, `1.5`, `39.6`.
+/// Formats a number with at most two decimal places, fewer for larger numbers: `7`, `1.5`, `39.6`.
 pub fn short_number(value: f64) -> String {
     let text = if value >= 100.0 || (value - value.round()).abs() < 1e-9 {
         format!("{value:.0}")
@@ -87,7 +85,7 @@ pub fn short_number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Seconds as people write them: `90s`, `15m`, `1h 30m`, `5d`.
+/// Formats seconds: `90s`, `15m`, `1h 30m`, `5d`.
 pub fn duration(seconds: u64) -> String {
     let mut out = String::new();
     let mut rest = seconds;
@@ -105,7 +103,7 @@ pub fn duration(seconds: u64) -> String {
     if out.is_empty() { "0s".to_owned() } else { out }
 }
 
-/// A predicted duration, without digits that mean nothing: `5m 58s`, `36m 50s`, `1h 18m`, `1d 5h 40m`.
+/// Formats a predicted duration, rounded to significant digits: `5m 58s`, `36m 50s`, `1h 18m`, `1d 5h 40m`.
 pub fn rounded_duration(seconds: f64) -> String {
     let grain = match seconds {
         long if long >= 36_000.0 => 600.0,
@@ -113,19 +111,18 @@ pub fn rounded_duration(seconds: f64) -> String {
         long if long >= 600.0 => 10.0,
         _ => 1.0,
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, held above zero")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, non-negative")]
     let rounded = ((seconds / grain).round() * grain).max(0.0) as u64;
     duration(rounded)
 }
 
-/// US dollars: cents below 100, whole above, grouped.
+/// Formats US dollars: with cents below 100, whole and grouped above.
 pub fn dollars(usd: f64) -> String {
     if usd.abs() < 100.0 {
         format!("${usd:.2}")
     } else {
         let whole = usd.abs().round();
         let sign = if usd < 0.0 { "-" } else { "" };
-        // Rounded and non-negative; figures past 2^64 dollars do not occur.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, non-negative")]
         let whole = whole as u64;
         format!("{sign}${}", group_digits(whole))
@@ -163,8 +160,8 @@ fn words(line: &str) -> Vec<Word<'_>> {
     .collect()
 }
 
-/// Two texts side by side, each of at most so many characters: long ones are cut to where they begin to differ, for
-/// policies and requests are alike for a long time.
+/// Truncates two texts to at most `most` characters each, around the place where they start to differ, because policies
+/// and requests have long common prefixes.
 pub fn differing_parts(a: &str, b: &str, most: usize) -> (String, String) {
     let same = a.chars().zip(b.chars()).take_while(|(x, y)| x == y).count();
     let is_long = a.chars().count().max(b.chars().count()) > most;
@@ -210,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_to_where_they_differ() {
+    fn long_texts_are_truncated_to_their_difference() {
         assert_eq!(differing_parts("one", "two", 8), ("one".to_owned(), "two".to_owned()));
         let (a, b) = (format!("{}x{}", "-".repeat(50), "-".repeat(50)), "-".repeat(50));
         assert_eq!(differing_parts(&a, &b, 8), ("…--x-----…".to_owned(), "…--".to_owned()));
@@ -238,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_takes_slips_only() {
+    fn nearest_finds_only_typos() {
         let names = ["shard-degree", "tensor-degree", "wrap"];
         assert_eq!(nearest("shard-degre", names), Some("shard-degree"));
         assert_eq!(nearest("shrad-degree", names), Some("shard-degree"));
@@ -247,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_has_no_digits_that_mean_nothing() {
+    fn predicted_durations_are_rounded() {
         let words = [0.4, 358.2, 2_214.0, 4_661.0, 106_983.0, -3.0].map(rounded_duration);
         assert_eq!(words, ["0s", "5m 58s", "36m 50s", "1h 18m", "1d 5h 40m", "0s"]);
     }
 
     #[test]
-    fn what_may_be_copied_is_not_broken() {
+    fn quoted_text_is_not_broken() {
         let help = "write `s3=\"s3://bucket/prefix/{{ job.digest }}/\"` there";
         assert_eq!(wrap(help, 20, 0), ["write", "`s3=\"s3://bucket/prefix/{{ job.digest }}/\"`", "there"]);
         assert_eq!(wrap("a 19\" rack of them", 10, 0), ["a 19\" rack", "of them"]);

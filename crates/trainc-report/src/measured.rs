@@ -314,8 +314,8 @@ mod tests {
         let document = serde_json::to_value(document(&subject)).unwrap();
         assert_eq!(json_schema::violations(SCHEMA, &document), Vec::<String>::new());
         let mut written = BTreeSet::new();
-        json_schema::keys(&document, &mut written);
-        assert_eq!(written, json_schema::described(SCHEMA));
+        json_schema::collect_keys(&document, &mut written);
+        assert_eq!(written, json_schema::described_keys(SCHEMA));
         let memory = all.iter().find(|row| row.key == "memory_bytes").unwrap();
         assert!(memory.predicted.is_some() && memory.interval.is_some());
         let text = human(&subject, Options::default());

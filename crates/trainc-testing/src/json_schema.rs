@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// Returns the violations of `schema` in `document`, and the members that the schema does not describe.
 ///
-/// Panics on a keyword that it does not know, so that none is passed over.
+/// Panics on an unknown keyword, so that none is ignored.
 pub fn violations(schema: &str, document: &Value) -> Vec<String> {
     let schema: Value = serde_json::from_str(schema).unwrap();
     let mut found = Vec::new();
@@ -69,24 +69,24 @@ fn validate(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut V
     }
 }
 
-/// The names of all members of a document; below `facts` everyone may write what they like.
-pub fn keys(value: &Value, into: &mut BTreeSet<String>) {
+/// Collects the names of all members of a document, except those below `facts`, which are free.
+pub fn collect_keys(value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
             for (key, member) in members {
                 into.insert(key.clone());
                 if key != "facts" {
-                    keys(member, into);
+                    collect_keys(member, into);
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| keys(item, into)),
+        Value::Array(items) => items.iter().for_each(|item| collect_keys(item, into)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// The names of all members that a schema describes.
-pub fn described(schema: &str) -> BTreeSet<String> {
+/// Returns the names of all members that a schema describes.
+pub fn described_keys(schema: &str) -> BTreeSet<String> {
     fn walk(schema: &Value, into: &mut BTreeSet<String>) {
         for (keyword, rule) in schema.as_object().into_iter().flatten() {
             if keyword == "properties" {

@@ -1,3 +1,3 @@
-//! What the unit tests of several crates share. It depends on no crate of the workspace, so that each of them can use it.
+//! Helpers of the unit tests of several crates. Does not depend on other crates of the workspace, so that all can use it.
 
 pub mod json_schema;

@@ -204,7 +204,7 @@ fn every_rule_has_its_source_and_its_day() {
     assert_eq!(rows.len(), active.len(), "a row stands twice");
     for code in trainc::codes().iter().filter(|code| active.contains(code.id)) {
         let row = trainc_catalog::rules::get(code.id).unwrap();
-        let said = trainc_diag::page::source(code.page);
+        let said = trainc_diag::page::rule_source(code.page);
         assert!(said.is_some() != row.source.is_some(), "{}: one source, in the page or in the row", code.id);
         let digits: Vec<usize> = row.date.split('-').map(str::len).collect();
         assert_eq!(digits, [4, 2, 2], "{}: {}", code.id, row.date);

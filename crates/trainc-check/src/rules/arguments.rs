@@ -126,7 +126,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         let diagnostic = Diagnostic::new(&T0260, h.name_span, format!("`{entry}` declares no option `--{}`", h.name))
             .note("found by searching the script for `add_argument`; argparse exits with an error on an unknown option")
-            .about(h.value.span().unwrap_or(h.name_span));
+            .subject(h.value.span().unwrap_or(h.name_span));
         let near = alike
             .map(|option| option.name.as_str())
             .or_else(|| text::nearest(&h.name, scan.options.iter().map(|option| option.name.as_str())));

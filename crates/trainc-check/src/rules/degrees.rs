@@ -98,7 +98,7 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
                 trainc_plan::plan::describe_origin(&degree.origin)
             )),
         };
-        problems.push(if sharded { diagnostic.about(group_span(parallel, mesh)) } else { diagnostic });
+        problems.push(if sharded { diagnostic.subject(group_span(parallel, mesh)) } else { diagnostic });
     }
 }
 

@@ -1,7 +1,7 @@
 //! The bill as a comment for a pull request: a table of all jobs, then the edits of each.
 
 use super::{Bill, Job, State, format, human};
-use trainc_diag::markdown::{COMMENT_LIMIT, Limited, cell};
+use trainc_diag::markdown::{COMMENT_LIMIT, LimitedText, cell};
 use trainc_diag::text;
 use trainc_tune::compare::Figure;
 
@@ -20,23 +20,23 @@ fn columns(job: &Job) -> [Figure; 3] {
 ///
 /// Jobs that do not fit are left out whole and counted.
 pub fn markdown(bill: &Bill) -> String {
-    let mut out = Limited::new(COMMENT_LIMIT.saturating_sub(RESERVE));
-    out.force(&format!("{MARKER}\n### Bill of the change since {}\n\n", cell(&format::base(&bill.base))));
-    out.force(&format!("{}\n\n", cell(&human::total(bill))));
+    let mut out = LimitedText::new(COMMENT_LIMIT.saturating_sub(RESERVE));
+    out.push(&format!("{MARKER}\n### Bill of the change since {}\n\n", cell(&format::base(&bill.base))));
+    out.push(&format!("{}\n\n", cell(&human::total(bill))));
     let jobs: Vec<&Job> = bill.jobs.iter().filter(|job| job.state() != State::Unchanged).collect();
     if jobs.is_empty() {
         return out.finish();
     }
-    out.force("| job | | cost | time | free memory per GPU |\n| --- | --- | --- | --- | --- |\n");
-    let rows = out.fill(jobs.iter().map(|job| row(job)));
+    out.push("| job | | cost | time | free memory per GPU |\n| --- | --- | --- | --- | --- |\n");
+    let rows = out.push_fitting(jobs.iter().map(|job| row(job)));
     if rows < jobs.len() {
-        out.over(&format!("\n… and {}\n", text::count((jobs.len() - rows) as u64, "more job")));
+        out.push_reserved(&format!("\n… and {}\n", text::count((jobs.len() - rows) as u64, "more job")));
         return out.finish();
     }
-    out.force("\n");
-    let detailed = out.fill(jobs.iter().map(|job| detail(bill, job)));
+    out.push("\n");
+    let detailed = out.push_fitting(jobs.iter().map(|job| detail(bill, job)));
     if detailed < jobs.len() {
-        out.over(&format!(
+        out.push_reserved(&format!(
             "\n… and {} without their edits\n",
             text::count((jobs.len() - detailed) as u64, "more job")
         ));

@@ -317,10 +317,10 @@ fn the_schema_describes_every_bill() {
         let two = two(*before, after.as_deref());
         let document = serde_json::to_value(document(&two.bill())).unwrap();
         assert_eq!(json_schema::violations(SCHEMA, &document), Vec::<String>::new());
-        json_schema::keys(&document, &mut written);
+        json_schema::collect_keys(&document, &mut written);
     }
     // Members of problems are those of `check -o json`; intervals are keyed by figure.
-    let described = json_schema::described(SCHEMA);
+    let described = json_schema::described_keys(SCHEMA);
     let missing: Vec<&String> = described.iter().filter(|key| !written.contains(*key)).collect();
     assert!(missing.is_empty(), "described and never written: {missing:?}");
 }

@@ -53,9 +53,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
     match args.output.as_str() {
         "json" => {
             let text = serde_json::to_string_pretty(&bill::document(&bill)).unwrap_or_default();
-            io.print(&bill.sources.cover(&format!("{text}\n")));
+            io.print(&bill.sources.mask(&format!("{text}\n")));
         }
-        "markdown" => io.print(&bill.sources.cover(&bill::markdown(&bill))),
+        "markdown" => io.print(&bill.sources.mask(&bill::markdown(&bill))),
         _ => {
             let errors: usize =
                 set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
@@ -63,10 +63,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
                 // The bill has no place for warnings: `check` and `plan` say them.
                 let only_errors = Global { quiet: true, ..global.clone() };
                 let text = problems(&set, Format::Human, io, io.color, &only_errors);
-                io.print(&bill.sources.cover(&format!("{text}\n")));
+                io.print(&bill.sources.mask(&format!("{text}\n")));
             }
             let options = trainc_report::Options { color: io.color, unicode: io.unicode, width: io.width };
-            io.print(&bill.sources.cover(&bill::human(&bill, options)));
+            io.print(&bill.sources.mask(&bill::human(&bill, options)));
         }
     }
     args.input.say_denied(io, &set, global.quiet);

@@ -236,7 +236,7 @@ fn rules_listing() -> Listing {
     // The page names its source, or the row does.
     let of = |code: &Code| {
         let row = rules::get(code.id);
-        let source = page::source(code.page).or_else(|| row.as_ref()?.source.clone());
+        let source = page::rule_source(code.page).or_else(|| row.as_ref()?.source.clone());
         (source, row.map(|row| row.date))
     };
     Listing {
@@ -252,7 +252,7 @@ fn rules_listing() -> Listing {
                     let (source, date) = of(code);
                     json!({
                         "code": code.id, "name": code.name, "severity": code.severity.word(), "summary": code.summary,
-                        "why": page::why(code.page), "source": source, "date": date,
+                        "why": page::rationale(code.page), "source": source, "date": date,
                     })
                 })
                 .collect(),

@@ -219,7 +219,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         "json" => json(io, &set, &documents),
         "markdown" => {
             let jobs: Vec<(Subject, &Document)> = ready.iter().map(Ready::subject).zip(&documents).collect();
-            io.print(&set.sources.cover(&report::markdown::plans(&jobs)));
+            io.print(&set.sources.mask(&report::markdown::plans(&jobs)));
         }
         _ => {
             let page = Page { ready: &ready, documents: &documents, looked: &looked, blocked: &blocked };
@@ -313,7 +313,7 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
         _ => serde_json::to_string_pretty(documents),
     };
     match text {
-        Ok(text) => io.print(&set.sources.cover(&format!("{text}\n"))),
+        Ok(text) => io.print(&set.sources.mask(&format!("{text}\n"))),
         Err(error) => io.note(&format!("error: {error}\n")),
     }
 }
@@ -336,7 +336,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
     // Also a plan with errors tells its values and the flags that led to it.
-    let say = |io: &mut Io, text: &str| io.print(&set.sources.cover(text));
+    let say = |io: &mut Io, text: &str| io.print(&set.sources.mask(text));
     if place == Problems::Above {
         let text = problems(set, Format::Human, io, io.color, global);
         say(io, &text);

@@ -1,6 +1,6 @@
-//! Places as the formats name them: lines and columns, and paths relative to the repository's root.
+//! Converts spans to lines and columns, and paths to paths relative to the repository root.
 //!
-//! In: spans and source names. Out: positions inside the text, whatever the span says, and clean paths.
+//! Positions are always inside the text, even for spans that are not.
 
 use crate::source::{Source, SourceMap, Span, is_file};
 use std::ops::Range;
@@ -12,20 +12,20 @@ pub(super) struct Position {
     pub(super) column: u32,
 }
 
-/// What a column counts.
+/// The unit of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Columns {
     Characters,
     Utf16,
 }
 
-/// The bytes of a span, moved into the text and onto character boundaries.
-pub(super) fn range(source: &Source, span: Span) -> Range<usize> {
+/// Returns the bytes of a span, clamped to the text and to character boundaries.
+pub(super) fn byte_range(source: &Source, span: Span) -> Range<usize> {
     let start = source.text.floor_char_boundary(span.start as usize);
     start..source.text.ceil_char_boundary(span.end as usize).max(start)
 }
 
-/// Where a byte stands.
+/// Returns the line and column of a byte.
 pub(super) fn position(source: &Source, at: usize, columns: Columns) -> Position {
     let at = source.text.floor_char_boundary(at);
     let (line, column) = source.line_column(u32::try_from(at).unwrap_or(u32::MAX));
@@ -40,33 +40,33 @@ pub(super) fn position(source: &Source, at: usize, columns: Columns) -> Position
     }
 }
 
-/// First and last position of a span, the last exclusive.
-pub(super) fn ends(source: &Source, span: Span, columns: Columns) -> (Position, Position) {
-    let range = range(source, span);
+/// Returns the start and the exclusive end of a span.
+pub(super) fn start_and_end(source: &Source, span: Span, columns: Columns) -> (Position, Position) {
+    let range = byte_range(source, span);
     (position(source, range.start, columns), position(source, range.end, columns))
 }
 
-/// The name of the source that a span is in; empty if the span is of another map.
-pub(super) fn name(sources: &SourceMap, span: Span) -> &str {
+/// Returns the name of a span's source; empty if the span is from another map.
+pub(super) fn source_name(sources: &SourceMap, span: Span) -> &str {
     sources.get(span.source).map_or("", |source| &*source.name)
 }
 
-/// Whether a span means the file as a whole ([`Span::whole`]).
-pub(super) fn is_whole(span: Span) -> bool {
+/// Returns whether a span refers to the whole file ([`Span::whole`]).
+pub(super) fn is_whole_file(span: Span) -> bool {
     span.start == 0 && span.end == 0
 }
 
-/// Where paths start and where they should start instead. Empty: leave them as the user gave them.
+/// The directories for making paths relative to the repository root. If empty, paths are kept as the user gave them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Paths<'a> {
-    /// The directory, absolute, that relative names are relative to.
+    /// The absolute directory that relative names start from.
     pub current: &'a str,
-    /// The repository's root, absolute.
+    /// The absolute repository root.
     pub root: &'a str,
 }
 
 impl Paths<'_> {
-    /// The path relative to the root, with slashes and without dots; outside the root as it was given.
+    /// Returns the path relative to the root, with forward slashes and without dots; unchanged outside of the root.
     pub(super) fn relative(&self, name: &str) -> String {
         if !is_file(name) {
             return name.to_owned();
@@ -92,7 +92,7 @@ fn is_absolute(name: &str) -> bool {
     name.starts_with('/') || name.get(1..3) == Some(":/")
 }
 
-/// The names along a path, dots resolved by the letter (no symbolic links).
+/// Returns the components of a path, with dots resolved lexically (without symbolic links).
 fn parts(base: &str, name: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for part in base.split('/').chain(name.split('/')) {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(position(source, at - 1, Columns::Utf16), Position { line: 2, column: 2 }); // inside the four bytes
         assert_eq!(position(source, 999, Columns::Utf16), Position { line: 3, column: 1 });
         assert_eq!(
-            range(source, Span { source: id, start: 900, end: 3 }),
+            byte_range(source, Span { source: id, start: 900, end: 3 }),
             source.text.len()..source.text.len()
         );
     }
