@@ -1,4 +1,4 @@
-//! What stands at a place of a text: the nodes around it, and the part of the innermost that is meant.
+//! The nodes around a position of a text, and the part of the innermost node at the position.
 
 use kdl::{KdlDocument, KdlEntry, KdlNode};
 use trainc_diag::source::SourceId;
@@ -6,46 +6,46 @@ use trainc_syntax::document;
 use trainc_syntax::nodes;
 use trainc_syntax::spec::NodeSpec;
 
-/// A node on the way to a place, with its table.
+/// A node around a position, with its table.
 #[derive(Clone, Copy)]
 pub(super) struct Step<'d> {
     pub(super) node: &'d KdlNode,
     pub(super) spec: Option<&'static NodeSpec>,
 }
 
-/// The part of the innermost node that a place is in.
+/// The part of the innermost node at a position.
 #[derive(Clone, Copy)]
 pub(super) enum Part<'d> {
     /// Its name.
     Name,
-    /// Its argument of that number, from 0.
+    /// The argument with that index.
     Argument(usize, &'d KdlEntry),
     /// The name of a property.
     Key(&'d KdlEntry),
     /// The value of a property.
     Value(&'d KdlEntry),
-    /// Between its entries, or behind them.
+    /// Between its entries, or after them.
     Gap,
-    /// Its block, outside of every child; without a node, the top of the file.
+    /// Its block, outside of its children; without a node, the top level of the file.
     Block,
 }
 
-/// A place.
+/// A position in a document.
 pub(super) struct Cursor<'d> {
-    /// The nodes around it, the innermost last.
+    /// The nodes around it, innermost last.
     pub(super) steps: Vec<Step<'d>>,
     pub(super) part: Part<'d>,
 }
 
 impl<'d> Cursor<'d> {
-    /// What stands at a byte of the text.
+    /// Finds the position of a byte of the text.
     pub(super) fn at(document: &'d KdlDocument, text: &str, offset: usize) -> Self {
         let mut cursor = Self { steps: Vec::new(), part: Part::Block };
         cursor.descend(document, text, offset);
         cursor
     }
 
-    /// The innermost node.
+    /// Returns the innermost node.
     pub(super) fn node(&self) -> Option<Step<'d>> {
         self.steps.last().copied()
     }
@@ -76,7 +76,7 @@ impl<'d> Cursor<'d> {
     }
 }
 
-/// Where the line of a node without a block ends, blanks behind it included if the place is there.
+/// Returns the end of a node without a block, including the spaces up to the position.
 fn line_end(node: &KdlNode, text: &str, offset: usize) -> usize {
     let last = node.entries().last().map_or_else(|| node.name().span(), KdlEntry::span);
     let end = last.offset() + last.len();
@@ -94,8 +94,8 @@ fn part(node: &KdlNode, offset: usize) -> Part<'_> {
         let span = entry.span();
         let here = span.offset() <= offset && offset <= span.offset() + span.len();
         if here && entry.name().is_some() {
-            let value = value(entry).0;
-            return if offset < value { Part::Key(entry) } else { Part::Value(entry) };
+            let value_start = value_range(entry).0;
+            return if offset < value_start { Part::Key(entry) } else { Part::Value(entry) };
         }
         if here {
             return Part::Argument(arguments, entry);
@@ -105,13 +105,13 @@ fn part(node: &KdlNode, offset: usize) -> Part<'_> {
     Part::Gap
 }
 
-/// First byte and end of an entry's value.
-pub(super) fn value(entry: &KdlEntry) -> (usize, usize) {
+/// Returns the start and end of an entry's value.
+pub(super) fn value_range(entry: &KdlEntry) -> (usize, usize) {
     let span = document::value_span(SourceId(0), entry);
     (span.start as usize, span.end as usize)
 }
 
-/// The table of a node below another, or at the top of a file.
+/// Returns the table of a node below another, or at the top level of a file.
 fn table(parent: Option<Step>, node: &KdlNode) -> Option<&'static NodeSpec> {
     let name = node.name().value();
     if name == "allow" {
@@ -119,18 +119,20 @@ fn table(parent: Option<Step>, node: &KdlNode) -> Option<&'static NodeSpec> {
     }
     match parent {
         Some(step) => step.spec?.child(name),
-        None => {
-            top().iter().copied().chain(nodes::JOB_CHILDREN.iter().copied()).find(|spec| spec.name == name)
-        }
+        None => top_level()
+            .iter()
+            .copied()
+            .chain(nodes::JOB_CHILDREN.iter().copied())
+            .find(|spec| spec.name == name),
     }
 }
 
-/// The nodes that every file may have at its top.
-pub(super) fn top() -> [&'static NodeSpec; 3] {
+/// Returns the nodes that are valid at the top level of every file.
+pub(super) fn top_level() -> [&'static NodeSpec; 3] {
     [&nodes::JOB, &nodes::EXTENDS, &nodes::ENV]
 }
 
-/// The path of the placeholder `{{ path }}` that a byte of the text is in, and its place.
+/// Returns the path of the placeholder `{{ path }}` around a byte of the text, and its start and end.
 pub(super) fn placeholder(text: &str, offset: usize) -> Option<(&str, usize, usize)> {
     let line_start = text.get(..offset)?.rfind('\n').map_or(0, |newline| newline + 1);
     let open = text.get(line_start..offset)?.rfind("{{").map(|at| line_start + at + 2)?;

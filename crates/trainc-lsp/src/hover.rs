@@ -1,8 +1,8 @@
-//! What stands at a place, in words: what the language says of it, and what the plan made of it.
+//! Hover: the documentation of a node, property or value, and its resolved value in the plan.
 
 use super::cursor::{self, Cursor, Part};
-use super::server::Opened;
-use super::text::Encoding;
+use super::positions::Encoding;
+use super::server::OpenDocument;
 use kdl::{KdlDocument, KdlEntry};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
 use trainc_diag::source::Span;
@@ -10,9 +10,9 @@ use trainc_report::origins::{OriginRow, rows};
 use trainc_syntax::nodes::engines_of;
 use trainc_syntax::spec::{NodeSpec, Prop, Ty};
 
-/// The words for a place.
+/// Returns the hover text at a byte of the text.
 pub(super) fn hover(
-    opened: &Opened,
+    opened: &OpenDocument,
     document: &KdlDocument,
     offset: usize,
     encoding: Encoding,
@@ -21,7 +21,7 @@ pub(super) fn hover(
     let values = opened.compiled.plan.as_ref().map(|plan| rows(plan, &opened.sources)).unwrap_or_default();
     let (words, start, end) = match cursor::placeholder(text, offset) {
         Some((path, start, end)) => (placeholder(&values, path)?, start, end),
-        None => at(opened, &Cursor::at(document, text, offset), &values)?,
+        None => hover_at(opened, &Cursor::at(document, text, offset), &values)?,
     };
     Some(Hover {
         contents: HoverContents::Markup(MarkupContent { kind: MarkupKind::Markdown, value: words }),
@@ -29,42 +29,42 @@ pub(super) fn hover(
     })
 }
 
-fn at(opened: &Opened, cursor: &Cursor, values: &[OriginRow]) -> Option<(String, usize, usize)> {
+fn hover_at(opened: &OpenDocument, cursor: &Cursor, values: &[OriginRow]) -> Option<(String, usize, usize)> {
     let step = cursor.node()?;
     let spec = step.spec?;
-    let plan_says = |entry: &KdlEntry| {
-        let (start, end) = cursor::value(entry);
+    let resolved_values = |entry: &KdlEntry| {
+        let (start, end) = cursor::value_range(entry);
         let span = Span::new(opened.source, start, end);
         values.iter().filter(|row| row.span == Some(span)).map(resolved).collect::<String>()
     };
     Some(match cursor.part {
         Part::Name => {
             let name = step.node.name().span();
-            (node(spec), name.offset(), name.offset() + name.len())
+            (node_documentation(spec), name.offset(), name.offset() + name.len())
         }
         Part::Argument(at, entry) => {
-            let (start, end) = cursor::value(entry);
+            let (start, end) = cursor::value_range(entry);
             let arg = spec.arg(at)?;
             let mut words = format!("`{}` {}: {}\n\n{}", spec.name, arg.name, arg.ty.expected(), spec.doc);
-            words.push_str(&plan_says(entry));
+            words.push_str(&resolved_values(entry));
             (words, start, end)
         }
         Part::Key(entry) | Part::Value(entry) => {
-            let (start, end) = (entry.span().offset(), cursor::value(entry).1);
+            let (start, end) = (entry.span().offset(), cursor::value_range(entry).1);
             let key = entry.name()?.value();
             let mut words = match spec.prop(key) {
                 Some(prop) => property(prop),
                 None => format!("`{key}=`: {}\n\n{}", spec.free_props.map(Ty::expected)?, spec.doc),
             };
-            words.push_str(&plan_says(entry));
+            words.push_str(&resolved_values(entry));
             (words, start, end)
         }
         Part::Gap | Part::Block => return None,
     })
 }
 
-/// A node's entry of the reference.
-pub(super) fn node(spec: &NodeSpec) -> String {
+/// Renders the documentation of a node.
+pub(super) fn node_documentation(spec: &NodeSpec) -> String {
     let mut head = spec.name.to_owned();
     for arg in spec.args {
         let many = if arg.many { "…" } else { "" };
@@ -97,18 +97,18 @@ fn property(prop: &Prop) -> String {
     format!("`{}=` {}\n\n{}", prop.name, prop.ty.expected(), prop.doc)
 }
 
-/// What the plan made of a value.
+/// Renders the resolved value of the plan.
 fn resolved(row: &OriginRow) -> String {
     format!("\n\n`{}` = {}, from {}", row.path, row.value, row.why)
 }
 
 fn placeholder(values: &[OriginRow], path: &str) -> Option<String> {
-    let row = row_of(values, path)?;
+    let row = find_row(values, path)?;
     Some(format!("`{{{{ {path} }}}}` = {}, from {}", row.value, row.why))
 }
 
-/// The row of the plan that a placeholder's path names: `train.lr` is `train.optimizer.lr` there.
-pub(super) fn row_of<'a>(values: &'a [OriginRow], path: &str) -> Option<&'a OriginRow> {
+/// Returns the row of the plan for a placeholder's path: `train.lr` is `train.optimizer.lr` there.
+pub(super) fn find_row<'a>(values: &'a [OriginRow], path: &str) -> Option<&'a OriginRow> {
     let dashed = path.replace('_', "-");
     let (group, name) = dashed.split_once('.').unwrap_or((&dashed, "name"));
     let candidates = [

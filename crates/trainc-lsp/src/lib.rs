@@ -1,17 +1,17 @@
-//! What an editor asks of a manifest: its problems, what stands at a place, what may stand there, and edits.
+//! The language server of manifests: diagnostics, hover, completion, definitions, symbols, formatting and quick fixes.
 //!
-//! In: texts as the editor has them, and the messages of the Language Server Protocol. Out: answers in the types of
-//! the protocol. Compiles through a function that the caller gives, so that unsaved text lies over the files. Reads
-//! no file and no stream itself.
+//! In: texts as the editor has them, and messages of the Language Server Protocol. Out: answers in the types of the
+//! protocol. Compiles with a function of the caller, so that unsaved text takes precedence over the files. Does not read
+//! files or streams.
 
-mod complete;
+mod completion;
 mod cursor;
-mod define;
+mod definition;
 mod hover;
+mod positions;
 mod problems;
 mod server;
 mod symbols;
-mod text;
 
-pub use server::{Buffers, Compile, Fault, Opened, Server, SummarizeOthers};
-pub use text::{Encoding, file_path};
+pub use positions::{Encoding, file_path};
+pub use server::{Buffers, Compile, OpenDocument, RequestError, Server, SummarizeOthers};

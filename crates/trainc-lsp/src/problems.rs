@@ -1,8 +1,7 @@
-//! Problems as an editor draws them: with further places, the edit that mends them, and faded where nothing uses a
-//! value.
+//! Problems as LSP diagnostics: with related locations, quick fixes, and a tag on values without effect.
 
-use super::server::Opened;
-use super::text::{Encoding, uri_of};
+use super::positions::{Encoding, file_uri};
+use super::server::OpenDocument;
 use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, Diagnostic, DiagnosticRelatedInformation,
     DiagnosticSeverity, DiagnosticTag, Location, NumberOrString, Range, TextEdit, Uri, WorkspaceEdit,
@@ -11,18 +10,18 @@ use std::collections::BTreeMap;
 use trainc_diag::source::{Span, is_file};
 use trainc_diag::{self as diag, Diagnostic as Problem, Severity};
 
-/// The name of the program in an editor's list of problems.
+/// The source of the diagnostics in an editor's list.
 const SOURCE: &str = "trainc";
 
-/// Codes whose place has no effect, so that an editor may fade it.
+/// Codes of values without effect, which an editor may fade.
 const WITHOUT_EFFECT: [&str; 2] = ["T0241", "T0250"];
 
-/// The problems of one open file, by the URI of the file that each is in.
-pub(super) fn by_file(opened: &Opened, encoding: Encoding) -> BTreeMap<String, Vec<Diagnostic>> {
+/// Returns the problems of an open document, by the URI of their file.
+pub(super) fn by_file(opened: &OpenDocument, encoding: Encoding) -> BTreeMap<String, Vec<Diagnostic>> {
     let mut out: BTreeMap<String, Vec<Diagnostic>> = BTreeMap::new();
     out.insert(opened.uri.as_str().to_owned(), Vec::new());
     for problem in opened.compiled.own_problems() {
-        // A problem of no file (`--set`) is shown at the top of the one that was opened.
+        // A problem outside of any file (`--set`) is shown at the top of the open document.
         let (uri, range) = place(opened, problem.span, encoding)
             .unwrap_or_else(|| (opened.uri.as_str().to_owned(), Range::default()));
         out.entry(uri).or_default().push(diagnostic(opened, problem, range, encoding));
@@ -30,26 +29,26 @@ pub(super) fn by_file(opened: &Opened, encoding: Encoding) -> BTreeMap<String, V
     out
 }
 
-/// The URI and the range of a span; nothing where it is in no file.
-pub(super) fn place(opened: &Opened, span: Span, encoding: Encoding) -> Option<(String, Range)> {
+/// Returns the URI and the range of a span, or `None` if it is not in a file.
+pub(super) fn place(opened: &OpenDocument, span: Span, encoding: Encoding) -> Option<(String, Range)> {
     let source = opened.sources.get(span.source).or_else(|| opened.others.get(span.source))?;
     let uri = if *source.name == *opened.name {
         opened.uri.as_str().to_owned()
     } else if !is_file(&source.name) {
         return None;
     } else {
-        uri_of(&source.name)
+        file_uri(&source.name)
     };
     Some((uri, encoding.span(&source.text, span)))
 }
 
-/// The same as a location.
-pub(super) fn location(opened: &Opened, span: Span, encoding: Encoding) -> Option<Location> {
+/// Returns the location of a span.
+pub(super) fn location(opened: &OpenDocument, span: Span, encoding: Encoding) -> Option<Location> {
     let (uri, range) = place(opened, span, encoding)?;
     Some(Location::new(uri.parse::<Uri>().ok()?, range))
 }
 
-fn diagnostic(opened: &Opened, problem: &Problem, range: Range, encoding: Encoding) -> Diagnostic {
+fn diagnostic(opened: &OpenDocument, problem: &Problem, range: Range, encoding: Encoding) -> Diagnostic {
     let related: Vec<DiagnosticRelatedInformation> = problem
         .labels
         .iter()
@@ -66,26 +65,26 @@ fn diagnostic(opened: &Opened, problem: &Problem, range: Range, encoding: Encodi
             Severity::Note => DiagnosticSeverity::INFORMATION,
         }),
         code: Some(NumberOrString::String(problem.code.id.to_owned())),
-        // The pages of the codes are in the program (`trainc explain`), at no address.
+        // The pages of the codes are in the program (`trainc explain`).
         code_description: None,
         source: Some(SOURCE.to_owned()),
-        message: words(problem),
+        message: plain_text(problem),
         related_information: (!related.is_empty()).then_some(related),
         tags: WITHOUT_EFFECT.contains(&problem.code.id).then(|| vec![DiagnosticTag::UNNECESSARY]),
         data: None,
     }
 }
 
-/// Message, help and notes as plain text.
-fn words(problem: &Problem) -> String {
+/// Returns message, help and notes as plain text.
+fn plain_text(problem: &Problem) -> String {
     let help = problem.help.iter().map(|help| format!("help: {help}"));
     let notes = problem.notes.iter().map(|note| format!("note: {note}"));
     let lines: Vec<String> = std::iter::once(problem.message.clone()).chain(help).chain(notes).collect();
     diag::safe(&lines.join("\n"))
 }
 
-/// The edits that mend the problems of a range.
-pub(super) fn actions(opened: &Opened, range: Range, encoding: Encoding) -> Vec<CodeActionOrCommand> {
+/// Returns the quick fixes of the problems in a range.
+pub(super) fn actions(opened: &OpenDocument, range: Range, encoding: Encoding) -> Vec<CodeActionOrCommand> {
     let touches = |other: &Range| other.start <= range.end && range.start <= other.end;
     let uri = opened.uri.as_str();
     opened
@@ -105,7 +104,7 @@ pub(super) fn actions(opened: &Opened, range: Range, encoding: Encoding) -> Vec<
                 None => format!("write `{}`", diag::safe(&fix.text)),
             };
             let edit = TextEdit::new(location.range, fix.text.clone());
-            // The map of the type has no order, so that it is written as JSON.
+            // Built as JSON, because the map of the type is unordered.
             let changes = serde_json::json!({"changes": {location.uri.as_str(): [edit]}});
             Some(CodeActionOrCommand::CodeAction(CodeAction {
                 title,

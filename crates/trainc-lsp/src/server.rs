@@ -1,7 +1,7 @@
-//! The server: which texts are open, what became of them, and the answer to every message.
+//! The server: the open documents, and the answers to requests and notifications.
 
-use super::text::{Encoding, file_path};
-use super::{complete, define, hover, problems, symbols};
+use super::positions::{Encoding, file_path};
+use super::{completion, definition, hover, problems, symbols};
 use kdl::KdlDocument;
 use lsp_types::{
     CodeActionKind, CodeActionOptions, CodeActionParams, CodeActionProviderCapability, CompletionOptions,
@@ -21,7 +21,7 @@ use trainc_diag::source::{SourceId, SourceMap};
 use trainc_plan::Compiled;
 use trainc_syntax::{document, format};
 
-/// Texts as the editor has them, by the name under which they compile: a path, or a name in angle brackets.
+/// The texts of the editor by their source name: a path, or a name in angle brackets.
 pub type Buffers = BTreeMap<String, String>;
 
 /// Compiles the text of that name, with the open texts in place of the files. The sources go into the given map.
@@ -34,8 +34,8 @@ pub type SummarizeOthers<'a> = dyn Fn(&Buffers) -> (Vec<JobSummary>, SourceMap) 
 /// The part of a source map that holds the sources of all jobs.
 const ALL_SOURCES: u32 = 1_023;
 
-/// A text that is open, and what became of it.
-pub struct Opened {
+/// An open document and its compilation.
+pub struct OpenDocument {
     pub(super) uri: Uri,
     pub(super) name: String,
     pub(super) text: String,
@@ -46,38 +46,38 @@ pub struct Opened {
     pub(super) others: Rc<SourceMap>,
 }
 
-impl Opened {
+impl OpenDocument {
     fn document(&self) -> Option<KdlDocument> {
         document::parse(self.source, &self.text, &mut Problems::default())
     }
 }
 
-/// Why a request has no answer.
+/// An error in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The server has no such method.
+pub enum RequestError {
+    /// The server does not support the method.
     UnknownMethod(String),
-    /// The parameters are not what the method takes.
+    /// The parameters are invalid.
     BadParameters(String),
 }
 
-/// The server.
+/// The language server.
 pub struct Server<'a> {
     compile: &'a Compile<'a>,
     summarize_others: &'a SummarizeOthers<'a>,
     encoding: Encoding,
     /// The open texts by their URI.
-    open: BTreeMap<String, (Uri, String)>,
-    /// What became of each.
-    opened: BTreeMap<String, Opened>,
+    texts: BTreeMap<String, (Uri, String)>,
+    /// The compiled documents by their URI.
+    documents: BTreeMap<String, OpenDocument>,
     /// The jobs around the open texts, as of the last file that was opened, saved or closed.
     others: (Vec<JobSummary>, SourceMap),
-    /// The files that have problems in the editor.
+    /// The files with published problems.
     published: BTreeSet<String>,
 }
 
 impl<'a> Server<'a> {
-    /// A server without open texts.
+    /// Makes a server without open documents.
     pub fn new(
         compile: &'a Compile<'a>,
         summarize_others: &'a SummarizeOthers<'a>,
@@ -94,7 +94,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// What the server can do.
+    /// Returns the capabilities of the server.
     pub fn capabilities(&self) -> ServerCapabilities {
         ServerCapabilities {
             position_encoding: Some(self.encoding.kind()),
@@ -120,26 +120,26 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Takes a notification; gives the problems that changed, file by file.
+    /// Handles a notification; returns the changed problems, file by file.
     pub fn notify(&mut self, method: &str, parameters: Value) -> Vec<PublishDiagnosticsParams> {
         match method {
             "textDocument/didOpen" => {
                 let Ok(given) = read::<DidOpenTextDocumentParams>(parameters) else { return Vec::new() };
                 let document = given.text_document;
-                self.open.insert(document.uri.as_str().to_owned(), (document.uri, document.text));
+                self.texts.insert(document.uri.as_str().to_owned(), (document.uri, document.text));
             }
             "textDocument/didChange" => {
                 let Ok(given) = read::<DidChangeTextDocumentParams>(parameters) else { return Vec::new() };
                 let text = given.content_changes.into_iter().next_back().map(|change| change.text);
-                let open = self.open.get_mut(given.text_document.uri.as_str());
+                let open = self.texts.get_mut(given.text_document.uri.as_str());
                 let (Some(text), Some((_, open))) = (text, open) else { return Vec::new() };
                 *open = text;
             }
             "textDocument/didClose" => {
                 let Ok(given) = read::<DidCloseTextDocumentParams>(parameters) else { return Vec::new() };
-                self.open.remove(given.text_document.uri.as_str());
+                self.texts.remove(given.text_document.uri.as_str());
             }
-            // What lies on disk may have changed: a layer, a source directory, a model's config.
+            // A file on disk may have changed: a layer, a source directory, a model's config.
             "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {}
             _ => return Vec::new(),
         }
@@ -152,51 +152,53 @@ impl<'a> Server<'a> {
         self.publish()
     }
 
-    /// Compiles every open text: one may be a layer of another, and all take milliseconds.
+    /// Compiles all open texts, because one may be a layer of another.
     fn compile_all(&mut self) {
         let buffers = self.buffers();
         let others = Rc::new(SourceMap::default());
-        self.opened = (1..)
+        self.documents = (1..)
             .zip(&self.open)
             .map(|(part, (key, (uri, text)))| {
                 let name = buffer_name(uri);
                 let (compiled, sources, source) =
                     (self.compile)(&name, text, &buffers, SourceMap::part(part));
                 let (uri, text, others) = (uri.clone(), text.clone(), Rc::clone(&others));
-                (key.clone(), Opened { uri, name, text, compiled, sources, source, others })
+                (key.clone(), OpenDocument { uri, name, text, compiled, sources, source, others })
             })
             .collect();
     }
 
     /// The open texts by name.
     fn buffers(&self) -> Buffers {
-        self.open.values().map(|(uri, text)| (buffer_name(uri), text.clone())).collect()
+        self.texts.values().map(|(uri, text)| (buffer_name(uri), text.clone())).collect()
     }
 
     /// Compares the open jobs with each other and with the jobs around them, which come first: a problem belongs to the later
     /// of two jobs, and so to the one that is open.
     fn check_across_jobs(&mut self) {
         let summaries: Vec<JobSummary> =
-            self.opened.values().map(|opened| JobSummary::new(&opened.name, &opened.compiled)).collect();
+            self.documents.values().map(|opened| JobSummary::new(&opened.name, &opened.compiled)).collect();
         let mut unseen: Vec<Problems> = vec![Problems::default(); self.others.0.len()];
-        let opened = self.opened.values_mut().map(|opened| &mut opened.compiled.problems);
+        let opened = self.documents.values_mut().map(|opened| &mut opened.compiled.problems);
         check_across_jobs(self.others.0.iter().zip(&mut unseen).chain(summaries.iter().zip(opened)));
         let mut all = SourceMap::part(ALL_SOURCES);
         all.absorb(self.others.1.clone());
-        self.opened.values().for_each(|opened| all.absorb(opened.sources.clone()));
+        self.documents.values().for_each(|opened| all.absorb(opened.sources.clone()));
         let all = Rc::new(all);
-        self.opened.values_mut().for_each(|opened| opened.others = Rc::clone(&all));
+        self.documents.values_mut().for_each(|opened| opened.others = Rc::clone(&all));
     }
 
-    /// The problems of all files; those that have none any more are named once more, with none.
+    /// Returns the problems of all files; files without problems now are included once, with an empty list.
     fn publish(&mut self) -> Vec<PublishDiagnosticsParams> {
         let mut files: BTreeMap<String, Vec<Diagnostic>> =
             std::mem::take(&mut self.published).into_iter().map(|uri| (uri, Vec::new())).collect();
-        for opened in self.opened.values() {
+        for opened in self.documents.values() {
             for (uri, found) in problems::by_file(opened, self.encoding) {
-                // An editor may write the URI of an open file in another way.
-                let same =
-                    self.opened.values().find(|other| file_path(&uri).is_some_and(|path| other.name == path));
+                // An editor may use another form of the URI of an open file.
+                let same = self
+                    .documents
+                    .values()
+                    .find(|other| file_path(&uri).is_some_and(|path| other.name == path));
                 let uri = same.map_or(uri, |other| other.uri.as_str().to_owned());
                 let list = files.entry(uri).or_default();
                 for one in found {
@@ -215,7 +217,7 @@ impl<'a> Server<'a> {
     }
 
     /// Answers a request.
-    pub fn answer(&self, method: &str, parameters: Value) -> Result<Value, Fault> {
+    pub fn answer(&self, method: &str, parameters: Value) -> Result<Value, RequestError> {
         match method {
             "textDocument/hover" => {
                 let at = read::<HoverParams>(parameters)?.text_document_position_params;
@@ -226,18 +228,18 @@ impl<'a> Server<'a> {
             "textDocument/completion" => {
                 let at = read::<CompletionParams>(parameters)?.text_document_position;
                 json(self.at(&at, |opened, document, offset| {
-                    Some(complete::complete(document, &opened.text, offset, self.encoding))
+                    Some(completion::completions(document, &opened.text, offset, self.encoding))
                 }))
             }
             "textDocument/definition" => {
                 let at = read::<GotoDefinitionParams>(parameters)?.text_document_position_params;
                 json(self.at(&at, |opened, document, offset| {
-                    define::definition(opened, document, offset, self.encoding)
+                    definition::definition(opened, document, offset, self.encoding)
                 }))
             }
             "textDocument/documentSymbol" => {
                 let uri = read::<DocumentSymbolParams>(parameters)?.text_document.uri;
-                let opened = self.opened.get(uri.as_str());
+                let opened = self.documents.get(uri.as_str());
                 json(opened.and_then(|opened| {
                     let found = symbols::symbols(&opened.document()?, &opened.text, self.encoding);
                     Some(DocumentSymbolResponse::Nested(found))
@@ -245,29 +247,29 @@ impl<'a> Server<'a> {
             }
             "textDocument/formatting" => {
                 let uri = read::<DocumentFormattingParams>(parameters)?.text_document.uri;
-                json(self.opened.get(uri.as_str()).and_then(|opened| self.formatted(opened)))
+                json(self.documents.get(uri.as_str()).and_then(|opened| self.formatted(opened)))
             }
             "textDocument/codeAction" => {
                 let given = read::<CodeActionParams>(parameters)?;
-                let opened = self.opened.get(given.text_document.uri.as_str());
+                let opened = self.documents.get(given.text_document.uri.as_str());
                 json(opened.map(|opened| problems::actions(opened, given.range, self.encoding)))
             }
-            _ => Err(Fault::UnknownMethod(method.to_owned())),
+            _ => Err(RequestError::UnknownMethod(method.to_owned())),
         }
     }
 
     fn at<T>(
         &self,
         at: &TextDocumentPositionParams,
-        answer: impl FnOnce(&Opened, &KdlDocument, usize) -> Option<T>,
+        answer: impl FnOnce(&OpenDocument, &KdlDocument, usize) -> Option<T>,
     ) -> Option<T> {
-        let opened = self.opened.get(at.text_document.uri.as_str())?;
+        let opened = self.documents.get(at.text_document.uri.as_str())?;
         let document = opened.document().unwrap_or_default();
         answer(opened, &document, self.encoding.offset(&opened.text, at.position))
     }
 
-    /// The whole text laid out; nothing while it has syntax errors.
-    fn formatted(&self, opened: &Opened) -> Option<Vec<TextEdit>> {
+    /// Formats the whole text; `None` while it has syntax errors.
+    fn formatted(&self, opened: &OpenDocument) -> Option<Vec<TextEdit>> {
         let new = format::format(&opened.text).ok()?;
         if new == opened.text {
             return Some(Vec::new());
@@ -281,10 +283,10 @@ fn buffer_name(uri: &Uri) -> String {
     file_path(uri.as_str()).unwrap_or_else(|| format!("<{}>", uri.as_str()))
 }
 
-fn read<T: DeserializeOwned>(parameters: Value) -> Result<T, Fault> {
-    serde_json::from_value(parameters).map_err(|error| Fault::BadParameters(error.to_string()))
+fn read<T: DeserializeOwned>(parameters: Value) -> Result<T, RequestError> {
+    serde_json::from_value(parameters).map_err(|error| RequestError::BadParameters(error.to_string()))
 }
 
-fn json<T: serde::Serialize>(answer: Option<T>) -> Result<Value, Fault> {
-    serde_json::to_value(answer).map_err(|error| Fault::BadParameters(error.to_string()))
+fn json<T: serde::Serialize>(answer: Option<T>) -> Result<Value, RequestError> {
+    serde_json::to_value(answer).map_err(|error| RequestError::BadParameters(error.to_string()))
 }

@@ -1,10 +1,10 @@
-//! The outline of a file: its nodes, each with what tells it apart.
+//! Document symbols: the nodes of a file, each with its first argument.
 
-use super::text::Encoding;
+use super::positions::Encoding;
 use kdl::{KdlDocument, KdlEntry, KdlNode};
 use lsp_types::{DocumentSymbol, SymbolKind};
 
-/// The nodes of a document, blocks inside blocks.
+/// Returns the nodes of a document, nested like its blocks.
 pub(super) fn symbols(document: &KdlDocument, text: &str, encoding: Encoding) -> Vec<DocumentSymbol> {
     document.nodes().iter().map(|node| symbol(node, text, encoding)).collect()
 }

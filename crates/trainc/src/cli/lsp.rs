@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use trainc_check::{JobSummary, compile};
 use trainc_diag::source::SourceMap;
 use trainc_ir::SourceTree;
-use trainc_lsp::{Buffers, Encoding, Fault, Server, file_path};
+use trainc_lsp::{Buffers, Encoding, RequestError, Server, file_path};
 use trainc_plan::Options;
 use trainc_plan::ReadError;
 use trainc_plan::World;
@@ -93,7 +93,7 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
         }
         (jobs, sources)
     };
-    let mut server = Server::new(&compile_open, &summarize_others, Encoding::of(offered.as_deref()));
+    let mut server = Server::new(&compile_open, &summarize_others, Encoding::negotiate(offered.as_deref()));
     let me = json!({
         "capabilities": server.capabilities(),
         "serverInfo": {"name": "trainc", "version": env!("CARGO_PKG_VERSION")},
@@ -158,13 +158,13 @@ fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<PathBuf> {
     found.into_iter().filter(|path| !open.contains(path)).take(MOST_AROUND).collect()
 }
 
-fn response(id: lsp_server::RequestId, answer: Result<Value, Fault>) -> Response {
+fn response(id: lsp_server::RequestId, answer: Result<Value, RequestError>) -> Response {
     match answer {
         Ok(value) => Response::new_ok(id, value),
-        Err(Fault::UnknownMethod(method)) => {
+        Err(RequestError::UnknownMethod(method)) => {
             Response::new_err(id, ErrorCode::MethodNotFound as i32, format!("trainc has no `{method}`"))
         }
-        Err(Fault::BadParameters(why)) => Response::new_err(id, ErrorCode::InvalidParams as i32, why),
+        Err(RequestError::BadParameters(why)) => Response::new_err(id, ErrorCode::InvalidParams as i32, why),
     }
 }
 

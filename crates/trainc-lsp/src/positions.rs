@@ -1,21 +1,21 @@
-//! Positions as editors count them, and files as editors name them.
+//! Positions and file URIs of the Language Server Protocol.
 
 use lsp_types::{Position, PositionEncodingKind, Range};
 use trainc_diag::source::Span;
 
-/// What a column counts.
+/// The unit of columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// Bytes.
     Utf8,
-    /// Units of UTF-16: what an editor means that does not say.
+    /// UTF-16 code units, the default of the protocol.
     #[default]
     Utf16,
 }
 
 impl Encoding {
-    /// The best of what a client offers.
-    pub fn of(offered: Option<&[PositionEncodingKind]>) -> Self {
+    /// Returns the best encoding that a client offers.
+    pub fn negotiate(offered: Option<&[PositionEncodingKind]>) -> Self {
         if offered.is_some_and(|kinds| kinds.contains(&PositionEncodingKind::UTF8)) {
             Self::Utf8
         } else {
@@ -23,7 +23,7 @@ impl Encoding {
         }
     }
 
-    /// Its name in the protocol.
+    /// Returns its name in the protocol.
     pub fn kind(self) -> PositionEncodingKind {
         match self {
             Self::Utf8 => PositionEncodingKind::UTF8,
@@ -31,7 +31,7 @@ impl Encoding {
         }
     }
 
-    /// Where a byte of the text stands.
+    /// Returns the position of a byte.
     pub(super) fn position(self, text: &str, at: usize) -> Position {
         let at = text.floor_char_boundary(at.min(text.len()));
         let before = text.get(..at).unwrap_or("");
@@ -45,7 +45,7 @@ impl Encoding {
         Position::new(clamp(before.matches('\n').count()), clamp(units))
     }
 
-    /// The byte at a position; past the end of a line, its end.
+    /// Returns the byte at a position, clamped to the end of its line.
     pub(super) fn offset(self, text: &str, position: Position) -> usize {
         let mut start = 0;
         for _ in 0..position.line {
@@ -69,12 +69,12 @@ impl Encoding {
         start + line.len()
     }
 
-    /// The range of bytes.
+    /// Returns the range of bytes.
     pub(super) fn range(self, text: &str, start: usize, end: usize) -> Range {
         Range::new(self.position(text, start), self.position(text, end.max(start)))
     }
 
-    /// The range of a span.
+    /// Returns the range of a span.
     pub(super) fn span(self, text: &str, span: Span) -> Range {
         self.range(text, span.start as usize, span.end as usize)
     }
@@ -83,7 +83,7 @@ impl Encoding {
 /// The path of a `file:` URI.
 pub fn file_path(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
-    // An authority (`localhost`) may stand before the path.
+    // An authority (`localhost`) may precede the path.
     let path = rest.get(rest.find('/')?..)?;
     let bytes = path.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -100,8 +100,8 @@ pub fn file_path(uri: &str) -> Option<String> {
     Some(if drive { path.trim_start_matches('/').to_owned() } else { path })
 }
 
-/// The `file:` URI of an absolute path.
-pub(super) fn uri_of(path: &str) -> String {
+/// Returns the `file:` URI of an absolute path.
+pub(super) fn file_uri(path: &str) -> String {
     let path = path.replace('\\', "/");
     let mut out = String::from("file://");
     if !path.starts_with('/') {
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_there_and_back() {
+    fn positions_round_trip() {
         let text = "a\r\nä😀b\n";
         for (encoding, column) in [(Encoding::Utf8, 6), (Encoding::Utf16, 3)] {
             let at = text.find('b').unwrap();
@@ -134,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn files_there_and_back() {
+    fn file_uris_round_trip() {
         let path = "/jobs/ä b/a.kdl";
-        assert_eq!(uri_of(path), "file:///jobs/%C3%A4%20b/a.kdl");
-        assert_eq!(file_path(&uri_of(path)).as_deref(), Some(path));
+        assert_eq!(file_uri(path), "file:///jobs/%C3%A4%20b/a.kdl");
+        assert_eq!(file_path(&file_uri(path)).as_deref(), Some(path));
         assert_eq!(file_path("file:///C%3A/a.kdl").as_deref(), Some("C:/a.kdl"));
         assert_eq!(file_path("untitled:Untitled-1"), None);
     }

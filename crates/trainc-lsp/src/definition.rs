@@ -1,19 +1,18 @@
-//! Where a thing is said: the layer that a file extends, the storage that a channel takes, the value that a
-//! placeholder stands for.
+//! Go to definition: the layer that a file extends, the storage of a channel, the value of a placeholder.
 
 use super::cursor::{self, Cursor, Part};
-use super::hover::row_of;
+use super::hover::find_row;
+use super::positions::{Encoding, file_uri};
 use super::problems::location;
-use super::server::Opened;
-use super::text::{Encoding, uri_of};
+use super::server::OpenDocument;
 use kdl::KdlDocument;
 use lsp_types::{Location, Range};
 use trainc_diag::source::is_file;
 use trainc_report::origins::rows;
 
-/// The place where what stands at a byte is said.
+/// Returns the location of the definition of the text at a byte.
 pub(super) fn definition(
-    opened: &Opened,
+    opened: &OpenDocument,
     document: &KdlDocument,
     offset: usize,
     encoding: Encoding,
@@ -21,14 +20,14 @@ pub(super) fn definition(
     if let Some((path, ..)) = cursor::placeholder(&opened.text, offset) {
         let plan = opened.compiled.plan.as_ref()?;
         let values = rows(plan, &opened.sources);
-        return location(opened, row_of(&values, path)?.span?, encoding);
+        return location(opened, find_row(&values, path)?.span?, encoding);
     }
     let cursor = Cursor::at(document, &opened.text, offset);
     let step = cursor.node()?;
     match (step.spec?.name, cursor.part) {
         ("extends", Part::Argument(0, entry)) => {
-            let file = layer(opened, entry.value().as_string()?)?;
-            Some(Location::new(uri_of(&file).parse().ok()?, Range::default()))
+            let file = layer_file(opened, entry.value().as_string()?)?;
+            Some(Location::new(file_uri(&file).parse().ok()?, Range::default()))
         }
         ("channel", Part::Value(entry)) if entry.name().is_some_and(|name| name.value() == "from") => {
             let storages = &opened.compiled.plan.as_ref()?.job.storage;
@@ -40,8 +39,8 @@ pub(super) fn definition(
     }
 }
 
-/// The file of a layer among the texts of the compilation: the one whose path ends as it was written.
-fn layer(opened: &Opened, written: &str) -> Option<String> {
+/// Returns the file of a layer among the sources of the compilation: the one whose path ends with the written path.
+fn layer_file(opened: &OpenDocument, written: &str) -> Option<String> {
     let wanted = written.trim_start_matches("./").trim_start_matches("../");
     let wanted = wanted.rsplit("../").next()?;
     let mut names = opened.sources.iter().map(|(_, source)| source.name.to_string());

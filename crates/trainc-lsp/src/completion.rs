@@ -1,8 +1,8 @@
-//! What may stand at a place: nodes, properties, words, and names from the catalogue.
+//! Completion: nodes, properties, values, and names from the catalogue.
 
-use super::cursor::{self, Cursor, Part, Step, top};
+use super::cursor::{self, Cursor, Part, Step, top_level};
 use super::hover;
-use super::text::Encoding;
+use super::positions::Encoding;
 use kdl::KdlDocument;
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, MarkupContent, MarkupKind,
@@ -12,58 +12,73 @@ use trainc_catalog::{images, instances, models, regions};
 use trainc_syntax::nodes::{ENGINE_NAMES, JOB_CHILDREN, engines_of};
 use trainc_syntax::spec::{NodeSpec, Repeat, Ty};
 
-/// What may stand at a byte of the text.
-pub(super) fn complete(
+/// Returns the completions at a byte of the text.
+pub(super) fn completions(
     document: &KdlDocument,
     text: &str,
     offset: usize,
     encoding: Encoding,
 ) -> Vec<CompletionItem> {
     let cursor = Cursor::at(document, text, offset);
-    let Some(step) = cursor.node() else { return nodes_of(None, document) };
+    let Some(step) = cursor.node() else { return node_completions(None, document) };
     let parent = cursor.steps.iter().rev().nth(1).copied();
     match cursor.part {
-        Part::Block => nodes_of(Some(step), step.node.children().unwrap_or(document)),
+        Part::Block => node_completions(Some(step), step.node.children().unwrap_or(document)),
         Part::Name => {
             let siblings = parent.map_or(Some(document), |parent| parent.node.children());
-            nodes_of(parent, siblings.unwrap_or(document))
+            node_completions(parent, siblings.unwrap_or(document))
         }
         Part::Gap | Part::Key(_) => {
             let Some(spec) = step.spec else { return Vec::new() };
-            let mut out = properties(step, spec);
+            let mut out = property_completions(step, spec);
             let arguments = step.node.entries().iter().filter(|entry| entry.name().is_none()).count();
             if let (Part::Gap, Some(arg)) = (cursor.part, spec.arg(arguments)) {
-                out.extend(values(&words(step, spec, arg.name, arg.ty), text, (offset, offset), encoding));
+                out.extend(value_completions(
+                    &value_texts(step, spec, arg.name, arg.ty),
+                    text,
+                    (offset, offset),
+                    encoding,
+                ));
             }
             out
         }
         Part::Argument(at, entry) => {
             let Some(spec) = step.spec else { return Vec::new() };
             let Some(arg) = spec.arg(at) else { return Vec::new() };
-            values(&words(step, spec, arg.name, arg.ty), text, cursor::value(entry), encoding)
+            value_completions(
+                &value_texts(step, spec, arg.name, arg.ty),
+                text,
+                cursor::value_range(entry),
+                encoding,
+            )
         }
         Part::Value(entry) => {
             let Some((spec, key)) = step.spec.zip(entry.name()) else { return Vec::new() };
             let Some(prop) = spec.prop(key.value()) else { return Vec::new() };
-            values(&words(step, spec, prop.name, prop.ty), text, cursor::value(entry), encoding)
+            value_completions(
+                &value_texts(step, spec, prop.name, prop.ty),
+                text,
+                cursor::value_range(entry),
+                encoding,
+            )
         }
     }
 }
 
-/// The nodes that may stand in a block, less those that stand there and may do so once.
-fn nodes_of(parent: Option<Step>, block: &KdlDocument) -> Vec<CompletionItem> {
+/// Returns the nodes that are valid in a block, without those that are there and may not be repeated.
+fn node_completions(parent: Option<Step>, block: &KdlDocument) -> Vec<CompletionItem> {
     let engine = parent.and_then(|parent| parent.node.get("engine")).and_then(|value| value.as_string());
     let specs: Vec<&'static NodeSpec> = match parent {
         Some(parent) => parent.spec.map_or_else(Vec::new, |spec| spec.children.to_vec()),
-        None if block.nodes().iter().any(|node| node.name().value() == "job") => top().to_vec(),
-        None => top().into_iter().chain(JOB_CHILDREN.iter().copied()).collect(),
+        None if block.nodes().iter().any(|node| node.name().value() == "job") => top_level().to_vec(),
+        None => top_level().into_iter().chain(JOB_CHILDREN.iter().copied()).collect(),
     };
     specs
         .into_iter()
         .filter(|spec| {
             spec.repeat != Repeat::Once || !block.nodes().iter().any(|node| node.name().value() == spec.name)
         })
-        // Of `parallel` only what its engine takes.
+        // In `parallel`, only the nodes that its engine supports.
         .filter(|spec| match (engine, engines_of(spec)) {
             (Some(engine), Some(engines)) => engines.contains(&engine) || !ENGINE_NAMES.contains(&engine),
             _ => true,
@@ -74,18 +89,18 @@ fn nodes_of(parent: Option<Step>, block: &KdlDocument) -> Vec<CompletionItem> {
             detail: Some(spec.doc.to_owned()),
             documentation: Some(Documentation::MarkupContent(MarkupContent {
                 kind: MarkupKind::Markdown,
-                value: hover::node(spec),
+                value: hover::node_documentation(spec),
             })),
             ..CompletionItem::default()
         })
         .collect()
 }
 
-fn properties(step: Step, spec: &NodeSpec) -> Vec<CompletionItem> {
-    let is_there = |name: &str| step.node.get(name).is_some();
+fn property_completions(step: Step, spec: &NodeSpec) -> Vec<CompletionItem> {
+    let is_present = |name: &str| step.node.get(name).is_some();
     spec.props
         .iter()
-        .filter(|prop| !is_there(prop.name))
+        .filter(|prop| !is_present(prop.name))
         .map(|prop| CompletionItem {
             label: format!("{}=", prop.name),
             kind: Some(CompletionItemKind::PROPERTY),
@@ -95,8 +110,8 @@ fn properties(step: Step, spec: &NodeSpec) -> Vec<CompletionItem> {
         .collect()
 }
 
-/// The values that a place takes, as KDL writes them, each with a word about it.
-fn words(step: Step, spec: &NodeSpec, name: &str, ty: Ty) -> Vec<(String, String)> {
+/// Returns the values of a place as KDL text, each with a description.
+fn value_texts(step: Step, spec: &NodeSpec, name: &str, ty: Ty) -> Vec<(String, String)> {
     let quoted = |names: Vec<String>, what: &str| -> Vec<(String, String)> {
         names.into_iter().map(|name| (format!("\"{name}\""), what.to_owned())).collect()
     };
@@ -105,7 +120,7 @@ fn words(step: Step, spec: &NodeSpec, name: &str, ty: Ty) -> Vec<(String, String
         ("region", _) => quoted(regions::names().map(str::to_owned).collect(), "AWS region"),
         ("cluster" | "group", "instance") => quoted(instances::all_names(), "instance type"),
         ("model", _) if matches!(ty, Ty::Plain) => {
-            quoted(models::names().map(str::to_owned).collect(), "model of the catalogue")
+            quoted(models::names().map(str::to_owned).collect(), "model in the catalogue")
         }
         ("parallel", "engine") => quoted(owned(ENGINE_NAMES), "engine"),
         ("image", "version" | "pytorch" | "transformers") => {
@@ -124,7 +139,7 @@ fn booleans() -> Vec<(String, String)> {
     ["#true", "#false"].map(|word| (word.to_owned(), "boolean".to_owned())).to_vec()
 }
 
-/// Versions of the image's family, the newest first.
+/// Returns the versions of the image's family, newest first.
 fn versions(step: Step, name: &str) -> Vec<String> {
     let family = match step.node.get(0).and_then(|value| value.as_string()) {
         Some("huggingface") => images::ImageFamily::HuggingFace,
@@ -141,7 +156,7 @@ fn versions(step: Step, name: &str) -> Vec<String> {
     out
 }
 
-fn values(
+fn value_completions(
     words: &[(String, String)],
     text: &str,
     place: (usize, usize),
@@ -154,7 +169,7 @@ fn values(
             label: word.trim_matches('"').to_owned(),
             kind: Some(CompletionItemKind::VALUE),
             detail: Some(detail.clone()),
-            // An editor compares this with what stands in the range: with the quote, if one is there.
+            // An editor compares this with the text of the range, including a quote.
             filter_text: Some(word.clone()),
             text_edit: Some(CompletionTextEdit::Edit(TextEdit::new(range, word.clone()))),
             ..CompletionItem::default()
