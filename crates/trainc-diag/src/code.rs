@@ -2,7 +2,7 @@
 
 use super::Severity;
 
-/// Whether a code is in use. Codes are never reused: a removed one remains as a tombstone.
+/// The status of a code. Codes are never reused: a removed one remains as a tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Emitted by this version.
@@ -11,7 +11,7 @@ pub enum Status {
     Removed {
         /// The first version without it.
         since: &'static str,
-        /// What to read instead.
+        /// The code or page that replaces it.
         instead: &'static str,
     },
 }

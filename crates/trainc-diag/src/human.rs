@@ -16,13 +16,13 @@ use unicode_width::UnicodeWidthStr;
 /// The capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to write colour codes.
+    /// Write colour codes.
     pub color: bool,
-    /// Whether lines are drawn with Unicode characters.
+    /// Draw lines with Unicode characters.
     pub unicode: bool,
     /// The width in columns. Long words and line numbers may exceed it.
     pub width: usize,
-    /// Whether notes are drawn like errors and warnings; else those of one manifest are one line each, without a snippet,
+    /// Draw notes like errors and warnings; else those of one manifest are one line each, without a snippet,
     /// and those of several manifests are only counted.
     pub notes: bool,
 }

@@ -55,7 +55,7 @@ pub struct Problem {
     pub name: &'static str,
     /// `error`, `warning` or `note`.
     pub severity: Severity,
-    /// What is wrong.
+    /// The problem: what was expected and what was found.
     pub message: String,
     /// The primary place.
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub struct Problem {
     pub label: Option<String>,
     /// The secondary places.
     pub labels: Vec<Label>,
-    /// What to type, or null.
+    /// Advice on what to type, or null.
     pub help: Option<String>,
     /// Reasons, or sources of numbers.
     pub notes: Vec<String>,

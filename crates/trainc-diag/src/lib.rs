@@ -80,11 +80,11 @@ pub struct Diagnostic {
     pub span: Span,
     /// The text at the primary span; may be empty.
     pub label: String,
-    /// What is wrong.
+    /// The problem: what was expected and what was found.
     pub message: String,
     /// The secondary spans.
     pub labels: Vec<Label>,
-    /// What to type, only if the advice is certain.
+    /// Advice on what to type, only if it is certain.
     pub help: Option<Help>,
     /// Reasons, or sources of numbers.
     pub notes: Vec<String>,
@@ -92,7 +92,7 @@ pub struct Diagnostic {
     pub facts: BTreeMap<&'static str, serde_json::Value>,
     /// An edit that fixes the problem.
     pub fix: Option<Fix>,
-    /// Whether the text at the primary span is a secret, which is never shown.
+    /// The text at the primary span is a secret, which is never shown.
     pub secret: bool,
     /// The span of the value that the problem concerns, if it is not `span`.
     pub subject: Option<Span>,

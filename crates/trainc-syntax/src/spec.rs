@@ -90,9 +90,9 @@ pub struct Arg {
     pub name: &'static str,
     /// Its type.
     pub ty: Ty,
-    /// Whether it must be there once all layers are merged.
+    /// Required once all layers are merged.
     pub required: bool,
-    /// Whether it may be repeated (only the last argument).
+    /// May be repeated (only the last argument).
     pub many: bool,
 }
 
@@ -103,13 +103,13 @@ pub struct Prop {
     pub name: &'static str,
     /// Its type.
     pub ty: Ty,
-    /// Whether it must be there once all layers are merged.
+    /// Required once all layers are merged.
     pub required: bool,
     /// One line for the reference.
     pub doc: &'static str,
 }
 
-/// Whether a node may be repeated in its parent, and the key that distinguishes two of them.
+/// The repetition of a node in its parent, with the key that distinguishes two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// Once.
@@ -137,9 +137,9 @@ pub struct NodeSpec {
     pub free_props: Option<Ty>,
     /// Children.
     pub children: &'static [&'static NodeSpec],
-    /// Whether the node takes children of any name and form (`request`).
+    /// Takes children of any name and form (`request`).
     pub free_children: bool,
-    /// Whether it may be repeated.
+    /// Its repetition in its parent.
     pub repeat: Repeat,
     /// Mutually exclusive sets of properties, arguments and children, by name. The first name of a set selects it: a later
     /// layer that writes it drops the values of the other sets in earlier layers.
