@@ -138,7 +138,7 @@ fn long_messages_are_wrapped() {
 fn no_problems_are_one_line() {
     let sources = SourceMap::default();
     let run = Run { sources: &sources, manifests: &[] };
-    assert_eq!(super::run(&run, PLAIN), "no problems in 0 files\n");
+    assert_eq!(super::render(&run, PLAIN), "no problems in 0 files\n");
 }
 
 fn texts() -> impl Strategy<Value = String> {

@@ -22,7 +22,6 @@ pub mod short;
 pub mod source;
 pub mod text;
 mod truncate;
-mod truncate;
 
 pub use code::{Code, Status, find};
 pub use excerpt::safe;

@@ -16,7 +16,7 @@ pub fn parse_value(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
         (Ty::Text, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
         (Ty::Plain, KdlValue::String(text)) if text.contains("{{") => Err(Fault::Placeholder),
         (Ty::Plain, KdlValue::String(text)) => Ok(Value::Text(text.clone())),
-        (Ty::Text | Ty::Plain, _) => Err(Fault::WantsQuotes),
+        (Ty::Text | Ty::Plain, _) => Err(Fault::MissingQuotes),
         (Ty::Word(words), KdlValue::String(text)) => {
             if words.contains(&text.as_str()) {
                 Ok(Value::Text(text.clone()))
@@ -104,17 +104,26 @@ pub fn parse_value(value: &KdlValue, ty: Ty) -> Result<Value, Fault> {
 /// A reason why a value does not fit its type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
+    /// The wrong type.
     Type,
-    WantsQuotes,
+    /// A string without quotes.
+    MissingQuotes,
+    /// A placeholder where none is supported.
     Placeholder,
+    /// An unknown word.
     Word(String),
+    /// A number out of range.
     Range,
+    /// A fraction instead of a whole number.
     NotWhole(f64),
+    /// A number without its unit.
     UnitMissing,
+    /// An invalid quantity.
     Unit(units::Fault),
 }
 
 impl Fault {
+    /// Describes the fault of a value of the node or property `of`; `shown` is its text.
     pub fn diagnostic(&self, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
         let expected = ty.expected();
         match self {
@@ -147,7 +156,7 @@ impl Fault {
                     None => diagnostic,
                 }
             }
-            Self::WantsQuotes => {
+            Self::MissingQuotes => {
                 let bare = shown.trim_start_matches('#');
                 let diagnostic = Diagnostic::new(&T0124, span, format!("{of} must be a string, not {shown}"));
                 // The number in quotes would be rejected too.
