@@ -6,6 +6,7 @@
 mod code;
 mod excerpt;
 pub mod fix;
+mod format;
 pub mod github;
 pub mod gitlab;
 pub mod human;
@@ -25,9 +26,10 @@ mod truncate;
 
 pub use code::{Code, Status, find};
 pub use excerpt::safe;
+pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
 pub use position::Paths;
-pub use run::{Counts, Format, ManifestReport, Options, ReportedProblem, Run, render};
+pub use run::{Counts, ManifestReport, ReportedProblem, Run};
 
 use crate::source::Span;
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use super::cursor::{self, Cursor, Part};
 use super::hover::find_row;
+use super::open_document::OpenDocument;
 use super::positions::{Encoding, file_uri};
 use super::problems::location;
-use super::server::OpenDocument;
 use kdl::KdlDocument;
 use lsp_types::{Location, Range};
 use trainc_diag::source::is_file;

@@ -1,8 +1,8 @@
 //! Hover: the documentation of a node, property or value, and its resolved value in the plan.
 
 use super::cursor::{self, Cursor, Part};
+use super::open_document::OpenDocument;
 use super::positions::Encoding;
-use super::server::OpenDocument;
 use kdl::{KdlDocument, KdlEntry};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
 use trainc_diag::source::Span;

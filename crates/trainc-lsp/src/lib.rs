@@ -8,10 +8,12 @@ mod completion;
 mod cursor;
 mod definition;
 mod hover;
+mod open_document;
 mod positions;
 mod problems;
 mod server;
 mod symbols;
 
+pub use open_document::OpenDocument;
 pub use positions::{Encoding, file_path};
-pub use server::{Buffers, Compile, OpenDocument, RequestError, Server, SummarizeOthers};
+pub use server::{Buffers, Compile, RequestError, Server, SummarizeOthers};

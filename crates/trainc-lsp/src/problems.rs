@@ -1,7 +1,7 @@
 //! Problems as LSP diagnostics: with related locations, quick fixes, and a tag on values without effect.
 
+use super::open_document::OpenDocument;
 use super::positions::{Encoding, file_uri};
-use super::server::OpenDocument;
 use lsp_types::{
     CodeAction, CodeActionKind, CodeActionOrCommand, Diagnostic, DiagnosticRelatedInformation,
     DiagnosticSeverity, DiagnosticTag, Location, NumberOrString, Range, TextEdit, Uri, WorkspaceEdit,

@@ -1,5 +1,6 @@
 //! The server: the open documents, and the answers to requests and notifications.
 
+use super::open_document::OpenDocument;
 use super::positions::{Encoding, file_path};
 use super::{completion, definition, hover, problems, symbols};
 use kdl::KdlDocument;
@@ -19,7 +20,7 @@ use trainc_check::{JobSummary, check_across_jobs};
 use trainc_diag::Problems;
 use trainc_diag::source::{SourceId, SourceMap};
 use trainc_plan::Compiled;
-use trainc_syntax::{document, format};
+use trainc_syntax::format;
 
 /// The texts of the editor by their source name: a path, or a name in angle brackets.
 pub type Buffers = BTreeMap<String, String>;
@@ -33,24 +34,6 @@ pub type SummarizeOthers<'a> = dyn Fn(&Buffers) -> (Vec<JobSummary>, SourceMap) 
 
 /// The part of a source map that holds the sources of all jobs.
 const ALL_SOURCES: u32 = 1_023;
-
-/// An open document and its compilation.
-pub struct OpenDocument {
-    pub(super) uri: Uri,
-    pub(super) name: String,
-    pub(super) text: String,
-    pub(super) compiled: Compiled,
-    pub(super) sources: SourceMap,
-    pub(super) source: SourceId,
-    /// The sources of the other jobs that its problems point into.
-    pub(super) others: Rc<SourceMap>,
-}
-
-impl OpenDocument {
-    fn document(&self) -> Option<KdlDocument> {
-        document::parse(self.source, &self.text, &mut Problems::default())
-    }
-}
 
 /// An error in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,8 +70,8 @@ impl<'a> Server<'a> {
             compile,
             summarize_others,
             encoding,
-            open: BTreeMap::new(),
-            opened: BTreeMap::new(),
+            texts: BTreeMap::new(),
+            documents: BTreeMap::new(),
             others: (Vec::new(), SourceMap::default()),
             published: BTreeSet::new(),
         }
@@ -157,7 +140,7 @@ impl<'a> Server<'a> {
         let buffers = self.buffers();
         let others = Rc::new(SourceMap::default());
         self.documents = (1..)
-            .zip(&self.open)
+            .zip(&self.texts)
             .map(|(part, (key, (uri, text)))| {
                 let name = buffer_name(uri);
                 let (compiled, sources, source) =
@@ -168,7 +151,7 @@ impl<'a> Server<'a> {
             .collect();
     }
 
-    /// The open texts by name.
+    /// Returns the open texts by name.
     fn buffers(&self) -> Buffers {
         self.texts.values().map(|(uri, text)| (buffer_name(uri), text.clone())).collect()
     }
@@ -178,9 +161,9 @@ impl<'a> Server<'a> {
     fn check_across_jobs(&mut self) {
         let summaries: Vec<JobSummary> =
             self.documents.values().map(|opened| JobSummary::new(&opened.name, &opened.compiled)).collect();
-        let mut unseen: Vec<Problems> = vec![Problems::default(); self.others.0.len()];
+        let mut discarded: Vec<Problems> = vec![Problems::default(); self.others.0.len()];
         let opened = self.documents.values_mut().map(|opened| &mut opened.compiled.problems);
-        check_across_jobs(self.others.0.iter().zip(&mut unseen).chain(summaries.iter().zip(opened)));
+        check_across_jobs(self.others.0.iter().zip(&mut discarded).chain(summaries.iter().zip(opened)));
         let mut all = SourceMap::part(ALL_SOURCES);
         all.absorb(self.others.1.clone());
         self.documents.values().for_each(|opened| all.absorb(opened.sources.clone()));
@@ -241,7 +224,7 @@ impl<'a> Server<'a> {
                 let uri = read::<DocumentSymbolParams>(parameters)?.text_document.uri;
                 let opened = self.documents.get(uri.as_str());
                 json(opened.and_then(|opened| {
-                    let found = symbols::symbols(&opened.document()?, &opened.text, self.encoding);
+                    let found = symbols::symbols(&opened.parse()?, &opened.text, self.encoding);
                     Some(DocumentSymbolResponse::Nested(found))
                 }))
             }
@@ -264,7 +247,7 @@ impl<'a> Server<'a> {
         answer: impl FnOnce(&OpenDocument, &KdlDocument, usize) -> Option<T>,
     ) -> Option<T> {
         let opened = self.documents.get(at.text_document.uri.as_str())?;
-        let document = opened.document().unwrap_or_default();
+        let document = opened.parse().unwrap_or_default();
         answer(opened, &document, self.encoding.offset(&opened.text, at.position))
     }
 

@@ -1,7 +1,7 @@
 //! Parses tokens into a tree of nodes that keeps comments and blank lines, and recovers from errors.
 //!
 //! In: any text within the limits. Out: [`Tree`], with everything that could be parsed and all faults. Used by
-//! [`document`](super::document), [`format`](super::format) and [`edit`](super::edit).
+//! `document`, `format` and `edit`.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
