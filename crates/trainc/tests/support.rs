@@ -48,9 +48,14 @@ pub fn page_files() -> Vec<String> {
     files("crates", &[".md"]).into_iter().filter(|path| path.contains("/src/codes/")).collect()
 }
 
-/// The Rust sources of the compiler's crates, without the worker and the fuzz target.
+/// The Rust sources of the crates that `trainc` is built from.
 pub fn sources() -> Vec<String> {
-    let is_ours = |path: &String| path.contains("/src/") && !path.starts_with("crates/trainc-worker/");
+    let is_ours = |path: &String| {
+        path.contains("/src/")
+            && !["worker", "research", "testing"]
+                .iter()
+                .any(|name| path.starts_with(&format!("crates/trainc-{name}/")))
+    };
     files("crates", &[".rs"]).into_iter().filter(is_ours).collect()
 }
 
