@@ -137,7 +137,7 @@ impl Inventory {
             let sharers = self.sharers(system);
             if !sharers.is_empty() {
                 let uses = if sharers.len() == 1 { "uses" } else { "use" };
-                let because = format!("{} also {uses} it", trainc_diag::text::ticked(&sharers, "and"));
+                let because = format!("{} also {uses} it", trainc_diag::text::backtick_list(&sharers, "and"));
                 out.push(line("file-system", &system.id, "leave", because));
                 continue;
             }
@@ -155,8 +155,10 @@ impl Inventory {
                 }
             }
             let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
-            let size =
-                format!("{said}{} GiB, including all data", trainc_diag::text::group(system.capacity_gib));
+            let size = format!(
+                "{said}{} GiB, including all data",
+                trainc_diag::text::group_digits(system.capacity_gib)
+            );
             let usd_per_month = keep.as_ref().and_then(|_| monthly_usd(&self.region, system));
             let keep = keep.map(|why| match usd_per_month {
                 Some(usd) => format!("{why}; it costs {} a month", trainc_diag::text::dollars(usd)),
@@ -350,7 +352,7 @@ fn unlinked(system: &FileSystem, link: &Association) -> String {
 pub(super) fn theirs(found: &ObservedRole) -> Option<String> {
     let inline = found.inline.iter().filter(|policy| *policy != POLICY_NAME);
     let more: Vec<&String> = inline.chain(&found.attached).collect();
-    (!more.is_empty()).then(|| trainc_diag::text::ticked(&more, "and"))
+    (!more.is_empty()).then(|| trainc_diag::text::backtick_list(&more, "and"))
 }
 
 /// Whether a key is an upload of ours: the digits of a digest below the home, then the name.

@@ -60,11 +60,11 @@ pub enum Corruption {
 impl Corruption {
     /// What is wrong, a fragment, where ours has so many bytes.
     pub(crate) fn describe(self, wanted: u64) -> String {
-        let wanted = trainc_diag::text::group(wanted);
+        let wanted = trainc_diag::text::group_digits(wanted);
         match self {
             Self::Size(bytes) => format!(
                 "the key holds another object, of {} bytes instead of {wanted}",
-                trainc_diag::text::group(bytes)
+                trainc_diag::text::group_digits(bytes)
             ),
             Self::Content => {
                 format!("the key holds another object, of the same {wanted} bytes but with another SHA-256")

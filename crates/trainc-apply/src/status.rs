@@ -156,8 +156,8 @@ pub fn early_end(plan: &Plan, last: f64) -> Option<(u64, u64)> {
 pub fn describe_early_end((last, steps): (u64, u64)) -> String {
     format!(
         "the last step in its log is {} of {}: the program ended early or logs few of its steps",
-        text::group(last),
-        text::group(steps)
+        text::group_digits(last),
+        text::group_digits(steps)
     )
 }
 
@@ -217,7 +217,7 @@ impl Status {
             .filter_map(|(name, value)| {
                 let planned = self.planned_tokens_per_second.filter(|_| name == super::metrics::RATE);
                 let planned = planned.map_or_else(String::new, |planned| {
-                    format!(" of {} planned", text::group(whole(planned)))
+                    format!(" of {} planned", text::group_digits(whole(planned)))
                 });
                 Some((name.as_str(), format!("{}{planned}", figure(name, value.as_f64()?))))
             })
@@ -236,7 +236,7 @@ impl Status {
     pub fn line(&self) -> String {
         let mut parts = vec![self.secondary_status.clone()];
         if let Some(percent) = self.progress_percentage.filter(|_| self.status == "InProgress") {
-            parts.push(format!("{}%", text::short(percent)));
+            parts.push(format!("{}%", text::short_number(percent)));
         }
         parts.extend(self.figures().into_iter().map(|(name, figure)| format!("{name} {figure}")));
         if let Some(left) = self.left() {
@@ -257,7 +257,7 @@ impl Status {
 /// A figure as people say it.
 fn figure(name: &str, value: f64) -> String {
     if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
-        text::group(whole(value))
+        text::group_digits(whole(value))
     } else {
         format!("{value}")
     }

@@ -32,8 +32,8 @@ impl RunRow<'_> {
         let mfu = self.number("mfu").filter(|mfu| *mfu > 1.0)?;
         let written = self.text("mfu");
         let message = format!("`mfu` is `{written}`, more than 1 (100 % of the peak)");
-        let help =
-            (mfu <= 100.0).then(|| format!("if it is a percentage, write `{}`", text::short(mfu / 100.0)));
+        let help = (mfu <= 100.0)
+            .then(|| format!("if it is a percentage, write `{}`", text::short_number(mfu / 100.0)));
         Some(Impossible { help, ..Impossible::new(self, "mfu", message) })
     }
 
@@ -51,7 +51,7 @@ impl RunRow<'_> {
         let ranks = degrees.replicas * degrees.shard / degrees.context;
         let made = micro * passes * ranks;
         ((made / global).ln().abs() > ROUNDING.ln()).then(|| {
-            let [micro, passes, ranks, made] = [micro, passes, ranks, made].map(text::short);
+            let [micro, passes, ranks, made] = [micro, passes, ranks, made].map(text::short_number);
             let message = format!(
                 "`global_batch_sequences` is `{}`, but `micro_batch` {micro} × `grad_accum` {passes} × {ranks} data-parallel ranks = {made}",
                 self.text("global_batch_sequences")
@@ -68,7 +68,7 @@ impl RunRow<'_> {
             let message = format!(
                 "`tflops_per_gpu` is `{}`, more than the peak of {} of its GPU (`{card}`)",
                 self.text("tflops_per_gpu"),
-                text::short(peak)
+                text::short_number(peak)
             );
             return Some(Impossible::new(self, "tflops_per_gpu", message));
         }
@@ -81,7 +81,7 @@ impl RunRow<'_> {
             .find(|column| self.number(column).is_some_and(|value| value > 0.0))?;
         (share > most || share < LEAST_SHARE).then(|| {
             let percent =
-                if share < LEAST_SHARE { "under 0.01".to_owned() } else { text::short(100.0 * share) };
+                if share < LEAST_SHARE { "under 0.01".to_owned() } else { text::short_number(100.0 * share) };
             let message = format!(
                 "`{column}` is `{}`: each GPU (`{card}`) would reach {percent} % of its peak",
                 self.text(column)
@@ -100,7 +100,7 @@ impl RunRow<'_> {
             let message = format!(
                 "`peak_mem_gib` is `{}`, more than the {} GiB of its GPU (`{}`)",
                 self.text("peak_mem_gib"),
-                text::short(has),
+                text::short_number(has),
                 self.text("gpu")
             );
             Impossible::new(self, "peak_mem_gib", message)

@@ -95,9 +95,9 @@ fn step_ranges(out: &mut String, verdict: &Verdict) {
             out,
             "  {}: published {} s per step, predicted {} to {} s (micro-batch {}){}",
             range.id,
-            text::short(range.published),
-            text::short(range.low),
-            text::short(range.high),
+            text::short_number(range.published),
+            text::short_number(range.low),
+            text::short_number(range.high),
             text::list(&micro, "or"),
             if range.is_outside() { ": outside" } else { "" }
         );
@@ -133,7 +133,7 @@ fn figures(row: &RowVerdict) -> Vec<Figure<'_>> {
     let id = row.id.as_str();
     if let Some(time) = &row.step_seconds {
         let [measured, predicted, low, high] =
-            [time.measured, time.predicted, time.low, time.high].map(text::short);
+            [time.measured, time.predicted, time.low, time.high].map(text::short_number);
         let parts: Vec<String> = time
             .parts
             .iter()
@@ -156,7 +156,7 @@ fn figures(row: &RowVerdict) -> Vec<Figure<'_>> {
     if let Some(peak) = &row.peak_memory_bytes {
         let gib = f64::from(1 << 30);
         let [measured, predicted, low, high] =
-            [peak.measured, peak.predicted, peak.low, peak.high].map(|bytes| text::short(bytes / gib));
+            [peak.measured, peak.predicted, peak.low, peak.high].map(|bytes| text::short_number(bytes / gib));
         out.push(Figure {
             magnitude: peak.error.abs(),
             error: signed_percent(peak.error),

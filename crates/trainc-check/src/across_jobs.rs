@@ -154,7 +154,7 @@ fn created_file_systems(plan: &Plan) -> Vec<CreatedFileSystem> {
         let iops = lustre.metadata_configuration.as_ref().and_then(|metadata| metadata.iops);
         let throughput = lustre.per_unit_storage_throughput.map(|one| one.to_string());
         let settings = BTreeMap::from([
-            ("StorageCapacity", format!("{} GiB", text::group(create.storage_capacity))),
+            ("StorageCapacity", format!("{} GiB", text::group_digits(create.storage_capacity))),
             ("PerUnitStorageThroughput", or_none(throughput)),
             ("DataCompressionType", or_none(lustre.data_compression_type.clone())),
             ("MetadataConfiguration.Iops", or_none(iops.map(|one| one.to_string()))),

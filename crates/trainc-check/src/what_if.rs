@@ -112,6 +112,6 @@ fn time_and_cost(run: &Run) -> Option<String> {
     if !(0.0..1e12).contains(&seconds) {
         return None;
     }
-    let time = text::about(seconds);
+    let time = text::rounded_duration(seconds);
     Some(run.least_usd.map_or_else(|| time.clone(), |usd| format!("{time}, {}", text::dollars(usd))))
 }

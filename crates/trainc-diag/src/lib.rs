@@ -156,12 +156,6 @@ impl Diagnostic {
         self
     }
 
-    /// The former name of [`Self::primary_label`].
-    #[must_use]
-    pub fn here(self, text: impl Into<String>) -> Self {
-        self.primary_label(text)
-    }
-
     /// Adds a secondary span.
     #[must_use]
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {

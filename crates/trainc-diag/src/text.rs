@@ -4,11 +4,6 @@ use std::fmt::Write as _;
 use textwrap::core::Word;
 use textwrap::wrap_algorithms::wrap_first_fit;
 
-pub use self::{
-    backtick_list as ticked, differing_parts as apart, group_digits as group, rounded_duration as about,
-    short_number as short,
-};
-
 /// Formats a number with its noun: `1 node`, `2 nodes`.
 pub fn count(n: u64, noun: &str) -> String {
     if n == 1 {

@@ -102,7 +102,7 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
     let because = match channels.as_slice() {
         [] => "`storage`".to_owned(),
         [one] => format!("channel `{one}` reads it"),
-        many => format!("channels {} read it", trainc_diag::text::ticked(many, "and")),
+        many => format!("channels {} read it", trainc_diag::text::backtick_list(many, "and")),
     };
     if let Some(id) = storage.id.value() {
         out.push(Resource { kind: "file-system", name: id.clone(), origin: Origin::Existing, because });

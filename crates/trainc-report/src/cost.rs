@@ -35,7 +35,7 @@ fn price(document: &Document, plan: &Plan) -> String {
     if let (Some(hour), Some(mesh)) = (usd_per_hour(plan), &plan.mesh)
         && mesh.nodes > 1
     {
-        let _ = write!(line, " × {} = {} per hour", text::group(mesh.nodes), text::dollars(hour));
+        let _ = write!(line, " × {} = {} per hour", text::group_digits(mesh.nodes), text::dollars(hour));
     }
     format!("{line} ({})", price_origin(price.date.as_deref(), &price.source))
 }
@@ -65,7 +65,7 @@ fn group_prices(plan: &Plan) -> String {
     let terms: Vec<String> = priced()
         .filter_map(|(group, price)| {
             let nodes = group.nodes.get()?;
-            Some(format!("{} × {}", text::group(nodes), text::dollars(price.as_ref()?.usd_per_hour)))
+            Some(format!("{} × {}", text::group_digits(nodes), text::dollars(price.as_ref()?.usd_per_hour)))
         })
         .collect();
     let mut froms: Vec<String> = priced()

@@ -232,7 +232,7 @@ fn memory(page: &mut TerminalPage, plan: &Plan, document: &Document) {
     let whole = document.memory.capacity_bytes.unwrap_or(bytes) as f64;
     // In GiB, all parts of a small model would round to 0.
     let (unit, size) = if whole < GIB as f64 { ("MiB", GIB >> 10) } else { ("GiB", GIB) };
-    draw(page, unit, bar(&parts, whole, page.columns(), |bytes| text::short(bytes / size as f64)));
+    draw(page, unit, bar(&parts, whole, page.columns(), |bytes| text::short_number(bytes / size as f64)));
 }
 
 fn step_speed(page: &mut TerminalPage, plan: &Plan, document: &Document) {
@@ -248,7 +248,7 @@ fn step_speed(page: &mut TerminalPage, plan: &Plan, document: &Document) {
         ("input", parts.input),
     ]
     .map(|(name, amount)| Part { name, amount });
-    draw(page, "s", bar(&parts, step, page.columns(), text::short));
+    draw(page, "s", bar(&parts, step, page.columns(), text::short_number));
 }
 
 fn draw(page: &mut TerminalPage, unit: &str, drawn: Option<(String, String)>) {

@@ -17,7 +17,7 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
         let mut line = if groups == 1 {
             text::count(degree, member)
         } else {
-            format!("{} × {}", text::group(groups), text::count(degree, member))
+            format!("{} × {}", text::group_digits(groups), text::count(degree, member))
         };
         let each = if groups == 1 { "" } else { " each" };
         if mesh.engine == Engine::None {
@@ -104,11 +104,11 @@ pub(super) fn network(plan: &Plan) -> Option<String> {
     }
     let speed = plan.instance.as_ref().and_then(|instance| instance.network_gbps);
     (nodes > 1).then(|| match speed {
-        Some(speed) => format!("{} at {} Gbit/s per node", between(plan), text::short(speed)),
+        Some(speed) => format!("{} at {} Gbit/s per node", between(plan), text::short_number(speed)),
         None => between(plan),
     })
 }
 
 fn gigabytes(bytes_per_second: u64) -> String {
-    format!("{} GB/s", text::short(bytes_per_second as f64 / 1e9))
+    format!("{} GB/s", text::short_number(bytes_per_second as f64 / 1e9))
 }

@@ -127,13 +127,13 @@ fn not_measured(row: &Row) -> Option<&'static str> {
 /// Formats a value with the unit of its figure.
 fn format_value(key: &str, group: Group, value: f64) -> String {
     match key {
-        "mfu" => format!("{}%", text::short(100.0 * value)),
+        "mfu" => format!("{}%", text::short_number(100.0 * value)),
         key if key.ends_with("_bytes") => text::bytes(round_to_u64(value)),
         "cost_usd" => text::dollars(value),
         key if key.ends_with("_seconds") && group == Group::Run => text::duration(round_to_u64(value)),
-        key if key.ends_with("_seconds") => format!("{} s", text::short(value)),
-        "tokens_per_second" if value >= 1_000.0 => text::group(round_to_u64(value)),
-        _ => text::short(value),
+        key if key.ends_with("_seconds") => format!("{} s", text::short_number(value)),
+        "tokens_per_second" if value >= 1_000.0 => text::group_digits(round_to_u64(value)),
+        _ => text::short_number(value),
     }
 }
 
@@ -204,7 +204,7 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
             );
             let difference = row.difference().map_or_else(String::new, |share| {
                 let percent = 100.0 * share;
-                format!("{}{}%", if percent < 0.0 { '−' } else { '+' }, text::short(percent.abs()))
+                format!("{}{}%", if percent < 0.0 { '−' } else { '+' }, text::short_number(percent.abs()))
             });
             let verdict = match row.inside() {
                 Some(true) => "inside",
@@ -231,12 +231,12 @@ fn basis(subject: &Subject) -> String {
     };
     let mut out = format!("median of {}", text::count(median.of as u64, "value"));
     if let Some((first, last)) = measured.steps {
-        out.push_str(&format!(", steps {} to {}", text::group(first), text::group(last)));
+        out.push_str(&format!(", steps {} to {}", text::group_digits(first), text::group_digits(last)));
     }
     out.push_str(&format!(
         "; {}, the first {} skipped as warm-up",
         text::count(reports as u64, "report"),
-        text::group(skipped as u64)
+        text::group_digits(skipped as u64)
     ));
     if let Some(from) = measured.step_from {
         out.push_str(&format!("; step time: {from}"));

@@ -72,7 +72,7 @@ pub(super) fn draw(mesh: &Mesh, columns: usize, unicode: bool) -> (Vec<Vec<Piece
         .enumerate()
         .map(|(at, row)| match row {
             PictureRow::Gap(nodes) => {
-                vec![plain(format!("{:>1$} {gap} {2} more nodes", "", digits + 5, text::group(nodes)))]
+                vec![plain(format!("{:>1$} {gap} {2} more nodes", "", digits + 5, text::group_digits(nodes)))]
             }
             PictureRow::Node { word, node, cells, note } => {
                 let mut line = vec![plain(format!("{word:>4} {node:>digits$} {bar}"))];

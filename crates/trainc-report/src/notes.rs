@@ -39,7 +39,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
         if !systems.is_empty() {
             out.push(format!(
                 "run.most_usd: excludes {}, whose price is not known",
-                text::ticked(&systems, "and")
+                text::backtick_list(&systems, "and")
             ));
         }
     }
@@ -100,7 +100,7 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
     let part = |past: Option<LargerCount>, noun: &str| {
         let past = past?;
         let [here, measured] =
-            [past.here, past.measured].map(|n| text::group(super::sections::round_to_u64(n)));
+            [past.here, past.measured].map(|n| text::group_digits(super::sections::round_to_u64(n)));
         Some(format!("{here} {noun} exceed the {measured} of the largest measured run"))
     };
     let mut parts: Vec<String> =
@@ -209,7 +209,7 @@ fn reason<'a>(
                 let systems = if systems.is_empty() {
                     "a file system".to_owned()
                 } else {
-                    text::ticked(&systems, "and")
+                    text::backtick_list(&systems, "and")
                 };
                 return say(&format!("at least {least}: the price of {systems} in this region is not known"));
             }

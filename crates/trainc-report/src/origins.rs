@@ -128,7 +128,7 @@ impl OriginTable<'_> {
     }
 
     fn count(&mut self, name: &str, field: &Field<u64>) {
-        self.field(name, field, |n| text::group(*n));
+        self.field(name, field, |n| text::group_digits(*n));
     }
 
     fn bytes(&mut self, name: &str, field: &Field<u64>) {

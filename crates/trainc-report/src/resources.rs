@@ -27,7 +27,7 @@ pub(super) fn resources(plan: &Plan, identity: Option<&Identity>) -> Vec<Resourc
 /// Describes a file system that trainc creates: size, deployment, and whether it is kept.
 fn describe_storage(storage: &Storage) -> String {
     let mut what: Vec<String> = Vec::new();
-    what.extend(storage.capacity_bytes.get().map(|bytes| format!("{} GiB", text::group(bytes >> 30))));
+    what.extend(storage.capacity_bytes.get().map(|bytes| format!("{} GiB", text::group_digits(bytes >> 30))));
     what.extend(storage.deployment.value().cloned());
     what.extend(storage.throughput_mb_s_tib.get().map(|rate| format!("{rate} MB/s per TiB")));
     let after = if storage.delete_after_job.get() == Some(true) {

@@ -60,7 +60,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     let Some(cluster) = &plan.job.cluster else { return vec![without_cluster(plan)] };
     let mut first = match (cluster.instance.value(), cluster.groups.is_empty()) {
         (Some(instance), _) => match cluster.nodes.get() {
-            Some(nodes) => format!("{} × {instance}", text::group(nodes)),
+            Some(nodes) => format!("{} × {instance}", text::group_digits(nodes)),
             None => instance.clone(),
         },
         (None, false) => {
@@ -68,7 +68,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
                 .groups
                 .iter()
                 .map(|group| {
-                    let nodes = group.nodes.get().map_or_else(|| "?".to_owned(), text::group);
+                    let nodes = group.nodes.get().map_or_else(|| "?".to_owned(), text::group_digits);
                     format!("{nodes} × {}", group.instance.value().map_or("?", String::as_str))
                 })
                 .collect();
@@ -120,7 +120,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
 
 fn model(document: &Document, plan: &Plan) -> Vec<String> {
     let (Some(model), Some(facts)) = (&document.model, &plan.model) else { return vec![UNKNOWN.to_owned()] };
-    let mut out = vec![format!("{}, {} parameters", model.name, text::group(model.parameters))];
+    let mut out = vec![format!("{}, {} parameters", model.name, text::group_digits(model.parameters))];
     let mut parts = Vec::new();
     for (name, value) in [
         ("layers", model.layers),
@@ -130,9 +130,9 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
     ] {
         let Some(value) = value else { continue };
         parts.push(if matches!(name, "hidden" | "sequence length") {
-            format!("{name} {}", text::group(value))
+            format!("{name} {}", text::group_digits(value))
         } else {
-            format!("{} {name}", text::group(value))
+            format!("{} {name}", text::group_digits(value))
         });
     }
     if !parts.is_empty() {
@@ -144,7 +144,7 @@ fn model(document: &Document, plan: &Plan) -> Vec<String> {
     let mut kind = Vec::new();
     if let (Some(trainable), true) = (model.parameters_trainable, plan.job.adapter.is_some()) {
         let share = 100.0 * trainable as f64 / model.parameters.max(1) as f64;
-        kind.push(format!("trainable: {} ({}%)", text::group(trainable), text::short(share)));
+        kind.push(format!("trainable: {} ({}%)", text::group_digits(trainable), text::short_number(share)));
     }
     if let Some(kind_of) = plan.job.quantize.as_ref().and_then(|quantize| quantize.kind.value()) {
         kind.push(format!("base weights in {kind_of}"));
@@ -175,7 +175,7 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
         [("shard", &mesh.shard_degree), ("tensor", &mesh.tensor_degree), ("pipeline", &mesh.pipeline_degree)]
     {
         if degree.value > 1 {
-            factors.push(format!("{name} {}", text::group(degree.value)));
+            factors.push(format!("{name} {}", text::group_digits(degree.value)));
         }
     }
     let mut line = format!("{engine}: {}", factors.join(" × "));
@@ -183,7 +183,7 @@ pub(super) fn mesh(plan: &Plan, mesh: &Mesh) -> String {
     if mesh.engine != trainc_ir::Engine::None {
         let _ = write!(line, " = {}", text::count(ranks, plan.rank_noun()));
         if ranks < mesh.gpus() {
-            let _ = write!(line, " of {}", text::group(mesh.gpus()));
+            let _ = write!(line, " of {}", text::group_digits(mesh.gpus()));
         }
     }
     for (name, degree) in [("context", &mesh.context_degree), ("expert", &mesh.expert_degree)] {
@@ -216,13 +216,13 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
             "none: the job has no `train`".to_owned()
         }];
     };
-    let mut factors = vec![format!("micro-batch {}", text::group(batch.micro_batch_size.value))];
+    let mut factors = vec![format!("micro-batch {}", text::group_digits(batch.micro_batch_size.value))];
     if batch.num_micro_batches > 1 {
-        factors.push(format!("{} micro-batches", text::group(batch.num_micro_batches)));
+        factors.push(format!("{} micro-batches", text::group_digits(batch.num_micro_batches)));
     }
     // Micro-batches are accumulated already, mostly without further passes.
     if batch.num_micro_batches <= 1 || batch.accumulation.value > 1 {
-        factors.push(format!("accumulation {}", text::group(batch.accumulation.value)));
+        factors.push(format!("accumulation {}", text::group_digits(batch.accumulation.value)));
     }
     if let Some(mesh) = &plan.mesh {
         factors.push(text::count(mesh.data_ranks.value, "data rank"));
@@ -232,7 +232,11 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
     if tokens_of_steps(plan).is_some() {
         // The line on the run's length has the tokens per step.
     } else if let (Some(tokens), Some(length)) = (batch.global_tokens, plan.job.train.sequence_length.get()) {
-        out.push(format!("× {} tokens = {} tokens per step", text::group(length), text::group(tokens)));
+        out.push(format!(
+            "× {} tokens = {} tokens per step",
+            text::group_digits(length),
+            text::group_digits(tokens)
+        ));
     } else if let Some(line) = out.first_mut() {
         line.push_str(" per step");
     }
@@ -251,14 +255,14 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
     let mut out = Vec::new();
     match (&plan.run.steps, &plan.run.tokens) {
         (Some(steps), Some(tokens)) => {
-            let [all, steps] = [text::group(tokens.value), text::count(steps.value, "step")];
+            let [all, steps] = [text::group_digits(tokens.value), text::count(steps.value, "step")];
             out.push(match tokens_of_steps(plan) {
-                Some(each) => format!("{steps} × {} tokens = {all} tokens", text::group(each)),
+                Some(each) => format!("{steps} × {} tokens = {all} tokens", text::group_digits(each)),
                 None => format!("{steps}, {all} tokens"),
             });
         }
         (Some(steps), None) => out.push(text::count(steps.value, "step")),
-        (None, Some(tokens)) => out.push(format!("{} tokens", text::group(tokens.value))),
+        (None, Some(tokens)) => out.push(format!("{} tokens", text::group_digits(tokens.value))),
         (None, None) if plan.job.train.span.is_none() => out.push("none: the job has no `train`".to_owned()),
         (None, None) => out.push(UNKNOWN.to_owned()),
     }
@@ -316,9 +320,14 @@ pub(super) fn run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut out = Vec::new();
     if let Some(seconds) = run.seconds {
-        let mut line = text::about(seconds);
+        let mut line = text::rounded_duration(seconds);
         if let Some(interval) = &run.interval {
-            let _ = write!(line, " ({} to {})", text::about(interval.low), text::about(interval.high));
+            let _ = write!(
+                line,
+                " ({} to {})",
+                text::rounded_duration(interval.low),
+                text::rounded_duration(interval.high)
+            );
         }
         if let Some(usd) = run.cost_usd {
             let _ = write!(line, ", {}", text::dollars(usd));
@@ -346,10 +355,10 @@ pub(super) fn run(document: &Document) -> Vec<String> {
     }
     if let Some(spot) = &run.spot {
         let of = run.parts.interruptions.map_or_else(String::new, |lost| {
-            format!("includes {} for interruptions; ", text::about(lost.max(0.0)))
+            format!("includes {} for interruptions; ", text::rounded_duration(lost.max(0.0)))
         });
         let usd = spot.p90_usd.map_or_else(String::new, |usd| format!(" and {}", text::dollars(usd)));
-        let most = text::about(spot.p90_seconds);
+        let most = text::rounded_duration(spot.p90_seconds);
         // Below the expected time if at most one run in ten is interrupted at all.
         let which = if spot.p90_seconds < spot.expected_seconds {
             "90 % of runs are not interrupted and end within"
@@ -360,17 +369,17 @@ pub(super) fn run(document: &Document) -> Vec<String> {
     }
     if let Some(checkpoint) = &run.checkpoint {
         let range = |ends: &super::json::Interval| {
-            let [low, high] = [ends.low, ends.high].map(|end| text::about(end.max(1.0)));
+            let [low, high] = [ends.low, ends.high].map(|end| text::rounded_duration(end.max(1.0)));
             if low == high { String::new() } else { format!(" ({low} to {high})") }
         };
         let best = checkpoint.best_interval_seconds.map_or_else(String::new, |best| {
             let ends = checkpoint.best_interval_seconds_interval.as_ref().map(range).unwrap_or_default();
-            format!("; optimal interval {}{ends}", text::about(best))
+            format!("; optimal interval {}{ends}", text::rounded_duration(best))
         });
         out.push(format!(
             "checkpoint: {} in {}{}{best}",
             text::bytes(checkpoint.bytes),
-            text::about(checkpoint.seconds.max(1.0)),
+            text::rounded_duration(checkpoint.seconds.max(1.0)),
             range(&checkpoint.seconds_interval)
         ));
     }

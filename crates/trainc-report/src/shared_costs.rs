@@ -77,7 +77,7 @@ impl SharedCosts {
         if names.is_empty() {
             return String::new();
         }
-        format!("; shared file {systems} {} counted once", trainc_diag::text::ticked(&names, "and"))
+        format!("; shared file {systems} {} counted once", trainc_diag::text::backtick_list(&names, "and"))
     }
 }
 

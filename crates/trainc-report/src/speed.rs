@@ -13,12 +13,13 @@ pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     let Some(step) = speed.step_seconds else {
         return vec![unknown(document, "speed")];
     };
-    let mut line = format!("{} s per step", text::short(step));
+    let mut line = format!("{} s per step", text::short_number(step));
     if let Some(interval) = &speed.interval {
-        let _ = write!(line, " ({} to {})", text::short(interval.low), text::short(interval.high));
+        let _ =
+            write!(line, " ({} to {})", text::short_number(interval.low), text::short_number(interval.high));
     }
     if let Some(tokens) = speed.tokens_per_second {
-        let _ = write!(line, ", {} tokens/s", text::group(round_to_u64(tokens)));
+        let _ = write!(line, ", {} tokens/s", text::group_digits(round_to_u64(tokens)));
     }
     let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
     let uncounted: Vec<String> =
@@ -37,10 +38,10 @@ pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
 pub(super) fn rate(document: &Document, noun: &str) -> Option<String> {
     let speed = &document.speed;
     let (hardware, model) = (speed.tflops.hardware?, speed.tflops.model?);
-    let mut out = format!("{} TFLOPS per {noun}", text::short(hardware));
+    let mut out = format!("{} TFLOPS per {noun}", text::short_number(hardware));
     // Without recomputation both conventions give the same figure.
     if hardware > model * 1.0005 {
-        let _ = write!(out, " with recomputation, {} without", text::short(model));
+        let _ = write!(out, " with recomputation, {} without", text::short_number(model));
     }
     if let Some(mfu) = speed.mfu {
         let _ = write!(out, "; MFU {:.0} %", 100.0 * mfu);

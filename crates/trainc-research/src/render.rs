@@ -223,7 +223,9 @@ fn questions(out: &mut String, study: &Study) {
         let _ = writeln!(out, "    open: {}", open.join("; "));
         for case in &answer.cases {
             let range = match (case.low, case.high) {
-                (Some(low), Some(high)) => format!("{} to {}", text::short(low), text::short(high)),
+                (Some(low), Some(high)) => {
+                    format!("{} to {}", text::short_number(low), text::short_number(high))
+                }
                 _ => "nothing, since no combination fits".to_owned(),
             };
             let inside = match case.is_inside {
@@ -231,7 +233,7 @@ fn questions(out: &mut String, study: &Study) {
                 Some(false) => "outside",
                 None => "unknown",
             };
-            let published = text::short(case.published);
+            let published = text::short_number(case.published);
             let _ = writeln!(
                 out,
                 "    {}: published {published}, predicted {range}: {inside}{}",

@@ -85,7 +85,11 @@ impl Space<'_> {
     pub fn unpriced_file_systems(&self) -> String {
         let names = unpriced_file_systems(self.plan);
         let noun = if names.len() == 1 { "the file system" } else { "the file systems" };
-        if names.is_empty() { String::new() } else { format!("{noun} {}", text::ticked(&names, "and")) }
+        if names.is_empty() {
+            String::new()
+        } else {
+            format!("{noun} {}", text::backtick_list(&names, "and"))
+        }
     }
 
     /// What varies, in words.
@@ -108,7 +112,7 @@ impl Space<'_> {
     pub fn held(&self) -> Vec<String> {
         let job = &self.plan.job;
         let mut out =
-            vec![format!("global batch {} (another is another training)", text::group(self.global()))];
+            vec![format!("global batch {} (another is another training)", text::group_digits(self.global()))];
         out.push(format!("engine {}", self.rules.engine.name()));
         out.push("precision".to_owned());
         out.push("attention".to_owned());
@@ -141,14 +145,14 @@ fn seconds(amount: f64) -> String {
 
 /// What a card has, GiB of these bytes, as everywhere it is said: `22.4`, `40`.
 pub fn card(bytes: f64) -> String {
-    text::short(bytes / GIB)
+    text::short_number(bytes / GIB)
 }
 
 /// Seconds of a run in the unit that leaves a figure of them: `1 s`, `36.6 min`, `1.14 h`.
 fn time(amount: f64) -> String {
     match amount {
-        short if short < 60.0 => format!("{} s", text::short(short)),
-        short if short < 3_600.0 => format!("{} min", text::short(short / 60.0)),
+        short if short < 60.0 => format!("{} s", text::short_number(short)),
+        short if short < 3_600.0 => format!("{} min", text::short_number(short / 60.0)),
         long => format!("{:.2} h", long / 3_600.0),
     }
 }

@@ -130,7 +130,7 @@ impl<'a> Unranked<'a> {
     pub fn counts(&self) -> String {
         let refused = match self.dropped {
             0 => String::new(),
-            dropped => format!(", {} refused by checks", text::group(dropped as u64)),
+            dropped => format!(", {} refused by checks", text::group_digits(dropped as u64)),
         };
         let searched = text::count(self.searched as u64, "layout");
         if self.is_memory_unknown() {
@@ -138,6 +138,6 @@ impl<'a> Unranked<'a> {
                 "{searched} searched: the memory of these machines is unknown, so none can be checked"
             );
         }
-        format!("{searched} searched, {} fit{refused}", text::group(self.fit as u64))
+        format!("{searched} searched, {} fit{refused}", text::group_digits(self.fit as u64))
     }
 }

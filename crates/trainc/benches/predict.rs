@@ -78,7 +78,7 @@ fn rate(layouts: usize, mut once: impl FnMut()) -> f64 {
 
 /// To ten thousands, grouped: `780,000`.
 fn thousands(rate: f64) -> String {
-    trainc_diag::text::group(format!("{:.0}0000", rate / 1e4).parse().unwrap())
+    trainc_diag::text::group_digits(format!("{:.0}0000", rate / 1e4).parse().unwrap())
 }
 
 fn main() {

@@ -30,7 +30,7 @@ fn words(html: &str) -> String {
 
 /// A rate as pages show it.
 fn grouped(rate: f64) -> String {
-    text::group(format!("{rate:.0}").parse().unwrap())
+    text::group_digits(format!("{rate:.0}").parse().unwrap())
 }
 
 #[track_caller]
@@ -62,7 +62,7 @@ fn the_page_has_the_figures_of_the_plan() {
         let mut wanted: Vec<String> = Vec::new();
         for (_, part) in plan["memory"]["parts"].as_object().unwrap() {
             if let Some(bytes) = part.as_f64().filter(|bytes| *bytes > 0.0) {
-                wanted.push(format!("{} GiB", text::short(bytes / GIB)));
+                wanted.push(format!("{} GiB", text::short_number(bytes / GIB)));
             }
         }
         let fits = plan["memory"]["fits"].as_bool();
@@ -73,7 +73,7 @@ fn the_page_has_the_figures_of_the_plan() {
         });
         wanted.extend(plan["run"]["cost_usd"].as_f64().map(text::dollars));
         if let Some(step) = plan["speed"]["step_seconds"].as_f64() {
-            wanted.push(format!("A step takes {} s", text::short(step)));
+            wanted.push(format!("A step takes {} s", text::short_number(step)));
         } else {
             wanted.push("The time of a step is not known: ".to_owned());
         }

@@ -124,7 +124,7 @@ fn kept_permissions(wanted: &WantedRole) -> String {
         [] => String::new(),
         runs => format!(
             "; the permissions of {} are kept until the apply after {}",
-            trainc_diag::text::ticked(runs, "and"),
+            trainc_diag::text::backtick_list(runs, "and"),
             if runs.len() == 1 { "its end" } else { "their end" }
         ),
     }
@@ -142,7 +142,7 @@ fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
         ));
     }
     (!more.is_empty()).then(|| {
-        format!("someone added {}; trainc does not remove it", trainc_diag::text::ticked(&more, "and"))
+        format!("someone added {}; trainc does not remove it", trainc_diag::text::backtick_list(&more, "and"))
     })
 }
 

@@ -44,7 +44,7 @@ pub fn file_system(
             let because = match others.as_slice() {
                 [] => format!("{} has failed: {why}", failed.id),
                 others => {
-                    let others = trainc_diag::text::ticked(others, "and");
+                    let others = trainc_diag::text::backtick_list(others, "and");
                     format!("{}, {SHARED_WITH} {others}, has failed: {why}", failed.id)
                 }
             };
@@ -75,7 +75,7 @@ pub fn file_system(
         let because = if lost.is_empty() || lost.len() == OWNING.len() {
             format!("{} was created by this job's request, but belongs to {}", system.id, owner(&system.tags))
         } else {
-            let lost = trainc_diag::text::ticked(&lost, "and");
+            let lost = trainc_diag::text::backtick_list(&lost, "and");
             format!("{} belongs to this job by its other tags, but lacks {lost}", system.id)
         };
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Foreign), because);
@@ -88,7 +88,7 @@ pub fn file_system(
         let because = match others.as_slice() {
             [] => format!("{} differs in immutable settings: replacing it would delete its data", system.id),
             others => {
-                let others = trainc_diag::text::ticked(others, "and");
+                let others = trainc_diag::text::backtick_list(others, "and");
                 format!("{} differs in immutable settings and is {SHARED_WITH} {others}", system.id)
             }
         };
@@ -118,7 +118,7 @@ pub fn file_system(
     let with = match others.as_slice() {
         [] => String::new(),
         others => {
-            let others = trainc_diag::text::ticked(others, "and");
+            let others = trainc_diag::text::backtick_list(others, "and");
             format!(", {SHARED_WITH} {others}{}", in_place.kept_words())
         }
     };
@@ -223,7 +223,7 @@ pub(crate) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     let because = format!(
         "{} has identical settings but lacks {}: an earlier apply probably created it (same client token)",
         found.id,
-        trainc_diag::text::ticked(&lost_tags(&tags, &found.tags), "and")
+        trainc_diag::text::backtick_list(&lost_tags(&tags, &found.tags), "and")
     );
     let mut change = Change::new("file-system", &wanted.name, Action::Stop(Obstacle::Foreign), because);
     change.differences = tag_differences(&missing_tags(&tags, &found.tags), &found.tags);

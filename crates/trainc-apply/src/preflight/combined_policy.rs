@@ -26,12 +26,12 @@ pub fn combined_policy(plan: &Plan, desired: &Desired, problems: &mut Problems) 
     if has <= INLINE_POLICY_LIMIT {
         return;
     }
-    let runs = text::ticked(&role.concurrent_runs, "and");
+    let runs = text::backtick_list(&role.concurrent_runs, "and");
     let first = role.concurrent_runs.first().map_or("", String::as_str);
     let words = format!(
         "combined with the permissions of {runs}, the role's policy has {} characters, but IAM allows {}",
-        text::group(has as u64),
-        text::group(INLINE_POLICY_LIMIT as u64)
+        text::group_digits(has as u64),
+        text::group_digits(INLINE_POLICY_LIMIT as u64)
     );
     let span = plan.job.role.as_ref().map_or(plan.job.span, |role| role.span);
     problems.push(

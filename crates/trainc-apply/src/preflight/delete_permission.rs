@@ -75,7 +75,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         Diagnostic::new(
             &T0641,
             span,
-            format!("the caller is not allowed to perform {}, so the file system is kept after the job", text::ticked(&lacking, "or")),
+            format!("the caller is not allowed to perform {}, so the file system is kept after the job", text::backtick_list(&lacking, "or")),
         )
         .help(help![NextCommand::with_manifest_flag("catalog permissions apply")])
         .note("`apply --wait` deletes it once the job has completed, and so does `destroy`; until then it is billed by the hour")

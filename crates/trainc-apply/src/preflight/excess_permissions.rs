@@ -35,7 +35,7 @@ pub fn excess_permissions(
             span,
             format!(
                 "someone added {} to role `{name}`: the job has more permissions than it needs",
-                text::ticked(&names, "and")
+                text::backtick_list(&names, "and")
             ),
         )
         .help(format!("aws iam {command} --role-name {name} {flag} {}", trainc_emit::quoted(policy)))

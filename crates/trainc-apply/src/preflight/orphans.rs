@@ -33,7 +33,7 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut P
             let monthly = monthly_usd(region, system);
             let others = ownership::others(&system.tags, job);
             let said = match monthly {
-                _ if !others.is_empty() => format!(" (kept for {})", text::ticked(&others, "and")),
+                _ if !others.is_empty() => format!(" (kept for {})", text::backtick_list(&others, "and")),
                 Some(usd) => format!(" ({} a month)", text::dollars(usd)),
                 None => String::new(),
             };
@@ -113,7 +113,7 @@ pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut
                     NextCommand::new("destroy"),
                     " leaves it to them and deletes the other resources of this job"
                 ])
-                .note(format!("{} also {uses} it", text::ticked(&others, "and")))
+                .note(format!("{} also {uses} it", text::backtick_list(&others, "and")))
         };
         let mut diagnostic =
             diagnostic.fact("file_system", system.id.as_str()).fact("capacity_gib", system.capacity_gib);

@@ -67,7 +67,7 @@ impl Together {
                     "is {}, but in addition to {} for {} the job needs",
                     amount(has, &limit.quota.unit),
                     amount(*before, &limit.quota.unit),
-                    text::ticked(jobs, "and"),
+                    text::backtick_list(jobs, "and"),
                 );
                 problems.push(too_small(limit, &region, &what, has, used + before, facts.waits));
                 fits = facts.waits;
@@ -98,7 +98,7 @@ fn too_small(limit: &Limit, region: &str, what: &str, has: f64, taken: f64, wait
     .fact("in_use", taken);
     let raise = format!(
         "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} --desired-value {} --region {region}",
-        text::short(limit.wanted + taken)
+        text::short_number(limit.wanted + taken)
     );
     if limit.wanted > has {
         return one.help(raise);
@@ -118,6 +118,6 @@ fn amount(value: f64, unit: &str) -> String {
     match unit {
         "seconds" => text::duration(whole),
         "instances" => text::count(whole, "instance"),
-        other => format!("{} {other}", text::group(whole)),
+        other => format!("{} {other}", text::group_digits(whole)),
     }
 }

@@ -66,9 +66,9 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
                 format!(
                     "The quota '{}' is {} Instances, with current utilization of {} Instances and a request delta of {} Instances",
                     limit.quota.name,
-                    text::short(has),
-                    text::short(taken),
-                    text::short(limit.wanted)
+                    text::short_number(has),
+                    text::short_number(taken),
+                    text::short_number(limit.wanted)
                 )
             })
         })

@@ -68,7 +68,7 @@ fn conflict(statement: &Value, account: &str) -> Option<String> {
                 return Some(format!(
                     "its trust policy {verb} {} {}, but this account is `{account}`",
                     key,
-                    text::ticked(&named, "or")
+                    text::backtick_list(&named, "or")
                 ));
             }
         }
@@ -91,7 +91,7 @@ fn named(actions: &[&str]) -> String {
             let first: Vec<String> = first.iter().map(|action| format!("`{action}`")).collect();
             format!("{} and {} more, all listed below", first.join(", "), actions.len() - MOST_NAMED)
         }
-        _ => text::ticked(actions, "or"),
+        _ => text::backtick_list(actions, "or"),
     }
 }
 

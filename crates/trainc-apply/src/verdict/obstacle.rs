@@ -46,7 +46,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
     };
     let mut diagnostic = Diagnostic::new(code, span, message).fact("name", name.as_str());
     for one in &change.differences {
-        let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+        let (found, wanted) = text::differing_parts(&one.found, &one.wanted, MOST_CHARACTERS);
         diagnostic =
             diagnostic.note(format!("{}: `{found}` in the account, `{wanted}` in the plan", one.what));
     }

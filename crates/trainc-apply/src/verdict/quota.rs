@@ -73,7 +73,7 @@ pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -
     };
     let told = figure(fault, "current utilization of ").zip(figure(fault, "request delta of "));
     let value = told.map(|(used, needs)| used + needs).or(fault.needs.map(|needs| needs.get() as f64));
-    let value = value.map_or_else(|| "VALUE".to_owned(), text::short);
+    let value = value.map_or_else(|| "VALUE".to_owned(), text::short_number);
     let region = plan.job.region.value().map_or("REGION", String::as_str);
     let raise = format!(
         "aws service-quotas request-service-quota-increase --service-code {} --quota-code {code} --desired-value {value} --region {region}",
@@ -150,7 +150,7 @@ fn policy_size(item: &Item, diagnostic: Diagnostic) -> Diagnostic {
         .help("use fewer or shorter prefixes: channels, links and outputs below the same prefix of a bucket share one entry of the policy")
         .note(format!(
             "IAM allows {} characters for all inline policies of a role together; no quota increase raises this limit",
-            text::group(INLINE_POLICY_LIMIT as u64)
+            text::group_digits(INLINE_POLICY_LIMIT as u64)
         ))
         .note(format!(
             "policies that someone else added to the role count too: `aws iam list-role-policies --role-name {}`",

@@ -50,7 +50,10 @@ impl Wrong {
             name: name.to_owned(),
             kind: "whole",
             cell: cell.to_owned(),
-            message: format!("`{name}` would be {} %, more than the whole peak", text::short(100.0 * share)),
+            message: format!(
+                "`{name}` would be {} %, more than the whole peak",
+                text::short_number(100.0 * share)
+            ),
             note: None,
         })
     }
@@ -63,8 +66,8 @@ impl Wrong {
             cell: cell.to_owned(),
             message: format!(
                 "step {} comes after step {}: it goes backwards",
-                text::group(step),
-                text::group(last)
+                text::group_digits(step),
+                text::group_digits(last)
             ),
             note: Some(
                 "steps of a run that went on from a checkpoint, or that counts each epoch anew, do so: the time since the step before is no step's",
@@ -77,7 +80,7 @@ impl Wrong {
 fn written(cell: &str, value: f64) -> String {
     // Behind a job's own expression there may be more than the number.
     let number = cell.rsplit(['=', ':', ' ']).next().unwrap_or_default().trim();
-    if number.parse::<f64>().is_ok() { number.to_owned() } else { text::short(value) }
+    if number.parse::<f64>().is_ok() { number.to_owned() } else { text::short_number(value) }
 }
 
 /// Where in what logs the reader is, and what was wrong so far.

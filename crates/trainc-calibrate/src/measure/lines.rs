@@ -92,7 +92,7 @@ impl Reader {
     pub fn sought(&self) -> String {
         let names: Vec<&str> =
             [STEP_TIMES, TOKENS, SAMPLES].iter().filter_map(|words| words.first().copied()).collect();
-        let names = text::ticked(&[&names[..], &["mfu", "max_memory_allocated_gib"]].concat(), "or");
+        let names = text::backtick_list(&[&names[..], &["mfu", "max_memory_allocated_gib"]].concat(), "or");
         let of = |is_read: bool| -> Vec<&str> {
             let these = self.metrics.iter().filter(|(_, read)| *read == is_read);
             these.map(|(name, _)| name.as_str()).collect()
@@ -103,14 +103,14 @@ impl Reader {
             "looked for a number after {names}, as `name=value`, `name: value` or a member of a line of JSON"
         );
         if !read.is_empty() {
-            out.push_str(&format!(", and for the {} {}", noun(&read), text::ticked(&read, "and")));
+            out.push_str(&format!(", and for the {} {}", noun(&read), text::backtick_list(&read, "and")));
         }
         if !unread.is_empty() {
             let is = if unread.len() == 1 { "is" } else { "are" };
             out.push_str(&format!(
                 "; the {} {} {is} not read: the name says no such figure, or the expression is not understood here",
                 noun(&unread),
-                text::ticked(&unread, "and")
+                text::backtick_list(&unread, "and")
             ));
         }
         out

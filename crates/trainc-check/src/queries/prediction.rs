@@ -50,7 +50,11 @@ pub(crate) fn describe_share(context: &Context, part: impl FnOnce(&Speed) -> f64
     }
     let usd = cost_per_step(context, seconds)
         .map_or_else(String::new, |usd| format!(", {} of the run", text::dollars(usd)));
-    Some(format!("{} s of each step's {} s{usd}", text::short(seconds), text::short(speed.step_seconds)))
+    Some(format!(
+        "{} s of each step's {} s{usd}",
+        text::short_number(seconds),
+        text::short_number(speed.step_seconds)
+    ))
 }
 
 /// Returns the cost, in US dollars, of `seconds` in each step of the run.
@@ -68,7 +72,7 @@ pub(crate) fn shorter_run(plan: &Plan, steps: f64) -> Option<String> {
     let train = &plan.job.train;
     let two_digits = |n: f64| {
         let grain = 10_f64.powf((n.log10().floor() - 1.0).max(0.0));
-        text::group(rounded((n / grain).floor() * grain)).replace(',', "_")
+        text::group_digits(rounded((n / grain).floor() * grain)).replace(',', "_")
     };
     if !train.steps.is_absent() {
         return Some(format!("`steps {}`", two_digits(steps)));

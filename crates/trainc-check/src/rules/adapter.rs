@@ -41,21 +41,21 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         rank.span_or(adapter.span),
         format!(
             "an adapter of rank {} has {} parameters, more than the {} of the matrices it adapts",
-            text::group(rank.value),
-            text::group(trainable.value),
-            text::group(weights)
+            text::group_digits(rank.value),
+            text::group_digits(trainable.value),
+            text::group_digits(weights)
         ),
     );
     let most = weights / per_rank.max(1);
     if most >= 16 {
         diagnostic =
-            diagnostic.help(format!("write a rank well below {}, e.g. `rank=16`", text::group(most)));
+            diagnostic.help(format!("write a rank well below {}, e.g. `rank=16`", text::group_digits(most)));
     }
     problems.push(
         diagnostic
             .note(format!(
                 "an update of these matrices has at most rank {}, their smaller dimension",
-                text::group(highest)
+                text::group_digits(highest)
             ))
             .fact("trainable_parameters", trainable.value)
             .fact("adapted_parameters", weights),

@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         format!(
             "an epoch of {} is less than one step of {}",
             text::count(sequences, "sequence"),
-            text::group(global)
+            text::group_digits(global)
         ),
     )
     .note(format!("the global batch is {shown}"))

@@ -87,7 +87,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )
     .severity(severity)
     .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
-    .note(format!("{} × {} h", terms(plan, cluster), text::short(run_hours + pool_hours)))
+    .note(format!("{} × {} h", terms(plan, cluster), text::short_number(run_hours + pool_hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
     let diagnostic = match pool {
@@ -111,12 +111,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             .note(format!("without it the run may cost {}", text::dollars(alone))),
         Some((hours, _)) if hours > affordable.floor() => diagnostic.note(format!(
             "the run is predicted to take {} h: a `max-run` within the budget would stop it before its end",
-            text::short(hours)
+            text::short_number(hours)
         )),
         Some((hours, most)) if most > affordable.floor() => diagnostic.note(format!(
             "the run is predicted to take {} h, at most {} h: a `max-run` within the budget may stop it before its end",
-            text::short(hours),
-            text::short(most)
+            text::short_number(hours),
+            text::short_number(most)
         )),
         _ if affordable >= 1.0 => diagnostic
             .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())),
@@ -183,7 +183,7 @@ fn storage(plan: &Plan, hours: f64) -> Vec<String> {
             "{} × ${} a GiB-month × {} h = {} for the file system `{}` ({})",
             file_system::gib(bytes),
             price.usd_per_gb_month,
-            text::short(hours),
+            text::short_number(hours),
             text::dollars(price.usd_per_month(bytes) * hours / HOURS_PER_MONTH),
             file_system::name(storage),
             price
@@ -216,7 +216,7 @@ fn without_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Opti
         Diagnostic::new(
             &T0257,
             span,
-            format!("the {price} of {} in `{region}` {verb} not known", text::ticked(&names, "and")),
+            format!("the {price} of {} in `{region}` {verb} not known", text::backtick_list(&names, "and")),
         )
         .severity(unchecked_severity(hard))
         .help(format!("pass `{}`", flags.join(" "))),

@@ -106,8 +106,8 @@ fn check_path(
                 span,
                 format!(
                     "the path with the mount name has {} characters; SageMaker accepts at most {}",
-                    text::group(length as u64),
-                    text::short(most)
+                    text::group_digits(length as u64),
+                    text::short_number(most)
                 ),
             ));
         }
@@ -149,7 +149,7 @@ fn check_empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
         } else {
             diagnostic.help(format!(
                 "choose a `path` under {}, or change the `path` of the import",
-                text::ticked(&shown, "or")
+                text::backtick_list(&shown, "or")
             ))
         }
         .note(

@@ -52,13 +52,13 @@ fn too_often(context: &Context, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0273,
         checkpoint.every.span().unwrap_or(checkpoint.span),
-        format!("checkpoints take {} of the run's {}", text::about(saving), text::about(run.seconds)),
+        format!("checkpoints take {} of the run's {}", text::rounded_duration(saving), text::rounded_duration(run.seconds)),
     )
     .help(format!("write `every=\"{every} steps\"`"))
     .note(format!(
         "predicted: {} each, {} s of waiting; a script that saves in the background waits less",
         text::bytes(rounded(one.bytes)),
-        text::short(one.seconds)
+        text::short_number(one.seconds)
     ))
     .fact("seconds", one.seconds)
     .fact("share", saving / run.seconds);

@@ -141,7 +141,7 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
         Diagnostic::new(
             &T0389,
             first.span_or(parallel.span),
-            format!("`{}` has {} parameters, and `{name}` {} splits it{gain}", model.name, text::group(parameters), first.value),
+            format!("`{}` has {} parameters, and `{name}` {} splits it{gain}", model.name, text::group_digits(parameters), first.value),
         )
         .help(if parallel.engine.get() == Some(Engine::Worker) {
             "write `shard-degree 1`".to_owned()
@@ -150,13 +150,13 @@ fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pro
             let without = if without.is_empty() {
                 String::new()
             } else {
-                format!(", without {}", text::ticked(&without, "and"))
+                format!(", without {}", text::backtick_list(&without, "and"))
             };
             format!("write `parallel engine=\"ddp\" launcher=\"torchrun\"`{without}")
         })
         .note(format!(
             "below 1 billion parameters the states ({STATE_BYTES} B × {} = {}) fit one GPU, and splitting only adds communication",
-            text::group(parameters),
+            text::group_digits(parameters),
             text::bytes(states)
         ))
         .fact("parameters", parameters);

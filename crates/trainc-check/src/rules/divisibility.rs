@@ -76,9 +76,9 @@ fn check_tensor_degree(
         if !vocab.is_multiple_of(degree.value) {
             let padded = vocab.div_ceil(degree.value) * degree.value;
             problems.push(
-                Diagnostic::new(&T0391, span, format!("`tensor-degree` {} does not divide the vocabulary of {} tokens", degree.value, text::group(vocab)))
+                Diagnostic::new(&T0391, span, format!("`tensor-degree` {} does not divide the vocabulary of {} tokens", degree.value, text::group_digits(vocab)))
                     .severity(Severity::Warning)
-                    .help(format!("pad the embedding to {} tokens in the script, and write `vocab {padded}`", text::group(padded)))
+                    .help(format!("pad the embedding to {} tokens in the script, and write `vocab {padded}`", text::group_digits(padded)))
                     .note("an embedding split along the vocabulary must be padded; one split along the hidden dimension need not be")
                     .fact("vocab", vocab),
             );
@@ -87,7 +87,7 @@ fn check_tensor_degree(
     }
     let common = tensor_degree_multiple(mesh, architecture);
     let (near, legal) = nearest(common, degree.value);
-    let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group(*n))).collect();
+    let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group_digits(*n))).collect();
     let mut diagnostic = Diagnostic::new(
         &T0391,
         span,
@@ -118,7 +118,7 @@ fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems:
             format!(
                 "`context-degree` {} does not divide the sequence length of {} tokens",
                 degree.value,
-                text::group(length.value)
+                text::group_digits(length.value)
             ),
         )
         .label(length.span_or(parallel.span), "the sequence length")
@@ -157,7 +157,7 @@ fn check_layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, p
     .note(format!(
         "the slowest stage determines the step time: {most} × {} / {layers} = {} times an even split",
         stages.value,
-        text::short((most * stages.value) as f64 / layers as f64)
+        text::short_number((most * stages.value) as f64 / layers as f64)
     ))
     .fact("layers", layers)
     .fact("legal", legal);
@@ -226,8 +226,8 @@ fn check_positions(plan: &Plan, model: &ModelFacts, architecture: &Architecture,
         length.span_or(train_span),
         format!(
             "`sequence-length` {} exceeds the {} positions of `{}`",
-            text::group(length.value),
-            text::group(limit),
+            text::group_digits(length.value),
+            text::group_digits(limit),
             model.name
         ),
     )

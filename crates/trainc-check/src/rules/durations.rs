@@ -154,7 +154,7 @@ fn check_retries(context: &Context, cluster: &Cluster, problems: &mut Problems) 
             if retry.value == 1 {
                 "retry".to_owned()
             } else {
-                format!("{} retries", text::group(retry.value))
+                format!("{} retries", text::group_digits(retry.value))
             }
         ),
     );
@@ -163,7 +163,7 @@ fn check_retries(context: &Context, cluster: &Cluster, problems: &mut Problems) 
     }
     if let Some((_, predicted)) = predicted_run(context) {
         diagnostic =
-            diagnostic.note(format!("one run is predicted to take {}", text::about(predicted.seconds)));
+            diagnostic.note(format!("one run is predicted to take {}", text::rounded_duration(predicted.seconds)));
     }
     problems.push(diagnostic.note(lifetime_note()).fact("max_run_seconds", run.value));
 }

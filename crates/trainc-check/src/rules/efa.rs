@@ -50,7 +50,7 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
             instance.name,
             instance
                 .network_gbps
-                .map_or_else(String::new, |gbps| format!(" at {} Gbps each", text::short(gbps)))
+                .map_or_else(String::new, |gbps| format!(" at {} Gbps each", text::short_number(gbps)))
         ),
     )
     .help("use an instance type with EFA, e.g. `ml.p4d.24xlarge` (400 Gbps), or one node")
@@ -67,8 +67,8 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
             diagnostic = diagnostic
                 .note(format!(
                     "one all-reduce of {} 16-bit gradients takes at least {} s at that rate{}",
-                    text::group(trained.value),
-                    text::short(seconds),
+                    text::group_digits(trained.value),
+                    text::short_number(seconds),
                     cost_per_step(context, seconds).map_or_else(String::new, |usd| {
                         format!(": {} of the run if nothing overlaps with it", text::dollars(usd))
                     })

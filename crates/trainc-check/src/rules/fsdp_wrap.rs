@@ -57,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         diagnostic = diagnostic
             .note(format!(
                 "{} parameters × {bytes} B = {} in addition to the shards (huggingface/accelerate#3474)",
-                text::group(model.parameters.value),
+                text::group_digits(model.parameters.value),
                 text::bytes(gathered)
             ))
             .fact("gathered_bytes", gathered);

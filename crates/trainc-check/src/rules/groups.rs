@@ -78,7 +78,7 @@ fn unknown_group(parallel: &Parallel, written: &str, names: &[&str], candidates:
     let diagnostic = Diagnostic::new(
         &T0353,
         span,
-        format!("the cluster has no group `{written}`; its groups are {}", text::ticked(names, "and")),
+        format!("the cluster has no group `{written}`; its groups are {}", text::backtick_list(names, "and")),
     );
     let candidates = if candidates.is_empty() { names } else { candidates };
     match text::nearest(written, candidates.iter().copied()) {
@@ -102,7 +102,7 @@ fn several_groups(cluster: &Cluster, parallel: &Parallel, engine: Engine, launch
         format!(
             "engine `{}` runs on exactly one instance group; this cluster has {}",
             engine.name(),
-            text::ticked(&names, "and")
+            text::backtick_list(&names, "and")
         ),
     )
     .note(SOURCE);

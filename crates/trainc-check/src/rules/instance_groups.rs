@@ -53,7 +53,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             let diagnostic = Diagnostic::new(&T0431, span, format!("the cluster has no group `{group}`"));
             problems.push(match text::nearest(group, names.iter().copied()) {
                 Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-                None => diagnostic.note(format!("its groups are {}", text::ticked(&names, "and"))),
+                None => diagnostic.note(format!("its groups are {}", text::backtick_list(&names, "and"))),
             });
         }
     }

@@ -161,7 +161,7 @@ fn check_quotas(context: &Context, problems: &mut Problems) {
         format!(
             "{} of {} exceed {} of a new account",
             text::count(total, "instance"),
-            text::ticked(&kinds, "and"),
+            text::backtick_list(&kinds, "and"),
             text::count(all.len() as u64, "quota")
         ),
     )

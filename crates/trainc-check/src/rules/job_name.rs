@@ -35,7 +35,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             span,
             format!("`{}` is not a valid training job name", name.value),
         )
-        .here(if pieces.is_empty() {
+        .primary_label(if pieces.is_empty() {
             "is empty".to_owned()
         } else if bad.is_empty() {
             "starts or ends with a hyphen".to_owned()

@@ -47,15 +47,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )
     .note(format!(
         "{} sequences/s × {} per sequence; {} MB/s per TiB × {} GiB",
-        text::short(pace),
+        text::short_number(pace),
         text::bytes(rounded(input.sequence_bytes)),
-        text::short(rate),
-        text::group(capacity)
+        text::short_number(rate),
+        text::group_digits(capacity)
     ))
     .note(format!(
         "a step takes {} s, of which the accelerators wait {} s for data and are billed; reads from the file servers' cache are faster",
-        text::short(speed.step_seconds),
-        text::short(waits)
+        text::short_number(speed.step_seconds),
+        text::short_number(waits)
     ))
     .fact("needed_mb_per_s", needed)
     .fact("given_mb_per_s", given)
@@ -106,5 +106,5 @@ fn sufficient_settings(
 }
 
 fn format_rate(mb_per_second: f64) -> String {
-    if mb_per_second < 100.0 { text::short(mb_per_second) } else { text::group(rounded(mb_per_second)) }
+    if mb_per_second < 100.0 { text::short_number(mb_per_second) } else { text::group_digits(rounded(mb_per_second)) }
 }

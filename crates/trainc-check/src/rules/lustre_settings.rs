@@ -90,10 +90,10 @@ fn check_combination(storage: &Storage, deployment: &str, storage_type: &str, pr
     problems.push(if with_efa {
         diagnostic.note(format!(
             "supported by {} (docs.aws.amazon.com, FSx for Lustre)",
-            text::ticked(&legal, "and")
+            text::backtick_list(&legal, "and")
         ))
     } else {
-        diagnostic.note(format!("supported by {} (botocore, CreateFileSystem)", text::ticked(&legal, "and")))
+        diagnostic.note(format!("supported by {} (botocore, CreateFileSystem)", text::backtick_list(&legal, "and")))
     });
 }
 
@@ -139,7 +139,7 @@ fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombinatio
         span,
         format!(
             "`{deployment}` file systems do not support a throughput of {} MB/s per TiB",
-            text::group(written.value)
+            text::group_digits(written.value)
         ),
     )
     .note(format!(
@@ -151,7 +151,7 @@ fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombinatio
     problems.push(match nearest {
         Some(tier) => {
             let other = other_settings(storage, written.value)
-                .map(|change| format!(", or `{change}`, which supports {}", text::group(written.value)));
+                .map(|change| format!(", or `{change}`, which supports {}", text::group_digits(written.value)));
             diagnostic
                 .help(format!("write `throughput={tier}`{}", other.unwrap_or_default()))
                 .fix(span, tier.to_string())
@@ -202,7 +202,7 @@ fn check_capacity(storage: &Storage, deployment: &str, legal: &LegalCombination,
             file_system::gib(written.value)
         ),
     )
-    .help(format!("write {}", text::ticked(&words, "or")))
+    .help(format!("write {}", text::backtick_list(&words, "or")))
     .fact("nearest_gib", near.clone());
     if let Some(step) = legal.step_gib(tier) {
         let first: Vec<String> = legal.first_gib.iter().map(|gib| format!("{gib}GiB")).collect();
@@ -222,7 +222,7 @@ fn check_capacity(storage: &Storage, deployment: &str, legal: &LegalCombination,
     if whole.is_none() {
         diagnostic = diagnostic.note(format!(
             "StorageCapacity is in GiB; {} bytes are not a whole number of GiB",
-            text::group(written.value)
+            text::group_digits(written.value)
         ));
     }
     // The larger capacity has room for everything the written one was meant for.
@@ -341,17 +341,17 @@ fn check_metadata_iops(storage: &Storage, legal: &LegalCombination, problems: &m
         .chain((1..=limit.value / step).map(|n| n * step))
         .min_by_key(|iops| (iops.abs_diff(written.value), *iops));
     let span = written.span_or(storage.span);
-    let first: Vec<String> = legal.metadata_iops.iter().map(|iops| text::group(*iops)).collect();
+    let first: Vec<String> = legal.metadata_iops.iter().map(|iops| text::group_digits(*iops)).collect();
     let diagnostic = Diagnostic::new(
         &T0459,
         span,
-        format!("invalid number of metadata IOPS: {}", text::group(written.value)),
+        format!("invalid number of metadata IOPS: {}", text::group_digits(written.value)),
     )
     .note(format!(
         "valid values are {} and multiples of {} up to {} ({})",
         first.join(", "),
-        text::group(step),
-        text::group(limit.value),
+        text::group_digits(step),
+        text::group_digits(limit.value),
         limit.provenance.source
     ));
     problems.push(match near {

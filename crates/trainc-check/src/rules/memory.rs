@@ -278,7 +278,7 @@ fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> Str
     };
     let batch = new_global_batch(context, before, remedy).map_or_else(String::new, |batch| {
         let old = before.work.global_sequences;
-        format!(", changes the training: a global batch of {} instead of {old:.0}", text::group(batch))
+        format!(", changes the training: a global batch of {} instead of {old:.0}", text::group_digits(batch))
     });
     format!("{usd}{batch}")
 }
@@ -372,5 +372,5 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
 }
 
 fn passes(n: u64) -> String {
-    if n == 1 { "one pass".to_owned() } else { format!("{} passes", text::group(n)) }
+    if n == 1 { "one pass".to_owned() } else { format!("{} passes", text::group_digits(n)) }
 }

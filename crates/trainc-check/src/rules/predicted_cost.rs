@@ -61,7 +61,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         .fact("high_usd", interval.high)
         .fact("budget_usd", usd.value);
     if let Some(span) = context.plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
-        diagnostic = diagnostic.label(span, format!("about {}", text::about(run.expected_seconds())));
+        diagnostic = diagnostic.label(span, format!("about {}", text::rounded_duration(run.expected_seconds())));
     }
     let mut ways: Vec<String> = Vec::new();
     let cheaper = cheaper_layout(context, &layout, cost);
@@ -98,7 +98,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     problems.push(diagnostic.note(format!(
         "other layouts and instance types: `trainc tune --max-usd {}`",
-        text::short(usd.value)
+        text::short_number(usd.value)
     )));
 }
 
@@ -128,7 +128,7 @@ fn cheaper_layout(context: &Context, layout: &Layout, cost: f64) -> Option<(Stri
                 if recompute != layout.recompute {
                     lines.push("activation-checkpointing #false".to_owned());
                 }
-                best = Some((text::ticked(&lines, "and"), usd));
+                best = Some((text::backtick_list(&lines, "and"), usd));
             }
         }
     }
@@ -146,7 +146,7 @@ fn affordable(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<Stri
     if left <= 0.0 {
         return Some(format!(
             "starting alone takes {}: use fewer or smaller instances",
-            text::about(start)
+            text::rounded_duration(start)
         ));
     }
     shorter_run(plan, left / each).map(|written| format!("write {written}, which the budget allows"))

@@ -45,7 +45,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let severity = if run.interval.low > most { Severity::Error } else { Severity::Warning };
-    let figures = [run.seconds, run.interval.low, run.interval.high].map(text::about);
+    let figures = [run.seconds, run.interval.low, run.interval.high].map(text::rounded_duration);
     let [about, low, high] = &figures;
     let limit_words = text::duration(limit.value);
     let message = if run.seconds > most {
@@ -126,11 +126,11 @@ fn interrupted(
         return None;
     }
     let severity = if expected.low_seconds > most as f64 { Severity::Error } else { Severity::Warning };
-    let about = text::about(expected.expected_seconds);
+    let about = text::rounded_duration(expected.expected_seconds);
     let message = if is_over {
         format!("with the given {losses} the run is expected to take {about}; `max-run` is {written}")
     } else {
-        let high = if high.is_finite() { text::about(high) } else { "more than a year".to_owned() };
+        let high = if high.is_finite() { text::rounded_duration(high) } else { "more than a year".to_owned() };
         format!(
             "with the given {losses} the run may exceed `max-run`, {written}: {about} is expected, up to {high}"
         )
@@ -179,7 +179,7 @@ fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool)
     let expected = spot.expected_seconds;
     let high = if surely { spot.interval.map_or(f64::INFINITY, |interval| interval.high) } else { expected };
     (high <= most as f64).then(|| {
-        let expected = text::about(expected);
+        let expected = text::rounded_duration(expected);
         let write = match checkpoint {
             Some(_) => "write `every=\"optimal\"` at `checkpoint`",
             None => "add `checkpoint s3=\"s3://…/{{ job.digest }}/checkpoints/\" every=\"optimal\"`, and let the program resume from it",

@@ -109,8 +109,8 @@ fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
     if has > most {
         let words = format!(
             "the role's policy has {} characters even with widened prefixes; IAM allows {}",
-            text::group(has as u64),
-            text::group(most as u64)
+            text::group_digits(has as u64),
+            text::group_digits(most as u64)
         );
         problems.push(
             Diagnostic::new(&T0647, role.span, words)

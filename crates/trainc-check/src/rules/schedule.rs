@@ -104,7 +104,7 @@ fn check_warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problem
         format!(
             "the warm-up takes {}, but the run has only {}: the learning rate never decays",
             text::count(steps, "step"),
-            text::group(run.value)
+            text::group_digits(run.value)
         ),
     )
     .help("write a fraction of the run, e.g. `warmup=0.01`")

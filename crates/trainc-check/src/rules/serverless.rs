@@ -41,10 +41,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Diagnostic::new(
             &T0493,
             *first,
-            format!("a serverless job does not use {}", text::ticked(&names, "and")),
+            format!("a serverless job does not use {}", text::backtick_list(&names, "and")),
         )
         .label(member.span, "serverless")
-        .help(format!("remove {}, or remove `{SERVERLESS}`", text::ticked(&names, "and")))
+        .help(format!("remove {}, or remove `{SERVERLESS}`", text::backtick_list(&names, "and")))
         .note("limits and parameters of a serverless job belong in `request`: `StoppingCondition`, `RetryStrategy`, `HyperParameters`, `Environment`")
         .note("the base model and the technique determine instances, container and code (API reference, CreateTrainingJob)"),
     );

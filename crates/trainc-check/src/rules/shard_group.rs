@@ -199,14 +199,14 @@ impl Group<'_> {
             format!(
                 "the shard group has {}; {} parameters require {}: one per 3 billion",
                 text::count(nodes, "node"),
-                text::group(parameters),
+                text::group_digits(parameters),
                 minimum.value
             ),
         )
         .note(format!(
             "ceil({} / {}) = {} (AWS blog on sharded data parallelism, 2022)",
-            text::group(parameters),
-            text::group(PARAMETERS_PER_NODE),
+            text::group_digits(parameters),
+            text::group_digits(PARAMETERS_PER_NODE),
             minimum.value
         ))
         .fact("nodes", nodes)
@@ -246,7 +246,7 @@ impl Group<'_> {
         let each = model.parameters.value.checked_mul(STATE_BYTES)? / self.gpus.max(1);
         Some(format!(
             "weights, gradients and AdamW states alone take {STATE_BYTES} B × {} / {} = {} of each GPU's {}",
-            text::group(model.parameters.value),
+            text::group_digits(model.parameters.value),
             text::count(self.gpus, "GPU"),
             text::bytes(each),
             text::bytes(card)
@@ -287,7 +287,7 @@ impl Group<'_> {
                 format!(
                     "the shard group spans {}; {} parameters need {}",
                     text::count(nodes, "node"),
-                    text::group(parameters),
+                    text::group_digits(parameters),
                     recommended.value
                 ),
             )

@@ -184,7 +184,7 @@ fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
                 "SageMaker data parallel{} does not support `{}`; it supports {}",
                 if generation == support::Engine::SmddpV2 { " 2" } else { "" },
                 row.name,
-                text::ticked(&list.instances, "and")
+                text::backtick_list(&list.instances, "and")
             ),
         )
         .label(at, "the engine")

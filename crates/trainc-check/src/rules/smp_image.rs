@@ -125,7 +125,7 @@ fn check_instance(plan: &Plan, at: Span, problems: &mut Problems) {
             format!(
                 "SMP v1 does not support `{}`; it supports {}",
                 row.name,
-                text::ticked(&list.instances, "and")
+                text::backtick_list(&list.instances, "and")
             ),
         )
         .label(at, "the engine")

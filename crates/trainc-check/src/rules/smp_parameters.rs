@@ -181,7 +181,7 @@ impl SmpV1<'_> {
                     text::count(u64::try_from(partitions).unwrap_or(1), "stage")
                 ),
             )),
-            _ => row.max.map(|max| (max, text::short(max))),
+            _ => row.max.map(|max| (max, text::short_number(max))),
         };
         let least = row.min.filter(|min| number < *min);
         let most = most.filter(|(max, _)| number > *max);
@@ -190,18 +190,18 @@ impl SmpV1<'_> {
                 Diagnostic::new(
                     &T0368,
                     one.span,
-                    format!("`{}` {} is below the minimum of {}", one.name, text::short(number), text::short(min)),
+                    format!("`{}` {} is below the minimum of {}", one.name, text::short_number(number), text::short_number(min)),
                 )
-                .help(format!("write `{} {}` or more", one.name, text::short(min))),
+                .help(format!("write `{} {}` or more", one.name, text::short_number(min))),
             );
         } else if let Some((max, shown)) = most {
             problems.push(
                 Diagnostic::new(
                     &T0368,
                     one.span,
-                    format!("`{}` {} exceeds the maximum of {shown}", one.name, text::short(number)),
+                    format!("`{}` {} exceeds the maximum of {shown}", one.name, text::short_number(number)),
                 )
-                .help(format!("write at most `{} {}`", one.name, text::short(max)))
+                .help(format!("write at most `{} {}`", one.name, text::short_number(max)))
                 .note("the SDK rejects it when the job is created")
                 .fact("max", max),
             );
@@ -214,7 +214,7 @@ impl SmpV1<'_> {
                     one.span,
                     format!(
                         "`active-microbatches` {} exceeds the {microbatches} micro-batches of a step",
-                        text::short(number)
+                        text::short_number(number)
                     ),
                 )
                 .severity(Severity::Warning)
@@ -373,7 +373,7 @@ let equivalent = match word {
     let diagnostic = Diagnostic::new(
         &T0372,
         one.span,
-        format!("the SageMaker SDK supports only placement {}, not `{word}`", text::ticked(&row.sdk_words, "and")),
+        format!("the SageMaker SDK supports only placement {}, not `{word}`", text::backtick_list(&row.sdk_words, "and")),
     )
     .note("the library supports every permutation, and trainc sends it; only the emitted `estimator.py` would be rejected by the SDK");
     problems.push(match equivalent {

@@ -128,7 +128,7 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
             reason = "rounded, positive, below 10^7"
         )]
         let whole = billed.round() as u64;
-        format!("{} instance hours", text::group(whole))
+        format!("{} instance hours", text::group_digits(whole))
     } else {
         "more than ten million instance hours: it would never finish".to_owned()
     };
@@ -137,8 +137,8 @@ fn restart_cost(plan: &Plan, cluster: &Cluster, spot: &Spot) -> Diagnostic {
             "a run of {} on {} with {} interruptions per instance hour would be billed {words} on average, instead of {}",
             text::duration(run.value),
             text::count(nodes, "instance"),
-            text::short(rate),
-            text::short(hours * nodes as f64),
+            text::short_number(rate),
+            text::short_number(hours * nodes as f64),
         ))
         .note("expected hours with restarts from the beginning: (e^(rate × hours) - 1) / rate, with the rate of the whole cluster");
     if billed.is_finite() { diagnostic.fact("expected_instance_hours", billed) } else { diagnostic }

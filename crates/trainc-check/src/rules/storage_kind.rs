@@ -98,13 +98,13 @@ fn check_conflicts(storage: &Storage, problems: &mut Problems) {
     };
     if file_system::is_efs(storage) {
         problems.push(
-            Diagnostic::new(&T0450, *first, format!("`{name}` is an EFS file system, which trainc cannot create: {} is not supported", text::ticked(&names, "and")))
+            Diagnostic::new(&T0450, *first, format!("`{name}` is an EFS file system, which trainc cannot create: {} is not supported", text::backtick_list(&names, "and")))
                 .help("use an existing file system, e.g. `storage \"efs\" name=\"…\" id=\"fs-…\"`, or create a `\"lustre\"` one")
                 .note("the settings of a new file system are those of FSx for Lustre"),
         );
         return;
     }
-    let names = text::ticked(&names, "and");
+    let names = text::backtick_list(&names, "and");
     let (written, span, why, help) = match (storage.id.is_absent(), storage.mount.is_absent()) {
         (true, true) => return,
         (false, _) => (
@@ -183,7 +183,7 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
                 storage.storage_type.span().unwrap_or(storage.span),
                 format!("`{name}` uses HDD storage without `drive-cache`"),
             )
-            .help(format!("add {}", text::ticked(&words, "or")))
+            .help(format!("add {}", text::backtick_list(&words, "or")))
             .note("CreateFileSystem requires DriveCacheType with HDD storage"),
         );
     }

@@ -68,7 +68,7 @@ fn check_format(storage: &Storage, problems: &mut Problems) {
     let near = near.trim_end_matches('-');
     let span = name.span_or(storage.span);
     let diagnostic = Diagnostic::new(&T0509, span, format!("`{written}` is not a valid storage name"))
-        .here(here)
+        .primary_label(here)
         .note(format!(
             "a storage name has at most {MAX_LENGTH} letters, digits, `-` and `_`: it is used in `fsx/<name>.json` and `${{fsx.<name>.id}}`"
         ));

@@ -38,7 +38,7 @@ fn check_exists(plan: &Plan, channel: &Channel, problems: &mut Problems) {
         None if names.is_empty() => diagnostic
             .help(format!("add `storage \"lustre\" name=\"{}\" id=\"fs-…\" mount=\"…\"`", from.value))
             .note("the job has no `storage`"),
-        None => diagnostic.note(format!("available: {}", text::ticked(&names, "and"))),
+        None => diagnostic.note(format!("available: {}", text::backtick_list(&names, "and"))),
     });
 }
 

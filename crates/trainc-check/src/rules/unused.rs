@@ -68,7 +68,7 @@ impl UnusedCheck<'_, '_> {
                 .label(*first_span, format!("`{first}`"))
                 .help(format!(
                     "keep one of {}",
-                    text::ticked(&fields.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "and")
+                    text::backtick_list(&fields.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "and")
                 )),
             );
         }
@@ -201,7 +201,7 @@ impl UnusedCheck<'_, '_> {
         let Some((_, first)) = written.first() else { return };
         let names: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
         let (them, have) = if names.len() > 1 { ("them", "have") } else { ("it", "has") };
-        let shown = text::ticked(&names, "and");
+        let shown = text::backtick_list(&names, "and");
         let mut diagnostic = Diagnostic::new(
             &T0250,
             *first,

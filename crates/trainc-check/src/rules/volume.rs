@@ -67,7 +67,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         reported.push(&instance.name);
-        let nvme = instance.nvme_total_gb.map_or_else(String::new, |gb| format!(", {} GB,", text::group(gb)));
+        let nvme = instance.nvme_total_gb.map_or_else(String::new, |gb| format!(", {} GB,", text::group_digits(gb)));
         problems.push(
             Diagnostic::new(
                 &T0427,
@@ -91,7 +91,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             Diagnostic::new(
                 &T0430,
                 span,
-                format!("a volume of {} GiB exceeds the range of the API", text::group(whole)),
+                format!("a volume of {} GiB exceeds the range of the API", text::group_digits(whole)),
             )
             .severity(Severity::Error)
             .help("write the space that the job's downloads and outputs require, e.g. `volume \"500GiB\"`")
@@ -117,7 +117,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 span,
                 format!(
                     "{} bytes are not a whole number of GiB: rounded up to {whole} GiB",
-                    text::group(volume.value)
+                    text::group_digits(volume.value)
                 ),
             )
             .help(format!("write `{literal}`"))

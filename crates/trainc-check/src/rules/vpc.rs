@@ -100,7 +100,7 @@ fn note_requirements(plan: &Plan, network: &Network, problems: &mut Problems) {
             .note(format!(
                 "{} {need} at least {} free IP addresses in the subnet{each} ({})",
                 text::count(nodes, "instance"),
-                text::group(addresses),
+                text::group_digits(addresses),
                 limit.provenance.source
             ))
             .fact("addresses", addresses);

@@ -291,7 +291,7 @@ impl Binder<'_> {
                     at,
                     format!(
                         "placeholder of {} characters; at most {} are supported",
-                        text::group(length as u64),
+                        text::group_digits(length as u64),
                         bounds::MAX_EXPRESSION_CHARS
                     ),
                 )

@@ -38,7 +38,7 @@ impl Binder<'_> {
             known.clone().filter(longer).chain(text::nearest(name, known.clone())).collect();
         let shown: Vec<String> = candidates.iter().map(|path| format!("{{{{ {path} }}}}")).collect();
         if !candidates.is_empty() {
-            let diagnostic = diagnostic.help(format!("did you mean {}?", text::ticked(&shown, "or")));
+            let diagnostic = diagnostic.help(format!("did you mean {}?", text::backtick_list(&shown, "or")));
             return match candidates.first() {
                 Some(only) if candidates.len() == 1 => diagnostic.fix(at, *only),
                 _ => diagnostic,

@@ -304,7 +304,8 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
         too_large(TOKENS, at, problems);
         return Run::default();
     };
-    let derivation = format!("{} × {} tokens", text::count(steps.value, "step"), text::group(per_step));
+    let derivation =
+        format!("{} × {} tokens", text::count(steps.value, "step"), text::group_digits(per_step));
     Run { steps: Some(steps.clone()), tokens: Some(Val::derived(tokens, derivation)) }
 }
 
@@ -317,7 +318,11 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
         let per_step = batch?.global_tokens?;
         return Some(Val::derived(
             tokens.div_ceil(per_step.max(1)),
-            format!("ceil({} tokens / {} per step)", text::group(tokens), text::group(per_step)),
+            format!(
+                "ceil({} tokens / {} per step)",
+                text::group_digits(tokens),
+                text::group_digits(per_step)
+            ),
         ));
     }
     let epochs = train.epochs.val()?;
@@ -355,10 +360,10 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
         total,
         format!(
             "{} {} × ceil({} / {})",
-            trainc_diag::text::short(epochs.value),
+            trainc_diag::text::short_number(epochs.value),
             if epochs.value == 1.0 { "epoch" } else { "epochs" },
             text::count(sequences, "sequence"),
-            text::group(global)
+            text::group_digits(global)
         ),
     ))
 }

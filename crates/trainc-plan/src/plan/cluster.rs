@@ -148,7 +148,7 @@ fn list_types(all: &[String]) -> String {
             let ticked: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
             format!("{}; {} more: `trainc catalog instances`", ticked.join(", "), all.len() - MAX_LISTED)
         }
-        None => text::ticked(all, "or"),
+        None => text::backtick_list(all, "or"),
     }
 }
 

@@ -318,11 +318,14 @@ fn image_problem(
                 Some(found) => {
                     format!(
                         "the container does not support `{found}`; expected {}",
-                        text::ticked(known, "or")
+                        text::backtick_list(known, "or")
                     )
                 }
                 None => {
-                    format!("the container supports several Python versions: {}", text::ticked(known, "or"))
+                    format!(
+                        "the container supports several Python versions: {}",
+                        text::backtick_list(known, "or")
+                    )
                 }
             };
             let diagnostic = Diagnostic::new(&T0331, span_of(&ask.python), message);

@@ -94,7 +94,7 @@ fn layout<'a>(
                     text::count(gpus_per_node, "GPU")
                 ),
             )
-            .note(format!("trainc supports up to {} GPUs", text::group(MAX_GPUS))),
+            .note(format!("trainc supports up to {} GPUs", text::group_digits(MAX_GPUS))),
         );
         return None;
     };

@@ -51,7 +51,7 @@ pub(super) fn minimum_nodes(
     }
     let parameters = model?.parameters.value;
     let minimum = parameters.div_ceil(PARAMETERS_PER_NODE).max(1);
-    let shown = text::group(parameters);
+    let shown = text::group_digits(parameters);
     Some((
         Val::derived(minimum, format!("ceil({shown} parameters / 3 billion per node)")),
         Val::derived(minimum.next_power_of_two(), format!("next power of two of {minimum}")),

@@ -342,7 +342,7 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
                     "`{}` has no {} {}",
                     facts.name,
                     if unknown.len() == 1 { "matrix" } else { "matrices" },
-                    text::ticked(&unknown, "and")
+                    text::backtick_list(&unknown, "and")
                 ),
             )
             .note(format!("matrices of this model: {}", known.join(", ")));

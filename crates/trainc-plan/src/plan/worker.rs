@@ -110,7 +110,7 @@ fn schedule(optimizer: &Optimizer, steps: u64) -> WorkerSchedule {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a count")]
         Some(Val { value: Warmup::Fraction(part), .. }) => Val::derived(
             (steps as f64 * part).round() as u64,
-            format!("warmup {part} of {} steps", text::group(steps)),
+            format!("warmup {part} of {} steps", text::group_digits(steps)),
         ),
         None => Val::default(0, "no warm-up"),
     };

@@ -84,7 +84,7 @@ fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
         return Field::Is(Val { value: *engine, origin: written.origin });
     }
     let span = written.span_or(node.name.span);
-    let known = words::ticked(ENGINE_NAMES, "or");
+    let known = words::backtick_list(ENGINE_NAMES, "or");
     let mut diagnostic =
         Diagnostic::new(&T0223, span, format!("unknown engine `{}`; expected {known}", written.value));
     if let Some((wanted, why)) = near_engine(&written.value) {
@@ -128,7 +128,7 @@ fn check_prefetch(node: &Node, engine: Engine, problems: &mut Problems) {
         (Engine::Fsdp, Scalar::Text(what)) if PREFETCH.contains(&what.as_str()) => return,
         (Engine::Worker, Scalar::Int(_)) => return,
         (Engine::Fsdp, _) => {
-            (words::ticked(&PREFETCH, "or"), "write `prefetch \"backward-pre\"`, the PyTorch default")
+            (words::backtick_list(&PREFETCH, "or"), "write `prefetch \"backward-pre\"`, the PyTorch default")
         }
         (Engine::Worker, _) => ("the number of units gathered ahead".to_owned(), "write `prefetch 1`"),
         _ => return,
@@ -155,14 +155,15 @@ fn check_options(node: &Node, engine: Engine, problems: &mut Problems) {
                 format!(
                     "engine `{}` does not support `{name}`, which is only valid with {}",
                     engine.name(),
-                    words::ticked(takers, "or")
+                    words::backtick_list(takers, "or")
                 ),
             );
             if let Some(engine_span) = node.prop("engine").map(|value| value.span) {
                 diagnostic = diagnostic.label(engine_span, "the engine");
             }
-            problems
-                .push(diagnostic.help(format!("remove `{name}`, or use {}", words::ticked(takers, "or"))));
+            problems.push(
+                diagnostic.help(format!("remove `{name}`, or use {}", words::backtick_list(takers, "or"))),
+            );
         }
     }
     if engine != Engine::Ddp

@@ -30,7 +30,7 @@ pub(super) fn check(job: &Node, problems: &mut Problems) {
                         arg.span,
                         "duplicate value in `vary`: both give the same job".to_owned(),
                     )
-                    .here("duplicate")
+                    .primary_label("duplicate")
                     .label(*first, "first occurrence")
                     .help("remove one; to repeat a run with other seeds, write `vary \"train.seed\" 1 2 3`"),
                 ),

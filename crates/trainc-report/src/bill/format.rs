@@ -26,11 +26,11 @@ pub(super) const ALWAYS: [Figure; 5] =
 
 fn hours(seconds: f64) -> String {
     if seconds < 60.0 {
-        format!("{} s", text::short(seconds))
+        format!("{} s", text::short_number(seconds))
     } else if seconds < 3_600.0 {
-        format!("{} min", text::short(seconds / 60.0))
+        format!("{} min", text::short_number(seconds / 60.0))
     } else {
-        format!("{} h", text::short(seconds / 3_600.0))
+        format!("{} h", text::short_number(seconds / 3_600.0))
     }
 }
 
@@ -39,11 +39,11 @@ fn amount(figure: Figure, value: f64) -> String {
     match figure {
         Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Most => text::dollars(value),
         Figure::Time => hours(value),
-        Figure::Headroom => format!("{} GiB", text::short(value / GIB as f64)),
-        Figure::Nodes => text::short(value),
-        Figure::Step => format!("{} s", text::short(value)),
+        Figure::Headroom => format!("{} GiB", text::short_number(value / GIB as f64)),
+        Figure::Nodes => text::short_number(value),
+        Figure::Step => format!("{} s", text::short_number(value)),
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "tokens, never negative")]
-        Figure::Tokens => text::group(value.round() as u64),
+        Figure::Tokens => text::group_digits(value.round() as u64),
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn difference(figure: Figure, before: f64, after: f64) -> String {
     if before > 0.0 && !matches!(figure, Figure::Headroom | Figure::Nodes) {
         let percent = 100.0 * added / before;
         let sign = if percent < 0.0 { '−' } else { '+' };
-        out.push_str(&format!(" ({sign}{}%)", text::short(percent.abs())));
+        out.push_str(&format!(" ({sign}{}%)", text::short_number(percent.abs())));
     }
     out
 }
@@ -179,7 +179,11 @@ pub(super) fn errors(sources: &SourceMap, seen: &JobSide) -> Vec<String> {
 fn different_training(before: &JobSide, after: &JobSide) -> Option<String> {
     let (old, new) = before.figures.global_sequences.zip(after.figures.global_sequences)?;
     (old != new).then(|| {
-        format!("different training: global batch {} instead of {}", text::group(new), text::group(old))
+        format!(
+            "different training: global batch {} instead of {}",
+            text::group_digits(new),
+            text::group_digits(old)
+        )
     })
 }
 

@@ -28,7 +28,7 @@ pub(super) fn total(bill: &Bill) -> String {
     let counts: Vec<String> = [State::Changed, State::New, State::Removed, State::Unchanged]
         .into_iter()
         .filter(|state| bill.count(*state) > 0)
-        .map(|state| format!("{} {}", text::group(bill.count(state)), state.word()))
+        .map(|state| format!("{} {}", text::group_digits(bill.count(state)), state.word()))
         .collect();
     let mut out = format!("{}: {}", text::count(bill.jobs.len() as u64, "job"), counts.join(", "));
     if let Some(usd) = cost.usd {

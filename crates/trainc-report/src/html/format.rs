@@ -5,7 +5,7 @@ use trainc_predict::Interval;
 
 /// Formats a predicted duration, without insignificant digits.
 pub(super) fn about(seconds: f64) -> String {
-    text::about(seconds)
+    text::rounded_duration(seconds)
 }
 
 /// Formats the interval of a cost, which is proportional to the run time.

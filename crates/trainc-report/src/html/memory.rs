@@ -16,7 +16,7 @@ const THIN: f64 = 20.0;
 
 /// Formats bytes in GiB: `20.1 GiB`.
 pub(super) fn gib(bytes: f64) -> String {
-    format!("{} GiB", text::short(bytes / GIB as f64))
+    format!("{} GiB", text::short_number(bytes / GIB as f64))
 }
 
 /// Returns the parts in the order of plan.json, each with a description.
@@ -92,7 +92,7 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
 
 /// Formats a range: `18.4 to 24.0 GiB`.
 fn range(low: f64, high: f64) -> String {
-    format!("{} to {}", text::short(low / GIB as f64), gib(high))
+    format!("{} to {}", text::short_number(low / GIB as f64), gib(high))
 }
 
 /// Returns the interval of each part as text.
@@ -206,7 +206,7 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
     }
     svg.line("rule", (left, y), (left + length, y));
     ruler(&mut svg, &ruled, (wide, y), if is_wide(wide) { 10 } else { 5 }, |gib| {
-        format!("{} GiB", text::short(gib))
+        format!("{} GiB", text::short_number(gib))
     });
     svg.finish(&format!("Memory per GPU by part: {} in total; the table below lists every part", gib(bytes)))
 }

@@ -178,7 +178,7 @@ fn section(front: &ParetoFront) -> Section {
                 Cell::part("", "c1", number),
                 one.run_seconds.map_or_else(|| "–".into(), |seconds| about(seconds).into()),
                 one.cost_usd.map_or_else(|| "not known".into(), |usd| text::dollars(usd).into()),
-                format!("{} s", text::short(one.step_seconds)).into(),
+                format!("{} s", text::short_number(one.step_seconds)).into(),
                 match (one.memory_bytes, one.may_need_bytes) {
                     (None, _) => "–".into(),
                     (Some(bytes), None) => gib(bytes).into(),
@@ -254,7 +254,7 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
     }
     svg.line("rule", (left, bottom), (right, bottom));
     super::stacked_bar::ruler(&mut svg, &x, (right, bottom), if is_wide(wide) { 9 } else { 5 }, |n| {
-        format!("{} {sign}", text::short(n))
+        format!("{} {sign}", text::short_number(n))
     });
     svg.text("s m", Anchor::End, right, bottom + 34.0, "time of a run");
 

@@ -83,7 +83,7 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     let unsure: Vec<String> = running
         .iter()
         .filter(|(_, runs)| runs.may_need_bytes.is_some())
-        .map(|(point, _)| text::group(point.nodes))
+        .map(|(point, _)| text::group_digits(point.nodes))
         .collect();
     if !unsure.is_empty() {
         let noun = if unsure.as_slice() == ["1"] { "node" } else { "nodes" };
@@ -156,7 +156,7 @@ fn sentence(running: &[(&Point, &Runs)]) -> String {
     let share = efficiency(other.0, other.1, Some(own)).unwrap_or(gain);
     let mut out = format!(
         "Training is {} times as fast on {} as on {}, {:.0}% of ideal",
-        text::short(gain),
+        text::short_number(gain),
         text::count(other.0.nodes, "node"),
         if own.0.is_plan { format!("the plan's {}", own.0.nodes) } else { own.0.nodes.to_string() },
         100.0 * share
@@ -168,7 +168,8 @@ fn sentence(running: &[(&Point, &Runs)]) -> String {
 }
 
 fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = vec![text::group(point.nodes).into(), text::group(point.gpus).into()];
+    let mut cells: Vec<Cell> =
+        vec![text::group_digits(point.nodes).into(), text::group_digits(point.gpus).into()];
     let none = || Cell::from("–");
     match &point.outcome {
         Outcome::Runs(runs) => {
@@ -181,7 +182,7 @@ fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
                     format!("{}, up to {}: may not fit", figure(runs.memory_bytes), figure(high)).into()
                 }
             });
-            cells.push(text::group(round_to_u64(runs.tokens_per_second)).into());
+            cells.push(text::group_digits(round_to_u64(runs.tokens_per_second)).into());
             let share = efficiency(point, runs, first);
             cells.push(share.map_or_else(none, |share| format!("{:.0}%", 100.0 * share).into()));
             cells.push(runs.run_seconds.map_or_else(none, |seconds| about(seconds).into()));
@@ -300,7 +301,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     let mut free = 0.0;
     for point in points {
         let px = x.at(point.nodes as f64);
-        let (nodes, gpus) = (text::group(point.nodes), text::group(point.gpus));
+        let (nodes, gpus) = (text::group_digits(point.nodes), text::group_digits(point.gpus));
         let half = width(&gpus, SMALL).max(width(&nodes, SMALL)) / 2.0;
         svg.line("tick", (px, floor), (px, floor + 4.0));
         if px - half >= free {

@@ -36,9 +36,9 @@ fn lead(document: &Document, plan: &Plan) -> String {
     let model = document.model.as_ref().map(|model| {
         let billions = model.parameters as f64 / 1e9;
         let size = if billions >= 1.0 {
-            format!("{} billion", text::short(billions))
+            format!("{} billion", text::short_number(billions))
         } else {
-            format!("{} million", text::short(billions * 1e3))
+            format!("{} million", text::short_number(billions * 1e3))
         };
         let what = if plan.job.adapter.is_some() { "an adapter of " } else { "" };
         format!("Trains {what}{}, {size} parameters", model.name)

@@ -77,9 +77,9 @@ pub(super) fn seconds(seconds: f64) -> String {
         return "0".to_owned();
     }
     if seconds >= 1.0 {
-        format!("{} s", text::short(seconds))
+        format!("{} s", text::short_number(seconds))
     } else {
-        format!("{} ms", text::short(seconds * 1e3))
+        format!("{} ms", text::short_number(seconds * 1e3))
     }
 }
 
@@ -199,14 +199,14 @@ fn sentence(document: &Document, speed: &Speed) -> String {
     if let Some(batch) = &document.batch {
         out += &format!(", for {}", text::count(batch.global_sequences, "sequence"));
         if let Some(tokens) = batch.global_tokens {
-            out += &format!(" with {} tokens in total", text::group(tokens));
+            out += &format!(" with {} tokens in total", text::group_digits(tokens));
         }
     }
     out + &format!(
         ". Each GPU achieves {} TFLOPS ({} without recomputation), a model FLOPS utilization of {}% of its 16-bit peak.",
-        text::short(speed.tflops.hardware),
-        text::short(speed.tflops.model),
-        text::short(100.0 * speed.mfu)
+        text::short_number(speed.tflops.hardware),
+        text::short_number(speed.tflops.model),
+        text::short_number(100.0 * speed.mfu)
     )
 }
 

@@ -68,7 +68,7 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
         }
     }
     if let Some(speed) = speed {
-        let seconds = |n: f64| format!("{} s", text::short(n));
+        let seconds = |n: f64| format!("{} s", text::short_number(n));
         let layout = "computed from FLOPs and bytes, GPU peak and bandwidth, and link bandwidths";
         table.push("speed.step", seconds(speed.step_seconds), by(Figure::Step, layout));
         let between = format!("{} to {}", seconds(speed.interval.low), seconds(speed.interval.high));
@@ -94,12 +94,12 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
             None => "start and checkpoints in addition to the steps, excluding the download",
         };
         let why = by(Figure::Run, what);
-        table.push("run.start-and-checkpoints", text::about(around), why);
+        table.push("run.start-and-checkpoints", text::rounded_duration(around), why);
         let ends = Around::of(subject.constants).seconds(around);
         let why = by(Figure::RunInterval, "bounds: no run in data/runs.csv measured it");
         table.push(
             "run.start-and-checkpoints.interval",
-            format!("{} to {}", text::about(ends.low), text::about(ends.high)),
+            format!("{} to {}", text::rounded_duration(ends.low), text::rounded_duration(ends.high)),
             why,
         );
     }
@@ -166,7 +166,11 @@ fn step_parts(table: &mut OriginTable, speed: &Speed, why: &str) {
         if high > 0.0 {
             let small = seconds < 1.0;
             let say = |n: f64| {
-                if small { format!("{} ms", text::short(1e3 * n)) } else { format!("{} s", text::short(n)) }
+                if small {
+                    format!("{} ms", text::short_number(1e3 * n))
+                } else {
+                    format!("{} s", text::short_number(n))
+                }
             };
             table.push(&format!("speed.{name}"), with_ends(say(seconds), [low, high].map(say)), why);
         }

@@ -117,7 +117,7 @@ fn model(table: &mut OriginTable, it: &Model) {
     table.text("name", name);
     table.text("config", config);
     for (name, val) in dimensions {
-        table.val(name, val, |n| text::group(*n));
+        table.val(name, val, |n| text::group_digits(*n));
     }
     table.switch("tied", tied);
     table.count("parameters", parameters);
@@ -189,8 +189,8 @@ fn cluster(table: &mut OriginTable, it: &Cluster) {
         custom_gpu(table, it);
     }
     table.set_prefix("cluster");
-    table.field("intra", intra_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
-    table.field("inter", inter_bytes_per_second, |n| format!("{} GB/s", text::short(*n as f64 / 1e9)));
+    table.field("intra", intra_bytes_per_second, |n| format!("{} GB/s", text::short_number(*n as f64 / 1e9)));
+    table.field("inter", inter_bytes_per_second, |n| format!("{} GB/s", text::short_number(*n as f64 / 1e9)));
     table.count("ranks", ranks);
     table.seconds("node-mtbf", node_mtbf_seconds);
 }

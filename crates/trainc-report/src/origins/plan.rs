@@ -47,13 +47,13 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
             table.push(
                 "network",
                 row.network_gbps
-                    .map_or_else(|| "?".to_owned(), |speed| format!("{} Gbit/s", text::short(speed))),
+                    .map_or_else(|| "?".to_owned(), |speed| format!("{} Gbit/s", text::short_number(speed))),
                 &why,
             );
             let nvlink = row
                 .accelerator
                 .nvlink_gb_s
-                .map_or_else(|| "?".to_owned(), |speed| format!("{} GB/s", text::short(speed)));
+                .map_or_else(|| "?".to_owned(), |speed| format!("{} GB/s", text::short_number(speed)));
             table.push(
                 "nvlink",
                 nvlink,
@@ -82,7 +82,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     table.set_prefix("run");
     for (name, val) in [("steps", steps), ("tokens", tokens)] {
         if let Some(val) = val {
-            table.val(name, val, |n| text::group(*n));
+            table.val(name, val, |n| text::group_digits(*n));
         }
     }
     if let Some(image) = image {
@@ -133,9 +133,9 @@ fn from_row(row: &str, provenance: &Provenance) -> String {
 fn node(table: &mut OriginTable, machine: &Machine, why: &str) {
     let Machine { gpus_per_node, gpu, ranks_per_gpu, gpu_memory_bytes, bf16, efa } = machine;
     table.set_prefix("node");
-    table.push("gpus", text::group(*gpus_per_node), why);
+    table.push("gpus", text::group_digits(*gpus_per_node), why);
     if *ranks_per_gpu > 1 {
-        table.push("ranks-per-gpu", text::group(*ranks_per_gpu), why);
+        table.push("ranks-per-gpu", text::group_digits(*ranks_per_gpu), why);
     }
     for (name, value) in [
         ("gpu", gpu.clone()),
@@ -150,9 +150,9 @@ fn node(table: &mut OriginTable, machine: &Machine, why: &str) {
 fn model(table: &mut OriginTable, plan: &Plan, facts: &ModelFacts) {
     let ModelFacts { name: _, architecture, class, parameters, trainable, details: _, defaulted } = facts;
     table.set_prefix("model");
-    table.val("parameters", parameters, |n| text::group(*n));
+    table.val("parameters", parameters, |n| text::group_digits(*n));
     if let Some(trainable) = trainable {
-        table.val("parameters-trainable", trainable, |n| text::group(*n));
+        table.val("parameters-trainable", trainable, |n| text::group_digits(*n));
     }
     if let Some(class) = class {
         table.push(
@@ -193,7 +193,7 @@ fn model(table: &mut OriginTable, plan: &Plan, facts: &ModelFacts) {
         let known =
             written.contains(&name) || defaulted.iter().any(|(field, _, _)| field.replace('_', "-") == name);
         if !known && value > 0 {
-            table.push(name, text::group(value), &from);
+            table.push(name, text::group_digits(value), &from);
         }
     }
 }
@@ -219,12 +219,12 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
     table.set_prefix("mesh");
     table.push(
         "world-size",
-        text::group(*world_size),
+        text::group_digits(*world_size),
         format!("{} × {}", text::count(*nodes, "node"), text::count(*gpus_per_node, "GPU")),
     );
     table.push(
         "processes-per-node",
-        text::group(*processes_per_node),
+        text::group_digits(*processes_per_node),
         "processes that the engine starts on each node",
     );
     for (name, val) in [
@@ -236,11 +236,11 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
         ("expert-degree", expert_degree),
         ("data-ranks", data_ranks),
     ] {
-        table.val(name, val, |n| text::group(*n));
+        table.val(name, val, |n| text::group_digits(*n));
     }
     for (name, val) in [("minimum-nodes", minimum_nodes), ("recommended-nodes", recommended_nodes)] {
         match val {
-            Some(val) => table.val(name, val, |n| text::group(*n)),
+            Some(val) => table.val(name, val, |n| text::group_digits(*n)),
             None => {
                 table.push(name, "none", minimum_nodes::why_not_applicable(plan));
             }
@@ -282,13 +282,17 @@ fn batch(table: &mut OriginTable, batch: &Batch) {
         global_tokens,
     } = batch;
     table.set_prefix("batch");
-    table.val("micro", micro_batch_size, |n| text::group(*n));
-    table.push("microbatches", text::group(*num_micro_batches), "of the pipeline; 1 without a pipeline");
-    table.push("per-replica", text::group(*per_replica), "micro × microbatches");
-    table.val("accumulation", accumulation, |n| text::group(*n));
-    table.val("global-sequences", global_sequences, |n| text::group(*n));
+    table.val("micro", micro_batch_size, |n| text::group_digits(*n));
+    table.push(
+        "microbatches",
+        text::group_digits(*num_micro_batches),
+        "of the pipeline; 1 without a pipeline",
+    );
+    table.push("per-replica", text::group_digits(*per_replica), "micro × microbatches");
+    table.val("accumulation", accumulation, |n| text::group_digits(*n));
+    table.val("global-sequences", global_sequences, |n| text::group_digits(*n));
     if let Some(tokens) = global_tokens {
-        table.push("global-tokens", text::group(*tokens), "global sequences × sequence length");
+        table.push("global-tokens", text::group_digits(*tokens), "global sequences × sequence length");
     }
 }
 
@@ -324,7 +328,7 @@ fn worker(table: &mut OriginTable, worker: &Worker) {
     table.val("bf16", bf16, switch);
     table.val("reduce-bf16", reduce_bf16, switch);
     table.val("recompute", recompute, switch);
-    table.val("prefetch", prefetch, |n| text::group(*n));
+    table.val("prefetch", prefetch, |n| text::group_digits(*n));
     table.val("reshard-after-forward", reshard_after_forward, switch);
     table.val("offload", offload, switch);
     table.val("document-mask", document_mask, switch);
@@ -336,10 +340,10 @@ fn worker(table: &mut OriginTable, worker: &Worker) {
         table.val("clip", clip, |x| format!("{x}"));
     }
     table.val("schedule", &schedule.kind, Clone::clone);
-    table.val("warmup-steps", &schedule.warmup_steps, |n| text::group(*n));
+    table.val("warmup-steps", &schedule.warmup_steps, |n| text::group_digits(*n));
     table.val("min-lr", &schedule.minimum_learning_rate, |x| format!("{x}"));
-    table.val("keep", keep, |n| text::group(*n));
-    table.val("seed", seed, |n| text::group(*n));
+    table.val("keep", keep, |n| text::group_digits(*n));
+    table.val("seed", seed, |n| text::group_digits(*n));
     table.push(
         "binary",
         binary.as_ref().map_or("?", SourceFile::sha256),

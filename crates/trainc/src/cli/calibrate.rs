@@ -68,7 +68,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     if let Some(path) = args.calibration.as_ref().filter(|_| !constants.borrowed.is_empty()) {
-        let (names, path) = (trainc_diag::text::ticked(&constants.borrowed, "and"), path.display());
+        let (names, path) = (trainc_diag::text::backtick_list(&constants.borrowed, "and"), path.display());
         io.note(&format!("note: `{path}` lacks {names}: using the shipped value\n"));
     }
     let mut wrote = None;

@@ -202,7 +202,7 @@ fn models_listing() -> Listing {
                 vec![
                     row.name.to_owned(),
                     a.family.name().to_owned(),
-                    text::group(row.parameters),
+                    text::group_digits(row.parameters),
                     a.layers.to_string(),
                     a.hidden.to_string(),
                     a.heads.to_string(),

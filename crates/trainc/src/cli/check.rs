@@ -124,7 +124,7 @@ fn say_batches(
 ) {
     for (job, new) in after {
         let Some(old) = before.get(job).filter(|old| *old != new) else { continue };
-        let [old, new] = [*old, *new].map(text::group);
+        let [old, new] = [*old, *new].map(text::group_digits);
         io.note(&format!("note: {}: another training: global batch {new} instead of {old}\n", job.0));
     }
 }

@@ -364,7 +364,7 @@ fn summary(index: &Index, out: &Path) -> String {
         "{}: {} of {} tokens, from {} with {}\n",
         out.display(),
         text::count(index.sequences, "sequence"),
-        text::group(index.sequence_length as u64),
+        text::group_digits(index.sequence_length as u64),
         text::count(index.documents, "document"),
         text::count(index.tokens, "token"),
     );
@@ -372,8 +372,8 @@ fn summary(index: &Index, out: &Path) -> String {
         let share = index.trained_labels as f64 / labels.max(1) as f64 * 100.0;
         said.push_str(&format!(
             "{} of {} labels are trained on ({share:.0} %)\n",
-            text::group(index.trained_labels),
-            text::group(labels)
+            text::group_digits(index.trained_labels),
+            text::group_digits(labels)
         ));
     }
     if index.dropped_tokens > 0 {

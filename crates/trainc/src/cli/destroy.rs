@@ -173,7 +173,7 @@ impl Destroy {
         let monthly: Option<f64> = kept.iter().map(|one| one.usd_per_month).sum();
         let cost = monthly.map_or_else(String::new, |usd| format!(", at {} a month", text::dollars(usd)));
         let stay = if names.len() == 1 { "stays with its data" } else { "stay with their data" };
-        let names = text::ticked(&names, "and");
+        let names = text::backtick_list(&names, "and");
         let job = self.only.then(|| format!("--job {}", self.about.name()));
         let destroy = NextCommand::new("destroy").flags(job).flag("--delete-data");
         format!("  next  {}: {names} {stay}{cost}\n", self.about.invocation.command(&destroy))

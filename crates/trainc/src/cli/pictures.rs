@@ -84,12 +84,12 @@ fn runs(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
 fn layout(plan: &Plan) -> String {
     let mut parts = Vec::new();
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.shard_degree.value > 1) {
-        parts.push(format!("shard {}", text::group(mesh.shard_degree.value)));
+        parts.push(format!("shard {}", text::group_digits(mesh.shard_degree.value)));
     }
     if let Some(batch) = &plan.batch {
-        parts.push(format!("micro-batch {}", text::group(batch.micro_batch_size.value)));
+        parts.push(format!("micro-batch {}", text::group_digits(batch.micro_batch_size.value)));
         if batch.accumulation.value > 1 {
-            parts.push(format!("accumulation {}", text::group(batch.accumulation.value)));
+            parts.push(format!("accumulation {}", text::group_digits(batch.accumulation.value)));
         }
     }
     parts.join(", ")

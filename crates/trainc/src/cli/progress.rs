@@ -195,8 +195,8 @@ impl Listener for Progress {
                 let id = id.as_ref().map_or_else(String::new, |id| format!(" ({id})"));
                 let with = match (with.as_slice(), *what) {
                     ([], _) => String::new(),
-                    (others, "shared") => format!(" with {}", text::ticked(others, "and")),
-                    (others, _) => format!(", shared with {}", text::ticked(others, "and")),
+                    (others, "shared") => format!(" with {}", text::backtick_list(others, "and")),
+                    (others, _) => format!(", shared with {}", text::backtick_list(others, "and")),
                 };
                 self.line(&format!("{} {}: {what}{with}{id}", item.kind, item.name));
             }
@@ -236,7 +236,7 @@ fn again(retry: Retry) -> String {
 
 /// A setting that differs, on one line.
 pub(super) fn difference(one: &Difference) -> String {
-    let (found, wanted) = text::apart(&one.found, &one.wanted, MOST_CHARACTERS);
+    let (found, wanted) = text::differing_parts(&one.found, &one.wanted, MOST_CHARACTERS);
     format!("{}: {found} → {wanted}", one.what)
 }
 

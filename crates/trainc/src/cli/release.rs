@@ -38,7 +38,7 @@ pub(super) fn outlasting(names: &[&str], invocation: &Invocation) -> String {
         [_] => ("is still there and billed", "it"),
         _ => ("are still there and billed", "them"),
     };
-    let names = text::ticked(names, "and");
+    let names = text::backtick_list(names, "and");
     let destroy = invocation.command(&NextCommand::new("destroy"));
     format!("  next  {destroy}: {names} {stay}, and `delete-after-job` lets {it} go\n")
 }

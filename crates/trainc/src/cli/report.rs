@@ -294,8 +294,8 @@ fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
     (share > most).then(|| {
         format!(
             "a step of {} s would be {} % of what the GPUs do at their peak{perhaps}",
-            trainc_diag::text::short(step_seconds),
-            trainc_diag::text::short(100.0 * share)
+            trainc_diag::text::short_number(step_seconds),
+            trainc_diag::text::short_number(100.0 * share)
         )
     })
 }

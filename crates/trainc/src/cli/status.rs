@@ -100,7 +100,7 @@ impl Task for Show {
                 io.print(&format!(
                     "{} goes on without {}, which is gone\n  end it with {}, then {}\n",
                     job.name,
-                    text::ticked(&lost, "and"),
+                    text::backtick_list(&lost, "and"),
                     stop(&job.name),
                     invocation.command(&NextCommand::new("apply").flag("--new-run")),
                 ));
@@ -150,7 +150,7 @@ fn page(now: &Status, other: &str) -> String {
     }
     if let Some(percent) = now.progress_percentage {
         let left = now.left().map_or_else(String::new, |left| format!(", {left}"));
-        field("progress", format!("{}%{left}", text::short(percent)));
+        field("progress", format!("{}%{left}", text::short_number(percent)));
     }
     if let Some(usd) = now.cost_usd {
         field(

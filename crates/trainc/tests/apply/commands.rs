@@ -140,7 +140,7 @@ fn a_run_is_shown_against_its_plan() {
     let shown = repo.run(&["status", path]);
     let told = one_line(&shown.out);
     assert!(told.contains(&format!(" of {dollars}, at most $")), "{told}");
-    let grouped = trainc_diag::text::group(Duration::from_secs_f64(rate.round()).as_secs());
+    let grouped = trainc_diag::text::group_digits(Duration::from_secs_f64(rate.round()).as_secs());
     assert!(told.contains(&format!(" of {grouped} planned mfu ")), "{told}");
     // All four words of the trade, by the expressions of the starter's own manifest, and in what a script reads.
     for (word, value) in [("step", "1,000"), ("loss", "2.2539")] {

@@ -78,15 +78,15 @@ impl LargerCluster {
                 || ", price unknown: pass `--price`".to_owned(),
                 |usd| format!(", {}", text::dollars(usd)),
             );
-            format!(", the run {}{usd}", text::about(run.expected_seconds()))
+            format!(", the run {}{usd}", text::rounded_duration(run.expected_seconds()))
         });
         let batch = |plan: &Plan| plan.batch.as_ref().map(|batch| batch.global_sequences.value);
         let new_batch = match (batch(&self.plan), batch(before)) {
             (Some(new), Some(old)) if new != old => {
                 format!(
                     ", changes the training: a global batch of {} instead of {}",
-                    text::group(new),
-                    text::group(old)
+                    text::group_digits(new),
+                    text::group_digits(old)
                 )
             }
             _ => String::new(),
@@ -151,7 +151,7 @@ fn none_fits(plan: &Plan, kind: &str) -> String {
     let why = written.map_or_else(String::new, |((global, batch), mesh)| {
         let ranks = mesh.tensor_degree.value * mesh.pipeline_degree.value;
         let most = (global / batch.per_replica.max(1)).saturating_mul(ranks);
-        let (global, most) = (text::group(global), text::count(most, "GPU"));
+        let (global, most) = (text::group_digits(global), text::count(most, "GPU"));
         format!(": a global batch of {global} can be divided over at most {most}")
     });
     format!("no number of nodes of {kind} holds the job as written{why}")

@@ -16,7 +16,7 @@ pub(super) fn standing(systems: &[(String, Vec<String>)], invocation: &Invocatio
         };
         out.push_str(&format!(
             "  file {systems} {} {stay}: {} removes {it}\n",
-            text::ticked(&names, "and"),
+            text::backtick_list(&names, "and"),
             invocation.command(&destroy.clone().flag("--delete-data"))
         ));
     }
@@ -24,7 +24,7 @@ pub(super) fn standing(systems: &[(String, Vec<String>)], invocation: &Invocatio
         let (uses, them) = if others.len() == 1 { ("uses", "that job") } else { ("use", "those jobs") };
         out.push_str(&format!(
             "  file system `{name}` stays, for {} {uses} it, too: {} leaves it to {them}\n",
-            text::ticked(others, "and"),
+            text::backtick_list(others, "and"),
             invocation.command(&destroy)
         ));
     }

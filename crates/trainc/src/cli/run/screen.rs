@@ -78,8 +78,11 @@ impl Screen {
         self.tokens += self.tokens_per_step as f64;
         let tokens_per_s = line.get("tokens_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         self.memory = line.get("memory").and_then(Value::as_u64).unwrap_or(0);
-        let said =
-            format!("loss {loss:.4}  {} tokens/s  {}", text::short(tokens_per_s.round()), self.memory());
+        let said = format!(
+            "loss {loss:.4}  {} tokens/s  {}",
+            text::short_number(tokens_per_s.round()),
+            self.memory()
+        );
         if let Some(bar) = &self.bar {
             bar.set_position(step);
             bar.set_message(format!("{said}  {}", self.curve()));
@@ -133,7 +136,7 @@ impl Screen {
             self.steps,
             text::duration(self.began.elapsed().as_secs()),
             self.curve(),
-            text::short((self.tokens / self.began.elapsed().as_secs_f64()).round()),
+            text::short_number((self.tokens / self.began.elapsed().as_secs_f64()).round()),
             self.memory()
         );
         if let Some(loss) = self.validation {

@@ -183,7 +183,7 @@ impl<'a> Page<'a> {
         let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
         let tight = self.judged.tight() as u64;
         let tight = if tight > 0 {
-            format!(", {} more would with too little room", text::group(tight))
+            format!(", {} more would with too little room", text::group_digits(tight))
         } else {
             String::new()
         };
@@ -191,12 +191,12 @@ impl<'a> Page<'a> {
         let missed = if within == fit {
             String::new()
         } else {
-            format!(", {} of them within the bounds", text::group(within as u64))
+            format!(", {} of them within the bounds", text::group_digits(within as u64))
         };
         format!(
             "{} looked at, {} fit{missed}{tight}{refused}",
             text::count(self.judged.points.len() as u64, "layout"),
-            text::group(fit as u64),
+            text::group_digits(fit as u64),
         )
     }
 
@@ -267,7 +267,7 @@ pub(super) fn changes(sets: &[Set]) -> String {
 }
 
 pub(super) fn changed(sets: &[Set]) -> String {
-    if sets.is_empty() { "as written".to_owned() } else { text::ticked(&texts(sets), "and") }
+    if sets.is_empty() { "as written".to_owned() } else { text::backtick_list(&texts(sets), "and") }
 }
 
 /// Where the text of a row begins.

@@ -144,7 +144,7 @@ fn only_with_sets(path: &str, options: &Options) -> String {
     let (values, it) = if sets.len() == 1 { ("that value", "it") } else { ("those values", "them") };
     format!(
         "error: `{path}` is left as it is: edited, it would plan to what is shown only with {}\nhelp: write {values} into the file first, or tune without {it}: `trainc tune {again}`\n",
-        trainc_diag::text::ticked(&sets, "and")
+        trainc_diag::text::backtick_list(&sets, "and")
     )
 }
 
