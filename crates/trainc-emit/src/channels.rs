@@ -5,7 +5,7 @@ use super::request::{
     Channel, DataSource, DatasetSource, FileSystemDataSource, HubAccessConfig, ModelAccessConfig,
     S3DataSource, ShuffleConfig,
 };
-use trainc_ir::{Channel as IrChannel, Engine, Plan, Storage};
+use trainc_ir::{Channel as IrChannel, Plan, Storage};
 
 fn text(field: &trainc_ir::Field<String>) -> Option<String> {
     field.value().cloned()
@@ -18,7 +18,7 @@ pub(super) fn all(plan: &Plan) -> Vec<Channel> {
     if names::code_in_channel(plan) {
         out.push(s3_channel("code", &names::code_channel(plan)));
     }
-    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+    if plan.is_worker() {
         out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::prefix(plan)));
     }
     out

@@ -1,7 +1,7 @@
 //! Names of a job's resources: deterministic, and within the limits of AWS.
 
+use trainc_ir::Plan;
 use trainc_ir::digest::sha256_hex;
-use trainc_ir::{Engine, Plan};
 
 /// The placeholder for the account.
 pub(super) const ACCOUNT: &str = trainc_ir::ACCOUNT_MARK;
@@ -106,9 +106,7 @@ pub(super) fn is_script(plan: &Plan) -> bool {
 /// Returns whether the code is in a channel: a container with network isolation cannot download it.
 pub(super) fn code_in_channel(plan: &Plan) -> bool {
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
-    let worker =
-        plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
-    isolated && is_script(plan) && !worker
+    isolated && is_script(plan) && !plan.is_worker()
 }
 
 /// The number of digits of the source digest in its S3 prefix.

@@ -2,7 +2,7 @@
 
 use super::{fsx, iam, names};
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Engine, Plan, Storage};
+use trainc_ir::{Plan, Storage};
 
 /// The origin of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
             None => {}
         }
     }
-    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+    if plan.is_worker() {
         let prefix = super::worker::prefix(plan).replace(DIGEST_MARK, digest);
         sources.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
             |(file, what)| Resource {

@@ -201,7 +201,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
 /// `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker Debugger with SageMaker
 /// Model Parallelism"). A rule reports it.
 pub fn takes_debugger(plan: &Plan) -> bool {
-    plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) != Some(Engine::Smp)
+    plan.engine() != Some(Engine::Smp)
 }
 
 /// Returns the arguments of the script, and the keys of the toolkit and the launcher.
@@ -243,7 +243,7 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
 fn algorithm(plan: &Plan) -> AlgorithmSpecification {
     let job = &plan.job;
     let program = job.program.as_ref();
-    let is_worker = job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+    let is_worker = plan.is_worker();
     let metrics: Vec<MetricDefinition> = program
         .map(|program| {
             program
@@ -317,7 +317,7 @@ fn resources(plan: &Plan) -> ResourceConfig {
 
 fn environment(plan: &Plan) -> BTreeMap<String, String> {
     let mut out = plan.job.program.as_ref().map(|program| map(&program.environment)).unwrap_or_default();
-    if plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+    if plan.is_worker() {
         for (key, value) in super::worker::environment(plan) {
             out.entry(key).or_insert(value);
         }

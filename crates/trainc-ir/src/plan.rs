@@ -3,7 +3,7 @@
 use super::account::AccountFacts;
 use super::hardware::Instance;
 use super::image::Image;
-use super::job::{Job, Storage};
+use super::job::{Engine, Job, Storage};
 use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
@@ -62,6 +62,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns the engine, if one is set.
+    pub fn engine(&self) -> Option<Engine> {
+        self.job.parallel.as_ref()?.engine.get()
+    }
+
+    /// Returns whether the ranks run engine `worker`.
+    pub fn is_worker(&self) -> bool {
+        self.engine() == Some(Engine::Worker)
+    }
+
     /// Returns the noun for a rank: the accelerator, or `rank` where the machine has none.
     pub fn rank_noun(&self) -> &'static str {
         if self.machine.as_ref().is_some_and(|machine| machine.gpu.is_none()) {

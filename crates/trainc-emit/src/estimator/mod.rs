@@ -18,7 +18,7 @@ use expression::Expression;
 use minijinja::context;
 use minijinja::value::{Serde, Value as Jinja};
 use serde_json::{Map, Value};
-use trainc_ir::{Engine, Plan, Scalar};
+use trainc_ir::{Plan, Scalar};
 
 /// Objects whose members become arguments one by one.
 const NESTED: &[&str] =
@@ -269,10 +269,8 @@ impl Script<'_> {
             });
             if !channels.is_empty() {
                 let inputs = inputs::inputs(&channels, &mut self.modules, &mut self.unsupported);
-                let worker = self.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get())
-                    == Some(Engine::Worker);
                 let channel = super::worker::channel_name(self.plan);
-                let comment = if worker {
+                let comment = if self.plan.is_worker() {
                     format!(
                         "Channel `{channel}` contains the program and its config: `trainc apply` uploads them."
                     )

@@ -7,7 +7,7 @@ use super::statements::{Condition, Statement};
 use crate::{names, sagemaker, worker};
 use trainc_diag::text;
 use trainc_ir::plan::DIGEST_MARK;
-use trainc_ir::{Engine, Plan, Raw, s3};
+use trainc_ir::{Plan, Raw, s3};
 
 /// The purpose of an access; each has one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,7 +156,7 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     let packed =
         job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| program.s3.value());
     add(Purpose::Code, packed, true, "`program s3=`".to_owned());
-    if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker) {
+    if plan.is_worker() {
         add(Purpose::Worker, Some(&worker::prefix(plan)), false, "engine `worker`".to_owned());
     }
     for read in job.role.iter().flat_map(|role| &role.reads) {
