@@ -30,7 +30,7 @@ use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
 
 pub use archive::{SECRETS_SHIM, basename as dependency_name};
-pub use launch::{Launcher, launcher, launcher_words, python_str, smp_name};
+pub use launch::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources};
 pub use sagemaker::{raw as raw_member, takes_debugger};

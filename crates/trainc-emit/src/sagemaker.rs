@@ -234,7 +234,7 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
         put("sagemaker_region", python::json_text(region));
     }
     put("sagemaker_submit_directory", python::json_text(&names::submit_directory(plan)));
-    for (key, value) in launch::hyperparameters(plan) {
+    for (key, value) in launch::hyperparameters(&plan.launch) {
         put(&key, value);
     }
     out

@@ -4,6 +4,7 @@ use super::account::AccountFacts;
 use super::hardware::Instance;
 use super::image::Image;
 use super::job::{Engine, Job, Storage};
+use super::launch::Launch;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
 use super::origin::Val;
@@ -37,6 +38,8 @@ pub struct Plan {
     pub image: Option<Image>,
     /// The SageMaker model parallel generation of the image (engine `smp`).
     pub smp: Option<Smp>,
+    /// The launcher of the ranks and its parameters; the default until bound.
+    pub launch: Launch,
     /// The settings of engine `worker`.
     pub worker: Option<Worker>,
     /// Price of one instance of a homogeneous cluster.

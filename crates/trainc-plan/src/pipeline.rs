@@ -63,6 +63,7 @@ pub fn forecast(
     let inputs = read_inputs(&job, options, world, sources);
     let plan = plan::plan(job, inputs, &mut problems);
     let plan = bind::bind(plan, sources, &mut problems).in_own_account();
+    let plan = plan::decide_bound_values(plan);
     let prediction = predict(&plan, options);
     Compiled {
         job: name,

@@ -1,8 +1,8 @@
 //! The parameters of SageMaker model parallel in a manifest, under their names in both generations.
 
 use trainc_diag::source::Span;
-use trainc_emit::smp_name;
 use trainc_ir::{Field, Parallel, Scalar, Val};
+use trainc_plan::plan::smp::smp_name;
 
 /// A parameter as written.
 pub(crate) struct WrittenParameter {

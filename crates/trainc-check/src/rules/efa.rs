@@ -7,9 +7,8 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_emit::{self as emit, Launcher};
 use trainc_ir::hardware::Instance;
-use trainc_ir::{Engine, Parallel, Plan};
+use trainc_ir::{Engine, Launcher, Parallel, Plan};
 use trainc_predict::bills::at_most;
 
 declare_code!(T0397, "nodes-without-efa", Warning, "multi-node training without EFA");
@@ -88,7 +87,7 @@ fn environment(
 ) {
     let plan = context.plan;
     // The worker sets its own environment, and the toolkit's SMDDP runner enables EFA on every type.
-    let turned_on = matches!(emit::launcher(plan), Launcher::Smddp | Launcher::PytorchDdp);
+    let turned_on = matches!(plan.launch.launcher, Launcher::Smddp | Launcher::PytorchDdp);
     if instance.toolkit_sets_nccl_efa_env || turned_on || parallel.engine.get() == Some(Engine::Worker) {
         return;
     }

@@ -8,8 +8,7 @@ use trainc_catalog::reserved_names::{self, Kind, Lost, Reserved};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_emit::{self as emit, Launcher};
-use trainc_ir::{Engine, Plan};
+use trainc_ir::{Engine, Launcher, Plan};
 
 declare_code!(T0256, "duplicate-variable", Error, "an environment variable that is set twice");
 declare_code!(T0411, "reserved-environment", Error, "an environment variable that the container overwrites");
@@ -26,7 +25,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let parallel = plan.job.parallel.as_ref();
     let engine = parallel.and_then(|parallel| parallel.engine.get());
-    let torchrun = matches!(emit::launcher(plan), Launcher::Torchrun | Launcher::SmpV2);
+    let torchrun = matches!(plan.launch.launcher, Launcher::Torchrun | Launcher::SmpV2);
     let written = program.environment.iter().map(|pair| Variable {
         name: &pair.key,
         span: pair.key_span,
@@ -98,7 +97,7 @@ fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
     let instance = plan.instance.as_ref();
     let efa = instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env);
     let rdma = instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env);
-    let launcher = emit::launcher(plan);
+    let launcher = plan.launch.launcher;
     // The generation of SMP, and so its launcher, is known only with the image.
     let mpi = launcher == Launcher::Mpi || (launcher == Launcher::SmpV1 && plan.smp.is_some());
     // The container uses one runner for both.

@@ -5,10 +5,9 @@
 
 use super::class::EstimatorClass;
 use super::expression::Expression;
-use crate::launch::{self, Launcher};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use trainc_ir::Plan;
+use trainc_ir::{Launcher, Plan};
 
 /// The hyperparameters of launchers.
 const KEYS: &[&str] = &[
@@ -65,7 +64,7 @@ struct DistributionArgument {
 
 impl DistributionArgument {
     fn new(plan: &Plan, wanted: &BTreeMap<&str, Value>) -> Option<Self> {
-        let launcher = launch::launcher(plan);
+        let launcher = plan.launch.launcher;
         if launcher == Launcher::Plain {
             return None;
         }
@@ -79,7 +78,7 @@ impl DistributionArgument {
             processes: of("sagemaker_mpi_num_of_processes_per_host"),
             options,
             parameters: of("mp_parameters").unwrap_or(Value::Null),
-            order: launch::smp_parameters(plan).into_iter().map(|(name, _)| name).collect(),
+            order: plan.launch.smp_parameters.iter().map(|(name, _)| *name).collect(),
         })
     }
 

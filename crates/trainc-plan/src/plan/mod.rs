@@ -8,6 +8,7 @@ mod cluster;
 mod custom_image;
 pub mod divisors;
 mod image;
+mod launch;
 pub mod mesh;
 pub mod minimum_nodes;
 mod model;
@@ -26,8 +27,8 @@ use trainc_diag::{Code, Problems, Severity};
 use trainc_ir::hardware::Instance;
 use trainc_ir::job::Storage;
 use trainc_ir::{
-    AccountFacts, Engine, Field, Job, Machine, Origin, Plan, Price, SourceFile, SourceTree, StoragePrice,
-    UnreadCause, UnreadDirectory, Val,
+    AccountFacts, Engine, Field, Job, Launch, Machine, Origin, Plan, Price, SourceFile, SourceTree,
+    StoragePrice, UnreadCause, UnreadDirectory, Val,
 };
 
 /// Returns the codes of this stage.
@@ -85,6 +86,7 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         run,
         image,
         smp,
+        launch: Launch::default(),
         worker,
         price,
         group_prices,
@@ -102,6 +104,12 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
         deployable,
         account_facts: AccountFacts::default(),
     }
+}
+
+/// Decides the values of a bound plan that its texts determine.
+pub fn decide_bound_values(mut plan: Plan) -> Plan {
+    plan.launch = launch::launch(&plan);
+    plan
 }
 
 /// Returns why a directory of the program could not be read.
@@ -214,7 +222,7 @@ fn with_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Option
     let Field::Is(written) = &mut plan.job.cluster.as_mut()?.instance else { return None };
     row.name.clone_into(&mut written.value);
     (plan.instance, plan.machine, plan.price) = (Some(row), Some(machine), price);
-    Some(plan)
+    Some(decide_bound_values(plan))
 }
 
 /// Returns the price of an instance type in a region: the user's price (type and US dollars per hour, the last one wins),

@@ -32,7 +32,7 @@ pub fn replan(plan: &Plan, change: LayoutChange, problems: &mut Problems) -> Pla
     new.mesh = mesh::mesh(&new.job, new.machine.as_ref(), new.model.as_ref(), new.smp.as_ref(), problems);
     new.batch = batch::batch(&new.job, new.mesh.as_ref(), new.machine.as_ref(), problems);
     new.run = batch::run(&new.job, new.batch.as_ref(), problems);
-    new
+    super::decide_bound_values(new)
 }
 
 /// Replaces the value of a field and keeps its origin, or sets a derived value.

@@ -32,3 +32,31 @@ pub fn splits_sequences(plan: &Plan) -> bool {
         && parameter(SmpVersion::V2, "context_parallel_degree")
             .is_some_and(|row| row.families.iter().any(|name| Some(name.as_str()) == family))
 }
+
+/// Returns SMP's name of a parameter that is passed through.
+pub fn smp_name(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "optimize" => "optimize",
+        "auto-partition" => "auto_partition",
+        "default-partition" => "default_partition",
+        "contiguous" => "contiguous",
+        "horovod" => "horovod",
+        "memory-weight" => "memory_weight",
+        "ddp" => "ddp",
+        "ddp-port" => "ddp_port",
+        "ddp-dist-backend" => "ddp_dist_backend",
+        "deterministic-server" => "deterministic_server",
+        "skip-tracing" => "skip_tracing",
+        "delayed-parameter-initialization" => "delayed_parameter_initialization",
+        "fp16-params" => "fp16_params",
+        "sdp-reduce-bucket-size" => "sdp_reduce_bucket_size",
+        "sdp-param-persistence-threshold" => "sdp_param_persistence_threshold",
+        "sdp-max-live-parameters" => "sdp_max_live_parameters",
+        "sdp-hierarchical-allgather" => "sdp_hierarchical_allgather",
+        "sdp-gradient-clipping" => "sdp_gradient_clipping",
+        "fsdp-cache-flush-warnings" => "fsdp_cache_flush_warnings",
+        "allow-empty-shards" => "allow_empty_shards",
+        "random-seed" => "random_seed",
+        _ => return None,
+    })
+}

@@ -4,7 +4,10 @@ use super::OriginTable;
 use trainc_diag::text;
 use trainc_ir::hardware::Provenance;
 use trainc_ir::worker::Worker;
-use trainc_ir::{Batch, Image, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp, SourceFile};
+use trainc_ir::{
+    Batch, Engine, Image, Launch, Machine, Mesh, ModelFacts, Origin, Plan, Price, Region, Run, Smp,
+    SourceFile,
+};
 use trainc_plan::plan::minimum_nodes;
 
 pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
@@ -19,6 +22,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         run,
         image,
         smp,
+        launch,
         worker: worker_settings,
         price,
         group_prices,
@@ -71,7 +75,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     if let Some(mesh) = mesh {
         self::mesh(table, plan, mesh);
     }
-    launcher(table, plan, smp.as_ref());
+    launcher(table, plan.engine(), launch, smp.as_ref());
     if let Some(it) = worker_settings {
         worker(table, it);
     }
@@ -256,11 +260,10 @@ fn mesh(table: &mut OriginTable, plan: &Plan, mesh: &Mesh) {
     }
 }
 
-fn launcher(table: &mut OriginTable, plan: &Plan, smp: Option<&Smp>) {
+fn launcher(table: &mut OriginTable, engine: Option<Engine>, launch: &Launch, smp: Option<&Smp>) {
     table.set_prefix("launcher");
-    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
     if let Some(engine) = engine {
-        table.push("", trainc_emit::launcher_words(plan), format!("engine `{}`", engine.name()));
+        table.push("", launch.launcher.describe(), format!("engine `{}`", engine.name()));
     }
     match smp {
         Some(Smp::V1(version)) => {

@@ -4,7 +4,7 @@ use super::kdl::{Node, literal};
 use super::launch::LaunchContext;
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
-use trainc_emit::smp_name;
+use trainc_plan::plan::smp::smp_name;
 use trainc_syntax::nodes::OPTIONS;
 
 /// The nodes, and the precision of SMP v1.
