@@ -81,7 +81,7 @@ pub struct FileSystem {
     pub compression: Option<String>,
     /// `NONE`, `READ` (HDD).
     pub drive_cache: Option<String>,
-    /// Whether EFA is on.
+    /// True if EFA is on.
     pub efa: Option<bool>,
     /// Provisioned metadata operations per second.
     pub metadata_iops: Option<u64>,
@@ -198,7 +198,7 @@ pub struct GroupRule {
 pub struct RouteTable {
     /// `rtb-…`.
     pub id: String,
-    /// Whether it holds for the subnets of the network that have none of their own.
+    /// True if it holds for the subnets of the network that have none of their own.
     pub is_main: bool,
     /// The subnets that it is given to.
     pub subnets: Vec<String>,
@@ -226,7 +226,7 @@ pub struct Endpoint {
     pub state: String,
     /// The route tables that lead to it, where it is a gateway.
     pub route_tables: Vec<String>,
-    /// Whether the service's own names lead to it, where it is an interface.
+    /// True if the service's own names lead to it, where it is an interface.
     pub private_dns: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why a job failed: the first host that says a cause, and what kind of cause it is.
+//! Failure analysis of a job: the first host that logs a cause, and the kind of cause.
 
 mod failure_kind;
 
@@ -15,18 +15,18 @@ const CONTEXT: usize = 6;
 /// Lines of the same host after a cause: NCCL writes `Last error:` and what refused it three lines below its first.
 const AFTER: usize = 6;
 
-/// What the hosts said, as far as it bears on a failure.
+/// Log lines of all hosts that may explain a failure.
 #[derive(Clone, Debug, Default)]
 pub struct Autopsy {
     /// The last lines of each host.
     last: BTreeMap<String, VecDeque<LogEvent>>,
     /// The first cause of each kind: when, which host, and the lines around it.
     causes: BTreeMap<FailureKind, Evidence>,
-    /// How many lines may still be added to a cause.
+    /// The number of lines still to be added to each cause.
     open: BTreeMap<FailureKind, usize>,
 }
 
-/// Where a cause was said.
+/// The log lines that show a cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// When, milliseconds since 1970.
@@ -37,7 +37,7 @@ pub struct Evidence {
     pub line: String,
     /// The lines before it, itself, and the next few of the same host.
     pub lines: Vec<String>,
-    /// Whether the line names the cause; else it is only the last one of the host that fell silent first.
+    /// True if the line names the cause; else it is only the last one of the host that fell silent first.
     pub is_said: bool,
 }
 
@@ -75,7 +75,7 @@ impl Autopsy {
         }
     }
 
-    /// What it comes to, with what the service says.
+    /// Returns the finding from the logs and the service's status.
     pub fn finding(&self, job: &TrainingJob) -> Finding {
         let kind = self.kind(job);
         let cause = self.causes.get(&kind).cloned().or_else(|| self.last_words(kind));
@@ -163,12 +163,12 @@ impl Autopsy {
     }
 }
 
-/// What a failed job comes to.
+/// The result of a failure analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The kind of cause.
     pub kind: FailureKind,
-    /// Where it was said first.
+    /// The first log lines that show it.
     pub cause: Option<Evidence>,
 }
 

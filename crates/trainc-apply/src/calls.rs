@@ -41,25 +41,25 @@ impl Command {
     }
 }
 
-/// Under which of trainc's tags a permission holds. The actions that have one know its condition key (service
+/// The tag condition under which a permission holds. The actions that have one know its condition key (service
 /// authorization reference: Amazon FSx, Amazon SageMaker AI, AWS IAM; 2026-11-21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TagCondition {
-    /// What is changed carries the tag (`aws:ResourceTag`).
+    /// The changed resource carries the tag (`aws:ResourceTag`).
     Own,
-    /// What is made, or taken over, is given the tag (`aws:RequestTag`).
+    /// The request that creates or adopts the resource sets the tag (`aws:RequestTag`).
     New,
 }
 
 impl TagCondition {
-    /// Whether a permission under this tag is needed for these commands: only `apply` makes, or takes over. Whoever
+    /// Returns true if a permission under this tag is needed for these commands: only `apply` makes, or takes over. Whoever
     /// could give the tag to what has none, and delete what has it, could delete anything.
     pub fn is_for(self, commands: &[Command]) -> bool {
         self == Self::Own || commands.contains(&Command::Apply)
     }
 }
 
-/// What a permission is about.
+/// The resources that a permission covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The action knows no resource, or trainc must see all of them.
@@ -120,25 +120,25 @@ macro_rules! calls {
     };
 }
 
-/// Whether a call can change the account.
+/// True if a call can change the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It only looks.
+    /// It only reads.
     Read,
-    /// It changes something.
+    /// It changes the account.
     Write,
 }
 
-/// What is known of a call.
+/// A row of the table of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallRow {
-    /// Whether it can change the account.
+    /// True if it can change the account.
     pub effect: Effect,
     /// The prefix of its IAM action; also the name of the service.
     pub service: &'static str,
     /// The operation, which is also the IAM action, save for the rows that [`Call::action`] names.
     pub operation: &'static str,
-    /// What its permission is about.
+    /// The resources that its permission covers.
     pub scope: Scope,
     /// The tags under which its permission holds, each by itself; none where the resource alone says what is meant, or
     /// the action knows no tags. [`TagCondition::is_for`] says which commands need which.

@@ -1,6 +1,6 @@
 //! The changes that a plan would make in an account, one for each resource: data only.
 
-/// What is to be done about one resource.
+/// The action that a plan takes on one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is not there.
@@ -19,7 +19,7 @@ pub enum Action {
     Stop(Obstacle),
 }
 
-/// Why something is in the way.
+/// The reason why a resource blocks a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// It carries the name and is not ours.
@@ -88,18 +88,18 @@ impl Difference {
     }
 }
 
-/// What becomes of one resource.
+/// The planned change of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// `role`, `role-policy`, `file-system`, `association`, `bucket`, `source`, `training-job`.
     pub kind: &'static str,
     /// Its name, as the plan lists it.
     pub name: String,
-    /// What is done.
+    /// The action.
     pub action: Action,
-    /// Why, a fragment.
+    /// The reason, a sentence fragment.
     pub because: String,
-    /// What differs.
+    /// The settings that differ.
     pub differences: Vec<Difference>,
     /// The other jobs that use it, where it is there.
     pub shared_with: Vec<String>,
@@ -112,34 +112,34 @@ impl Change {
     }
 }
 
-/// What a user chose beside the manifest.
+/// Choices that the user made on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choices {
     /// Foreign objects of our names are taken over.
     pub adopt: bool,
     /// Another run of the job is wanted.
     pub new_run: bool,
-    /// Which run that is, from 1, where a saved plan says so: once it is there, no other is wanted after it.
+    /// The number of that run, from 1, if a saved plan fixes it: once it exists, no further run is started.
     pub run: Option<usize>,
 }
 
 impl Choices {
-    /// Whether another run is wanted where the latest is of this number.
+    /// Returns true if another run is wanted where the latest is of this number.
     pub(crate) fn wants_another(&self, latest: usize) -> bool {
         self.new_run && self.run.is_none_or(|run| latest < run)
     }
 }
 
-/// Which training job is meant: decided once, so that whatever happens meanwhile makes no second one.
+/// The training job that the plan attaches to or starts: decided once, so that nothing that happens later starts a second one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// It is there: nothing to start.
+    /// The job exists: nothing to start.
     Attach(String),
-    /// It is to be started under this name.
+    /// The job is started under this name.
     Start(String),
     /// Something stands in the way.
     Blocked(Obstacle),
 }
 
-/// How a change says that other jobs use the file system; their names follow.
+/// The words before the names of the other jobs that use a file system, in the reason of a change.
 pub(crate) const SHARED_WITH: &str = "shared with";

@@ -93,7 +93,7 @@ pub trait Observe {
     /// logs GetLogEvents from the head, or from where a page ended: at most so many lines, and never over 10,000.
     async fn log_events(&self, stream: &str, from: LogFrom<'_>, most: u32) -> Answer<LogPage>;
 
-    /// Whether nothing real is looked at, and nothing is billed.
+    /// Returns true if nothing real is looked at, and nothing is billed.
     fn is_simulated(&self) -> bool {
         false
     }

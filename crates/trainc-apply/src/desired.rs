@@ -1,4 +1,4 @@
-//! What the account must hold for a plan: the emitted definitions, with the account filled in.
+//! The resources that a plan needs in an account: the emitted definitions with the account filled in.
 
 use super::account::{Caller, Tags, Upload};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use trainc_emit::{self as emit, Identity, Tag, archive};
 use trainc_ir::Plan;
 use trainc_ir::digest::sha256_hex;
 
-/// Everything that a plan needs in an account, named.
+/// The resources that a plan needs in an account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
     /// The job's name in the manifest.
@@ -31,7 +31,7 @@ pub struct Desired {
     pub bucket: Option<String>,
     /// What is uploaded: the source archive, the worker's files.
     pub uploads: Vec<WantedObject>,
-    /// What the name of every run of this job begins with.
+    /// The prefix of the names of all runs of this job.
     pub stem: String,
     /// CreateTrainingJob of the first run; ids of file systems are still open.
     pub request: Value,
@@ -61,7 +61,7 @@ pub struct WantedFileSystem {
     pub create: CreateFileSystem,
     /// Its associations; the id of the file system is still open.
     pub associations: Vec<WantedAssociation>,
-    /// Whether it goes, with all data in it, once its job has completed.
+    /// True if it goes, with all data in it, once its job has completed.
     pub delete_after_job: bool,
 }
 
@@ -79,9 +79,9 @@ pub struct WantedAssociation {
 pub struct WantedObject {
     /// `source`, `worker`.
     pub kind: &'static str,
-    /// Where it goes, `s3://bucket/key`.
+    /// The destination, `s3://bucket/key`.
     pub uri: String,
-    /// What is sent.
+    /// The upload.
     pub upload: Upload,
 }
 
@@ -89,7 +89,7 @@ pub struct WantedObject {
 pub const MOST_RUNS: u32 = 999;
 
 impl Desired {
-    /// What a checked plan needs in the account of the caller; none for a cluster that is not SageMaker's.
+    /// Returns what a checked plan needs in the caller's account; `None` for clusters that are not on SageMaker.
     pub fn new(plan: &Plan, caller: &Caller) -> Option<Self> {
         if !plan.deployable {
             return None;
@@ -128,7 +128,7 @@ impl Desired {
         })
     }
 
-    /// Which run of this digest has a name, from 1.
+    /// Returns the number of the run of this digest that has a name, from 1.
     pub fn run_of(&self, name: &str) -> Option<usize> {
         let run = match name.rsplit_once("-r") {
             // A digest is hexadecimal and holds no `r`, but a job's name may.
@@ -160,7 +160,7 @@ impl Desired {
         tags.into_iter().flatten().map(|tag| (word(tag, "Key"), word(tag, "Value"))).collect()
     }
 
-    /// Lets the job run as the role that is there: one that was taken over keeps its path, and with it its ARN.
+    /// Makes the job run as the existing role: an adopted one keeps its path, and with it its ARN.
     pub fn run_as(&mut self, arn: &str) {
         let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
         arn.clone_into(&mut role.arn);
@@ -169,7 +169,7 @@ impl Desired {
         self.request = emit::training_job(&self.plan, &Identity::new(&self.plan, &self.digest));
     }
 
-    /// Leaves the runs beside this one what the role's policy allows them.
+    /// Keeps in the role's policy the permissions of concurrent runs.
     pub fn keep_permissions_of(&mut self, policy: &str, runs: &[String]) {
         let Some(role) = self.role.as_mut().filter(|_| !runs.is_empty()) else { return };
         role.policy = super::policy::union(&role.policy, policy);

@@ -1,4 +1,4 @@
-//! Taking away what trainc made for a job: shown first, only what carries its tags, in the reverse of the order in
+//! Deletes the resources of a job: shown first, only those with its tags, in the reverse of the order in
 //! which it was made. A second run goes on where the first one ended.
 
 use super::account::{Association, FileSystem, TrainingJob};
@@ -15,26 +15,26 @@ use trainc_emit::iam::POLICY_NAME;
 
 pub use super::inventory::{Consent, Inventory, Removal};
 
-/// How a job stands to a file system that others use, or used.
+/// The relation of a job to a file system that others use or used.
 enum Stay {
-    /// It has left it to them.
+    /// The job no longer uses it; others do.
     Left,
-    /// They have left it to this job.
+    /// Only this job uses it now.
     Alone,
-    /// It is gone, or on its way out.
+    /// It is deleted or being deleted.
     Gone,
 }
 
-/// What takes away, and whom it tells.
+/// Deletes the resources of a job.
 pub struct Remover<'a, C, K> {
     /// The account.
     pub look: Look<'a, C, K>,
-    /// Who is told.
+    /// The recorder of events.
     pub recorder: Recorder<'a>,
 }
 
 impl<C: Cloud, K: Clock> Remover<'_, C, K> {
-    /// Takes away what was found and agreed to; what failed and what was left stands in the ledger.
+    /// Deletes what was found and consented to; the ledger records what failed and what was left.
     pub async fn run(&self, remains: &Inventory, consent: Consent) {
         let mut stopped = true;
         for job in &remains.running {
@@ -115,7 +115,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
     }
 
-    /// Whether no run of the job has begun since it was looked at; one that has is told.
+    /// Returns true if no run of the job has begun since it was looked at; one that has is told.
     async fn nothing_started(&self, remains: &Inventory) -> bool {
         match self.look.ours_running(&remains.stem, &remains.job).await {
             Ok(jobs) => {
@@ -360,7 +360,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 }
 
-/// What goes last: the role, and what was uploaded.
+/// Returns true for resources deleted last: the role and the uploads.
 fn is_cheap(kind: &str) -> bool {
     !matches!(kind, "file-system" | "association" | "training-job")
 }

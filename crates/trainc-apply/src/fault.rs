@@ -1,4 +1,4 @@
-//! What can go wrong with a call: the service's answer, put into a class by its code and text.
+//! Faults of calls: the service's error, classified by its code and text.
 //!
 //! The classes decide what happens next (retry, observe again, stop); the words decide nothing. AWS's code, text and
 //! request id are kept, so that what is shown can be looked up. One table for the account and the simulation.
@@ -8,10 +8,10 @@ mod refusal;
 use super::calls::Call;
 use std::num::NonZeroU64;
 
-/// What an answer means for the one who asked.
+/// The class of a fault, which decides what happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// The object is not there.
+    /// The resource does not exist.
     NotFound,
     /// The name is taken: look whose it is.
     Exists,
@@ -49,15 +49,15 @@ pub enum Class {
     Bug,
 }
 
-/// A call that did not succeed.
+/// A failed call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {code}: {message}", call.describe())]
 pub struct Fault {
-    /// Which call.
+    /// The call.
     pub call: Call,
-    /// What it means.
+    /// Its class.
     pub class: Class,
-    /// The service's own code, as `EntityAlreadyExists`; empty where no response.
+    /// The service's own code, as `EntityAlreadyExists`; empty without a response.
     pub code: String,
     /// The service's own text.
     pub message: String,
@@ -127,28 +127,28 @@ impl Fault {
         Self::new(call, Class::NoResponse, &words)
     }
 
-    /// With the request's id.
+    /// Adds the request's ID.
     #[must_use]
     pub fn request(mut self, id: Option<&str>) -> Self {
         self.request_id = id.map(str::to_owned);
         self
     }
 
-    /// With the region that S3 says the bucket lies in.
+    /// Adds the region of the bucket, as S3 reports it.
     #[must_use]
     pub fn of_region(mut self, region: Option<&str>) -> Self {
         self.region = region.map(Box::from);
         self
     }
 
-    /// With what was asked about.
+    /// Adds the resource that the call was about.
     #[must_use]
     pub fn about(mut self, what: &str, name: &str) -> Self {
         self.about = Some(format!("{what} `{name}`").into_boxed_str());
         self
     }
 
-    /// With what the quota would have to be.
+    /// Adds the quota value that would be needed.
     #[must_use]
     pub fn needing(mut self, amount: u64) -> Self {
         self.needs = NonZeroU64::new(amount);
@@ -162,12 +162,12 @@ impl Fault {
         named.map_or_else(|| self.call.action(), str::to_owned)
     }
 
-    /// What the refused action was about, as an ARN, where the refusal says so.
+    /// Returns the ARN of the resource of a denied action, if the error names it.
     pub fn resource(&self) -> Option<&str> {
         if self.class == Class::Denied { refusal::resource(&self.message) } else { None }
     }
 
-    /// Whether the same call may be repeated at once, whatever came before it.
+    /// Returns true if the same call may be repeated at once, whatever came before it.
     pub fn is_passing(&self) -> bool {
         matches!(self.class, Class::Throttled | Class::Unavailable | Class::NoResponse | Class::Unreachable)
     }

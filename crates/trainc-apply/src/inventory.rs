@@ -1,4 +1,4 @@
-//! What there is of a job in an account, and what would become of each when it is taken away: pure but for the look.
+//! The inventory of a job's resources in an account, and what `destroy` does with each.
 
 use super::account::{Association, FileSystem, JobSummary, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
@@ -14,12 +14,12 @@ use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
 use trainc_emit::{WORKER_BINARY, WORKER_CONFIG};
 
-/// What there is of a job, and what becomes of each.
+/// The resources of a job that exist in an account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inventory {
     /// The job, by the tag that its resources carry.
     pub job: String,
-    /// What the names of its runs begin with.
+    /// The prefix of the names of its runs.
     pub stem: String,
     /// The region: prices are its own.
     pub region: String,
@@ -27,9 +27,9 @@ pub struct Inventory {
     pub running: Vec<TrainingJob>,
     /// File systems with this job's tags, with their links.
     pub file_systems: Vec<(FileSystem, Vec<Association>)>,
-    /// Of them, those that the manifest lets go with the job (`delete-after-job`): ids.
+    /// IDs of those that the manifest deletes after the job (`delete-after-job`).
     pub released: Vec<String>,
-    /// Whether nobody is asked: what goes with its job goes because the manifest says so.
+    /// True if nobody is asked: what goes with its job goes because the manifest says so.
     pub unasked: bool,
     /// What a running job that is not ours by its tags uses, and the job: the id of a file system, the name of the
     /// role, the `s3://bucket/key` of an upload.
@@ -47,14 +47,14 @@ pub struct Inventory {
     pub uploads: Vec<(String, String, String)>,
 }
 
-/// What a user agreed to.
+/// What the user consented to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consent {
     /// File systems go with all that is in them.
     pub delete_data: bool,
 }
 
-/// One line of what destroy does.
+/// One step of `destroy`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal {
     /// What.
@@ -63,7 +63,7 @@ pub struct Removal {
     pub action: &'static str,
     /// Why.
     pub because: String,
-    /// What it costs for a month while it stays, US dollars, where it does and the price is known.
+    /// US dollars a month while it is kept, where the price is known.
     pub usd_per_month: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub struct Removal {
 const MOST_OBJECTS: usize = 1_000;
 
 impl Inventory {
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
             && self.file_systems.is_empty()
@@ -80,22 +80,22 @@ impl Inventory {
             && self.uploads.is_empty()
     }
 
-    /// Whether the manifest lets a file system go with the job.
+    /// Returns true if the manifest lets a file system go with the job.
     pub(super) fn releases(&self, id: &str) -> bool {
         self.released.iter().any(|released| released == id)
     }
 
-    /// The running job of somebody else that uses something: an id, a name, an address.
+    /// Returns the running job of someone else that uses a resource, given its ID, name or URI.
     pub fn user(&self, what: &str) -> Option<&str> {
         self.in_use.iter().find(|(used, _)| used == what).map(|(_, job)| job.as_str())
     }
 
-    /// The other jobs that share a file system: it is theirs as well, and stays.
+    /// Returns the other jobs that share a file system, which is therefore kept.
     pub fn sharers<'a>(&self, system: &'a FileSystem) -> Vec<&'a str> {
         ownership::others(&system.tags, &self.job)
     }
 
-    /// Whether something that would go stays because a job that is not ours uses it.
+    /// Returns true if something that would go stays because a job that is not ours uses it.
     pub fn is_held(&self, consent: Consent) -> bool {
         let shared = |id: &str| {
             let mut all = self.file_systems.iter();
@@ -106,12 +106,12 @@ impl Inventory {
         self.in_use.iter().any(|(used, _)| !(data(used) && kept(used)))
     }
 
-    /// Whether somebody else's policies are in the role.
+    /// Returns true if somebody else's policies are in the role.
     pub fn is_shared(&self) -> bool {
         self.role.as_ref().is_some_and(|found| theirs(found).is_some())
     }
 
-    /// Only the file systems that the manifest lets go with the job, where no job of anybody runs on them.
+    /// Returns only the file systems that the manifest deletes after the job and that no running job uses.
     #[must_use]
     pub fn only_released(mut self) -> Self {
         let (released, in_use) = (std::mem::take(&mut self.released), std::mem::take(&mut self.in_use));
@@ -121,7 +121,7 @@ impl Inventory {
         Self { job, stem, region, file_systems, released, in_use, unasked: true, ..Self::default() }
     }
 
-    /// What becomes of each, in the order in which it is done.
+    /// Returns the steps of `destroy`, in order.
     pub fn removals(&self, consent: Consent) -> Vec<Removal> {
         let line = |kind: &'static str, name: &str, action: &'static str, because: String| Removal {
             item: Item::new(kind, name),
@@ -267,7 +267,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(out)
     }
 
-    /// Runs of the job that are not over.
+    /// Returns the runs of the job that have not ended.
     pub async fn ours_running(&self, stem: &str, name: &str) -> Answer<Vec<TrainingJob>> {
         let mut out = Vec::new();
         for summary in self.running(stem).await? {
@@ -281,7 +281,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(out)
     }
 
-    /// Jobs of this name that may not be over.
+    /// Lists jobs of this name that have not ended.
     pub async fn running(&self, stem: &str) -> Answer<Vec<JobSummary>> {
         let mut listed = self.ask(async |cloud| cloud.training_jobs(stem).await).await?;
         listed.retain(|one| {
@@ -290,7 +290,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Ok(listed)
     }
 
-    /// What running jobs that are not ours use of what there is, also those of our name that lost their tags.
+    /// Returns which resources are used by running jobs of others, including jobs with our name that lost their tags.
     pub(super) async fn users(&self, remains: &Inventory) -> Answer<Vec<(String, String)>> {
         let mut out = Vec::new();
         if remains.file_systems.is_empty() && remains.role.is_none() && remains.objects.is_empty() {
@@ -312,7 +312,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 }
 
 impl Inventory {
-    /// What a job names in its request: ids, names and addresses as in `in_use`.
+    /// Returns the IDs, names and URIs that a job's request names, as in `in_use`.
     fn used_by(&self, job: &TrainingJob) -> Vec<String> {
         let inputs = job.request.get("InputDataConfig").map(ToString::to_string).unwrap_or_default();
         let systems = self.file_systems.iter().map(|(system, _)| system.id.clone());
@@ -328,7 +328,7 @@ impl Inventory {
     }
 }
 
-/// What becomes of the files of a link when it goes with its file system.
+/// Describes what happens to the files of a link that is deleted with its file system.
 fn unlinked(system: &FileSystem, link: &Association) -> String {
     let goes = format!("its file system {} is deleted", system.id);
     if link.export.is_empty() {
@@ -348,14 +348,14 @@ fn unlinked(system: &FileSystem, link: &Association) -> String {
     )
 }
 
-/// Policies that somebody else added to a role: it is theirs as well.
+/// Returns the policies that someone else added to a role.
 pub(super) fn theirs(found: &ObservedRole) -> Option<String> {
     let inline = found.inline.iter().filter(|policy| *policy != POLICY_NAME);
     let more: Vec<&String> = inline.chain(&found.attached).collect();
     (!more.is_empty()).then(|| trainc_diag::text::backtick_list(&more, "and"))
 }
 
-/// Whether a key is an upload of ours: the digits of a digest below the home, then the name.
+/// Returns true if a key is an upload of ours: the digits of a digest below the home, then the name.
 fn is_upload(prefix: &str, key: &str) -> bool {
     let Some((digest, name)) = key.strip_prefix(prefix).and_then(|rest| rest.split_once('/')) else {
         return false;
@@ -368,7 +368,7 @@ fn is_upload(prefix: &str, key: &str) -> bool {
     digest.len() == digits && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What an upload is, by its key: its kind, and the same in words.
+/// Returns the kind of an upload by its key, and its description.
 pub(super) fn kind_of(key: &str) -> (&'static str, &'static str) {
     if key.ends_with("/sourcedir.tar.gz") {
         ("source", "a source archive")

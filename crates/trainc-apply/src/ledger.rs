@@ -1,4 +1,4 @@
-//! What a run has done so far: kept outside of the run, so that it is known when the run is cut off.
+//! The record of a run, kept outside of the run so that it survives an interruption.
 
 use super::change::{Change, Difference};
 use super::fault::Fault;
@@ -20,10 +20,10 @@ impl Item {
     }
 }
 
-/// What a run tells while it goes.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A call that changes something is made.
+    /// Records a call that changes something.
     Doing {
         /// On what.
         item: Item,
@@ -63,7 +63,7 @@ pub enum Event {
     },
 }
 
-/// When something is tried again.
+/// The time of the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// Seconds until the next try.
@@ -72,25 +72,25 @@ pub struct Retry {
     pub left: u64,
 }
 
-/// Why something was not done.
+/// The reason why a resource was not created, changed or deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
     /// A call did not succeed.
     Fault(Fault),
     /// Something stands in the way.
     Obstacle(Change),
-    /// It did not succeed for as long as the user wanted to wait for room.
+    /// No capacity was available within the time that the user allowed.
     Waited {
         /// The last answer.
         fault: Fault,
         /// Seconds.
         seconds: u64,
     },
-    /// It was there, made or found by this run, and somebody has taken it away since.
+    /// It existed during this run and was deleted by someone else.
     Gone,
-    /// It took longer than anyone waits.
+    /// It timed out.
     Late {
-        /// What was waited for.
+        /// The state that was waited for.
         state: String,
         /// Seconds.
         seconds: u64,
@@ -112,22 +112,22 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// All that was told so far.
+    /// Returns all events so far.
     pub fn events(&self) -> Vec<Event> {
         self.events.borrow().clone()
     }
 
-    /// What failed, and why.
+    /// Returns what failed, and why.
     pub fn failed(&self) -> Vec<(Item, Cause)> {
         self.failed.borrow().clone()
     }
 
-    /// What was not started because of that.
+    /// Returns what was not started because of that.
     pub fn left(&self) -> Vec<Item> {
         self.left.borrow().clone()
     }
 
-    /// What is as it should be: what was done, and which.
+    /// Returns the finished resources, each with what was done.
     pub fn done(&self) -> Vec<(Item, &'static str)> {
         let done = |event: &Event| match event {
             Event::Done { item, what, .. } => Some((item.clone(), *what)),
@@ -136,7 +136,7 @@ impl Ledger {
         self.events.borrow().iter().filter_map(done).collect()
     }
 
-    /// The file systems that are as they should be, each with the other jobs that use it.
+    /// Returns the finished file systems, each with the other jobs that use it.
     pub fn file_systems(&self) -> Vec<(String, Vec<String>)> {
         let there = |event: &Event| match event {
             Event::Done { item, with, .. } if item.kind == "file-system" => {
@@ -148,13 +148,13 @@ impl Ledger {
     }
 }
 
-/// Who is told what happens, as it happens.
+/// A listener to the events of a run.
 pub trait Listener {
-    /// Something happened.
+    /// Receives an event.
     fn on_event(&self, event: &Event);
 }
 
-/// Nobody listens.
+/// A listener that ignores events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -162,12 +162,12 @@ impl Listener for Silent {
     fn on_event(&self, _: &Event) {}
 }
 
-/// A ledger and who is told of each entry.
+/// A ledger and the listener that receives each entry.
 #[derive(Clone, Copy)]
 pub struct Recorder<'a> {
     /// The record.
     pub ledger: &'a Ledger,
-    /// Who listens.
+    /// The listener.
     pub listener: &'a dyn Listener,
 }
 
@@ -177,12 +177,12 @@ impl Recorder<'_> {
         self.ledger.events.borrow_mut().push(event);
     }
 
-    /// A call that changes something is made.
+    /// Records a call that changes something.
     pub fn doing(&self, item: &Item, what: &'static str) {
         self.record(Event::Doing { item: item.clone(), what });
     }
 
-    /// Something of others is taken over.
+    /// Records the adoption of a resource of others.
     pub fn taking(&self, item: &Item, change: &Change) {
         let (because, differences) = (change.because.clone(), change.differences.clone());
         self.record(Event::Taking { item: item.clone(), because, differences });
@@ -193,18 +193,18 @@ impl Recorder<'_> {
         self.done_with(item, what, id, &[]);
     }
 
-    /// The same of what other jobs use as well.
+    /// Records a finished resource that other jobs use too.
     pub fn done_with(&self, item: &Item, what: &'static str, id: Option<&str>, others: &[&str]) {
         let with = others.iter().map(|other| (*other).to_owned()).collect();
         self.record(Event::Done { item: item.clone(), what, id: id.map(str::to_owned), with });
     }
 
-    /// It takes its time. Looks are many, so only the listener hears of them.
+    /// Reports a wait, to the listener only.
     pub fn waiting(&self, item: &Item, state: &str, seconds: u64) {
         self.wait(item, state, seconds, None);
     }
 
-    /// There was no room for it, and it is tried again.
+    /// Reports a lack of capacity and the next attempt.
     pub fn retrying(&self, item: &Item, state: &str, seconds: u64, retry: Retry) {
         self.wait(item, state, seconds, Some(retry));
     }

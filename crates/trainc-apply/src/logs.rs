@@ -38,7 +38,7 @@ fn lines_of_a_page(hosts: usize) -> u32 {
     u32::try_from(lines).unwrap_or(u32::MAX)
 }
 
-/// Where streams and their pages come from.
+/// A source of log streams and their pages.
 #[expect(async_fn_in_trait, reason = "one thread follows a job")]
 pub trait Source {
     /// The streams whose names begin so.
@@ -63,7 +63,7 @@ impl<C: Observe, K: Clock> Source for Look<'_, C, K> {
 struct Stream {
     token: Option<String>,
     buffer: VecDeque<LogEvent>,
-    /// Whether all that there is was read, for now.
+    /// True if all that there is was read, for now.
     drained: bool,
 }
 
@@ -92,7 +92,7 @@ impl Tail {
         Self { host: host.map(str::to_owned), ..Self::default() }
     }
 
-    /// Only what was written since a time, seconds since 1970.
+    /// Restricts the logs to lines written since a time, seconds since 1970.
     #[must_use]
     pub fn since(mut self, seconds: Option<f64>) -> Self {
         let time = seconds.map(|seconds| std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());

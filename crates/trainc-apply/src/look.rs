@@ -10,14 +10,14 @@ use tokio::sync::Semaphore;
 /// by account and second, not by job.
 pub const MAX_CONCURRENT_CALLS: usize = 24;
 
-/// An account that can be looked at, with the time and the patience for it.
+/// An account with a clock and timeouts: makes calls and retries them.
 #[derive(Debug)]
 pub struct Look<'a, C, K> {
     /// The account.
     pub cloud: &'a C,
     /// The time.
     pub clock: &'a K,
-    /// How long to wait.
+    /// Timeouts and the polling interval.
     pub patience: Patience,
     /// Bounds the concurrent calls of the jobs that share it.
     pub permits: Option<&'a Semaphore>,
@@ -26,11 +26,11 @@ pub struct Look<'a, C, K> {
     pub asked: Option<&'a Cell<usize>>,
     /// Where reads that the caller may not make are gathered: then the look goes on without what they would have told.
     pub refused: Option<&'a RefCell<Vec<Fault>>>,
-    /// Who hears of a call that is asked again because no response.
+    /// Called when a call is retried because no response arrived.
     pub repeated: Option<Repeated<'a>>,
 }
 
-/// Whoever hears of calls that are asked again.
+/// A callback for calls that are retried.
 #[derive(Clone, Copy)]
 pub struct Repeated<'a>(pub &'a dyn Fn(&Fault));
 

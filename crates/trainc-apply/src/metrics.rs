@@ -30,10 +30,10 @@ struct Steps {
 /// A host, in the order of their numbers: `algo-2` before `algo-10`.
 type Host = (usize, String);
 
-/// What tokens per second are called.
+/// The name of tokens per second.
 pub const RATE: &str = "tokens/s";
 
-/// The words of the trade for what a metric is called.
+/// The canonical names of metrics and their aliases.
 const NAMES: &[(&str, &[&str])] = &[
     ("step", &["step", "global_step", "iteration"]),
     ("loss", &["loss"]),
@@ -41,7 +41,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("mfu", &["mfu"]),
 ];
 
-/// The words of the trade, in their order.
+/// Returns the canonical names, in display order.
 pub fn names() -> Vec<&'static str> {
     NAMES.iter().map(|(word, _)| *word).collect()
 }
@@ -72,7 +72,7 @@ impl Metrics {
         Self { rows, own, latest: BTreeMap::new(), step, steps: None }
     }
 
-    /// Whether each of the request's own expressions has found a figure.
+    /// Returns true if each of the request's own expressions has found a figure.
     pub fn is_whole(&self) -> bool {
         self.rows.iter().take(self.own).all(|(name, _)| self.latest.contains_key(name))
     }
@@ -113,7 +113,7 @@ impl Metrics {
         (seconds > 0.0 && count > 0.0).then(|| seconds / count)
     }
 
-    /// Whether a line had a figure, and the training step in it.
+    /// Returns true if a line had a figure, and the training step in it.
     fn take(&mut self, host: &str, line: &str) -> (bool, Option<f64>) {
         let host = (host.len(), host.to_owned());
         let (mut found, mut step) = (false, None);
@@ -157,7 +157,7 @@ impl Metrics {
     }
 }
 
-/// Which word of the trade a metric's name is: `train:loss` is `loss`.
+/// Returns the canonical name of a metric: `train:loss` is `loss`.
 fn canonical_name(name: &str) -> Option<&'static str> {
     let last = name.rsplit([':', '.']).next().unwrap_or(name).to_lowercase();
     NAMES.iter().find(|(_, names)| names.contains(&last.as_str())).map(|(word, _)| *word)

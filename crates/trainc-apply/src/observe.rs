@@ -173,17 +173,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
     }
 
-    /// Whether a bucket of the account is there. One that is there and may not be seen is somebody else's.
+    /// Returns true if a bucket of the account is there. One that is there and may not be seen is somebody else's.
     pub async fn bucket(&self, name: &str, account: &str) -> Answer<bool> {
         Ok(absent(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?.is_some())
     }
 
-    /// Whether an upload is there.
+    /// Returns true if an upload is there.
     pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
         Ok(self.object_at(object).await?.is_some())
     }
 
-    /// What lies at the address of an upload.
+    /// Returns the object at the address of an upload.
     async fn object_at(&self, object: &WantedObject) -> Answer<Option<Object>> {
         let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
         match self.ask(async |cloud| cloud.object(bucket, key).await).await {
@@ -215,7 +215,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-/// With the role that was asked about.
+/// Adds the role's name to a fault.
 fn about_role<T>(answer: Answer<T>, role: &str) -> Answer<T> {
     answer.map_err(|fault| fault.about("role", role))
 }

@@ -14,9 +14,9 @@ pub struct Observed {
     pub orphaned: Vec<FileSystem>,
     /// Ids of all file systems of the region that are not on their way out; none where nobody may look.
     pub systems: Option<BTreeSet<String>>,
-    /// Whether the bucket that trainc would make is there.
+    /// True if the bucket that trainc would make is there.
     pub bucket: bool,
-    /// Whether it is another account's.
+    /// True if it is another account's.
     pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,

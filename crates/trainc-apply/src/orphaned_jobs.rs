@@ -1,4 +1,4 @@
-//! What is left of jobs that a sweep no longer makes: their values were taken out of the manifest, and what was made for
+//! Resources of jobs that a sweep no longer contains: their values were taken out of the manifest, and what was made for
 //! them stays. They are known by their names, which begin with the sweep's, and by their tags.
 
 use super::account::{FileSystem, JobSummary, Tags};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit as emit;
 use trainc_ir::Plan;
 
-/// What there is of one job that nobody describes any more.
+/// The resources of a job that no manifest describes any more.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OrphanedJob {
     /// The job, by the tag `trainc:job`.
@@ -109,7 +109,7 @@ pub fn named(plan: &Plan, job: &str) -> Plan {
 /// The fewest characters of a job's name of which a run's holds only a part (63, less the digest and the number).
 const CUT: usize = 45;
 
-/// Whether it may be the beginning of a long name that is known.
+/// Returns true if it may be the beginning of a long name that is known.
 fn is_cut(job: &str, known: &[&str]) -> bool {
     job.len() >= CUT && known.iter().any(|known| known.starts_with(job))
 }

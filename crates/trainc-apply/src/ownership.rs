@@ -1,4 +1,4 @@
-//! Who uses a file system. Jobs that describe one alike share it: whoever makes it is named by `trainc:job`, and each that
+//! Ownership by tags: which jobs use a file system. Jobs that describe one alike share it: whoever makes it is named by `trainc:job`, and each that
 //! comes to it by a tag of its own, so that two which come or leave at the same time take nothing from each other.
 
 use crate::account::{FileSystem, Tags};
@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 /// The job that made it, or that it was left to.
 const FIRST: &str = "trainc:job";
-/// What the key of each further job begins with; the job's name follows, and the value is its [`DIGEST`].
+/// The key prefix of each further job; the job's name follows, and the value is its [`DIGEST`].
 const FURTHER: &str = "trainc:job:";
-/// What the first job says that the file system is: the digest of its name, its fixed settings and its links.
+/// The first job's digest of the file system: over its name, its immutable settings and its links.
 const DIGEST: &str = "trainc:digest";
 /// Says that several jobs have used it: what is larger than one of them asks for, another may have wanted.
 const SHARED: &str = "trainc:shared";
@@ -30,7 +30,7 @@ pub(crate) fn jobs(tags: &Tags) -> BTreeSet<&str> {
     users(tags).map(|(job, _)| job).collect()
 }
 
-/// Whether a job uses an object with these tags.
+/// Returns true if a job uses an object with these tags.
 pub(crate) fn uses(tags: &Tags, job: &str) -> bool {
     users(tags).any(|(user, _)| user == job)
 }
@@ -40,7 +40,7 @@ pub(crate) fn others<'a>(tags: &'a Tags, job: &str) -> Vec<&'a str> {
     jobs(tags).into_iter().filter(|user| *user != job).collect()
 }
 
-/// Whether some job uses it as what the wanted tags describe: then one more can.
+/// Returns true if some job uses it as what the wanted tags describe: then one more can.
 pub(crate) fn is_described_alike(wanted: &Tags, found: &Tags) -> bool {
     let digest = wanted.get(DIGEST).map(String::as_str);
     digest.is_some() && users(found).any(|(_, said)| said == digest)
@@ -62,19 +62,19 @@ pub(crate) fn joining(wanted: &Tags, found: &Tags) -> Tags {
     out
 }
 
-/// Whether several jobs use it, or have.
+/// Returns true if several jobs use it, or have.
 pub(crate) fn was_shared(found: &Tags) -> bool {
     found.contains_key(SHARED) || jobs(found).len() > 1
 }
 
-/// Whether nothing differs but that a job does not say yet that it uses it.
+/// Returns true if nothing differs but that a job does not say yet that it uses it.
 pub(crate) fn only_joins(differences: &[Difference]) -> bool {
     let is_join =
         |what: &str| what.strip_prefix("tag ").is_some_and(|key| key.starts_with(FURTHER) || key == SHARED);
     !differences.is_empty() && differences.iter().all(|one| is_join(&one.what))
 }
 
-/// Whether it has no room for the tag of one more job.
+/// Returns true if it has no room for the tag of one more job.
 pub(crate) fn is_full(system: &FileSystem) -> bool {
     system.tags.len() + 1 + usize::from(!was_shared(&system.tags)) > MOST_TAGS
 }
@@ -96,7 +96,7 @@ pub(crate) fn leaving(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
     (written, goes)
 }
 
-/// Whether the tags say that an object is this job's.
+/// Returns true if the tags say that an object is this job's.
 pub fn is_ours(tags: &Tags, job: &str) -> bool {
     tags.get("trainc:job").is_some_and(|owner| owner == job)
 }
@@ -135,7 +135,7 @@ pub(crate) fn tag_differences(missing: &Tags, found: &Tags) -> Vec<Difference> {
         .collect()
 }
 
-/// Whether the tags say that a run was asked for with `--new-run`, beside whatever ran.
+/// Returns true if the tags say that a run was asked for with `--new-run`, beside whatever ran.
 pub(crate) fn is_asked_for(tags: &Tags) -> bool {
     tags.contains_key(NEW_RUN_TAG)
 }
@@ -143,7 +143,7 @@ pub(crate) fn is_asked_for(tags: &Tags) -> bool {
 /// The tag of a run that was asked for with `--new-run`.
 pub(crate) const NEW_RUN_TAG: &str = "trainc:new-run";
 
-/// Whether a job is a run of this digest.
+/// Returns true if a job is a run of this digest.
 pub(crate) fn is_same(desired: &Desired, tags: &Tags) -> bool {
     let digest = desired.digest.get(..16).unwrap_or(&desired.digest);
     is_ours(tags, &desired.job) && tags.get("trainc:digest").is_some_and(|tag| tag == digest)

@@ -5,16 +5,16 @@ use super::fault::{Class, Fault};
 use super::ledger::Retry;
 use std::time::Duration;
 
-/// How a wait goes: `TRAINC_POLL_SECONDS` sets every pause, so that tests need none.
+/// Timeouts and the polling interval: `TRAINC_POLL_SECONDS` sets every pause, so that tests need none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
-    /// The pause between two looks at something that takes minutes, and the most of any pause.
+    /// The polling interval, and the upper bound of any pause.
     pub poll: Duration,
-    /// How long what was written may stay unseen (IAM, lists): 2 minutes.
+    /// How long writes may stay invisible (IAM, lists): 2 minutes.
     pub unseen: Duration,
-    /// How long a file system may take: 40 minutes; AWS says 5 to 15.
+    /// How long creating a file system may take: 40 minutes; AWS documents 5 to 15.
     pub making: Duration,
-    /// How long a job may be waited for when AWS has no machines, or the quota is used up.
+    /// How long to wait for a job when AWS has no capacity or the quota is exhausted.
     pub capacity: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ const LEAST_LOOKS: u32 = 40;
 /// The longest pause between two tries for room, in poll intervals: five minutes.
 const MOST_POLLS: u32 = 20;
 
-/// A wait that knows when to give up: by time, and where no time passes by the number of looks.
+/// A wait with a timeout: by time or, where no time passes, by the number of polls.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     since: f64,
@@ -52,12 +52,12 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Begins now.
+    /// Starts a wait.
     pub fn start(clock: &impl Clock, most: Duration) -> Self {
         Self { since: clock.now(), most, looks: 0, tries: 0 }
     }
 
-    /// Whether it has lasted long enough.
+    /// Returns true if it has lasted long enough.
     pub fn is_over(&self, clock: &impl Clock) -> bool {
         self.has_lasted(clock, self.most)
     }
@@ -67,7 +67,7 @@ impl Wait {
         clock.now() - self.since >= most.as_secs_f64() || self.looks >= looks_allowed
     }
 
-    /// Seconds since it began.
+    /// Returns the seconds since it started.
     pub fn seconds(&self, clock: &impl Clock) -> u64 {
         Duration::try_from_secs_f64(clock.now() - self.since).unwrap_or_default().as_secs()
     }
@@ -102,12 +102,12 @@ impl Wait {
         Retry { pause: self.next_pause(clock, patience).as_secs(), left: self.left(clock).as_secs() }
     }
 
-    /// Counts a look that another wait pauses after.
+    /// Counts a poll that another wait pauses after.
     pub fn looked(&mut self) {
         self.looks += 1;
     }
 
-    /// Pauses for one poll interval.
+    /// Pauses for one polling interval.
     pub async fn long(&mut self, clock: &impl Clock, patience: &Patience) {
         self.looks += 1;
         clock.sleep(patience.poll).await;
@@ -153,15 +153,15 @@ pub struct Outage {
     is_told: bool,
 }
 
-/// What follows a call that did not succeed.
+/// The step after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutageStep {
-    /// It is asked again after a pause.
+    /// Retry after a pause.
     Retry {
-        /// Whether nobody was told yet.
+        /// True if nobody was told yet.
         first: bool,
     },
-    /// It is the end.
+    /// Give up.
     GiveUp,
 }
 
@@ -187,7 +187,7 @@ impl Outage {
         OutageStep::Retry { first: !std::mem::replace(&mut self.is_told, true) }
     }
 
-    /// It answered.
+    /// Ends the outage.
     pub fn passed(&mut self) {
         self.since = None;
     }
@@ -201,7 +201,7 @@ impl Outage {
     }
 }
 
-/// Nothing there is an answer.
+/// Maps `NotFound` to `None`.
 pub fn absent<T>(answer: Answer<T>) -> Answer<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),

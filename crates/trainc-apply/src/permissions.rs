@@ -29,9 +29,9 @@ pub struct JobResources {
     passed: String,
     /// The training jobs of all its runs.
     runs: String,
-    /// Whether file systems are made.
+    /// True if file systems are made.
     makes_file_systems: bool,
-    /// Whether one of them goes with the job: then `apply --wait` deletes it.
+    /// True if one of them goes with the job: then `apply --wait` deletes it.
     releases: bool,
     /// Roles whose permissions are asked for.
     judged: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! What stands for the account in offline output, and what an account says in its place: for `emit --resolve`.
+//! Placeholders in offline output and the account's values for them, for `emit --resolve`.
 
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
@@ -15,7 +15,7 @@ use trainc_ir::AccountFacts;
 pub struct Placeholders {
     /// What the account says of the plan.
     pub account_facts: AccountFacts,
-    /// Mark and why it stays.
+    /// Placeholders that stay, each with the reason.
     pub unresolved: Vec<(String, String)>,
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Whether two JSON texts are the same policy.
+/// Returns true if two JSON texts are the same policy.
 pub(crate) fn same_policy(a: &str, b: &str) -> bool {
     match (serde_json::from_str::<Value>(a), serde_json::from_str::<Value>(b)) {
         (Ok(a), Ok(b)) => normal(a) == normal(b),

@@ -43,7 +43,7 @@ impl Prefetch {
         self.listed.take().filter(|(asked, _)| asked == stem).map(|(_, answer)| answer)
     }
 
-    /// Whether no run of the job is there, of whatever digest: then it is to be started.
+    /// Returns true if no run of the job is there, of whatever digest: then it is to be started.
     pub(super) fn has_no_runs(&self, desired: &Desired) -> bool {
         let is_run = |one: &JobSummary| desired.is_run(&one.name);
         let first = desired.name_of_run(1);

@@ -1,4 +1,4 @@
-//! What would happen: the account observed and compared, before anything is written.
+//! The account compared with a plan, before anything is written.
 
 use super::account::{Caller, Subnet};
 use super::change::{Action, Change, Choices, Obstacle, Target};
@@ -15,26 +15,26 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_ir::Plan;
 
-/// What the account has, and what a plan would change in it.
+/// The state of an account and the changes that a plan would make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prospect {
-    /// Who asks.
+    /// The caller.
     pub caller: Caller,
-    /// What the plan needs.
+    /// The resources that the plan needs.
     pub desired: Desired,
-    /// What there is.
+    /// The resources that exist.
     pub observed: Observed,
-    /// What would be done, one line for each resource.
+    /// The changes, one for each resource.
     pub changes: Vec<Change>,
-    /// Which training job is meant.
+    /// The training job to attach to or start.
     pub target: Target,
-    /// How many calls that took.
+    /// The number of calls made.
     pub calls: usize,
     /// GiB of Lustre that the account has by type of deployment, beside what the job has.
     pub taken: BTreeMap<String, u64>,
 }
 
-/// What could be seen of an account, and what could not.
+/// The readable state of an account, and the reads that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
     /// What would be done. Where reads were refused, what they ask about is as if it were not there: good for looking at
@@ -45,7 +45,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// What stands in the way of what was seen: what runs may not be judged from a part of them.
+    /// Returns the obstacles. Those of training jobs are left out if reads of SageMaker failed.
     pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
         let unseen = self.faults.iter().any(|fault| fault.call.row().service == "sagemaker");
         let all = self.prospect.iter().flat_map(Prospect::obstacles);
@@ -54,7 +54,7 @@ impl Survey {
 }
 
 impl Prospect {
-    /// What stands in the way, in the order of the plan.
+    /// Returns the obstacles, in the order of the plan.
     pub fn obstacles(&self) -> impl Iterator<Item = (&Change, Obstacle)> {
         let stopped = |kind: &str| {
             self.changes.iter().any(|change| change.kind == kind && matches!(change.action, Action::Stop(_)))
@@ -69,7 +69,7 @@ impl Prospect {
         })
     }
 
-    /// Whether the account is as the plan wants it.
+    /// Returns true if the account is as the plan wants it.
     pub fn is_empty(&self) -> bool {
         diff::is_empty(&self.changes)
     }
@@ -89,7 +89,7 @@ impl Prospect {
         there.map(|(wanted, _)| wanted.name.as_str()).collect()
     }
 
-    /// Whether the run that is meant is over.
+    /// Returns true if the run that is meant is over.
     pub fn is_settled(&self, choices: Choices) -> bool {
         diff::is_settled(&self.desired, &self.observed, choices)
     }
@@ -175,18 +175,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-/// What is known of an account once it is known which one it is.
+/// The first answers of an account.
 #[derive(Debug)]
 pub(super) struct FirstAnswers<'a> {
-    /// Who asks.
+    /// The caller.
     pub caller: &'a Caller,
-    /// What the plan needs.
+    /// The resources that the plan needs.
     pub desired: &'a Desired,
     /// GiB of Lustre in use by type of deployment.
     pub taken: &'a BTreeMap<String, u64>,
     /// The subnets, where they were asked for.
     pub subnets: Option<Answer<Vec<Subnet>>>,
-    /// Whether it is certain already that the job is to be started.
+    /// True if it is certain already that the job is to be started.
     pub starts: bool,
     /// For each file system of the plan what there is, without its links; nothing where nobody may look.
     pub systems: Option<Vec<ObservedFileSystem>>,

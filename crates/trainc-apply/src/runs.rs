@@ -152,7 +152,7 @@ struct JobCache {
     tags: RefCell<BTreeMap<String, Tags>>,
 }
 
-/// Whether a listed job is not over.
+/// Returns true if a listed job is not over.
 fn is_going(one: &JobSummary) -> bool {
     matches!(one.status.as_str(), "InProgress" | "Stopping")
 }

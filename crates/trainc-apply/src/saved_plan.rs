@@ -62,16 +62,16 @@ pub struct SavedPlan {
     pub manifest: String,
     /// SHA-256 of the manifest's bytes.
     pub manifest_sha256: String,
-    /// What was laid over it.
+    /// Its command-line overrides.
     #[serde(flatten)]
     pub given: Overrides,
     /// The account.
     pub account: String,
     /// The jobs that the manifest describes, by name: one, or each of a sweep.
     pub jobs: BTreeMap<String, SavedJob>,
-    /// Whether foreign objects are taken over.
+    /// True if foreign objects are taken over.
     pub adopt: bool,
-    /// Whether another run is started.
+    /// True if another run is started.
     pub new_run: bool,
 }
 
@@ -86,13 +86,13 @@ struct FormatVersion {
 pub struct SavedJob {
     /// The job's digest: over the request and the source.
     pub digest: String,
-    /// What would be done, by resource.
+    /// Returns the planned steps, by resource.
     pub steps: BTreeMap<String, Step>,
     /// What was seen of each resource that was there, as digests by resource: what trainc leaves as it is.
     pub seen: BTreeMap<String, String>,
-    /// Which run of the digest would be started, from 1; none where one is there.
+    /// The number of the run that would be started, from 1; `None` if one exists.
     pub run: Option<usize>,
-    /// Whether anything would be done.
+    /// True if anything would be done.
     pub changes: bool,
 }
 
@@ -111,7 +111,7 @@ impl SavedJob {
     }
 }
 
-/// What would be done about one resource, as it is saved.
+/// The saved step for one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// Its name.
@@ -122,14 +122,14 @@ pub struct Step {
     pub differences: BTreeSet<String>,
 }
 
-/// What a plan is saved with beside what was observed.
+/// The manifest of a saved plan, and its overrides.
 #[derive(Clone, Debug, Default)]
 pub struct SavedPlanSource {
     /// The manifest, as it was named.
     pub manifest: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
-    /// What was laid over it.
+    /// Its command-line overrides.
     pub given: Overrides,
 }
 
@@ -169,7 +169,7 @@ impl SavedPlan {
         }
     }
 
-    /// What the user chose for a job.
+    /// Returns the user's choices for a job.
     pub fn choices(&self, job: &str) -> Choices {
         let run = self.jobs.get(job).and_then(|job| job.run);
         Choices { adopt: self.adopt, new_run: self.new_run, run }

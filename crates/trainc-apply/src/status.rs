@@ -1,4 +1,4 @@
-//! Where a job stands: AWS's own words for its states, how far it is, what it has cost so far.
+//! The status of a job: its AWS states, its progress, its cost so far.
 
 use super::account::{TrainingJob, Transition};
 use super::metrics::Metrics;
@@ -7,7 +7,7 @@ use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::plan::Price;
 
-/// Where a job stands, for people and for scripts.
+/// The status of a job, for people and for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     /// The job's name in the manifest.
@@ -20,9 +20,9 @@ pub struct Status {
     pub secondary_status: String,
     /// All states so far, oldest first.
     pub transitions: Vec<Transition>,
-    /// Why it failed, in the service's words.
+    /// SageMaker's failure reason.
     pub failure_reason: Option<String>,
-    /// How far the run is, 0 to 100; null where no step is known.
+    /// Progress of the run, 0 to 100; null if no step is known.
     #[serde(rename = "progressPercentage")]
     pub progress_percentage: Option<f64>,
     /// Seconds until the last step at the rate of the steps so far: start-up is no part of it.
@@ -34,7 +34,7 @@ pub struct Status {
     pub billable_seconds: Option<u64>,
     /// US dollars of the instances so far.
     pub cost_usd: Option<f64>,
-    /// Whether that is the most it can be: a spot run is billed for less, which the service tells at its end.
+    /// True if that is the most it can be: a spot run is billed for less, which the service tells at its end.
     pub cost_is_upper_bound: bool,
     /// US dollars of the instances if the run lasts until its max-run.
     pub most_usd: Option<f64>,
@@ -47,13 +47,13 @@ pub struct Status {
     pub planned_tokens_per_second: Option<f64>,
     /// The last figures of the log.
     pub metrics: serde_json::Map<String, serde_json::Value>,
-    /// Where the model lies, at the end.
+    /// The URI of the model, known at the end.
     pub model_artifacts: Option<String>,
-    /// Whether the account is in memory: then the dollars are what such a run would cost, and nobody pays them.
+    /// True if the account is in memory: then the dollars are what such a run would cost, and nobody pays them.
     pub simulated: bool,
 }
 
-/// What a run is held against: what its plan predicts, as far as it does.
+/// The plan's predictions for a run, as far as it makes any.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Planned {
     /// Billed seconds of the whole run.
@@ -101,7 +101,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
     }
 }
 
-/// Whether the plan says what the run costs: what spot instances do is not known, unless the user gave it.
+/// Returns true if the plan says what the run costs: what spot instances do is not known, unless the user gave it.
 fn is_priced(plan: &Plan) -> bool {
     let spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
     !spot || plan.price.as_ref().is_some_and(Price::is_given)
@@ -146,7 +146,7 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
 
 /// The last step that a log tells and the plan's, where the one lies well before the other.
 pub fn early_end(plan: &Plan, last: f64) -> Option<(u64, u64)> {
-    /// How much of the steps a log must have come to.
+    /// The fraction of the steps that a log must reach.
     const MOST_OF: f64 = 0.9;
     let steps = plan.run.steps.as_ref()?.value;
     (last < steps as f64 * MOST_OF).then(|| (whole(last), steps))
@@ -180,7 +180,7 @@ fn about(seconds: u64) -> u64 {
 }
 
 impl Status {
-    /// The same of an account in memory, or of a real one.
+    /// Sets whether the account is simulated.
     #[must_use]
     pub fn simulated(mut self, simulated: bool) -> Self {
         self.simulated = simulated;
@@ -194,12 +194,12 @@ impl Status {
         if self.status == "Completed" { early_end(plan, step) } else { None }
     }
 
-    /// What stands behind dollars that nobody pays.
+    /// Returns the note on simulated costs.
     pub fn simulated_note(&self) -> &'static str {
         if self.simulated { " (simulated: nothing is billed)" } else { "" }
     }
 
-    /// What dollars so far are held against: ` of $16.46 planned, at most $28.36`; nothing where neither is known.
+    /// Returns the planned and the maximum cost, ` of $16.46 planned, at most $28.36`; empty if neither is known.
     pub fn planned_cost(&self) -> String {
         let planned = self.planned_usd.map(|usd| format!("{} planned", text::dollars(usd)));
         let most = self.most_usd.map(|usd| format!("at most {}", text::dollars(usd)));

@@ -1,4 +1,4 @@
-//! Time as it passes.
+//! The system clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trainc_apply::cloud::Clock;

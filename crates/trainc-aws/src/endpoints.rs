@@ -109,7 +109,7 @@ mod tests {
         let fault = ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err();
         assert_eq!(fault.class, Class::Unreachable);
         assert!(
-            fault.message.starts_with("connection refused; asked at http://127.0.0.1:9, which "),
+            fault.message.starts_with("connection refused; sent to http://127.0.0.1:9, set by "),
             "{}",
             fault.message
         );

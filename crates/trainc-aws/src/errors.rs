@@ -1,4 +1,4 @@
-//! From what the SDK says to a fault of ours: one place for every service.
+//! Maps SDK errors to faults, for every service.
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
@@ -46,7 +46,7 @@ where
     said.request(request.as_deref()).of_region(region)
 }
 
-/// What is said of an answer that says nothing itself, as one to HEAD.
+/// Describes an error without a body, as that of a HEAD request.
 fn bare(http: Option<u16>) -> String {
     match http {
         Some(403) => "access denied (HTTP 403)".to_owned(),
@@ -64,7 +64,7 @@ fn request_id(raw: &HttpResponse) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Why a request could not be signed, as one sentence; none where that is not what went wrong.
+/// Describes why a request could not be signed; `None` for other errors.
 pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<String> {
     let fault = chain(error).find_map(|one| one.downcast_ref::<CredentialsError>())?;
     Some(match fault {
@@ -83,7 +83,7 @@ pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<Strin
     })
 }
 
-/// A request that no response to. Where nobody listens, or the host is not known, nothing was sent.
+/// Classifies a request without a response. If nothing listens or the host is unknown, nothing was sent.
 pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
     let refused = |one: &(dyn Error + 'static)| {
         one.downcast_ref::<std::io::Error>().is_some_and(|one| {
@@ -104,12 +104,12 @@ pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
     }
 }
 
-/// What an error and each of its reasons says, the outermost first.
+/// Returns the messages of an error and its sources, the outermost first.
 fn reasons(error: &(dyn Error + 'static)) -> Vec<String> {
     chain(error).map(ToString::to_string).collect()
 }
 
-/// An error and its reasons, each once, without debug forms.
+/// Joins the messages of an error and its sources, each once.
 pub(super) fn words(error: &(dyn Error + 'static)) -> String {
     let mut said: Vec<String> = Vec::new();
     for one in chain(error) {

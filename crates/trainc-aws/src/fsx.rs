@@ -182,7 +182,7 @@ pub(super) async fn create_association(
         .ok_or_else(|| Fault::new(call, Class::NoResponse, "the response contains no association"))
 }
 
-/// Without its files: they stay in the file system.
+/// Deletes an association; its files stay in the file system.
 pub(super) async fn delete_association(client: &Client, id: &str) -> Answer<()> {
     let asked =
         client.delete_data_repository_association().association_id(id).delete_data_in_file_system(false);

@@ -7,7 +7,7 @@ use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 use trainc_apply::fault::Class;
 
-/// Where SageMaker puts the logs of every training job.
+/// The log group of SageMaker training jobs.
 const GROUP: &str = "/aws/sagemaker/TrainingJobs";
 /// The most lines of a page (GetLogEvents, `limit`); a page also ends after 1 MiB.
 const MOST_LINES: i32 = 10_000;

@@ -1,4 +1,4 @@
-//! Requests that are sent as they stand, and answers that are kept as they came.
+//! Request bodies that are sent as given, and response bodies as received.
 //!
 //! A request that trainc emits is the request that it sends: the SDK signs, sends, repeats and reads the answer, but
 //! the body is ours and not put together a second time from the SDK's types.
@@ -13,7 +13,7 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::ConfigBag;
 use std::sync::{Arc, Mutex};
 
-/// Sends these bytes instead of what the SDK wrote.
+/// Replaces the SDK's request body with these bytes.
 #[derive(Clone, Debug)]
 pub(super) struct RequestBody(Vec<u8>);
 
@@ -42,7 +42,7 @@ impl Intercept for RequestBody {
     }
 }
 
-/// Keeps the body of the last answer.
+/// Captures the body of the last response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseBody(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! What the plan only names: is the key enabled, is the image in its registry, is the secret there.
+//! Resources that a plan references by name: KMS keys, ECR images and secrets.
 
 use super::signed_client::{SignedClient, SignedRequest, SignedResponse};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Va
         .map_err(|_| Fault::new(to.call, Class::Unavailable, "the response is not valid JSON"))
 }
 
-/// How a JSON service is called (botocore 1.44.5).
+/// A JSON service and its protocol names (botocore 1.44.5).
 #[derive(Clone, Copy)]
 struct Service {
     call: Call,

@@ -1,4 +1,4 @@
-//! S3: the source archive, and what stands behind a channel.
+//! S3: the source archive and the data of channels.
 
 use super::errors::fault;
 use aws_config::SdkConfig;

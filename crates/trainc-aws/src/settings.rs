@@ -9,7 +9,7 @@ pub(super) const ATTEMPTS: u32 = 3;
 /// The longest wait between two attempts.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// What is not AWS's own to say.
+/// Settings that are not read from the AWS configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The region that the manifest names.

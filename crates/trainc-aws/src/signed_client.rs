@@ -29,13 +29,13 @@ pub(super) struct SignedRequest {
     pub service: &'static str,
     /// Another region than the caller's, where the thing asked about has its own.
     pub region: Option<String>,
-    /// What the protocol wants said: content type, and the target of JSON services.
+    /// Headers of the protocol: content type, and the target of JSON services.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: String,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub(super) struct SignedResponse {
     /// HTTP status.
@@ -46,7 +46,7 @@ pub(super) struct SignedResponse {
     pub request_id: Option<String>,
 }
 
-/// The way to these services.
+/// A client that signs requests itself.
 #[derive(Clone, Debug)]
 pub(super) struct SignedClient {
     config: SdkConfig,

@@ -1,4 +1,4 @@
-//! STS: who asks.
+//! STS: the caller's identity.
 
 use super::errors::fault;
 use aws_sdk_sts::Client;

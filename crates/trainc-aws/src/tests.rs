@@ -291,7 +291,7 @@ fn without_credentials_nothing_is_sent() {
     ] {
         assert_eq!(class.class, Class::Credentials, "{class}");
         assert!(
-            class.message.starts_with("there are no credentials") && !class.message.contains("dispatch"),
+            class.message.starts_with("no credentials found") && !class.message.contains("dispatch"),
             "{}",
             class.message
         );

@@ -9,10 +9,10 @@ pub struct Bucket {
     pub name: String,
     /// Its region, where the answer says it.
     pub region: Option<String>,
-    /// Whether S3 sends whoever asks here to another region.
+    /// True if S3 sends whoever asks here to another region.
     #[serde(default)]
     pub moved: bool,
-    /// Whether another account owns it: S3 lets the caller see it, and refuses who expects that the caller owns it.
+    /// True if another account owns it: S3 lets the caller see it, and refuses who expects that the caller owns it.
     #[serde(default)]
     pub foreign: bool,
 }

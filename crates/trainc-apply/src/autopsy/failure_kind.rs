@@ -222,7 +222,7 @@ fn new_run() -> NextCommand {
     NextCommand::new("apply").flag("--new-run")
 }
 
-/// Whether something of the GPUs waits in the memory of the hosts.
+/// Returns true if something of the GPUs waits in the memory of the hosts.
 fn offloads(parallel: &Parallel) -> bool {
     let is_on = |one: &EngineOption| one.name == "offload" && one.value.value() == Some(&Scalar::Bool(true));
     parallel.offload_activations.get() == Some(true) || parallel.options.iter().any(is_on)

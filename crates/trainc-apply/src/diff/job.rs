@@ -9,7 +9,7 @@ use serde_json::Value;
 use trainc_catalog::credentials::{self, NamedCredential};
 use trainc_emit::{is_unresolved, sort_named};
 
-/// Which training job is meant.
+/// Decides which training job to attach to or start.
 pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
     let start =
         |run: usize| desired.name_of_run(run).map_or(Target::Blocked(Obstacle::RunsExhausted), Target::Start);
@@ -128,12 +128,12 @@ pub fn foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
     change
 }
 
-/// Which obstacle a job of our name is that is not ours.
+/// Returns the obstacle that a job with our name and without our tags is.
 fn in_the_way(desired: &Desired, found: &TrainingJob) -> Obstacle {
     if is_like(desired, found) { Obstacle::Foreign } else { Obstacle::DifferentContent }
 }
 
-/// Whether a job was started with what is wanted, as far as the digest goes. It can never be changed: whoever took over
+/// Returns true if a job was started with what is wanted, as far as the digest goes. It can never be changed: whoever took over
 /// another would say of it that it is this digest, and it is not.
 fn is_like(desired: &Desired, found: &TrainingJob) -> bool {
     in_content(desired, found).is_empty()
@@ -249,7 +249,7 @@ fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
 /// The fewest characters of a value that its name alone makes a secret.
 const LEAST_SECRET: usize = 8;
 
-/// Whether a value may be a credential: by how it looks, or by the last word of its name.
+/// Returns true if a value may be a credential: by how it looks, or by the last word of its name.
 fn is_secret(key: &str, text: &str) -> bool {
     let long = text.len() >= LEAST_SECRET && text != "none";
     let named = match credentials::named(key) {
@@ -262,7 +262,7 @@ fn is_secret(key: &str, text: &str) -> bool {
     credentials::find(text).is_some() || named || (long && of_wandb())
 }
 
-/// Whether a text differs only in the digest that it names: that follows from what else differs.
+/// Returns true if a text differs only in the digest that it names: that follows from what else differs.
 fn is_same_but_for_digest(wanted: &str, found: &str, digest: &str) -> bool {
     let Some((before, after)) = wanted.split_once(digest) else { return false };
     let between = found.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));

@@ -1,4 +1,4 @@
-//! What differs between a plan and an account: pure, over typed resources, AWS's own defaults left out.
+//! Compares a plan with an account: pure, over typed resources, ignoring AWS defaults.
 //!
 //! In: [`Desired`] and [`Observed`]. Out: one [`Change`] for each resource, in the order in which they are made.
 
@@ -20,7 +20,7 @@ use crate::file_systems::live;
 use crate::observed::Observed;
 use std::collections::BTreeSet;
 
-/// What becomes of every resource of the plan, in the order in which they are made.
+/// Returns the change of every resource of the plan, in the order of creation.
 pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Change> {
     let mut out = Vec::new();
     if let Some(wanted) = &desired.role {
@@ -131,7 +131,7 @@ pub fn mounts(job: &TrainingJob) -> Vec<&str> {
     lustre.filter_map(|source| source.get("FileSystemId")?.as_str()).collect()
 }
 
-/// What lies where an upload of ours should, and what is wrong with it.
+/// Returns the uploads whose key holds other content.
 pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> {
     let uploads = desired.uploads.iter();
     let found = uploads.filter_map(|wanted| {
@@ -141,13 +141,13 @@ pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> 
     found.collect()
 }
 
-/// Whether the run that is meant is over: then nothing is made or changed for it.
+/// Returns true if the run that is meant is over: then nothing is made or changed for it.
 pub fn is_settled(desired: &Desired, observed: &Observed, choices: Choices) -> bool {
     let over = observed.runs.latest.as_ref().is_some_and(|(job, _)| job.is_over());
     over && matches!(job::target(desired, &observed.runs, choices), Target::Attach(_))
 }
 
-/// Whether anything would be done.
+/// Returns true if anything would be done.
 pub fn is_empty(changes: &[Change]) -> bool {
     changes.iter().all(|change| matches!(change.action, Action::Unchanged | Action::Skip))
 }

@@ -21,7 +21,7 @@ pub enum RoleStep {
     Policy,
 }
 
-/// What becomes of the role and of its policy, and the calls, in order.
+/// Returns the changes of the role and of its policy, and the calls, in order.
 pub fn role(
     wanted: &WantedRole,
     found: Option<&ObservedRole>,
@@ -118,7 +118,7 @@ pub fn role(
     (change, policy, if stopped { Vec::new() } else { steps })
 }
 
-/// Whose rights stay in the policy.
+/// Describes whose permissions are kept in the policy.
 fn kept_permissions(wanted: &WantedRole) -> String {
     match wanted.concurrent_runs.as_slice() {
         [] => String::new(),

@@ -28,7 +28,7 @@ pub enum FileSystemStep {
     },
 }
 
-/// What becomes of a file system, and the calls, in order.
+/// Returns the change of a file system, and the calls, in order.
 pub fn file_system(
     wanted: &WantedFileSystem,
     found: &[FileSystem],
@@ -168,7 +168,7 @@ pub fn file_system(
     (change, steps)
 }
 
-/// What becomes of an association: it is known by the pair that it links.
+/// Returns the change of an association, which is identified by the pair that it links.
 pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found: &[Association]) -> Change {
     let kind = "association";
     let Some(there) = file_system.and_then(|id| linked(wanted, id, found)) else {
@@ -217,7 +217,7 @@ fn overlapping<'a>(
     live.find(|one| inside(&one.path, path) || inside(path, &one.path))
 }
 
-/// What a twin is to whoever would make another file system: in the way.
+/// Returns the obstacle that a file system with identical settings and missing tags is.
 pub(crate) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     let tags = tags_of(&wanted.create.tags);
     let because = format!(

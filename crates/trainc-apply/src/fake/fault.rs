@@ -15,7 +15,7 @@ pub enum Moment {
 /// An answer that refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which call.
+    /// The call.
     pub call: Call,
     /// How many times, from the first.
     pub times: u32,

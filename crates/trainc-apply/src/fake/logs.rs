@@ -92,7 +92,7 @@ fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
     Some(event(BEGIN + line.seconds, text))
 }
 
-/// Whether a line of a program that fails comes before it falls silent.
+/// Returns true if a line of a program that fails comes before it falls silent.
 fn is_before(state: &JobState, line: &pace::Line) -> bool {
     BEGIN + line.seconds < pace::fails_after(state) - SILENT
 }

@@ -94,7 +94,7 @@ impl Fake {
         self.shared.calls.borrow().clone()
     }
 
-    /// Whether whoever used it was killed by a fault.
+    /// Returns true if whoever used it was killed by a fault.
     pub fn has_crashed(&self) -> bool {
         self.shared.crashed.get()
     }

@@ -19,7 +19,7 @@ pub struct Account {
     pub region: String,
     /// Seconds since 1970.
     pub now: f64,
-    /// Whether what a manifest names and no entry here speaks of is there: subnets, groups, buckets with data, keys.
+    /// True if what a manifest names and no entry here speaks of is there: subnets, groups, buckets with data, keys.
     pub furnished: bool,
     /// Actions that the caller is not allowed to perform.
     pub denied: BTreeSet<String>,

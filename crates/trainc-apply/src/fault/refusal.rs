@@ -1,4 +1,4 @@
-//! What AWS's sentence of a refusal says: which action was not allowed, and on what.
+//! Reads the denied action and resource from the text of an AWS access-denied error.
 //!
 //! "User: arn:… is not authorized to perform: iam:PassRole on resource: arn:… because no identity-based policy allows the
 //! iam:PassRole action" (IAM user guide, "Access denied error messages", 2026-11-21). S3 puts the ARN into quotes; EC2

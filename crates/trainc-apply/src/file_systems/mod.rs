@@ -18,7 +18,7 @@ pub(crate) fn live(systems: &[FileSystem]) -> Option<&FileSystem> {
     live.first().copied()
 }
 
-/// Whether it is neither on its way out nor failed.
+/// Returns true if it is neither on its way out nor failed.
 fn is_live(system: &FileSystem) -> bool {
     !matches!(system.lifecycle.as_str(), "DELETING" | "FAILED")
 }
@@ -69,13 +69,13 @@ pub(crate) fn job_of(wanted: &Tags) -> &str {
     wanted.get("trainc:job").map_or("", String::as_str)
 }
 
-/// Whether tags say that an object is the resource that those say which it would be made with, and that the job uses it.
+/// Returns true if tags say that an object is the resource that those say which it would be made with, and that the job uses it.
 pub(crate) fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
     let resource = "trainc:resource";
     wanted.get(resource) == found.get(resource) && ownership::uses(found, job_of(wanted))
 }
 
-/// Whether a file system that other jobs use is the one that is wanted: of its name, with its fixed settings and links.
+/// Returns true if a file system that other jobs use is the one that is wanted: of its name, with its fixed settings and links.
 pub(crate) fn is_shareable(wanted: &WantedFileSystem, found: &FileSystem) -> bool {
     let (tags, resource) = (tags_of(&wanted.create.tags), "trainc:resource");
     let mut fixed = immutable(wanted, found);
@@ -94,7 +94,7 @@ pub(crate) fn lost_tags(wanted: &Tags, found: &Tags) -> Vec<&'static str> {
     OWNING.into_iter().filter(|key| !found.contains_key(*key)).collect()
 }
 
-/// Whether a file system may be the wanted one though a tag that says so is gone: what is left of its tags says it. Of
+/// Returns true if a file system may be the wanted one though a tag that says so is gone: what is left of its tags says it. Of
 /// several storages of a job one is known by the digest of the request that made it; a job has `alone` one or not.
 pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone: bool) -> bool {
     let tags = tags_of(&wanted.create.tags);
@@ -113,7 +113,7 @@ pub(crate) fn twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec
     all.iter().filter(|one| is_live(one)).filter(untagged).filter(alike).collect()
 }
 
-/// Whether an object of FSx is the resource of that name, and the job uses it.
+/// Returns true if an object of FSx is the resource of that name, and the job uses it.
 pub(crate) fn is_resource(tags: &Tags, job: &str, resource: &str) -> bool {
     ownership::uses(tags, job) && tags.get("trainc:resource").is_some_and(|name| name == resource)
 }

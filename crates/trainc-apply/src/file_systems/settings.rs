@@ -21,7 +21,7 @@ pub(crate) struct InPlace {
 }
 
 impl InPlace {
-    /// Whether anything is made more of.
+    /// Returns true if anything is made more of.
     pub(crate) fn raises(&self) -> bool {
         let update = &self.update;
         update.capacity_gib.is_some() || update.throughput.is_some() || update.metadata_iops.is_some()
@@ -40,7 +40,7 @@ impl InPlace {
     }
 }
 
-/// Whether a key is the one that was written: ids, ARNs and what the service gives back name the same key.
+/// Returns true if a key is the one that was written: ids, ARNs and what the service gives back name the same key.
 fn kms_is(wanted: &str, found: &str) -> bool {
     let id = |text: &str| text.rsplit('/').next().unwrap_or(text).to_owned();
     // An alias is not given back: what it leads to cannot be compared here.

@@ -18,7 +18,7 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0648];
 
-/// Says where the policy with what other runs may do is longer than IAM takes.
+/// Reports a policy that, combined with the permissions of other runs, exceeds IAM's limit.
 pub fn combined_policy(plan: &Plan, desired: &Desired, problems: &mut Problems) {
     let Some(role) = desired.role.as_ref().filter(|role| !role.concurrent_runs.is_empty()) else { return };
     // White space does not count (IAM quotas).

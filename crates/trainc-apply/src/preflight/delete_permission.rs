@@ -19,10 +19,10 @@ declare_code!(
 
 pub(super) static CODES: &[&Code] = &[&T0641];
 
-/// What deletes a file system with its links.
+/// The actions that delete a file system with its links.
 const ACTIONS: [&str; 2] = ["fsx:DeleteFileSystem", "fsx:DeleteDataRepositoryAssociation"];
 
-/// What the caller is asked about; nothing where no file system goes with the job.
+/// Returns the permissions to check for the caller; empty if no file system is deleted after the job.
 pub(super) fn questions(desired: &Desired, caller: &Caller) -> Vec<Question> {
     let partition = caller.partition();
     let place = format!("arn:{partition}:fsx:{}:{}", desired.region, desired.account);

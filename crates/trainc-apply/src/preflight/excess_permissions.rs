@@ -1,4 +1,4 @@
-//! What the role may do beyond what the plan gives it.
+//! Permissions of the role in addition to the plan's.
 
 use crate::desired::Desired;
 use crate::observed::ObservedRole;
@@ -13,7 +13,7 @@ declare_code!(T0667, "role-policies-added", Warning, "a created role to which so
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0667];
 
-/// Says which policies somebody added to the role that trainc makes: the job has their rights as well.
+/// Reports policies that someone added to the role that trainc created: the job has their permissions too.
 pub fn excess_permissions(
     plan: &Plan,
     desired: &Desired,

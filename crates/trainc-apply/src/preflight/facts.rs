@@ -1,4 +1,4 @@
-//! What was seen of the account before the first write: data only.
+//! Facts about the account, read before the first write: data only.
 
 use crate::account::{
     Bucket, Endpoint, FileSystem, Key, Object, Question, Role, RouteTable, SecurityGroup, Subnet,
@@ -9,7 +9,7 @@ use trainc_catalog::quotas::Quota;
 use trainc_diag::source::Span;
 use trainc_ir::Val;
 
-/// What was asked for and answered; `None` where there was nothing to ask.
+/// The answer to a query; `None` if nothing was asked.
 pub type Seen<T> = Option<Answer<T>>;
 
 /// An address of S3 that the job reads, and whether anything lies there.
@@ -25,7 +25,7 @@ pub struct Data {
     pub span: Span,
 }
 
-/// Everything that was seen.
+/// The facts about an account that a plan depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The account that was looked at.
@@ -42,9 +42,9 @@ pub struct Facts {
     pub zones: Seen<Vec<String>>,
     /// Limits.
     pub limits: Vec<Limit>,
-    /// Whether the figures of a new account, where limits have them, hold in this one; none where nobody had to ask.
+    /// True if the figures of a new account, where limits have them, hold in this one; none where nobody had to ask.
     pub holds: Option<bool>,
-    /// Whether the user waits where there is no room at the moment.
+    /// True if the user waits where there is no room at the moment.
     pub waits: bool,
     /// What runs now on instances of this type, by other jobs; not asked where the job does not fit even alone.
     pub running: Seen<Running>,
@@ -56,9 +56,9 @@ pub struct Facts {
     pub keys: Vec<(Val<String>, Seen<Key>)>,
     /// A role of one's own.
     pub role: Seen<Role>,
-    /// What the role may do.
+    /// The permissions of the role.
     pub permissions: Seen<Vec<(Question, bool)>>,
-    /// What the caller may delete once the job is over.
+    /// The caller's permissions to delete after the job.
     pub release: Seen<Vec<(Question, bool)>>,
     /// The image.
     pub image: Seen<()>,
@@ -79,27 +79,27 @@ impl Facts {
 /// A limit of the account, and what the job asks of it.
 #[derive(Clone, Debug)]
 pub struct Limit {
-    /// Which quota.
+    /// The quota.
     pub quota: Quota,
-    /// What the job needs, in the quota's unit.
+    /// The job's demand, in the quota's unit.
     pub wanted: f64,
     /// What the account has of it already, where that is known beforehand: GiB of file systems.
     pub taken: f64,
-    /// Whether what runs already counts against it.
+    /// True if what runs already counts against it.
     pub is_shared: bool,
     /// The account's figure.
     pub seen: Seen<f64>,
-    /// Whether that is the catalogue's of a new account, as the account never had it changed, and nobody has confirmed it.
+    /// True if that is the catalogue's of a new account, as the account never had it changed, and nobody has confirmed it.
     pub is_default: bool,
     /// The place of blame.
     pub span: Span,
 }
 
-/// What runs now beside the job.
+/// The other jobs that run now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Running {
     /// Instances of the job's type, of the running jobs that were looked at.
     pub instances: u64,
-    /// Whether these are all that run: else there may be more.
+    /// True if these are all that run: else there may be more.
     pub is_all: bool,
 }

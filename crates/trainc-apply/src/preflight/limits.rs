@@ -20,14 +20,14 @@ const MOST_RUNNING: usize = 2;
 /// The calls that are left for what only comes up later, where running jobs are listed early.
 const LATE: usize = 4;
 
-/// What the account's limits leave a job.
+/// The quotas of a job and the running jobs that use them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
     /// The limits that it comes near to.
     pub limits: Vec<Limit>,
-    /// Whether the figures of a new account hold, where somebody had to ask.
+    /// True if the figures of a new account hold, where somebody had to ask.
     pub holds: Option<bool>,
-    /// What runs beside it.
+    /// The other running jobs.
     pub running: Seen<Running>,
 }
 
@@ -72,7 +72,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await
     }
 
-    /// How many calls are left for what decides least.
+    /// Returns the calls left for the least decisive queries.
     fn left(&self) -> usize {
         MOST_CALLS.saturating_sub(self.asked.map_or(0, Cell::get))
     }

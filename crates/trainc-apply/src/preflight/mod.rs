@@ -1,7 +1,7 @@
-//! What can be known before the first write: everything the manifest names is there, reachable, and has room.
+//! Preflight checks before the first write: everything that the manifest names exists, is reachable and fits the quotas.
 //!
 //! In: a plan and an account to look at. Out: all findings at once, each a diagnostic at its place in the manifest.
-//! What the caller may not look at is a note: a missing permission to look is no mistake.
+//! A check that the caller lacks permissions for is skipped with a note.
 
 mod combined_policy;
 mod data;

@@ -81,7 +81,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
 }
 
-/// Where the default route of a subnet leads.
+/// The target of a subnet's default route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Out of the network, through something that has an address for it.
@@ -109,7 +109,7 @@ pub(super) fn way_out(subnet: &Subnet, tables: &[RouteTable]) -> Way {
     }
 }
 
-/// Whether an endpoint leads the subnets of a table to the service.
+/// Returns true if an endpoint leads the subnets of a table to the service.
 fn leads(endpoint: &Endpoint, table: &RouteTable) -> bool {
     endpoint.state.eq_ignore_ascii_case("available")
         && (endpoint.route_tables.contains(&table.id) || endpoint.private_dns)
@@ -168,7 +168,7 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
     }
 }
 
-/// Which of the written values a service's text speaks of.
+/// Returns the manifest value that a service's message names.
 fn named(written: &[trainc_ir::Val<String>], said: &str, fallback: Span) -> (Span, String) {
     match written.iter().find(|val| said.contains(&val.value)) {
         Some(val) => (val.span_or(fallback), format!("`{}`", val.value)),

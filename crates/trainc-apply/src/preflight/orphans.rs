@@ -1,4 +1,4 @@
-//! What trainc made for the job and the manifest no longer names.
+//! Resources of the job that the manifest no longer names.
 
 use crate::account::FileSystem;
 use crate::file_systems::monthly_usd;
@@ -23,7 +23,7 @@ declare_code!(T0668, "orphaned-sweep-job", Warning, "resources of a job that is 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0644, &T0649, &T0668];
 
-/// Says of each job that the sweep no longer makes what is there of it, and the command that takes it away.
+/// Reports the remaining resources of each job that the sweep no longer contains, with the command that deletes them.
 pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut Problems) {
     let region = plan.job.region.value().map_or("", String::as_str);
     for stray in strays {
@@ -56,7 +56,7 @@ pub fn orphaned_sweep_jobs(plan: &Plan, strays: &[OrphanedJob], problems: &mut P
     }
 }
 
-/// Says of file systems that a run goes on without, by their ids: trainc makes no other for it.
+/// Reports deleted file systems of a running job, by their IDs: trainc does not replace them.
 pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &mut Problems) {
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);
     for id in systems {
@@ -76,7 +76,7 @@ pub fn lost_file_systems(plan: &Plan, run: &str, systems: &[String], problems: &
     }
 }
 
-/// Says of each file system that is left that it is, and what it costs where the price is known.
+/// Reports orphaned file systems, with their monthly cost where the price is known.
 pub fn orphaned_file_systems(plan: &Plan, systems: &[FileSystem], problems: &mut Problems) {
     let region = plan.job.region.value().map_or("", String::as_str);
     let span = plan.job.storage.first().map_or(plan.job.span, |storage| storage.span);

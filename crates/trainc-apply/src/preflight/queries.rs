@@ -1,4 +1,4 @@
-//! How each thing that a manifest names is asked about.
+//! The queries for each resource that a manifest names.
 
 use super::delete_permission;
 use super::facts::{Data, Facts, Seen};
@@ -92,7 +92,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// What lies behind each input, and what that tells of its bucket.
+    /// Lists the first objects of each input, and derives what that tells about its bucket.
     pub(super) async fn data(
         &self,
         inputs: &[Data],
@@ -163,7 +163,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Some(role), Some(permissions))
     }
 
-    /// Whether the caller may delete what goes with the job.
+    /// Returns true if the caller may delete what goes with the job.
     pub(super) async fn release(&self, desired: &Desired, caller: &Caller) -> Seen<Vec<(Question, bool)>> {
         let questions = delete_permission::questions(desired, caller);
         let principal = delete_permission::principal(caller).filter(|_| !questions.is_empty())?;
@@ -221,14 +221,14 @@ pub(super) async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>
     if wanted { Some(asked.await) } else { None }
 }
 
-/// Whether a job got instances of a type in these subnets.
+/// Returns true if a job got instances of a type in these subnets.
 pub(super) fn ran_in(job: &TrainingJob, kind: &str, subnets: &[String]) -> bool {
     let there = job.request.pointer("/VpcConfig/Subnets").and_then(Value::as_array);
     let there = there.is_some_and(|there| subnets.iter().all(|one| there.iter().any(|other| other == one)));
     there && job.started.is_some() && job.instance_type() == Some(kind)
 }
 
-/// Whether the image lies in a registry of the account: AWS's own cannot be asked.
+/// Returns true if the image lies in a registry of the account: AWS's own cannot be asked.
 pub(super) fn is_own_image(plan: &Plan, desired: &Desired) -> bool {
     plan.image.as_ref().is_some_and(|image| image.uri.starts_with(&desired.account))
 }

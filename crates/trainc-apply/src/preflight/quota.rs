@@ -38,7 +38,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
 }
 
-/// What the jobs of one command ask of the account's limits together: each may fit alone.
+/// The combined demand of the jobs of one command on the account's quotas: each may fit alone.
 #[derive(Clone, Debug, Default)]
 pub struct Together(BTreeMap<(String, String), (f64, Vec<String>)>);
 
@@ -47,7 +47,7 @@ fn key(plan: &Plan, limit: &Limit) -> (String, String) {
 }
 
 impl Together {
-    /// What the jobs that were added ask of a limit, in its unit.
+    /// Returns the demand of the jobs added so far, in the quota's unit.
     pub fn before(&self, plan: &Plan, limit: &Limit) -> f64 {
         self.0.get(&key(plan, limit)).map_or(0.0, |(sum, _)| *sum)
     }

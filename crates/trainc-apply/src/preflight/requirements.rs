@@ -14,9 +14,9 @@ use trainc_ir::{Cluster, Plan};
 /// What is known of the account when questions are chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
-    /// Who asks.
+    /// The caller.
     pub caller: &'a Caller,
-    /// What the plan needs.
+    /// The resources that the plan needs.
     pub desired: &'a Desired,
     /// For each file system of it, what there is.
     pub systems: &'a [ObservedFileSystem],

@@ -36,7 +36,7 @@ pub(super) fn seen<'a, T>(
     }
 }
 
-/// Whether the answer was that it is not there.
+/// Returns true if the answer was that it is not there.
 #[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
 pub(super) fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
     match found {

@@ -15,7 +15,7 @@ use futures_util::join;
 use std::cell::Cell;
 use trainc_ir::Plan;
 
-/// Which of the questions are asked.
+/// The groups of queries to make.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     /// Those of every plan.
@@ -24,7 +24,7 @@ struct Ask {
     room: bool,
     /// Those about its data: whether it is known by now what is linked already.
     data: bool,
-    /// Whether the job is to be started, as far as is known.
+    /// True if the job is to be started, as far as is known.
     starts: bool,
 }
 
@@ -132,7 +132,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Facts { account: desired.account.clone(), waits, subnets, routes, endpoints, buckets, data, ..facts }
     }
 
-    /// What is asked for every plan, whatever there is of it.
+    /// Makes the queries of every plan.
     async fn standing(&self, plan: &Plan, view: View<'_>) -> Facts {
         let groups = plan.job.network.as_ref().map(|network| &network.security_groups);
         let groups: Vec<String> = groups.into_iter().flatten().map(|val| val.value.clone()).collect();
@@ -147,7 +147,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Facts { groups, keys, role, permissions, release, secrets, file_systems, ..Facts::default() }
     }
 
-    /// What is asked for a job that is to be started: zones that offer its machines, its image, its room.
+    /// Makes the queries for a job that is to be started: zones that offer its instance type, its image, its quotas.
     async fn for_start(
         &self,
         plan: &Plan,

@@ -28,20 +28,20 @@ use futures_util::join;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How long something that was there is looked for again before it counts as gone.
+/// How long a missing resource is looked for before it counts as deleted.
 const SEEN_LATE: Duration = Duration::from_secs(30);
 
-/// What is made, and with whose help.
+/// Creates and updates the resources of a plan.
 pub struct Driver<'a, C, K> {
     /// The account.
     pub look: Look<'a, C, K>,
-    /// What it must hold.
+    /// The resources that the account must have.
     pub desired: &'a Desired,
-    /// What the user chose.
+    /// The user's choices.
     pub choices: Choices,
-    /// Who is told.
+    /// The recorder of events.
     pub recorder: Recorder<'a>,
-    /// Whether this run has written to IAM: what depends on it may not see that yet.
+    /// True if this run has written to IAM: what depends on it may not see that yet.
     pub wrote_iam: Cell<bool>,
     /// Locks on what other jobs of the same command may be creating too.
     pub locks: &'a ResourceLocks,
@@ -91,7 +91,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         self.job(&job, target, &systems).await
     }
 
-    /// Whether the run that is there goes on without a file system that it was started with.
+    /// Returns true if the run that is there goes on without a file system that it was started with.
     async fn lost(&self, target: &Target) -> Result<bool, Cause> {
         if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
             return Ok(false);
@@ -143,7 +143,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         Ok(all.then_some(out))
     }
 
-    /// What was there, and is not seen any more.
+    /// Returns the resources that existed and are no longer visible.
     fn gone(&self, seen: &Observed, systems: &[Mounted]) -> Vec<Item> {
         let desired = self.desired;
         let mut out = Vec::new();
@@ -168,12 +168,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         out
     }
 
-    /// Takes over a run that is over, and nothing else: what it needed is needed no more.
+    /// Adopts a run that has ended, and nothing else: the resources it needed are no longer needed.
     pub async fn adopt_finished(&self, target: &Target) -> Option<String> {
         self.job(&Item::new("training-job", &name_of(target, self.desired)), target, &[]).await
     }
 
-    /// Says that a job was not started, unless it runs already.
+    /// Records that a job was not started, unless it already runs.
     fn leave(&self, target: &Target, job: Item) {
         if matches!(target, Target::Start(_)) {
             self.recorder.left(job);
@@ -302,7 +302,7 @@ fn name_of(target: &Target, desired: &Desired) -> String {
     }
 }
 
-/// What was done to something, in a word.
+/// Returns what was done: `unchanged`, `created` or `updated`.
 fn said<S: PartialEq>(made: &[S], create: &S) -> &'static str {
     match made {
         [] => "unchanged",

@@ -111,7 +111,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 }
 
-/// Whether this run has just given the role its tags.
+/// Returns true if this run has just given the role its tags.
 fn is_tagged(made: &[RoleStep]) -> bool {
     made.iter().any(|step| matches!(step, RoleStep::Create | RoleStep::Tag(_)))
 }

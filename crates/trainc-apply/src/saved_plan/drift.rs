@@ -1,4 +1,4 @@
-//! What moved in an account since a plan was saved: not what the plan itself has made since, or changed to what it wants.
+//! Drift of an account since a plan was saved, except for what the plan itself has created or changed since.
 //!
 //! An apply of a saved plan may be cut off after any of its writes, and the next one goes on from there. Nothing is
 //! written down about how far it came: each resource is compared with what the plan would make of it.
@@ -29,12 +29,12 @@ impl Step {
         actions.iter().any(|action| action.word() == self.action)
     }
 
-    /// Whether the plan writes anything there, or waits for what it once wrote.
+    /// Returns true if the plan writes anything there, or waits for what it once wrote.
     fn is_written(&self) -> bool {
         self.action == SHARE || self.is(&[Action::Create, Action::Update, Action::Adopt, Action::Wait])
     }
 
-    /// Whether what would be done now is what is left after this step, or a part of it: nothing differs that did not.
+    /// Returns true if what would be done now is what is left after this step, or a part of it: nothing differs that did not.
     fn leads_to(&self, now: &Self) -> bool {
         let is_there = now.is(&[Action::Unchanged, Action::Wait]);
         // What was absent is made whole: whatever is to be changed in it now came from somebody else.
@@ -45,7 +45,7 @@ impl Step {
             && (is_shared || (is_there || is_half) && now.differences.is_subset(&self.differences))
     }
 
-    /// Whether a run of somebody else's that this step takes over is ours now.
+    /// Returns true if a run of somebody else's that this step takes over is ours now.
     fn takes(&self, now: &Self) -> bool {
         self.is(&[Action::Adopt]) && now.is(&[Action::Unchanged]) && self.name == now.name
     }
@@ -54,7 +54,7 @@ impl Step {
 /// The word of an update that only tells that one more job uses what is there.
 const SHARE: &str = "share";
 
-/// What was seen of a resource, as digests.
+/// Digests of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     /// As it is.
@@ -70,7 +70,7 @@ fn key(kind: &str, name: &str) -> String {
     format!("{kind} {name}")
 }
 
-/// What would be done, by resource.
+/// Returns the planned steps, by resource.
 pub(super) fn steps(prospect: &Prospect) -> BTreeMap<String, Step> {
     let key = |change: &Change| match change.kind {
         JOB => JOB.to_owned(),
@@ -138,7 +138,7 @@ fn foreign_tags<'a>(
     found.filter(|(key, _)| !written.contains(key) && !key.starts_with("trainc:")).collect()
 }
 
-/// Why a saved plan no longer holds for its job, a fragment: the first thing that moved, if anything has.
+/// Returns why a saved plan is out of date for its job, as a fragment: the first drift, if any.
 pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> Option<String> {
     let now = steps(prospect);
     let is_settled = prospect.is_settled(choices);
@@ -180,7 +180,7 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
     None
 }
 
-/// Whether the run that the plan starts is there: then that part of it is done, however the run ends. One that found no
+/// Returns true if the run that the plan starts is there: then that part of it is done, however the run ends. One that found no
 /// machines is followed by the next.
 fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
     let runs = &prospect.observed.runs;

@@ -1,4 +1,4 @@
-//! Who may not, and who cannot be known: a refusal with the action that AWS names, credentials, the clock.
+//! Diagnostics for denied actions, credentials and clock skew.
 
 use super::{T0601, T0602};
 use crate::calls::Call;
@@ -78,7 +78,7 @@ pub(super) fn credentials(fault: &Fault, said: &str, span: Span) -> Diagnostic {
     }
 }
 
-/// Whether AWS speaks of the time of a request, and not of its credentials: a wrong secret key has the code of a signature
+/// Returns true if AWS speaks of the time of a request, and not of its credentials: a wrong secret key has the code of a signature
 /// that has run out (`SignatureDoesNotMatch`), and only the text tells them apart.
 fn is_skewed(fault: &Fault) -> bool {
     const CODES: [&str; 2] = ["RequestExpired", "RequestTimeTooSkewed"];

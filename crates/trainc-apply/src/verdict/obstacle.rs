@@ -1,4 +1,4 @@
-//! What stands in the way of a resource, in words.
+//! Diagnostics for resources that block a plan.
 
 use super::{
     DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, in_region,
@@ -15,13 +15,13 @@ use trainc_ir::Plan;
 /// The most characters of a value that differs.
 const MOST_CHARACTERS: usize = 60;
 
-/// What stands in the way of a plan's resource, at its place in the manifest, with commands of the job's region.
+/// Returns the diagnostic for a blocked resource at its place in the manifest, with commands for the job's region.
 pub fn plan_obstacle(plan: &Plan, change: &Change) -> Verdict {
     let item = Item::new(change.kind, &change.name);
     in_region(plan, obstacle(change, place(plan, &item)))
 }
 
-/// What an obstacle means.
+/// Returns the diagnostic for an obstacle.
 pub fn obstacle(change: &Change, span: Span) -> Verdict {
     let Action::Stop(kind) = change.action else {
         return Verdict {
@@ -164,7 +164,7 @@ fn new_run() -> NextCommand {
     NextCommand::new("apply").flag("--new-run")
 }
 
-/// Whether less storage is all that is asked for.
+/// Returns true if less storage is all that is asked for.
 fn only_shrinks(change: &Change) -> bool {
     matches!(change.differences.as_slice(), [one] if one.what == "StorageCapacity")
 }

@@ -12,7 +12,7 @@ use trainc_diag::{NextCommand, help};
 use trainc_emit::iam::INLINE_POLICY_LIMIT;
 use trainc_ir::Plan;
 
-/// What to do after a wait for room of so many seconds (`--wait-for-capacity`): the same again, not a wait.
+/// Adds the note and help after a wait for capacity of so many seconds (`--wait-for-capacity`).
 pub(super) fn waited(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
     let note = format!("waited {} for capacity (`--wait-for-capacity`)", text::duration(seconds));
     let diagnostic = verdict.diagnostic.note(note);
@@ -34,12 +34,12 @@ fn figure(fault: &Fault, after: &str) -> Option<f64> {
     rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse().ok()
 }
 
-/// Whether the job alone needs more than the quota, where the service says both.
+/// Returns true if the job alone needs more than the quota, where the service says both.
 fn never_fits(fault: &Fault) -> bool {
     figure(fault, "' is ").zip(figure(fault, "request delta of ")).is_some_and(|(has, needs)| needs > has)
 }
 
-/// Whether FSx speaks of the number of file systems, and not of their storage (FSx API, ServiceLimitExceeded, `Limit`).
+/// Returns true if FSx speaks of the number of file systems, and not of their storage (FSx API, ServiceLimitExceeded, `Limit`).
 pub(crate) fn is_count(fault: &Fault) -> bool {
     fault.message.contains("FILE_SYSTEM_COUNT")
 }

@@ -22,7 +22,7 @@ pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     .fact("region", there)
 }
 
-/// With the job's region in commands of the AWS CLI, whose own may be another.
+/// Adds `--region` to AWS CLI commands in the help, because the CLI's default may differ from the job's region.
 pub(super) fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
     const COMMAND: &str = "aws fsx ";
     let Some(region) = plan.job.region.value() else { return verdict };

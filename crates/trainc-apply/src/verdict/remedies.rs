@@ -1,4 +1,4 @@
-//! What to do about a refusal whose words name one thing: `remedies.toml` says it by a part of those words.
+//! Remedies for rejected requests, by a part of the error text (`remedies.toml`).
 
 use super::Verdict;
 use crate::fault::{Class, Fault};
@@ -10,9 +10,9 @@ use trainc_ir::Plan;
 /// A part of a refusal's code or words, and what mends it.
 #[derive(Deserialize)]
 struct Remedy {
-    /// What the code or the message holds.
+    /// A part of the error code or message.
     says: String,
-    /// What to do, with `{region}` and `{named}` filled in: the first ARN or id that the message names.
+    /// The help; `{region}` and `{named}` (the first ARN or ID in the message) are filled in.
     help: String,
 }
 
@@ -25,7 +25,7 @@ static REMEDIES: LazyLock<Vec<Remedy>> = LazyLock::new(|| {
     toml::from_str::<Remedies>(include_str!("remedies.toml")).map_or_else(|_| Vec::new(), |all| all.step)
 });
 
-/// The same verdict with the step that its refusal asks for, where it is known.
+/// Replaces the help of a verdict with the remedy for its error, if one is known.
 pub(super) fn with_remedy(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
     if !matches!(fault.class, Class::Invalid | Class::NotFound | Class::NotSupported) {
         return verdict;

@@ -1,4 +1,4 @@
-//! Where the value stands that a service refuses: a request is long, and its answer names one thing in it.
+//! Locates the manifest value that a service rejects: the error names one value of a long request.
 
 use crate::calls::Call;
 use crate::fault::{Class, Fault};

@@ -1,4 +1,4 @@
-//! What a job of engine `worker` could not be started with: a plan in, the first reason out.
+//! Reasons why a job of engine `worker` could not start.
 
 use super::{Verdict, exit};
 use trainc_diag::Diagnostic;
@@ -72,7 +72,7 @@ pub fn worker(plan: &Plan) -> Option<Verdict> {
     }
 }
 
-/// Whether a file is a 64-bit ELF program for x86-64, which all containers of instances without GPUs are for: the
+/// Returns true if a file is a 64-bit ELF program for x86-64, which all containers of instances without GPUs are for: the
 /// magic number, the class, the byte order, and `e_machine` 62 (System V ABI, AMD64 supplement).
 fn runs_in_container(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF\x02\x01") && bytes.get(18..20) == Some(&[62, 0][..])
