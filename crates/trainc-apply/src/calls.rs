@@ -68,8 +68,8 @@ pub enum Scope {
     Role,
     /// Any role: a manifest may name one of its own.
     AnyRole,
-    /// Whoever is asked about by a simulation of policies: a role of the manifest's own, and the caller where
-    /// something goes with the job.
+    /// The principals of a policy simulation: the role that a manifest names, and the caller if the job has a file system
+    /// with `delete-after-job`.
     Judged,
     /// File systems and their associations of the region.
     FileSystem,

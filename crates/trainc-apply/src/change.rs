@@ -24,15 +24,15 @@ pub enum Action {
 pub enum Obstacle {
     /// It carries the name and is not ours.
     Foreign,
-    /// A job of the name that is not ours and was started with something else: it can be taken over by nobody.
+    /// A job with our name and other settings that is not ours: it cannot be adopted.
     DifferentContent,
     /// Another digest of the job is there.
     OtherDigest,
-    /// A run of another digest of the job runs beside this one's, and nobody asked for both.
+    /// A run of another digest runs at the same time, without `--new-run`.
     ConcurrentVersion,
     /// A run of the job that was started since the account was looked at.
     StartedMeanwhile,
-    /// It was shown as shared, and the other jobs have left it since: nobody has agreed that it goes.
+    /// It was shown as shared, and the other jobs stopped using it since: the user has not consented to deleting it.
     BecameSoleUser,
     /// It differs in what can only be changed by making it anew, and data would go.
     Replace,
@@ -137,7 +137,7 @@ pub enum Target {
     Attach(String),
     /// The job is started under this name.
     Start(String),
-    /// Something stands in the way.
+    /// An obstacle blocks it.
     Blocked(Obstacle),
 }
 

@@ -56,7 +56,7 @@ pub trait Observe {
     /// sagemaker ListTags.
     async fn job_tags(&self, arn: &str) -> Answer<Tags>;
 
-    /// s3 HeadBucket; with an owner, a bucket of somebody else is refused.
+    /// s3 HeadBucket; with an expected owner, a bucket of another account is denied.
     async fn bucket(&self, name: &str, owner: Option<&str>) -> Answer<Bucket>;
     /// s3 ListObjectsV2: the first keys below a prefix, at most so many; with an owner, of a bucket of somebody else none,
     /// but a refusal.

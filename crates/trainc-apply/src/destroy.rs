@@ -56,7 +56,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             if !remains.sharers(system).is_empty() {
                 match self.leave(&item, system, &remains.job).await {
                     Ok(Stay::Left | Stay::Gone) => self.recorder.done(&item, "left", None),
-                    // Where nobody was asked, what the manifest says holds whoever is the last.
+                    // Without a question to the user, the manifest decides, whichever job is the last.
                     Ok(Stay::Alone) if remains.unasked => {
                         waited |= self.take_away(&item, system, links, &remains.job).await;
                     }
@@ -115,7 +115,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         }
     }
 
-    /// Returns true if no run of the job has begun since it was looked at; one that has is told.
+    /// Returns true if no run of the job has started since the inventory; one that has is reported.
     async fn nothing_started(&self, remains: &Inventory) -> bool {
         match self.look.ours_running(&remains.stem, &remains.job).await {
             Ok(jobs) => {
@@ -233,7 +233,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         self.recorder.failed(item, Cause::Obstacle(change));
     }
 
-    /// Takes the job's own tag from a file system that others use; does nothing where nobody else does.
+    /// Removes the job's tag from a file system that others use; does nothing if no other job uses it.
     async fn leave(&self, item: &Item, system: &FileSystem, job: &str) -> Result<Stay, Cause> {
         let look = &self.look;
         let mut unseen = Wait::start(look.clock, look.patience.unseen);

@@ -23,7 +23,7 @@ pub enum Class {
     Unavailable,
     /// No answer came: what happened is not known. Repeat, or look.
     NoResponse,
-    /// Nobody could be asked: nothing listens there, or the host is not known. Nothing was sent.
+    /// The endpoint is unreachable: nothing listens there, or the host is unknown. Nothing was sent.
     Unreachable,
     /// What was written a moment ago is not seen everywhere yet: repeat for a while after a write of ours.
     NotPropagated,
@@ -65,9 +65,9 @@ pub struct Fault {
     pub request_id: Option<String>,
     /// The region of the bucket, where S3 names it.
     pub region: Option<Box<str>>,
-    /// What was asked about, as "bucket `name`", where whoever asked says so.
+    /// The resource of the call, such as "bucket `name`", if the caller added it.
     pub about: Option<Box<str>>,
-    /// What the quota that was used up would have to be, in its unit, where whoever asked has counted it.
+    /// The required value of the exhausted quota, in its unit, if known.
     pub needs: Option<NonZeroU64>,
 }
 

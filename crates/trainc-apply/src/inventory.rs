@@ -29,7 +29,7 @@ pub struct Inventory {
     pub file_systems: Vec<(FileSystem, Vec<Association>)>,
     /// IDs of those that the manifest deletes after the job (`delete-after-job`).
     pub released: Vec<String>,
-    /// True if nobody is asked: what goes with its job goes because the manifest says so.
+    /// True if the user is not asked: file systems with `delete-after-job` are deleted because the manifest says so.
     pub unasked: bool,
     /// What a running job that is not ours by its tags uses, and the job: the id of a file system, the name of the
     /// role, the `s3://bucket/key` of an upload.
@@ -106,7 +106,7 @@ impl Inventory {
         self.in_use.iter().any(|(used, _)| !(data(used) && kept(used)))
     }
 
-    /// Returns true if somebody else's policies are in the role.
+    /// Returns true if someone else added policies to the role.
     pub fn is_shared(&self) -> bool {
         self.role.as_ref().is_some_and(|found| theirs(found).is_some())
     }
@@ -253,7 +253,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             )?;
             let ours = found.unwrap_or_default().into_iter().filter(|object| is_upload(&prefix, &object.key));
             out.objects.extend(ours.map(|object| (bucket.to_owned(), object.key)));
-            // Whoever may not list them leaves them to a lifecycle rule of the bucket.
+            // Without permission to list them, they are left to a lifecycle rule of the bucket.
             let left = self.ask(async |cloud| cloud.uploads(bucket, &prefix).await).await.unwrap_or_default();
             let ours = left.into_iter().filter(|(key, _)| is_upload(&prefix, key));
             out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
@@ -337,13 +337,13 @@ fn unlinked(system: &FileSystem, link: &Association) -> String {
             link.path
         );
     }
-    // Only a link that works exports, and how far it is nobody asks the account.
-    let stands = match link.lifecycle.as_str() {
+    // Only a working link exports; the account does not report how far the export is.
+    let may_not_export = match link.lifecycle.as_str() {
         "AVAILABLE" => String::new(),
         state => format!("it is {state} and may not be exporting; "),
     };
     format!(
-        "{goes}; {stands}changes below {} that are not yet exported to {} are lost; exported files stay",
+        "{goes}; {may_not_export}changes below {} that are not yet exported to {} are lost; exported files stay",
         link.path, link.s3
     )
 }

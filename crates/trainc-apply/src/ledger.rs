@@ -30,7 +30,7 @@ pub enum Event {
         /// `create`, `update`, …
         what: &'static str,
     },
-    /// Something of others is taken over: told before anything of it is changed.
+    /// A resource of others is adopted: reported before it is changed.
     Taking {
         /// What.
         item: Item,
@@ -68,7 +68,7 @@ pub enum Event {
 pub struct Retry {
     /// Seconds until the next try.
     pub pause: u64,
-    /// Seconds until nobody tries any more.
+    /// Seconds until the last try.
     pub left: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct Retry {
 pub enum Cause {
     /// A call did not succeed.
     Fault(Fault),
-    /// Something stands in the way.
+    /// An obstacle blocks it.
     Obstacle(Change),
     /// No capacity was available within the time that the user allowed.
     Waited {

@@ -5,8 +5,8 @@ use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The expressions of a job, and the last figure of each: that of the first host that has any, so that whoever reads one
-/// log and whoever reads all say the same.
+/// The metric expressions of a job, and the last value of each: that of the first host that logs any, so that reading one
+/// log and reading all give the same values.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     rows: Vec<(String, Regex)>,

@@ -46,7 +46,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.object_at(object)));
         let runs = self.runs_after(prefetched, desired, choices);
-        // All are asked before the first fault is looked at: what is told must not depend on who answers first.
+        // All calls finish before the first fault is examined: messages must not depend on which answer arrives first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
         let (bucket, uploads) = (self.allowed(bucket)?.flatten(), uploads?);
         let (file_systems, orphaned, systems) = file_systems?;
@@ -110,7 +110,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             None => self.ask(async |cloud| cloud.file_systems().await).await,
         };
         let all = match all {
-            // Only whoever once named one needs to hear of what is left of it.
+            // Orphaned file systems only matter to jobs that once named one.
             Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
                 return Ok((Vec::new(), Vec::new(), None));
             }
@@ -173,7 +173,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
     }
 
-    /// Returns true if a bucket of the account is there. One that is there and may not be seen is somebody else's.
+    /// Returns true if a bucket of the account exists. One that exists and cannot be read belongs to another account.
     pub async fn bucket(&self, name: &str, account: &str) -> Answer<bool> {
         Ok(absent(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?.is_some())
     }

@@ -12,7 +12,7 @@ pub struct Observed {
     pub file_systems: Vec<ObservedFileSystem>,
     /// File systems with the job's tags that the manifest no longer names.
     pub orphaned: Vec<FileSystem>,
-    /// Ids of all file systems of the region that are not on their way out; none where nobody may look.
+    /// IDs of all file systems of the region that are not being deleted; `None` without permission to list them.
     pub systems: Option<BTreeSet<String>>,
     /// True if the bucket that trainc would make is there.
     pub bucket: bool,
@@ -20,7 +20,7 @@ pub struct Observed {
     pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
-    /// Addresses of uploads where something else lies, and how that shows: somebody put it there.
+    /// URIs of uploads whose key holds other content, and how it differs.
     pub corrupted_uploads: BTreeMap<String, Corruption>,
     /// Runs of the job.
     pub runs: Runs,

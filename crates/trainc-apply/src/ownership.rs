@@ -1,5 +1,5 @@
-//! Ownership by tags: which jobs use a file system. Jobs that describe one alike share it: whoever makes it is named by `trainc:job`, and each that
-//! comes to it by a tag of its own, so that two which come or leave at the same time take nothing from each other.
+//! Ownership by tags: which jobs use a file system. Jobs with the same description share it: `trainc:job` names the job
+//! that created it, and each further job adds a tag of its own, so that jobs can join and leave concurrently.
 
 use crate::account::{FileSystem, Tags};
 use crate::change::Difference;

@@ -142,11 +142,10 @@ fn most_repeats(fault: &Fault) -> u32 {
     if fault.class == Class::Unreachable { FEW_REPEATS } else { MOST_REPEATS }
 }
 
-/// How long whoever follows a job goes on asking a service that throttles: it answers in the end.
+/// How long a throttled call is retried while a job is followed.
 const THROTTLED: Duration = Duration::from_hours(4);
 
-/// What keeps a job from being followed for now: who follows one for days is not sent away by a service that is slow for
-/// minutes.
+/// An outage while a job is followed: a job that runs for days is not abandoned because a service is slow for minutes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outage {
     since: Option<Wait>,
@@ -158,7 +157,7 @@ pub struct Outage {
 pub enum OutageStep {
     /// Retry after a pause.
     Retry {
-        /// True if nobody was told yet.
+        /// True if the outage has not been reported yet.
         first: bool,
     },
     /// Give up.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit::{self as emit, iam};
 use trainc_ir::Plan;
 
-/// Where the policy holds; what is not known stands open as `*`.
+/// The partition, region, account and job that a policy is for; what is unknown is `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyScope {
     /// `aws`, `aws-cn`, `aws-us-gov`.
@@ -31,7 +31,7 @@ pub struct JobResources {
     runs: String,
     /// True if file systems are made.
     makes_file_systems: bool,
-    /// True if one of them goes with the job: then `apply --wait` deletes it.
+    /// True if one of them has `delete-after-job`: then `apply --wait` deletes it.
     releases: bool,
     /// Roles whose permissions are asked for.
     judged: BTreeSet<String>,
@@ -45,7 +45,7 @@ pub struct JobResources {
     keys: BTreeSet<String>,
     /// Keys that encrypt what is uploaded.
     upload_keys: BTreeSet<String>,
-    /// The repository of an image of one's own.
+    /// The repository of the account's own image.
     image: Option<String>,
     /// Secrets.
     secrets: BTreeSet<String>,
@@ -59,7 +59,7 @@ impl Default for PolicyScope {
 }
 
 impl PolicyScope {
-    /// What one job asks for, and nothing beside it.
+    /// Returns the scope of one job, and nothing more.
     pub fn for_job(plan: &Plan) -> Self {
         let account = plan.job.account.value().cloned().unwrap_or_else(|| "*".to_owned());
         let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str()).to_owned();
@@ -215,7 +215,7 @@ fn repository(plan: &Plan, partition: &str, account: &str) -> Option<String> {
     Some(format!("arn:{partition}:ecr:{region}:{owner}:repository/{name}"))
 }
 
-/// Reads and writes are told apart, so that a person who only looks gets less.
+/// Returns the statement's Sid. Reads and writes are separate statements, so that read-only users get fewer permissions.
 fn sid(scope: Scope, write: bool, guard: Option<TagCondition>) -> String {
     let what = match scope {
         Scope::All => "Everywhere",
@@ -307,7 +307,7 @@ pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
     json!({"Version": "2012-10-17", "Statement": out})
 }
 
-/// What SageMaker, S3 and FSx ask of whoever applies, each under its condition.
+/// Returns the further statements that `apply` needs for SageMaker, S3 and FSx, each with its condition.
 fn with_apply(places: &[PolicyScope]) -> Vec<Value> {
     let passed: BTreeSet<String> = places.iter().map(PolicyScope::passed).collect();
     let mut out = vec![json!({

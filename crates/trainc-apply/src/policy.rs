@@ -66,7 +66,7 @@ pub(crate) fn union(wanted: &str, other: &str) -> String {
     document.to_string()
 }
 
-/// One statement stands for a list of one.
+/// Returns a list; a single value is a list of one.
 fn listed(value: Option<&Value>) -> Vec<Value> {
     match value {
         None => Vec::new(),

@@ -1,5 +1,5 @@
-//! The first answers: what needs neither the account's number nor another answer is asked beside who the caller is, and
-//! everything else waits for these alone.
+//! Prefetched answers: calls that need neither the account ID nor another answer are made together with
+//! GetCallerIdentity, and all other calls wait for these alone.
 
 use super::account::{FileSystem, JobSummary, Role, Subnet, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use trainc_emit::{self as emit, Identity};
 use trainc_ir::Plan;
 
-/// What was asked first, each with the name that it was asked by; nothing where nobody asked yet. Names of roles and of
-/// training jobs hold no number of an account.
+/// Prefetched answers, each with the name that it was requested by; `None` if not requested. Names of roles and of training
+/// jobs contain no account ID.
 #[derive(Debug, Default)]
 pub(super) struct Prefetch {
     role: Option<(String, Answer<Option<Role>>)>,
@@ -72,7 +72,7 @@ impl Prefetch {
         taken
     }
 
-    /// For each file system that is wanted what there is, still without its links; nothing where nobody may look.
+    /// Returns the existing file systems for each wanted one, without links; `None` without permission to list them.
     pub(super) fn systems_of(&self, desired: &Desired) -> Option<Vec<ObservedFileSystem>> {
         let all = self.systems.as_ref()?.as_ref().ok()?;
         let wanted = desired.file_systems.iter();

@@ -30,7 +30,7 @@ pub struct Prospect {
     pub target: Target,
     /// The number of calls made.
     pub calls: usize,
-    /// GiB of Lustre that the account has by type of deployment, beside what the job has.
+    /// GiB of Lustre file systems of others in the account, by deployment type.
     pub taken: BTreeMap<String, u64>,
 }
 
@@ -148,7 +148,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     ) -> Result<Option<(Prospect, T)>, Fault> {
         let (caller, mut prefetched) =
             join!(self.ask(async |cloud| cloud.caller_identity().await), self.prefetch(plan, subnets));
-        // Whoever cannot say who it is has been refused everything else for the same reason.
+        // If the identity call fails, all other calls failed for the same reason.
         let caller = caller?;
         let Some(mut desired) = Desired::new(plan, &caller) else { return Ok(None) };
         let taken = prefetched.taken(&desired);
@@ -188,6 +188,6 @@ pub(super) struct FirstAnswers<'a> {
     pub subnets: Option<Answer<Vec<Subnet>>>,
     /// True if it is certain already that the job is to be started.
     pub starts: bool,
-    /// For each file system of the plan what there is, without its links; nothing where nobody may look.
+    /// The existing file systems for each of the plan's, without links; `None` without permission to list them.
     pub systems: Option<Vec<ObservedFileSystem>>,
 }

@@ -49,7 +49,7 @@ pub struct Status {
     pub metrics: serde_json::Map<String, serde_json::Value>,
     /// The URI of the model, known at the end.
     pub model_artifacts: Option<String>,
-    /// True if the account is in memory: then the dollars are what such a run would cost, and nobody pays them.
+    /// True if the account is simulated: the costs are then what such a run would cost.
     pub simulated: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Planned {
     pub tokens_per_second: Option<f64>,
 }
 
-/// The status of a job at a time, beside what was planned.
+/// Returns the status of a job at a time, compared with the plan.
 pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metrics, now: f64) -> Status {
     let end = job.ended.unwrap_or(now);
     let billed = job.billable_seconds.map_or_else(|| billed_so_far(job, end), |seconds| seconds as f64);

@@ -131,7 +131,7 @@ pub(super) async fn job_tags(client: &Client, arn: &str) -> Answer<Tags> {
     Ok(found.into_iter().map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect())
 }
 
-/// Sends the request as it stands: the bytes of `sagemaker/training-job.json`, its placeholders filled in.
+/// Sends the request as given: the bytes of `sagemaker/training-job.json`, its placeholders filled in.
 pub(super) async fn create_training_job(client: &Client, request: &Value) -> Answer<()> {
     let asked = client
         .create_training_job()

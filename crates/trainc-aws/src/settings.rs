@@ -24,7 +24,7 @@ impl Settings {
     pub(super) async fn load(&self) -> SdkConfig {
         let mut loader =
             aws_config::defaults(BehaviorVersion::latest()).region(Region::new(self.region.clone()));
-        // Whoever sets the SDK's own way of retrying means it.
+        // An explicit retry configuration of the SDK takes precedence.
         if std::env::var_os("AWS_MAX_ATTEMPTS").is_none() && std::env::var_os("AWS_RETRY_MODE").is_none() {
             loader = loader.retry_config(
                 RetryConfig::standard()

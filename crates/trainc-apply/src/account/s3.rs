@@ -9,7 +9,7 @@ pub struct Bucket {
     pub name: String,
     /// Its region, where the answer says it.
     pub region: Option<String>,
-    /// True if S3 sends whoever asks here to another region.
+    /// True if S3 redirects requests to another region.
     #[serde(default)]
     pub moved: bool,
     /// True if another account owns it: S3 lets the caller see it, and refuses who expects that the caller owns it.

@@ -194,7 +194,7 @@ impl FailureKind {
                 ]
             }
             Self::Disk => help!["raise `volume`, or keep fewer checkpoints, then ", new_run()],
-            // What a role of one's own may do IAM is asked about; one that trainc makes may do what the manifest names.
+            // IAM can simulate an existing role; a role created by trainc has the permissions that the manifest names.
             Self::Permission if plan.job.role.as_ref().is_some_and(|role| role.arn.value().is_some()) => {
                 help![NextCommand::new("plan"), " checks with IAM which permissions the role lacks"]
             }

@@ -26,7 +26,7 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
                 // What the manifest asks for is not there yet where a run found no machines: apply goes on.
                 start(runs.number + 1)
             } else {
-                // Another run of the same digest beside one that is not over would be the same work twice.
+                // A second run of the same digest while one is running would do the same work twice.
                 Target::Attach(job.name.clone())
             }
         }
@@ -139,7 +139,7 @@ fn is_like(desired: &Desired, found: &TrainingJob) -> bool {
     in_content(desired, found).is_empty()
 }
 
-/// A run under a name of ours that is not ours: in the way of whoever would end it.
+/// Returns the obstacle to stopping a run that has our name but is not ours.
 pub fn foreign_run(found: &TrainingJob, tags: &Tags) -> Change {
     let because = format!("`{}` is {} and belongs to {}", found.name, found.status, owner(tags));
     Change::new("training-job", &found.name, Action::Stop(Obstacle::Foreign), because)
@@ -172,7 +172,7 @@ fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Differ
 const NEVER_ADDED: &[&str] =
     &["VpcConfig", "InputDataConfig", "CheckpointConfig", "TensorBoardOutputConfig", "ExperimentConfig"];
 
-/// What a job of somebody else's was started with and is not wanted so: also what only it has.
+/// Returns how the settings of a job of others differ, including settings that only it has.
 fn in_content(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
     let mut out = differences(desired, found);
     let none = serde_json::Map::new();
@@ -231,7 +231,7 @@ fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
             out.push(Difference::new(&format!("HyperParameters.{key}"), plain(value), "gone"));
         }
     }
-    // What is shown ends up in logs; of a job of somebody else's nobody has looked what its values are.
+    // Messages end up in logs, and the values of others' jobs may be secrets.
     for one in &mut out {
         if let Some(key) =
             ["HyperParameters.", "Environment."].iter().find_map(|of| one.what.strip_prefix(of))

@@ -233,7 +233,7 @@ fn statements(found: &str, wanted: &str) -> Vec<Difference> {
             }
         })
         .collect();
-    // A list is cut at its end: what somebody wrote comes before what is only missing.
+    // Lists are truncated at the end: added statements come before missing ones.
     out.sort_by_key(|one| one.found == "none");
     out
 }

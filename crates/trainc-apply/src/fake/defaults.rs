@@ -12,7 +12,7 @@ impl Account {
     }
 
     pub(super) fn has_bucket(&self, name: &str) -> bool {
-        // The SDK's default bucket is made by whoever needs it first.
+        // The SDK's default bucket is created on first use.
         let default = name == format!("sagemaker-{}-{}", self.region, self.account);
         self.buckets.contains_key(name)
             || self.foreign_buckets.contains(name)

@@ -30,7 +30,7 @@ pub struct Refusal {
 /// Everything that goes wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Whoever calls dies at the n-th call, from 1.
+    /// The caller crashes at the n-th call, from 1.
     pub crash: Option<(usize, Moment)>,
     /// Every call is answered so that many times before it succeeds: status and code.
     pub twice: Option<(u16, &'static str)>,

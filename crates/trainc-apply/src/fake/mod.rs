@@ -62,7 +62,7 @@ struct Shared {
 }
 
 impl Fake {
-    /// An account as it stands, at the time that it holds.
+    /// Creates a simulation of an account, at the account's time.
     pub fn new(account: Account) -> Self {
         let time = account.now;
         let shared = Shared { state: RefCell::new(account), time: Cell::new(time), ..Shared::default() };
@@ -94,7 +94,7 @@ impl Fake {
         self.shared.calls.borrow().clone()
     }
 
-    /// Returns true if whoever used it was killed by a fault.
+    /// Returns true if a simulated crash ended the caller.
     pub fn has_crashed(&self) -> bool {
         self.shared.crashed.get()
     }
@@ -185,7 +185,7 @@ impl Fake {
         }
     }
 
-    /// Whoever called is dead: no answer ever comes.
+    /// Simulates a crash of the caller: the call never returns.
     async fn crash(&self) {
         self.shared.crashed.set(true);
         std::future::pending::<()>().await;

@@ -37,7 +37,7 @@ impl Observe for Fake {
             if let Some(state) = account.roles.get(name) {
                 return Ok(state.role.clone());
             }
-            // A role of one's own, as manifests name it by its ARN.
+            // An existing role, named by its ARN in a manifest.
             if account.has(name) && !name.starts_with("trainc-") {
                 return Ok(own_role(account, name));
             }

@@ -88,7 +88,7 @@ fn mounts(account: &Account, request: &Value) -> Answer<()> {
     Ok(())
 }
 
-/// Returns true if the request says what only an account knows, and nobody filled it in.
+/// Returns true if the request has a placeholder that was not filled in.
 fn open(request: &Value) -> bool {
     let channels = request.get("InputDataConfig").and_then(Value::as_array).into_iter().flatten();
     let mut places = vec![("RoleArn", text(request, "/RoleArn"))];

@@ -33,7 +33,7 @@ pub struct Account {
     pub associations: BTreeMap<String, AssociationState>,
     /// Buckets by name, with their regions.
     pub buckets: BTreeMap<String, String>,
-    /// Buckets that are not there, or are somebody else's.
+    /// Buckets that do not exist or belong to others.
     pub missing_buckets: BTreeSet<String>,
     /// Buckets of other accounts, which may be seen.
     pub foreign_buckets: BTreeSet<String>,

@@ -12,7 +12,7 @@ const IOPS: &str = "MetadataConfiguration.Iops";
 /// What of a file system can change in place and differs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct InPlace {
-    /// What UpdateFileSystem is told.
+    /// The UpdateFileSystem request.
     pub update: FileSystemChange,
     /// What it changes.
     pub differences: Vec<Difference>,

@@ -38,7 +38,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         let found = facts.buckets.get(bucket).and_then(|(_, seen)| seen.as_ref()?.as_ref().ok());
         let known = found.is_some();
         if found.is_some_and(|found| elsewhere(plan, found).is_some()) {
-            // Nobody sees its objects from here, and it is said that they must be elsewhere.
+            // Its objects are not visible from here, and the wrong region is already reported.
             continue;
         }
         let Some(objects) = seen(&data.seen, &format!("the data at `{}`", data.uri), data.span, problems)

@@ -1,4 +1,4 @@
-//! `delete-after-job`: whether the caller may delete what goes with the job, asked before anything is made.
+//! `delete-after-job`: the caller's permission to delete the file systems, checked before anything is created.
 
 use super::facts::Facts;
 use super::skipped_checks::seen;

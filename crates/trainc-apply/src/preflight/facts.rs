@@ -54,7 +54,7 @@ pub struct Facts {
     pub data: Vec<Data>,
     /// Keys, with their places.
     pub keys: Vec<(Val<String>, Seen<Key>)>,
-    /// A role of one's own.
+    /// The role that the manifest names.
     pub role: Seen<Role>,
     /// The permissions of the role.
     pub permissions: Seen<Vec<(Question, bool)>>,

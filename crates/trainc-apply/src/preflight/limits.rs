@@ -1,4 +1,4 @@
-//! Looking at room: the quotas that a job comes near to, and what runs now beside it.
+//! Reads the quotas that a job comes near to, and the other jobs that run now.
 
 use super::facts::{Limit, Running, Seen};
 use super::requirements::{View, wanted};
@@ -25,7 +25,7 @@ const LATE: usize = 4;
 pub(super) struct Room {
     /// The limits that it comes near to.
     pub limits: Vec<Limit>,
-    /// True if the figures of a new account hold, where somebody had to ask.
+    /// True if the default quotas hold, if they were confirmed.
     pub holds: Option<bool>,
     /// The other running jobs.
     pub running: Seen<Running>,
@@ -98,7 +98,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let Some(limit) = at.and_then(|at| limits.get_mut(at)) else { return known };
         let holds = match known {
             Some(holds) => holds,
-            // Nobody can tell: the job itself will.
+            // It is unknown: the job itself will show it.
             None if self.left() == 0 => false,
             None => {
                 let service = limit.quota.service.as_str();

@@ -177,7 +177,7 @@ fn named(written: &[trainc_ir::Val<String>], said: &str, fallback: Span) -> (Spa
 }
 
 fn offered(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, problems: &mut Problems) {
-    // A file system stands in the first subnet's zone, and the job goes there.
+    // A file system is created in the first subnet's zone, and the job runs there.
     let made = plan.job.storage.iter().any(|storage| storage.id.value().is_none());
     let usable: Vec<&Subnet> = if made { subnets.iter().take(1).collect() } else { subnets.iter().collect() };
     if usable.is_empty() || usable.iter().any(|subnet| zones.contains(&subnet.zone_id)) {

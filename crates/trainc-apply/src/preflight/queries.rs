@@ -163,7 +163,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Some(role), Some(permissions))
     }
 
-    /// Returns true if the caller may delete what goes with the job.
+    /// Checks the caller's permissions to delete file systems with `delete-after-job`.
     pub(super) async fn release(&self, desired: &Desired, caller: &Caller) -> Seen<Vec<(Question, bool)>> {
         let questions = delete_permission::questions(desired, caller);
         let principal = delete_permission::principal(caller).filter(|_| !questions.is_empty())?;

@@ -20,7 +20,7 @@ pub(crate) struct View<'a> {
     pub desired: &'a Desired,
     /// For each file system of it, what there is.
     pub systems: &'a [ObservedFileSystem],
-    /// GiB of Lustre that the account has beside them, by type of deployment.
+    /// GiB of other Lustre file systems in the account, by deployment type.
     pub taken: &'a BTreeMap<String, u64>,
     /// Runs of the job that were looked at.
     pub described: &'a [TrainingJob],
@@ -85,7 +85,7 @@ pub(super) fn wanted(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     if let Some(seconds) = cluster.max_run_seconds.val() {
         add(quotas::general("longest-run-time"), seconds.value as f64, false, seconds.span_or(span));
     }
-    // File systems that are made beside this one take of the same quota.
+    // File systems that are created in addition to this one count against the same quota.
     let mut beside: BTreeMap<&str, f64> = BTreeMap::new();
     for (system, there) in file_systems(view) {
         let has = there.map_or(0, |(there, _)| there.capacity_gib);

@@ -1,4 +1,4 @@
-//! A role of one's own: it is there, SageMaker may assume it, and it may do what the job does.
+//! Checks of an existing role: it exists, SageMaker can assume it, and it has the permissions of the job.
 
 use super::facts::Facts;
 use super::skipped_checks::{is_missing, seen};

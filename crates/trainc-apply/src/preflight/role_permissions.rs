@@ -1,4 +1,4 @@
-//! What a role of one's own is asked for: everything that the role which trainc would make may do.
+//! The permissions checked for an existing role: all that a role created by trainc would have.
 
 use crate::account::Question;
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@ declare_code!(
 
 pub(super) static CODES: &[&Code] = &[&T0636];
 
-/// What was seen, if it was; a note where the caller may not look, silence where nobody could.
+/// Returns the answer, if any. Reports a skipped check where the caller lacks permissions.
 #[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
 pub(super) fn seen<'a, T>(
     found: &'a Seen<T>,

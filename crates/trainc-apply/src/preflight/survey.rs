@@ -88,11 +88,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         facts.holds = self.confirm_defaults(&mut facts.limits, taken, known).await;
     }
 
-    /// Asks what is asked for now, beside what was begun.
+    /// Makes the selected queries, in addition to those already made.
     async fn seen(&self, plan: &Plan, view: View<'_>, ask: Ask, begun: Facts) -> Facts {
         let desired = view.desired;
         let plan = &plan.clone().in_account(&desired.account);
-        // As long as nobody knows what is linked, all that may be is left for later.
+        // Until the links are known, everything that may be linked is left for later.
         let linked = if ask.data { linked(view) } else { links(plan) };
         let is_open = |uri: &str| !linked.contains(uri.trim_end_matches('/'));
         let mut places = places(plan);

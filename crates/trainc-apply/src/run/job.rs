@@ -256,7 +256,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 /// The most tags of a training job (CreateTrainingJob, `Tags`).
 const MOST_TAGS: usize = 50;
 
-/// Says in a request that the run was asked for, so that it may go on beside another digest of the job.
+/// Tags a request as started with `--new-run`, so that it may run at the same time as another digest of the job.
 fn asked_for(request: &mut Value) {
     if let Some(tags) =
         request.get_mut("Tags").and_then(Value::as_array_mut).filter(|tags| tags.len() < MOST_TAGS)

@@ -1,7 +1,7 @@
 //! The driver: makes each resource what the plan wants, in the order of their need, from whatever state.
 //!
 //! Every resource goes the same way: look, compare, make the first call that is missing, look again. So a lost
-//! answer, a crash before and a second apply beside are one case: what is there is compared, and taken if it is ours.
+//! response, an earlier crash and a concurrent apply are one case: existing resources are compared, and used if they are ours.
 //! The cheap and reversible come first (role, archive), then what costs money for every hour (file systems), and the
 //! job last.
 
@@ -51,7 +51,7 @@ pub struct Driver<'a, C, K> {
 pub type Mounted = (String, String, String);
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
-    /// Makes everything. What was done, failed and left stands in the ledger; the name is the job's, once it is there.
+    /// Creates everything. The ledger records what was done, failed and left. Returns the job's name once it exists.
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
         let (role, uploads) = join!(self.role(), self.uploads());

@@ -138,7 +138,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             };
             (id, seen) = (Some(system.id.clone()), true);
             drop(guard.take());
-            // What the request leads to is known only now, so what differs is told here.
+            // The request's effect is known only now, so differences are reported here.
             joined |= file_systems::is_shareable(wanted, system)
                 && !ownership::uses(&system.tags, &self.desired.job);
             if change.action == Action::Adopt && !adopted {

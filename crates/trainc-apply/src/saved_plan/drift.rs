@@ -45,7 +45,7 @@ impl Step {
             && (is_shared || (is_there || is_half) && now.differences.is_subset(&self.differences))
     }
 
-    /// Returns true if a run of somebody else's that this step takes over is ours now.
+    /// Returns true if the run that this step adopts is ours now.
     fn takes(&self, now: &Self) -> bool {
         self.is(&[Action::Adopt]) && now.is(&[Action::Unchanged]) && self.name == now.name
     }

@@ -10,7 +10,7 @@ use trainc_diag::source::Span;
 /// EC2, `OptInRequired`; error codes of S3, `NotSignedUp`; read 2026-11-22).
 const NOT_ACTIVE: [&str; 4] = ["OptInRequired", "SubscriptionRequired", "NotSignedUp", "PendingVerification"];
 
-/// A call that nobody in the account may make yet, whatever their policies say; none where that is not what was said.
+/// Returns the diagnostic for an account that is not activated; `None` for other errors.
 fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
     NOT_ACTIVE.iter().any(|code| fault.code.contains(code)).then(|| {
         let call = fault.call.describe();

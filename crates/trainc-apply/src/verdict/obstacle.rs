@@ -54,7 +54,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         diagnostic = diagnostic.fact(DIFFERENCES, change.differences.len());
     }
     diagnostic = match kind {
-        // What is uploaded there, that account could replace: nobody takes over a bucket.
+        // The owner of the bucket could replace uploads: buckets are not adopted.
         Obstacle::Foreign if change.kind == "bucket" => diagnostic
             .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
             .note("S3 returns 403 when the caller's account is given as the expected owner (HeadBucket, ExpectedBucketOwner)"),
@@ -110,7 +110,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
                 NextCommand::new("apply"),
             ])
             .note("the key contains the digest of the content: a job that starts, or restarts after a spot interruption, would run the wrong content"),
-        // What is in it is there: nobody is told to delete it.
+        // The data is intact: deleting it is not suggested.
         Obstacle::Misconfigured if change.kind == "association" => diagnostic
             .help("fix what FSx names: FSx needs permission to read the bucket and its event notifications on it; the link recovers within 15 minutes, then run the same command again")
             .note("FSx does not import or export automatically until then (FSx for Lustre, data repository association lifecycle state)"),

@@ -88,8 +88,8 @@ pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -
     Verdict { diagnostic, ..verdict }
 }
 
-/// What to do about a quota that is used up, or about a limit that is none: `new` makes the diagnostic of a code, `said` is
-/// what the service said.
+/// Returns the diagnostic for an exhausted quota or a hard limit: `new` creates the diagnostic of a code, `said` is the
+/// service's message.
 pub(super) fn quota(
     fault: &Fault,
     item: &Item,
