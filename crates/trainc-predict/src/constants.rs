@@ -223,7 +223,7 @@ impl Constants {
         let mut take = |key: &str| {
             flat.remove(key)
                 .filter(|value: &f64| value.is_finite() && *value > 0.0)
-                .ok_or_else(|| Unreadable(format!("`{key}` is missing, or not a positive number")))
+                .ok_or_else(|| Unreadable(format!("`{key}` is missing or not a positive number")))
         };
         let has = |key: &str| written.contains(key);
         for ((key, name), value) in Name::ALL.iter().zip(&mut out.values) {
@@ -243,7 +243,7 @@ impl Constants {
             if let Some((part, share)) =
                 [("gemm", gemm), ("flash", flash)].iter().find(|(_, share)| *share > 1.0)
             {
-                let why = format!("`gpu.{word}.{part}` is {share}: a share of the peak is at most 1");
+                let why = format!("`gpu.{word}.{part}` is {share}: a share of the peak must be at most 1");
                 return Err(Unreadable(why));
             }
             let rows = flat_rows(&table, word);
@@ -260,8 +260,9 @@ impl Constants {
         for (key, rows) in flat.iter().filter_map(|(key, rows)| Some((key.strip_prefix("setting.")?, *rows)))
         {
             let setting = key.strip_suffix(".rows").and_then(Setting::read);
-            let setting = setting
-                .ok_or_else(|| Unreadable(format!("`setting.{key}` is no system on a kind of GPU")))?;
+            let setting = setting.ok_or_else(|| {
+                Unreadable(format!("`setting.{key}` is not a setting of GPU type, links and system"))
+            })?;
             settings.push((setting, rows));
         }
         out.set_settings(settings);
@@ -271,8 +272,8 @@ impl Constants {
     /// The file's text.
     pub fn write(&self) -> String {
         let mut out = String::from(
-            "# Constants of the cost model. `src/predict/constants.rs` says what each is, `src/calibrate/priors.toml` between\n\
-             # which bounds it was sought and why.\n",
+            "# Constants of the cost model. `crates/trainc-predict/src/constants.rs` describes each of them,\n\
+             # `crates/trainc-calibrate/src/priors.toml` gives bounds and sources.\n",
         );
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         out.push_str(&format!("fitted = {}\n", quoted(&self.fitted)));
@@ -434,6 +435,6 @@ mod tests {
         assert!(Constants::read("x = [").is_err());
         let more = SHIPPED.replace("gemm = 0.8491", "gemm = 75");
         let why = Constants::read(&more).unwrap_err().to_string();
-        assert!(why.contains("`gpu.A100.gemm` is 75: a share of the peak is at most 1"), "{why}");
+        assert!(why.contains("`gpu.A100.gemm` is 75: a share of the peak must be at most 1"), "{why}");
     }
 }

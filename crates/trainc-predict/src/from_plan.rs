@@ -16,26 +16,23 @@ pub struct Unknown(pub &'static str);
 impl Layout {
     /// The layout of a plan, or what is missing for it.
     pub fn of_plan(plan: &Plan) -> Result<Self, Unknown> {
-        let facts = plan.model.as_ref().ok_or(Unknown("the model is not known"))?;
-        let architecture = facts
-            .architecture
-            .as_ref()
-            .ok_or(Unknown("of the model only the size is known, not its dimensions"))?;
-        let mesh = plan.mesh.as_ref().ok_or(Unknown("the mesh is not known"))?;
-        let batch = plan.batch.as_ref().ok_or(Unknown("the batch is not known"))?;
+        let facts = plan.model.as_ref().ok_or(Unknown("the model is unknown"))?;
+        let architecture =
+            facts.architecture.as_ref().ok_or(Unknown("the dimensions of the model are unknown"))?;
+        let mesh = plan.mesh.as_ref().ok_or(Unknown("the mesh is unknown"))?;
+        let batch = plan.batch.as_ref().ok_or(Unknown("the batch is unknown"))?;
         let train = &plan.job.train;
         if train.activation_checkpointing.is_bad() || train.flash_attention.is_bad() {
-            return Err(Unknown("what is recomputed is not known"));
+            return Err(Unknown("the recomputation is unknown"));
         }
-        let sequence_length =
-            train.sequence_length.get().ok_or(Unknown("the sequence length is not known"))?;
+        let sequence_length = train.sequence_length.get().ok_or(Unknown("the sequence length is unknown"))?;
         let parallel = plan.job.parallel.as_ref();
         let lora = match (&plan.job.adapter, &facts.trainable) {
             (None, _) => None,
             (Some(_), Some(trainable)) => {
                 Some(Lora { trainable: trainable.value as f64, kind: AdapterKind::LowRank })
             }
-            (Some(_), None) => return Err(Unknown("the adapter's size is not known")),
+            (Some(_), None) => return Err(Unknown("the size of the adapter is unknown")),
         };
         let system = system(plan, mesh.engine)?;
         let num_micro_batches = batch.num_micro_batches as f64;
@@ -207,7 +204,7 @@ fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
         Engine::None => {
             let one = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes == 1 && mesh.gpus_per_node == 1);
             if !one {
-                return Err(Unknown("a plain script divides the work by itself"));
+                return Err(Unknown("a plain script distributes the work itself"));
             }
             System::Ddp
         }
@@ -252,7 +249,7 @@ impl Hardware {
 }
 
 fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unknown> {
-    let machine = plan.machine.as_ref().ok_or(Unknown("the machine is not known"))?;
+    let machine = plan.machine.as_ref().ok_or(Unknown("the machine is unknown"))?;
     let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
     if machine.gpu.is_none() && worker {
         // Processes on cores: of the cores nothing is known.
@@ -270,7 +267,7 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
             efa: false,
         });
     }
-    let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no accelerator that is known"))?;
+    let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no known accelerator"))?;
     let row = match &plan.instance {
         Some(instance) => return Ok(Hardware::of_instance(instance, nodes)),
         None => accelerators::all().find(|row| row.product == name),
@@ -336,7 +333,7 @@ fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> S
 
 fn precision(train: &Train) -> Result<Precision, Unknown> {
     if train.precision.is_bad() {
-        return Err(Unknown("the precision is not known"));
+        return Err(Unknown("the precision is unknown"));
     }
     Ok(match train.precision.value().map(String::as_str) {
         Some("bf16") => Precision::Mixed { bf16: true },

@@ -84,15 +84,15 @@ pub fn taken_for(plan: &Plan) -> Vec<(&'static str, String)> {
     let optimizer = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());
     // One traffic for all kinds, fitted to runs of AdamW; their memory is their own.
     if let Some(name) = optimizer.filter(|name| !name.starts_with("adam") || name.contains("8bit")) {
-        out.push(("speed.parts.optimizer", format!("the step of `{name}` is timed like AdamW's")));
+        out.push(("speed.parts.optimizer", format!("the optimizer step of `{name}` is modelled as AdamW's")));
     }
     if job.quantize.as_ref().and_then(|quantize| quantize.kind.value()).is_some_and(|kind| kind == "int8") {
-        let words = "`int8` is timed as weights that are unpacked for each product, as NF4 is: products of outliers apart are not counted";
+        let words = "`int8` is modelled as weights that are dequantised for each matrix multiplication, as NF4 is; the separate multiplication of outliers is not modelled";
         out.push(("speed.parts.compute", words.to_owned()));
     }
     let eager = job.train.flash_attention.get() == Some(false);
     if eager && job.train.activation_checkpointing.get() == Some(Recompute::Selective) {
-        let words = "`selective` is taken for the core of attention alone (Korthikanti et al. 2022): a script that chooses otherwise takes another time";
+        let words = "`selective` is assumed to recompute only the attention core (Korthikanti et al. 2022); a script with another choice has another step time";
         out.push(("speed.parts.compute", words.to_owned()));
     }
     out

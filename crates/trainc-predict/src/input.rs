@@ -30,16 +30,17 @@ impl Input {
         let (Some(sequence_bytes), Some(storage)) = (size, storage) else {
             return Err(Unknown(match (size, storage) {
                 (Some(_), _) => {
-                    "how fast the data come is known only of a Lustre file system that the job makes; they are taken to keep up"
+                    "data loading is modelled only for a Lustre file system that the job creates; it is assumed to keep up"
                 }
                 (_, Some(_)) => {
-                    "`dataset` does not say how many bytes a sequence takes; the data are taken to keep up"
+                    "`dataset` does not give the bytes per sequence; data loading is assumed to keep up"
                 }
-                (None, None) => "nothing is known of the program's data loader; it is taken to keep up",
+                (None, None) => "the data loader of the program is not modelled; it is assumed to keep up",
             }));
         };
-        let bytes_per_second = disk_rate(storage)
-            .ok_or(Unknown("what the file system gives is not known; the data are taken to keep up"))?;
+        let bytes_per_second = disk_rate(storage).ok_or(Unknown(
+            "the throughput of the file system is unknown; data loading is assumed to keep up",
+        ))?;
         Ok(Self { sequence_bytes, bytes_per_second })
     }
 

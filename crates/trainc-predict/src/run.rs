@@ -62,8 +62,7 @@ pub struct Terms {
 impl Terms {
     /// Those of a plan, or what is missing.
     pub fn of(plan: &Plan, constants: &Constants) -> Result<Self, Unknown> {
-        let steps =
-            plan.run.steps.as_ref().ok_or(Unknown("how many steps the run has is not known"))?.value as f64;
+        let steps = plan.run.steps.as_ref().ok_or(Unknown("the number of steps is unknown"))?.value as f64;
         let checkpoint = plan.job.checkpoint.as_ref();
         let cluster = plan.job.cluster.as_ref();
         // Checkpoints that are synchronised with S3 are written to the instances' own disks.

@@ -155,7 +155,7 @@ pub fn source(constants: &Constants, key: &str) -> String {
     let (now, then) = (value(constants), value(shipped));
     let is_shipped = now.zip(then).is_some_and(|(now, then)| (now - then).abs() <= 1e-9 * then.abs());
     if let Some(file) = constants.file.as_ref().filter(|_| constants.borrowed.contains(&key)) {
-        return format!("`{file}` is older than this constant: {}", source(shipped, key));
+        return format!("`{file}` lacks this constant: {}", source(shipped, key));
     }
     if let Some(file) = constants.file.as_ref().filter(|_| !is_shipped) {
         return format!("calibration `{file}`, fitted {} by `{}`", constants.fitted, constants.command);
@@ -165,7 +165,7 @@ pub fn source(constants: &Constants, key: &str) -> String {
     }
     let own = key.strip_prefix("gpu.").and_then(|rest| rest.split_once('.')).map(|(word, _)| word);
     if key.ends_with(".interval") {
-        return "errors of runs on this card that their own fit did not see".to_owned();
+        return "held-out errors of runs on this card".to_owned();
     }
     let rows = super::GpuKind::chips()
         .find(|kind| own == Some(kind.word()))
@@ -173,9 +173,9 @@ pub fn source(constants: &Constants, key: &str) -> String {
         .map(|gpu| gpu.rows);
     match rows {
         Some(rows) if rows < 1.0 => {
-            "carried over from the cards beside it: no run on this one is in data/runs.csv".to_owned()
+            "carried over from similar cards: data/runs.csv has no run on this one".to_owned()
         }
-        Some(rows) => format!("fitted {} to {rows:.0} runs on it in data/runs.csv", shipped.fitted),
+        Some(rows) => format!("fitted {} to {rows:.0} runs on this card in data/runs.csv", shipped.fitted),
         None => format!("fitted {} to the measured runs of data/runs.csv", shipped.fitted),
     }
 }

@@ -225,7 +225,7 @@ pub(super) fn batch(plan: &Plan) -> Vec<String> {
         factors.push(format!("accumulation {}", text::group_digits(batch.accumulation.value)));
     }
     if let Some(mesh) = &plan.mesh {
-        factors.push(text::count(mesh.data_ranks.value, "data rank"));
+        factors.push(text::count(mesh.data_ranks.value, "data-parallel rank"));
     }
     let sequences = text::count(batch.global_sequences.value, "sequence");
     let mut out = vec![format!("{} = {sequences}", factors.join(" × "))];

@@ -63,7 +63,7 @@ impl Space<'_> {
         nodes.sort_unstable();
         let nodes: Vec<String> = nodes.iter().map(u64::to_string).collect();
         format!(
-            "of the {} looked at (nodes {})",
+            "of the {} searched (nodes {})",
             text::count(layouts as u64, "layout"),
             text::list(&nodes, "and")
         )
@@ -74,11 +74,11 @@ impl Space<'_> {
         if self.sites.get(site).is_some_and(|site| site.terms.has_instance_price()) {
             let systems = self.unpriced_file_systems();
             if !systems.is_empty() {
-                return format!("the price of {systems} is not known");
+                return format!("the price of {systems} is unknown");
             }
         }
         let name = self.name(site);
-        format!("the price of `{name}` is not known: `--price {name}=USD` gives one")
+        format!("the price of `{name}` is unknown: set it with `--price {name}=USD`")
     }
 
     /// The file systems of which no price is known, in words; empty where there is none.
@@ -111,8 +111,10 @@ impl Space<'_> {
     /// What is held as the manifest has it, in words, each with the reason where it is not plain.
     pub fn held(&self) -> Vec<String> {
         let job = &self.plan.job;
-        let mut out =
-            vec![format!("global batch {} (another is another training)", text::group_digits(self.global()))];
+        let mut out = vec![format!(
+            "global batch {} (another one changes the training)",
+            text::group_digits(self.global())
+        )];
         out.push(format!("engine {}", self.rules.engine.name()));
         out.push("precision".to_owned());
         out.push("attention".to_owned());
@@ -159,7 +161,7 @@ fn time(amount: f64) -> String {
 
 impl std::fmt::Display for LongerPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} +{} a step", self.part, seconds(self.seconds))?;
+        write!(f, "{} +{} per step", self.part, seconds(self.seconds))?;
         match self.collective {
             Some(collective) => write!(f, " ({collective})"),
             None => Ok(()),
@@ -175,12 +177,12 @@ impl std::fmt::Display for Reason {
                 let slow = (*slower >= 5e-4).then(|| percent(*slower));
                 let dear = dearer
                     .filter(|more| more.usd >= 0.005)
-                    .map(|more| format!("{} dearer{}", usd(more.usd), more.by.words()));
+                    .map(|more| format!("{} more expensive{}", usd(more.usd), more.by.words()));
                 match (slow, dear) {
                     (Some(slow), Some(dear)) => write!(f, "{slow} slower and {dear}")?,
                     (Some(slow), None) => write!(f, "{slow} slower")?,
                     (None, Some(dear)) => write!(f, "{dear} in the same time")?,
-                    (None, None) => write!(f, "by less than is shown")?,
+                    (None, None) => write!(f, "by a rounding error")?,
                 }
                 let why: Vec<String> =
                     longer_parts.iter().map(LongerPart::to_string).chain(traits.iter().cloned()).collect();
@@ -190,27 +192,24 @@ impl std::fmt::Display for Reason {
             Self::LessCertain { by, quicker, cheaper, less } if *quicker < 0.0 => {
                 let what = match cheaper {
                     Some(money) => format!("cheaper{}", money.by.words()),
-                    None => "less time of all nodes".to_owned(),
+                    None => "less node time".to_owned(),
                 };
                 let (by, times) = (by + 1, percent(-quicker / (1.0 - quicker)));
                 let less = percent(less.max(0.0));
-                write!(
-                    f,
-                    "may not fit, and {by} surely does, {times} quicker: {less} {what} cannot be told apart"
-                )
+                write!(f, "may not fit; {by} fits and is {times} faster: {less} {what} is within the noise")
             }
             Self::LessCertain { by, quicker, cheaper, .. } => {
                 let by = by + 1;
-                write!(f, "may not fit, and {by} surely does: {} quicker", percent(quicker.max(0.0)))?;
+                write!(f, "may not fit; {by} fits: {} faster", percent(quicker.max(0.0)))?;
                 match cheaper.filter(|less| less.usd >= 0.005) {
                     Some(less) => write!(f, " and {} cheaper{}", usd(less.usd), less.by.words()),
                     None => Ok(()),
                 }?;
-                write!(f, ", which cannot be told apart")
+                write!(f, ", which is within the noise")
             }
             Self::Tight { needs_bytes, has_bytes } => write!(
                 f,
-                "too little room: {:.1} of {} GiB, and a predicted memory is off by {:.1}% in the mean",
+                "too little room: {:.1} of {} GiB, while the mean error of predicted memory is {:.1} %",
                 needs_bytes / GIB,
                 card(*has_bytes),
                 100.0 * MEAN_ERROR
@@ -225,22 +224,22 @@ impl std::fmt::Display for Reason {
             Self::TooLate { seconds, deadline_seconds } => {
                 let [is, most] = [*seconds, *deadline_seconds].map(time);
                 if is == most {
-                    write!(f, "too late by {}: {most} at most", time(seconds - deadline_seconds))
+                    write!(f, "too late by {}: limit {most}", time(seconds - deadline_seconds))
                 } else {
-                    write!(f, "too late: {is} of at most {most}")
+                    write!(f, "too late: {is}, limit {most}")
                 }
             }
             Self::TooExpensive { usd: Some(amount), most_usd, .. } => {
-                write!(f, "too dear: {} of at most {}", usd(*amount), usd(*most_usd))
+                write!(f, "too expensive: {}, limit {}", usd(*amount), usd(*most_usd))
             }
             Self::TooExpensive { usd: None, at_most_usd: Some(amount), most_usd, .. } => write!(
                 f,
-                "too dear on demand: {} of at most {}; what spot takes is not known: `--discount` gives one",
+                "too expensive on demand: {}, limit {}; the spot price is unknown: set it with `--discount`",
                 usd(*amount),
                 usd(*most_usd)
             ),
             Self::TooExpensive { usd: None, at_most_usd: None, most_usd, unpriced } => {
-                write!(f, "cannot be held against {}: {unpriced}", usd(*most_usd))
+                write!(f, "cannot be compared with the limit of {}: {unpriced}", usd(*most_usd))
             }
             Self::Refused(refusal) => {
                 write!(f, "refused by {}: {}", refusal.code, refusal.message)?;

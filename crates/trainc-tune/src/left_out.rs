@@ -34,5 +34,5 @@ fn no_time(space: &Space, constants: &Constants, site: usize) -> &'static str {
             why = speed(layout, constants).err().map(|unknown| unknown.0);
         }
     });
-    why.unwrap_or("the job does not divide over its GPUs")
+    why.unwrap_or("the job cannot be distributed over its GPUs")
 }

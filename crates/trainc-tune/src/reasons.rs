@@ -215,7 +215,7 @@ fn kinds(of: &Communication) -> [(&'static str, f64); 7] {
         ("tensor all-reduce", of.tensor),
         ("sends between stages", of.pipeline),
         ("expert all-to-all", of.experts),
-        ("keys and values around a ring", of.context),
+        ("ring exchange of keys and values", of.context),
         ("all-gather and reduce-scatter", of.gather),
         ("all-reduce over replicas", of.replicas),
         ("gradient all-reduce", of.gradients),
@@ -262,11 +262,11 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
         });
     }
     if again(point.recompute) > again(best.recompute) {
-        out.push("it computes layers again".to_owned());
+        out.push("it recomputes layers".to_owned());
     }
     let gathers = point.degrees.sharding == Sharding::Full && point.degrees.shard > 1;
     if point.passes > best.passes && gathers && point.nodes == best.nodes {
-        out.push(format!("it gathers its weights {} times a step, not {}", point.passes, best.passes));
+        out.push(format!("it gathers its weights {} times per step, not {}", point.passes, best.passes));
     } else if point.micro_batch_size < best.micro_batch_size {
         out.push(format!("its micro-batch is {}, not {}", point.micro_batch_size, best.micro_batch_size));
     }
@@ -275,7 +275,7 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
         choice.host_offload.states || space.layout(choice).is_some_and(|layout| memory::offloads(&layout))
     };
     if waits(point) && !waits(best) {
-        out.push("it waits for host memory".to_owned());
+        out.push("it offloads to host memory".to_owned());
     }
     if point.site == best.site && point.nodes > best.nodes {
         out.push(format!("it has {} nodes, not {}", point.nodes, best.nodes));

@@ -41,14 +41,16 @@ pub fn scaling(
     if let Some(why) = prediction.no_speed.or(prediction.no_memory) {
         return Err(Unsearchable(why.0));
     }
-    let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is not known"))?;
+    let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
     match mesh.engine {
-        Engine::DeviceMap => return Err(Unsearchable("a device map is laid by the library, over one node")),
-        Engine::None => return Err(Unsearchable("a plain script divides the work by itself")),
+        Engine::DeviceMap => {
+            return Err(Unsearchable("a device map is computed by the library, on one node"));
+        }
+        Engine::None => return Err(Unsearchable("a plain script distributes the work itself")),
         Engine::Fsdp | Engine::Smp | Engine::Smddp | Engine::Ddp | Engine::Worker => {}
     }
     if plan.job.cluster.as_ref().is_none_or(|cluster| cluster.nodes.get().is_none()) {
-        return Err(Unsearchable("the cluster is made of several groups"));
+        return Err(Unsearchable("the cluster has several instance groups"));
     }
     let most = mesh.nodes.saturating_mul(2);
     let mut counts: Vec<u64> =
@@ -78,7 +80,7 @@ fn nearest(plan: &Plan, nodes: u64, constants: &Constants, judge: &dyn Fn(&Plan)
         Err(why) => return Outcome::Illegal(why),
     };
     let (Some(batch), Some(mesh)) = (&plan.batch, &mesh_plan.mesh) else {
-        return Outcome::Illegal("the batch is not known".to_owned());
+        return Outcome::Illegal("the batch is unknown".to_owned());
     };
     let (global, ranks) = (batch.global_sequences.value, mesh.data_ranks.value);
     let mut least: Option<f64> = None;
@@ -109,9 +111,9 @@ fn nearest(plan: &Plan, nodes: u64, constants: &Constants, judge: &dyn Fn(&Plan)
         (Some(bytes), None) => Outcome::TooBig(bytes),
         (_, Some(why)) => Outcome::Illegal(why),
         (None, None) => Outcome::Illegal(format!(
-            "{} do not divide over {}",
+            "{} cannot be divided over {}",
             text::count(global, "sequence"),
-            text::count(ranks, "data rank")
+            text::count(ranks, "data-parallel rank")
         )),
     }
 }
@@ -133,7 +135,7 @@ fn sharded(plan: &Plan, nodes: u64) -> Result<(LayoutChange, Plan), String> {
         }
         why = why.or_else(|| first_error(&problems));
     }
-    Err(why.unwrap_or_else(|| "no mesh is legal".to_owned()))
+    Err(why.unwrap_or_else(|| "no mesh is valid".to_owned()))
 }
 
 fn first_error(problems: &Problems) -> Option<String> {

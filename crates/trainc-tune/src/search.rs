@@ -103,7 +103,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             }
         };
         let Some(capacity_bytes) = layout.hardware.memory_bytes else {
-            unknown = unknown.or(Some(Unsearchable("the memory of the accelerator is not known")));
+            unknown = unknown.or(Some(Unsearchable("the memory of the accelerator is unknown")));
             return;
         };
         let Some(site) = space.sites.get(choice.site) else { return };

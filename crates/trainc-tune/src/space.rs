@@ -58,17 +58,17 @@ impl<'a> Space<'a> {
     /// What a plan may be changed into; or why it cannot be searched.
     pub fn of(plan: &'a Plan, limits: &Limits, constants: &Constants) -> Result<Self, Unsearchable> {
         let base = Layout::of_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
-        let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is not known"))?;
-        let batch = plan.batch.as_ref().ok_or(Unsearchable("the batch is not known"))?;
+        let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
+        let batch = plan.batch.as_ref().ok_or(Unsearchable("the batch is unknown"))?;
         if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
-            return Err(Unsearchable("a cluster of instance groups has its nodes written one by one"));
+            return Err(Unsearchable("instance groups are not supported by `tune`"));
         }
         if !plan.job.sweep.is_empty() {
-            return Err(Unsearchable("a sweep is several jobs; tune takes one"));
+            return Err(Unsearchable("a sweep has several jobs; `tune` supports one"));
         }
         let one_process = matches!(mesh.engine, Engine::DeviceMap | Engine::None);
         if !one_process && mesh.processes_per_node != mesh.gpus_per_node {
-            return Err(Unsearchable("some GPUs of a node have no process"));
+            return Err(Unsearchable("some GPUs of a node run no process"));
         }
         let terms = Terms::of(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
         let sites = sites(plan, &base, &terms, limits);

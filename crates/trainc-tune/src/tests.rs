@@ -197,19 +197,19 @@ fn cards_are_rounded_alike() {
 #[test]
 fn what_is_too_late_says_both_times_so_that_they_differ() {
     let late = |seconds, deadline_seconds| super::Reason::TooLate { seconds, deadline_seconds }.to_string();
-    assert_eq!(late(2_196.0, 1.0), "too late: 36.6 min of at most 1 s");
-    assert_eq!(late(2_196.0, 1_800.0), "too late: 36.6 min of at most 30 min");
-    assert_eq!(late(4_104.0, 1_800.0), "too late: 1.14 h of at most 30 min");
-    assert_eq!(late(46_800.0, 43_200.0), "too late: 13.00 h of at most 12.00 h");
-    assert_eq!(late(43_205.0, 43_200.0), "too late by 5 s: 12.00 h at most");
+    assert_eq!(late(2_196.0, 1.0), "too late: 36.6 min, limit 1 s");
+    assert_eq!(late(2_196.0, 1_800.0), "too late: 36.6 min, limit 30 min");
+    assert_eq!(late(4_104.0, 1_800.0), "too late: 1.14 h, limit 30 min");
+    assert_eq!(late(46_800.0, 43_200.0), "too late: 13.00 h, limit 12.00 h");
+    assert_eq!(late(43_205.0, 43_200.0), "too late by 5 s: limit 12.00 h");
 }
 
-/// By hand: 100 s against 50 s is half as long; what it costs less is below the noise.
+/// 100 s compared with 50 s: the difference in cost is within the noise.
 #[test]
-fn what_is_far_slower_is_not_called_quicker() {
+fn a_far_slower_layout_is_not_called_faster() {
     let aside = super::Reason::LessCertain { by: 0, quicker: -1.0, cheaper: None, less: 0.005 };
     assert_eq!(
         aside.to_string(),
-        "may not fit, and 1 surely does, 50 % quicker: 0.5 % less time of all nodes cannot be told apart"
+        "may not fit; 1 fits and is 50 % faster: 0.5 % less node time is within the noise"
     );
 }

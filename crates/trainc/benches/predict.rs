@@ -1,7 +1,7 @@
-//! How fast the cost model is, and the search over it: layouts a second on one core, and `tune` as a user waits for it.
+//! Speed of the cost model and of the search: layouts per second on one core, and the wall-clock time of `tune`.
 //!
-//! `cargo bench --bench predict`. Ends with an error where a layout takes longer than ten microseconds, or `tune` of 30
-//! billion parameters over five instance types and up to 64 nodes longer than a second.
+//! `cargo bench --bench predict`. Fails if a layout takes more than ten microseconds, or `tune` of 30 billion parameters
+//! over five instance types and up to 64 nodes more than a second.
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -24,19 +24,19 @@ use trainc_tune::{Limits, Space, front, search};
 
 /// 30 billion parameters on 256 GPUs.
 const EXAMPLE: &str = "examples/gpt2-30b-sharded/trainc.kdl";
-/// What they are searched over.
+/// Instance types of the search.
 const INSTANCES: &str = "ml.p4d.24xlarge,ml.p4de.24xlarge,ml.p5.48xlarge,ml.p5e.48xlarge,ml.g5.48xlarge";
-/// The most nodes.
+/// Maximum number of nodes.
 const NODES: u64 = 64;
-/// The fewest layouts a second.
+/// Required layouts per second.
 const LEAST: f64 = 100_000.0;
-/// The longest search.
+/// Maximum duration of the search.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// No files beside the manifest.
-struct Alone;
+/// A world without files.
+struct NoFiles;
 
-impl LayerLoader for Alone {
+impl LayerLoader for NoFiles {
     fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
         Err(ReadError::NotFound)
     }
@@ -46,7 +46,7 @@ impl LayerLoader for Alone {
     }
 }
 
-impl World for Alone {
+impl World for NoFiles {
     fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
         Err(ReadError::NotFound)
     }
@@ -62,10 +62,10 @@ fn plan(root: &Path, sets: &[&str]) -> Plan {
     options.choices.sets = sets.iter().map(|set| (*set).to_owned()).collect();
     let mut sources = SourceMap::default();
     let source = sources.add(EXAMPLE, text.as_str());
-    *trainc_check::compile(source, &text, &options, &mut Alone, &mut sources).plan.unwrap()
+    *trainc_check::compile(source, &text, &options, &mut NoFiles, &mut sources).plan.unwrap()
 }
 
-/// Layouts a second of what `once` does with so many, over at least a second.
+/// Returns the layouts per second of `once`, which handles `layouts` of them, measured over at least a second.
 fn rate(layouts: usize, mut once: impl FnMut()) -> f64 {
     once();
     let (started, mut rounds) = (Instant::now(), 0_u32);
@@ -76,7 +76,7 @@ fn rate(layouts: usize, mut once: impl FnMut()) -> f64 {
     f64::from(rounds) * layouts as f64 / started.elapsed().as_secs_f64()
 }
 
-/// To ten thousands, grouped: `780,000`.
+/// Rounds to ten thousands: `780,000`.
 fn thousands(rate: f64) -> String {
     trainc_diag::text::group_digits(format!("{:.0}0000", rate / 1e4).parse().unwrap())
 }

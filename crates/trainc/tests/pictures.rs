@@ -206,10 +206,10 @@ fn other_numbers_of_nodes_train_the_same() {
 #[test]
 fn what_cannot_be_compared_says_why() {
     for (example, why) in [
-        ("falcon-40b-qlora", "a device map is laid by the library, over one node"),
+        ("falcon-40b-qlora", "a device map is computed by the library, on one node"),
         (
             "gptj-6b-pipeline",
-            "no run in 32-bit arithmetic was measured, and the script decides between fp32 and TF32, up to 8 times apart",
+            "no run in 32-bit arithmetic was measured, and the script chooses between fp32 and TF32, which differ by a factor of up to 8",
         ),
     ] {
         let text = crate::support::read(&format!("examples/{example}/trainc.kdl"));

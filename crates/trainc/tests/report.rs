@@ -370,7 +370,7 @@ fn what_cannot_be_is_left_out_of_a_run() {
     let notes = json["notes"].to_string();
     assert!(notes.contains("3 lines of the log are left out"), "{notes}");
     assert!(
-        notes.contains("train.log:20: `mfu` would be 550 %, more than the whole peak (T0528)"),
+        notes.contains("train.log:20: `mfu` would be 550 %, more than 100 % of the peak (T0528)"),
         "{notes}"
     );
     // What no line says alone: a step that would need more than the GPUs have.

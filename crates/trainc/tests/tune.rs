@@ -377,7 +377,7 @@ fn what_is_written_plans_to_what_was_shown() {
 }
 
 /// A job on spot instances with a file system: what a layout costs on demand, storage included, is what is weighed, so that
-/// no row is slower and dearer than another.
+/// no row is both slower and more expensive than another.
 #[test]
 fn without_a_price_of_spot_the_front_goes_by_the_price_on_demand() {
     let dir = Scratch::new("tune-on-demand");
@@ -566,13 +566,17 @@ fn what_comes_next_says_why_it_lost() {
         let ran = run(&dir, &[&["tune", "job.kdl"][..], &bound, &space].concat());
         assert_eq!(ran.code, Some(3), "{}", ran.out);
         assert!(
-            ran.out.contains(if bound[0] == "--deadline" { "too late: " } else { "too dear: " }),
+            ran.out.contains(if bound[0] == "--deadline" { "too late: " } else { "too expensive: " }),
             "{}",
             ran.out
         );
         assert!(ran.out.contains(" fit, 0 of them within the bounds"), "{}", ran.out);
         assert!(
-            ran.err.contains(if bound[0] == "--deadline" { "all are too late" } else { "all are too dear" }),
+            ran.err.contains(if bound[0] == "--deadline" {
+                "all are too late"
+            } else {
+                "all are too expensive"
+            }),
             "{}",
             ran.err
         );
@@ -734,13 +738,17 @@ fn what_has_no_price_is_named() {
     };
     let far = tune(&["far.kdl", "--max-usd", "20"]);
     assert_eq!(far.code, Some(3), "{}", far.out);
-    assert!(far.err.contains("help: the price of `ml.p4d.24xlarge` is not known: `--price"), "{}", far.err);
+    assert!(
+        far.err.contains("help: the price of `ml.p4d.24xlarge` is unknown: set it with `--price"),
+        "{}",
+        far.err
+    );
     assert!(!far.out.contains("\n\n\n"), "{}", far.out);
-    // The instances have a price: what is too dear is no price that is not known.
+    // The instances have a price, so the cost is known.
     let dear = tune(&["near.kdl", "--max-usd", "5"]);
-    assert!(dear.err.contains("too dear") && !dear.err.contains("--price"), "{}", dear.err);
+    assert!(dear.err.contains("too expensive") && !dear.err.contains("--price"), "{}", dear.err);
     let held = tune(&["near.kdl", "--max-usd", "500"]).out;
-    assert!(held.contains("the price of the file system `corpus` is not known"), "{held}");
+    assert!(held.contains("the price of the file system `corpus` is unknown"), "{held}");
     let free = tune(&["near.kdl", "-o", "json"]).json();
     let bound = tune(&["near.kdl", "--max-usd", "5", "-o", "json"]).json();
     assert_eq!(free["fit"], bound["fit"]);
@@ -766,7 +774,7 @@ fn what_keeps_a_job_from_being_searched_is_said() {
     let tuned = run(&dir, &[&["tune"][..], &args].concat());
     assert_eq!((tuned.code, tuned.out.as_str()), (Some(3), ""));
     assert!(tuned.err.contains(error["code"].as_str().unwrap()), "{}", tuned.err);
-    assert!(tuned.err.ends_with("error: nothing to search: the batch is not known\n"), "{}", tuned.err);
+    assert!(tuned.err.ends_with("error: nothing to search: the batch is unknown\n"), "{}", tuned.err);
     // A base that stands outside of what may be read.
     let outside = crate::support::read("examples/starter/trainc.kdl").replacen(
         "job \"",
@@ -799,7 +807,7 @@ fn what_has_no_time_is_shown_by_memory_and_price() {
     let typed = format!("help: `trainc tune {path} --set train.precision=fp16` ranks it");
     assert!(tuned.err.contains(&typed), "{}", tuned.err);
     let unpriced = tune(&["--instances", "ml.g4dn.xlarge"]).out;
-    assert!(unpriced.contains("`--price ml.g4dn.xlarge=USD` gives one"), "{unpriced}");
+    assert!(unpriced.contains("set it with `--price ml.g4dn.xlarge=USD`"), "{unpriced}");
     let ranked = tune(&["--set", "train.precision=fp16"]);
     assert_eq!(ranked.code, Some(0), "{}{}", ranked.out, ranked.err);
 }

@@ -51,7 +51,7 @@ impl Wrong {
             kind: "whole",
             cell: cell.to_owned(),
             message: format!(
-                "`{name}` would be {} %, more than the whole peak",
+                "`{name}` would be {} %, more than 100 % of the peak",
                 text::short_number(100.0 * share)
             ),
             note: None,
@@ -65,12 +65,12 @@ impl Wrong {
             kind: "backwards",
             cell: cell.to_owned(),
             message: format!(
-                "step {} comes after step {}: it goes backwards",
+                "step {} follows step {}",
                 text::group_digits(step),
                 text::group_digits(last)
             ),
             note: Some(
-                "steps of a run that went on from a checkpoint, or that counts each epoch anew, do so: the time since the step before is no step's",
+                "a run that resumed from a checkpoint, or restarts its count each epoch, logs lower steps: the time since the previous line is not a step time",
             ),
         })
     }

@@ -100,7 +100,7 @@ impl Reader {
         let noun = |names: &[&str]| if names.len() == 1 { "metric" } else { "metrics" };
         let (read, unread) = (of(true), of(false));
         let mut out = format!(
-            "looked for a number after {names}, as `name=value`, `name: value` or a member of a line of JSON"
+            "looked for a number after {names}, as `name=value`, `name: value` or a key of a JSON line"
         );
         if !read.is_empty() {
             out.push_str(&format!(", and for the {} {}", noun(&read), text::backtick_list(&read, "and")));
@@ -108,7 +108,7 @@ impl Reader {
         if !unread.is_empty() {
             let is = if unread.len() == 1 { "is" } else { "are" };
             out.push_str(&format!(
-                "; the {} {} {is} not read: the name says no such figure, or the expression is not understood here",
+                "; the {} {} {is} ignored: unknown name, or unsupported expression",
                 noun(&unread),
                 text::backtick_list(&unread, "and")
             ));
@@ -367,9 +367,9 @@ mod tests {
             .map(|it| (it.log, it.line, it.cell.as_str(), it.message.as_str(), it.lines))
             .collect();
         let expected = [
-            (0, 2, "mfu=550", "`mfu` would be 550 %, more than the whole peak", 1),
+            (0, 2, "mfu=550", "`mfu` would be 550 %, more than 100 % of the peak", 1),
             (0, 3, "tokens_per_s=0", "`tokens_per_s` is `0`, not a number above 0", 3),
-            (0, 7, "step=7", "step 7 comes after step 9: it goes backwards", 1),
+            (0, 7, "step=7", "step 7 follows step 9", 1),
             (1, 1, "rate -3", "`samples/s` is `-3`, not a number above 0", 1),
         ];
         assert_eq!(faults, expected);

@@ -207,10 +207,10 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
 pub fn counted(kind: MeasuredAs) -> Option<&'static str> {
     match kind {
         MeasuredAs::Allocated => Some(
-            "memory is that of allocated tensors, predicted and measured: its parts add up to what `plan` shows, with the allocator's reserve and the context of CUDA and NCCL",
+            "memory counts allocated tensors, predicted and measured: `plan` adds the allocator's reserve and the context of CUDA and NCCL",
         ),
         MeasuredAs::Reserved => Some(
-            "memory is what the allocator reserved, predicted and measured: its parts add up to what `plan` shows, with the context of CUDA and NCCL",
+            "memory counts what the allocator reserved, predicted and measured: `plan` adds the context of CUDA and NCCL",
         ),
         MeasuredAs::Whole => None,
     }

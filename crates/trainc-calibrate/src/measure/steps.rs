@@ -101,8 +101,8 @@ impl Measured {
         };
         let sources: [(&'static str, Option<Median>); 4] = [
             ("reported as such", median(&|report| report.step_seconds)),
-            ("tokens of a step over tokens/s", told(tokens, &|report| report.tokens_per_second)),
-            ("sequences of a step over samples/s", told(sequences, &|report| report.samples_per_second)),
+            ("tokens per step over tokens/s", told(tokens, &|report| report.tokens_per_second)),
+            ("sequences per step over samples/s", told(sequences, &|report| report.samples_per_second)),
             ("the time between reported steps", Median::of(between(&warm))),
         ];
         let step = sources.into_iter().find_map(|(from, median)| Some((from, median?)));

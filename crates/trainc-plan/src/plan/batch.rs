@@ -205,7 +205,7 @@ impl BatchArithmetic {
         if self.num_micro_batches > 1 {
             out.push_str(&format!(" × {} micro-batches", self.num_micro_batches));
         }
-        out.push_str(&format!(" × {}", text::count(self.ranks, "data rank")));
+        out.push_str(&format!(" × {}", text::count(self.ranks, "data-parallel rank")));
         out
     }
 

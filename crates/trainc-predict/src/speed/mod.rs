@@ -34,15 +34,16 @@ pub(super) struct Machine<'a> {
 impl<'a> Machine<'a> {
     fn of(layout: &Layout, constants: &'a Constants) -> Result<Self, Unknown> {
         let hardware = &layout.hardware;
-        let kind = hardware.gpu.ok_or(Unknown("no constants are known for this accelerator"))?;
-        let gpu = *constants.gpu(kind).ok_or(Unknown("no constants are known for this accelerator"))?;
-        let peak = hardware.peak_flops.ok_or(Unknown("the accelerator's peak is not known"))?;
+        let kind = hardware.gpu.ok_or(Unknown("the cost model has no constants for this accelerator"))?;
+        let gpu =
+            *constants.gpu(kind).ok_or(Unknown("the cost model has no constants for this accelerator"))?;
+        let peak = hardware.peak_flops.ok_or(Unknown("the peak of the accelerator is unknown"))?;
         let bandwidth = hardware
             .memory_bytes_per_second
-            .ok_or(Unknown("the accelerator's memory bandwidth is not known"))?;
+            .ok_or(Unknown("the memory bandwidth of the accelerator is unknown"))?;
         let fabric = hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0);
         if hardware.nodes > 1.0 && fabric.is_none() {
-            return Err(Unknown("the links between nodes are not known"));
+            return Err(Unknown("the links between nodes are unknown"));
         }
         let both_ways = hardware.intra_bytes_per_second.unwrap_or(0.0);
         let nvlink = if both_ways > 0.0 {
@@ -98,7 +99,7 @@ pub(super) fn recomputed_work(layout: &Layout) -> RecomputedWork {
 /// The time of a step, or what is missing to know it.
 pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     if layout.system == System::Worker {
-        return Err(Unknown("no runs of the worker were measured"));
+        return Err(Unknown("no run of the worker was measured"));
     }
     if layout.precision == Precision::Fp32 {
         // TF32 came with Ampere (NVIDIA, A100 white paper, 2020); before it 32 bit has one meaning.
@@ -106,7 +107,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
         return Err(Unknown(if older {
             "no run in 32-bit arithmetic was measured"
         } else {
-            "no run in 32-bit arithmetic was measured, and the script decides between fp32 and TF32, up to 8 times apart"
+            "no run in 32-bit arithmetic was measured, and the script chooses between fp32 and TF32, which differ by a factor of up to 8"
         }));
     }
     let machine = Machine::of(layout, constants)?;
@@ -117,7 +118,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     // Not the sum of the parts: of layouts that wait for the same data none is faster by what a sum rounds.
     let step_seconds = layout.input.map_or(rest, |input| rest.max(input.seconds(sequences)));
     if !step_seconds.is_finite() || step_seconds <= 0.0 {
-        return Err(Unknown("the layout is not complete"));
+        return Err(Unknown("the layout is incomplete"));
     }
     let work = &layout.work;
     let gpus = layout.hardware.gpus();

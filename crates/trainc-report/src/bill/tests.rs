@@ -140,7 +140,7 @@ fn a_missing_price_makes_the_cost_a_lower_bound() {
             trainc_diag::text::dollars(after)
         );
         assert!(text.contains(&least) && text.contains("of known prices"), "{text}");
-        assert!(text.contains("the cost is without `corpus`, whose price is not known"), "{text}");
+        assert!(text.contains("the cost excludes `corpus`, whose price is unknown"), "{text}");
         assert!(text.contains("1 job: 1 changed; its cost is not known"), "{text}");
     }
     let mut bill = bill.clone();

@@ -210,8 +210,11 @@ mod tests {
         );
         assert!(why(&rows, "predicted.speed.parts.compute").unwrap().contains("interval.known"));
         let gemm = why(&rows, "constant.gpu.A100.gemm").unwrap();
-        assert!(gemm.starts_with("fitted 20") && gemm.ends_with("runs on it in data/runs.csv"), "{gemm}");
-        assert!(why(&rows, "constant.run.startup_seconds").unwrap().starts_with("judgement of the trade"));
+        assert!(
+            gemm.starts_with("fitted 20") && gemm.ends_with("runs on this card in data/runs.csv"),
+            "{gemm}"
+        );
+        assert!(why(&rows, "constant.run.startup_seconds").unwrap().starts_with("rule of thumb"));
         assert!(why(&rows, "constant.gpu.H100.gemm").is_none());
     }
 
@@ -232,9 +235,9 @@ mod tests {
         let of_file = "calibration `my.toml`, fitted 2026-11-22 by `trainc calibrate my.csv`";
         assert_eq!(why(&rows, "constant.gpu.A10G.gemm"), Some(of_file));
         assert_eq!(why(&rows, "constant.interval.unknown"), Some(of_file));
-        let carried = "carried over from the cards beside it: no run on this one is in data/runs.csv";
+        let carried = "carried over from similar cards: data/runs.csv has no run on this one";
         assert_eq!(why(&rows, "constant.gpu.A10G.flash"), Some(carried));
         let older = trainc_predict::sensitivity::source(&own, "interval.unseen");
-        assert!(older.starts_with("`my.toml` is older than this constant: fitted 20"), "{older}");
+        assert!(older.starts_with("`my.toml` lacks this constant: fitted 20"), "{older}");
     }
 }

@@ -116,16 +116,16 @@ impl Figures {
             if run.is_some_and(|run| run.least_usd.is_some()) && !systems.is_empty() {
                 let names: Vec<String> = systems.iter().map(|name| format!("`{name}`")).collect();
                 return Some(format!(
-                    "the cost is without {}, whose price is not known; `--price` gives one",
+                    "the cost excludes {}, whose price is unknown; set it with `--price`",
                     names.join(" and ")
                 ));
             }
             let spot = cluster.is_some_and(|cluster| cluster.spot.is_some())
                 && (plan.price.is_some() || plan.usd_per_hour().is_some());
             let why = if spot {
-                "what spot instances cost is not known beforehand; `--discount` gives a price"
+                "the spot price is unknown; set it with `--discount`"
             } else {
-                "the instances have no price that is known; `--price` gives one"
+                "the price of the instances is unknown; set it with `--price`"
             };
             Some(why.to_owned())
         });

@@ -1,12 +1,12 @@
-"""trainc beside calculon and llm-analysis: the same published rows, the same question, one table.
+"""Compares trainc with calculon and llm-analysis on the same published runs.
 
-    python3 benches/peers/compare.py --trainc target/release/trainc --calculon ~/calculon
+    python3 crates/trainc/benches/peers/compare.py --trainc target/release/trainc --calculon ~/calculon
 
-Step times of `crates/trainc-calibrate/data/runs.csv` as `trainc calibrate` reads them, against what each tool predicts. llm-analysis is
-installed from PyPI into a venv; calculon is not on PyPI (the package of that name there is another one): give a
-checkout of github.com/calculon-ai/calculon, or leave it out. Each tool runs with what it ships with: calculon with the
-efficiencies of its A100 and H100 systems, llm-analysis with its defaults, trainc with its constants, which were fitted
-to this table, and, with `--left-out`, with constants fitted without the row's source.
+Compares the step times of `crates/trainc-calibrate/data/runs.csv`, as `trainc calibrate` reads them, with the prediction
+of each tool. llm-analysis is installed from PyPI into a venv; calculon is not on PyPI (the package of that name is
+unrelated): pass a checkout of github.com/calculon-ai/calculon, or leave it out. Each tool runs with its shipped settings:
+calculon with the efficiencies of its A100 and H100 systems, llm-analysis with its defaults, trainc with its constants,
+which were fitted to this table, and with `--left-out` also with constants fitted without the row's source.
 """
 
 import argparse
@@ -25,10 +25,10 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 LLM_ANALYSIS = "llm-analysis==0.2.2"
 CALCULON_NEEDS = ["numpy", "psutil", "pandas"]
-# calculon has no rule for these: its data parallelism reduces gradients and may shard the optimizer's states.
+# calculon reduces gradients over data-parallel ranks and can shard optimizer states; it has no other stages.
 STAGES = {"": 0, "0": 0, "1": 1, "2": 2, "3": 3}
 
 
@@ -38,17 +38,17 @@ def number(row, name, default=None):
 
 
 class Cannot(Exception):
-    """The tool has no words for the row."""
+    """The tool cannot express the row."""
 
 
 def first_words(error):
-    """What a tool says, without the row's numbers."""
+    """Returns the first line of an error, without the numbers of the row."""
     words = str(error).splitlines()[0] if str(error) else "an assertion"
     return re.sub(r"[(]?[0-9.]+[)]?", "…", words)[:70]
 
 
 def whole(row):
-    """The row's layout in whole numbers, or why it has none."""
+    """Returns the layout of a row in integers; raises Cannot if the row does not give one."""
     def need(name, default=None):
         value = number(row, name, default)
         if value is None:
@@ -81,7 +81,7 @@ def whole(row):
         micro = batch / dp / accumulation
     if micro < 1 or batch % (dp * int(micro)):
         raise Cannot("the batch does not divide")
-    # Where the table leaves recomputation open, trainc takes none; so do the others.
+    # A row without `recompute` counts as no recomputation, for all tools.
     recompute = row["recompute"].strip() or "none"
     if recompute not in ("none", "selective", "full"):
         raise Cannot("recomputation of a part")
@@ -271,7 +271,7 @@ def mean_of(errors):
 
 
 def summary_table(shown_rows):
-    """The table of README.md, section "How fast": a tool each, and last trainc over all rows."""
+    """Prints the table of docs/performance.md: one line per tool, and trainc over all rows last."""
     percent = lambda share: "" if share is None else f"{100 * share:.1f} %"
     print(f"| {datetime.date.today()} | rows | mean error | trainc there | trainc, source left out | layouts/s, one core |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -320,7 +320,7 @@ def main():
         print(line("trainc", [trainc[id] for id in errors], given.trainc_rate))
         away = None
         if left_out and errors:
-            # A family's own mean stands for each of its rows: per row the errors of this fit are not printed.
+            # The mean of a family is used for each of its rows: the errors of this fit are not printed per row.
             away = statistics.mean(left_out[row["family"]] for row in rows if row["id"] in errors)
             print(f"| trainc, each source left out of the fit | {len(errors)} | {100 * away:.1f} % | | |")
         here = mean_of(trainc[id] for id in errors)

@@ -77,15 +77,15 @@ impl Judged {
         let of = |status: Status| self.points.iter().filter(move |point| point.status == status);
         let endless = of(Status::NeverFinishes).next().is_some();
         match (of(Status::TooLate).next().is_some(), of(Status::TooExpensive).next().is_some()) {
-            (true, true) => "too late or too dear",
+            (true, true) => "too late or too expensive",
             (true, false) => "too late",
-            (false, true) if self.unpriced_site().is_some() => "of a price that is not known",
+            (false, true) if self.unpriced_site().is_some() => "of unknown price",
             (false, true) if of(Status::TooExpensive).all(|point| point.usd.is_none()) => {
-                "too dear on demand; what spot takes is not known: `--discount` gives one"
+                "too expensive on demand; the spot price is unknown: set it with `--discount`"
             }
-            (false, true) => "too dear",
-            (false, false) if endless => "interrupted too often to end",
-            (false, false) => "too late or too dear",
+            (false, true) => "too expensive",
+            (false, false) if endless => "interrupted too often to finish",
+            (false, false) => "too late or too expensive",
         }
     }
 

@@ -52,14 +52,16 @@ impl<'a> UnrankedOutput<'a> {
     pub(super) fn human(&self, width: usize) -> String {
         let mut out = format!("{}: {}\n", self.job, self.found.counts());
         if !self.found.layouts.is_empty() {
-            out.push_str("\nwhat fits, by memory alone: of each machine the layout that changes least\n\n");
+            out.push_str(
+                "\nlayouts that fit, by memory alone: for each machine the one closest to the manifest\n\n",
+            );
         }
         for (number, row) in (1..).zip(&self.found.layouts).take(SHOWN) {
             let _ = writeln!(out, "{number:>3}  {}, {}", price(&row.fitting), memory(row));
             paragraph(&mut out, &self.found.space.words(&row.fitting.choice), width);
             paragraph(&mut out, &changes(&self.found.space.sets(&row.fitting.choice)), width);
             if !row.warnings.is_empty() {
-                paragraph(&mut out, &format!("newly warns {}", row.warnings.join(", ")), width);
+                paragraph(&mut out, &format!("new warnings: {}", row.warnings.join(", ")), width);
             }
         }
         let more = self.found.layouts.len().saturating_sub(SHOWN) as u64;
@@ -67,7 +69,9 @@ impl<'a> UnrankedOutput<'a> {
             let more = text::count(more, "more machine");
             paragraph(
                 &mut out,
-                &format!("and {more}: `-o json` has all, `--max-nodes` and `--instances` choose"),
+                &format!(
+                    "and {more}: `-o json` lists all; narrow the search with `--max-nodes` and `--instances`"
+                ),
                 width,
             );
         }
@@ -76,7 +80,7 @@ impl<'a> UnrankedOutput<'a> {
             let _ = writeln!(out, "\n{}", self.found.space.unpriced(row.fitting.choice.site));
         }
         if !self.found.refused.is_empty() {
-            out.push_str("\nwhat the checks refuse\n\n");
+            out.push_str("\nrefused by checks\n\n");
         }
         for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
             let _ = writeln!(out, "  -  {}", wrapped_at(&self.found.space.words(choice), width, 5));
@@ -87,14 +91,14 @@ impl<'a> UnrankedOutput<'a> {
             let _ = writeln!(out, "{what:<6} {}", wrapped_at(&items.join(", "), width, 7));
         }
         if self.found.is_cut {
-            out.push_str("too many layouts are refused by checks: the rest was not looked at\n");
+            out.push_str("too many layouts are refused by checks: the rest was not searched\n");
         }
         out
     }
 
     pub(super) fn markdown(&self) -> String {
         let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.found.counts());
-        let _ = writeln!(out, "{}: nothing is ranked by time and cost.\n", capital(&self.why));
+        let _ = writeln!(out, "{}: the layouts are not ranked by time and cost.\n", capital(&self.why));
         if !self.found.layouts.is_empty() {
             out.push_str("| | price | memory | layout | changes |\n| --- | --- | --- | --- | --- |\n");
         }
@@ -122,7 +126,7 @@ impl<'a> UnrankedOutput<'a> {
             "job": self.job,
             "searched": self.found.searched,
             "fit": self.found.fit,
-            // What takes how long is not known, and so not what it costs.
+            // Neither time nor cost is known.
             "within_bounds": if self.found.is_bounded { 0 } else { self.found.fit },
             "refused": self.found.dropped,
             "cut": self.found.is_cut,
@@ -188,33 +192,33 @@ impl<'a> UnrankedOutput<'a> {
         })
     }
 
-    /// What is said beside the list: why it is no ranking, and what can be typed to come to one.
+    /// Returns the note below the list: why it is not ranked, and a command that ranks it.
     pub(super) fn note(&self, plan: &Plan, manifest: &str) -> String {
         let nothing = if self.found.layouts.is_empty() && !self.found.is_memory_unknown() {
-            "note: no layout of the space fits and passes every check\n"
+            "note: no layout fits and passes every check\n"
         } else {
             ""
         };
         let bounds = if self.found.is_bounded {
-            "note: `--max-usd` and `--deadline` hold nothing back: without a time neither can be told\n"
+            "note: `--max-usd` and `--deadline` have no effect: time and cost are unknown\n"
         } else {
             ""
         };
         format!(
-            "{nothing}{bounds}error: no layout can be ranked by time and cost: {}\n{}",
+            "{nothing}{bounds}error: layouts cannot be ranked by time and cost: {}\n{}",
             self.why,
             help(plan, manifest)
         )
     }
 
-    /// Writes the layout of that number; which to take where none is named, nothing says.
+    /// Writes the layout of that number into the manifest.
     pub(super) fn write(&self, io: &mut Io, held: &mut Held, options: &Options, number: Option<usize>) -> u8 {
         let Some(number) = number else {
-            io.note("error: nothing says which of these to take: `--write=N` writes number N\n");
+            io.note("error: these layouts are not ranked: choose one with `--write=N`\n");
             return exit::USAGE;
         };
         let Some(row) = number.checked_sub(1).and_then(|at| self.found.layouts.get(at)) else {
-            io.note(&format!("error: there is no layout {number}: there are {}\n", self.found.layouts.len()));
+            io.note(&format!("error: no layout {number}: the list has {}\n", self.found.layouts.len()));
             return exit::USAGE;
         };
         match write::put(io, held, options, self.found.space, &row.fitting.choice, &row.compiled) {
@@ -230,7 +234,7 @@ impl<'a> UnrankedOutput<'a> {
 
 fn price(one: &Fitting) -> String {
     one.usd_per_hour
-        .map_or_else(|| "price not known".to_owned(), |usd| format!("{} an hour", text::dollars(usd)))
+        .map_or_else(|| "price unknown".to_owned(), |usd| format!("{} per hour", text::dollars(usd)))
 }
 
 /// `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
@@ -247,21 +251,21 @@ fn memory(row: &UnrankedLayout) -> String {
     )
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, at least zero")]
 fn whole(bytes: f64) -> u64 {
     bytes.max(0.0).round() as u64
 }
 
-/// What can be typed to come to a time.
+/// Suggests a command that gives a ranked list.
 fn help(plan: &Plan, manifest: &str) -> String {
     let is_fp32 = plan.job.train.precision.value().is_none_or(|precision| precision == "fp32");
     let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
     match (worker, is_fp32) {
         (true, _) => format!(
-            "help: `trainc init --example llama-7b-fsdp DIR` writes a job of engine `fsdp`, which is ranked; what a run of this one took, `trainc report {manifest}` tells\n"
+            "help: `trainc init --example llama-7b-fsdp DIR` writes a job with engine `fsdp`, which can be ranked; `trainc report {manifest}` compares a finished run\n"
         ),
         (false, true) => format!(
-            "help: `trainc tune {manifest} --set train.precision=fp16` ranks it in 16-bit arithmetic, of which runs were measured; so does `bf16` where the GPU has it\n"
+            "help: `trainc tune {manifest} --set train.precision=fp16` ranks it in 16-bit precision, which has measured runs; use `bf16` if the GPU supports it\n"
         ),
         (false, false) => String::new(),
     }
