@@ -1,4 +1,4 @@
-"""The worker beside PyTorch FSDP1 and FSDP2 over gloo: same model, batch, ranks and threads, in turn.
+"""Compares the worker with PyTorch FSDP1 and FSDP2 over gloo: same model, batch, ranks and threads, in turn.
 
     python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
     cargo build --release -p trainc-worker

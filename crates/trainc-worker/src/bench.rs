@@ -1,5 +1,5 @@
-//! What `benches/fsdp.py` needs of the binary: the matrix products of a training pass, alone on one thread, and tokens for
-//! a comparison of trainings.
+//! Measurements for `benches/fsdp.py`: the matrix multiplications of a training pass on one thread, and random tokens
+//! for comparisons of training runs.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::data::tokens;
 use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::model::init::mix;
 
-/// Rows, inputs and outputs of the products of a block and the head: Llama 6 x 384 of the comparison.
+/// Rows, inputs and outputs of the matrix multiplications of a block and the head in the benchmark's Llama 6 x 384.
 const SHAPES: [(&str, usize, usize, usize); 5] = [
     ("qkv", 1024, 384, 1152),
     ("out", 1024, 384, 384),
@@ -18,7 +18,7 @@ const SHAPES: [(&str, usize, usize, usize); 5] = [
     ("head", 256, 384, 8192),
 ];
 
-/// Seconds that this thread has computed: what other processes take from a busy machine does not count.
+/// Returns the CPU seconds of this thread, which exclude the time that other processes take on a busy machine.
 fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -34,7 +34,7 @@ fn best(mut work: impl FnMut()) -> f64 {
     best
 }
 
-/// Each product's name and its floating point operations per second, in billions: the best of 30.
+/// Returns each multiplication's name and its throughput in GFLOP/s: the best of 30 runs.
 pub fn products() -> Vec<(String, f64)> {
     let mut found = Vec::new();
     for (name, n, k, m) in SHAPES {

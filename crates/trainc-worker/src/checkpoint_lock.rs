@@ -1,5 +1,5 @@
-//! One run at a time in a directory of checkpoints. The lock is the kernel's (flock) on the directory itself: it goes with
-//! the process that holds it, however that ends, and leaves no file.
+//! Lock that allows one run at a time per checkpoint directory. It is a kernel lock (flock) on the directory itself,
+//! which is released when the process ends and leaves no file.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::path::Path;
 use crate::console;
 use crate::exit::{Code, Failure};
 
-/// Held as long as it lives.
+/// A lock that is held until dropped.
 #[derive(Debug)]
 pub(crate) struct CheckpointLock {
     _directory: Option<File>,
 }
 
 impl CheckpointLock {
-    /// Takes it, or says that another run has it. A file system without such locks is worth a warning, no more; what is
-    /// wrong with a directory is said by whoever writes there.
+    /// Acquires the lock, or fails if another run holds it. A file system without locks only causes a warning; errors
+    /// of the directory are reported by the code that writes to it.
     pub(crate) fn acquire(directory: &Path) -> Result<Self, Failure> {
         let opened = std::fs::create_dir_all(directory).and_then(|()| File::open(directory));
         let Ok(file) = opened else { return Ok(Self { _directory: None }) };
@@ -24,13 +24,13 @@ impl CheckpointLock {
             Err(TryLockError::WouldBlock) => Err(Failure::new(
                 Code::Checkpoint,
                 format!(
-                    "`checkpoint.directory` {}: another run is using it; wait for its end, or name another directory",
+                    "`checkpoint.directory` {}: another run is using it; wait until it ends, or choose another directory",
                     directory.display()
                 ),
             )),
             Err(TryLockError::Error(error)) => {
                 console::stderr(format_args!(
-                    "warning: {} cannot be locked ({error}): see that no other run uses it",
+                    "warning: {} cannot be locked ({error}): make sure that no other run uses it",
                     directory.display()
                 ));
                 Ok(Self { _directory: None })

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line interface.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -31,26 +31,26 @@ struct App {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
-    /// Start all ranks of a config on this host and see them through
+    /// Start all ranks of a config on this host and wait for them
     Launch {
-        /// worker.json
+        /// Config file (worker.json)
         config: PathBuf,
-        /// CPU ranks instead of the config's cluster; the global batch stays
+        /// Train on this many CPU ranks instead of the config's cluster; the global batch size is unchanged
         #[arg(long)]
         ranks: Option<usize>,
-        /// Stop with a checkpoint, as at SIGTERM, when this process, which started this one, dies
+        /// Stop with a checkpoint, as on SIGTERM, when this parent process dies
         #[arg(long, hide = true)]
         parent: Option<u32>,
     },
-    /// Find out whether a run will work, in a minute once all ranks are there: links, data, weights, checkpoints, clocks
+    /// Check within about a minute whether a run will work: links, data, weights, checkpoints, clocks
     Preflight {
-        /// worker.json
+        /// Config file (worker.json)
         config: PathBuf,
-        /// As for `launch`
+        /// Same as for `launch`
         #[arg(long)]
         ranks: Option<usize>,
     },
-    /// One rank; started by `launch`
+    /// Run one rank; started by `launch`
     #[command(hide = true)]
     Rank {
         config: PathBuf,
@@ -58,56 +58,56 @@ enum Subcommands {
         rank: usize,
         #[arg(long)]
         memory: String,
-        /// The launcher
+        /// Process ID of the launcher
         #[arg(long)]
         parent: Option<u32>,
         #[arg(long)]
         ranks: Option<usize>,
-        /// Where the first host's launcher listens
+        /// Address of the first host's launcher
         #[arg(long)]
         rendezvous: Option<String>,
         #[arg(long)]
         preflight: bool,
     },
-    /// Check a config and say what a rank will hold, touching nothing
+    /// Check a config and print the memory of a rank by part, without side effects
     Check {
-        /// worker.json
+        /// Config file (worker.json)
         config: PathBuf,
-        /// As for `launch`
+        /// Same as for `launch`
         #[arg(long)]
         ranks: Option<usize>,
     },
-    /// One step without training: what each rank reads, says and holds, on a cluster of any size
+    /// Simulate one step without training: data read, collectives and memory of each rank, for any cluster size
     Simulate {
-        /// worker.json
+        /// Config file (worker.json)
         config: PathBuf,
-        /// Ranks instead of the config's; the global batch stays
+        /// Number of ranks instead of the config's; the global batch size is unchanged
         #[arg(long)]
         world: Option<usize>,
-        /// Which optimizer step, from 0
+        /// Optimizer step, counted from 0
         #[arg(long, default_value_t = 0)]
         step: u64,
     },
-    /// Write the model of a checkpoint as `transformers` reads it, or its adapters as `peft` does
+    /// Export the model of a checkpoint for `transformers`, or its adapters for `peft`
     Export {
-        /// worker.json that it was trained with
+        /// worker.json that the checkpoint was trained with
         config: PathBuf,
-        /// A checkpoint's directory; without it the newest of the config's
+        /// Checkpoint directory [default: the newest checkpoint of the config]
         #[arg(long)]
         checkpoint: Option<PathBuf>,
-        /// Directory to write
+        /// Output directory
         #[arg(long)]
         out: PathBuf,
-        /// f32, bf16 or f16; f32 unless it is said. Adapters alone are written in f32
+        /// Data type of an exported model: f32, bf16 or f16 [default: f32]; adapters are always written in f32
         #[arg(long, value_parser = ["f32", "bf16", "f16"])]
         dtype: Option<String>,
-        /// Add adapters to the weights that they were trained on
+        /// Merge the adapters into the weights that they were trained on
         #[arg(long)]
         merge: bool,
     },
-    /// Time the matrix products of a training pass, alone on one thread
+    /// Benchmark the matrix multiplications of a training pass on one thread
     Bench {
-        /// Instead, write random tokens for a comparison of trainings into this directory
+        /// Write random tokens for a benchmark to this directory instead
         #[arg(long, hide = true)]
         tokens: Option<PathBuf>,
         #[arg(long, hide = true, default_value_t = 256)]
@@ -117,9 +117,9 @@ enum Subcommands {
         #[arg(long, hide = true, default_value_t = 8192)]
         vocab: usize,
     },
-    /// Say what a checkpoint is
+    /// Print the state of a checkpoint
     Inspect {
-        /// Its directory
+        /// Checkpoint directory
         checkpoint: PathBuf,
     },
 }
@@ -138,26 +138,26 @@ fn outcome(outcome: Outcome) -> u8 {
     }
 }
 
-/// Launches; a failure is also written where SageMaker looks for it.
+/// Launches a run and writes a failure to the file that SageMaker reads.
 fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Result<u8, Failure> {
     let config = read(path, ranks);
     let file = if let Ok(config) = &config {
         Some(PathBuf::from(&config.output.failure))
     } else {
-        // Without a config, SageMaker's own place, where there is one.
+        // Without a config, the failure goes to SageMaker's default path, if it exists.
         let output = placement::sagemaker_directory(&std::env::vars().collect()).join("output");
         output.is_dir().then(|| output.join("failure"))
     };
     let placed =
         config.and_then(|config| launch::detect_placement(&config, ranks).map(|place| (config, place)));
-    // One launcher of a run writes checkpoints: that of the first host. Files of the run that has the lock stay as they
-    // are, its reason of failure too.
+    // Only the first host's launcher locks the checkpoint directory. If another run holds the lock, its files,
+    // including its failure reason, are left unchanged.
     let first = placed.as_ref().ok().filter(|(_, place)| (place.host, place.local) == (0, 0));
     let _lock = first
         .map(|(config, _)| CheckpointLock::acquire(Path::new(&config.checkpoint.directory)))
         .transpose()?;
     if let Some(file) = &file {
-        // That of an earlier run.
+        // The reason of an earlier run.
         let _ = std::fs::remove_file(file);
     }
     let result = placed.and_then(|(config, place)| launch::launch(&config, &place, path, ranks, purpose));
@@ -165,7 +165,7 @@ fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Res
         if let Some(parent) = file.parent() {
             let _ = std::fs::create_dir_all(parent);
         }
-        // The first 1,024 characters become the job's failure reason.
+        // SageMaker shows the first 1,024 characters as the job's failure reason.
         let reason: String = failure.message.chars().take(1000).collect();
         let _ = std::fs::write(file, format!("{reason}\n"));
     }
@@ -182,7 +182,7 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
         }
         Subcommands::Preflight { config, ranks } => launch_and_record(&config, ranks, Purpose::Preflight),
         Subcommands::Rank { config, rank, memory, parent, ranks, rendezvous, preflight } => {
-            // A rank does not outlive its launcher, however that ends.
+            // A rank must not outlive its launcher.
             if let Some(parent) = parent {
                 signals::send_on_parent_death(parent, Signal::KILL)?;
             }
@@ -213,10 +213,10 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
             let config = read(&config, None)?;
             let usage = |message: &str| Err(Failure::new(Code::Usage, message));
             match (&config.model.adapter, merge, &dtype) {
-                (None, true, _) => return usage("`--merge` adds adapters, and `model.adapter` is null"),
+                (None, true, _) => return usage("`--merge` requires `model.adapter`, which is null"),
                 (Some(_), false, Some(_)) => {
                     return usage(
-                        "`--dtype` is for whole models: adapters are written in f32; `--merge` writes the model",
+                        "`--dtype` is only valid for whole models: adapters are written in f32; `--merge` writes the merged model",
                     );
                 }
                 _ => {}
@@ -224,7 +224,7 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
             let directory = Path::new(&config.checkpoint.directory);
             let path = path.or_else(|| checkpoint::newest(directory)).ok_or_else(|| {
                 let shown = directory.display();
-                Failure::new(Code::Checkpoint, format!("checkpoint {shown}: there is none that is complete"))
+                Failure::new(Code::Checkpoint, format!("checkpoint {shown}: no complete checkpoint found"))
             })?;
             if std::fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
                 let shown = out.display();
@@ -236,7 +236,7 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
                 _ => "F32",
             };
             crate::hf::from_checkpoint(&config, &path, &out, dtype, merge).inspect_err(|_| {
-                // It was empty: what lies there is half a model.
+                // The directory was empty, so all its files belong to the incomplete model.
                 for entry in std::fs::read_dir(&out).into_iter().flatten().flatten() {
                     let _ = std::fs::remove_file(entry.path());
                 }
@@ -267,7 +267,7 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
     }
 }
 
-/// Runs the command line.
+/// Runs the command line interface.
 pub fn main() -> ExitCode {
     let mut codes = "Exit codes: 0 done".to_owned();
     for (code, meaning) in TABLE {

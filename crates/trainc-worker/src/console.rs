@@ -1,18 +1,18 @@
-//! Lines for whoever reads. A reader that has gone ends nothing: `println!` would panic there. A line is one write, for
-//! all ranks of a host write to the same streams: what goes there in pieces comes out mixed.
+//! Output to stdout and stderr. A closed pipe must not end a run, as it would with `println!`. Each line is a single
+//! write, since all ranks of a host share the streams and parts of lines would be interleaved.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use crate::exit::{Code, Failure};
 
-/// A line on stdout.
+/// Prints a line to stdout and ignores errors.
 pub(crate) fn stdout(line: impl Display) {
     let _ = io::stdout().write_all(format!("{line}\n").as_bytes());
 }
 
-/// A line of a command's result; gives whether to go on. That it could not be written is a failure, unless the reader has
-/// gone: then it has what it wanted.
+/// Prints a line of a command's result to stdout. Returns false if the reader has closed the pipe; other errors are
+/// failures.
 pub(crate) fn result(line: impl Display) -> Result<bool, Failure> {
     match writeln!(io::stdout(), "{line}") {
         Ok(()) => Ok(true),
@@ -21,7 +21,7 @@ pub(crate) fn result(line: impl Display) -> Result<bool, Failure> {
     }
 }
 
-/// A line on stderr.
+/// Prints a line to stderr and ignores errors.
 pub(crate) fn stderr(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

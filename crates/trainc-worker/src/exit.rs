@@ -1,4 +1,4 @@
-//! How a run ends: the one table of exit codes, and failures that carry one.
+//! Exit codes, and failures that carry one.
 
 use std::fmt;
 
@@ -6,56 +6,56 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// A bug in the worker.
+    /// Internal error.
     Bug = 1,
-    /// Wrong usage.
+    /// Invalid command line.
     Usage = 2,
-    /// The config is wrong, or wrong for this machine.
+    /// The config is invalid or does not match this machine.
     Config = 3,
-    /// Data or weights cannot be used.
+    /// Data or weights are invalid.
     Data = 10,
-    /// A checkpoint cannot be used or written.
+    /// A checkpoint cannot be read or written.
     Checkpoint = 11,
-    /// The loss is not finite or over its limit.
+    /// The loss is not finite or exceeds its limit.
     Loss = 12,
-    /// A peer failed or a deadline passed.
+    /// A peer failed or a timeout expired.
     Peer = 13,
     /// A device or library is missing.
     Device = 14,
     /// Results cannot be written.
     Output = 15,
-    /// Stopped by signal or time limit with a checkpoint: start again to go on.
+    /// Stopped by a signal or time limit after saving a checkpoint: start again to resume.
     Saved = 75,
-    /// Stopped by signal without a checkpoint.
+    /// Stopped by a signal before a checkpoint was saved.
     Unsaved = 76,
 }
 
-/// Every code with its meaning, as `--help` prints it.
+/// Every code and its meaning, as `--help` prints them.
 pub const TABLE: [(Code, &str); 11] = [
     (Code::Bug, "a bug in the worker"),
-    (Code::Usage, "wrong usage"),
-    (Code::Config, "the config is wrong, or wrong for this machine"),
-    (Code::Data, "data or weights cannot be used"),
-    (Code::Checkpoint, "a checkpoint cannot be used or written"),
-    (Code::Loss, "the loss is not finite or over its limit"),
-    (Code::Peer, "a peer failed or a deadline passed"),
+    (Code::Usage, "invalid command line"),
+    (Code::Config, "the config is invalid or does not match this machine"),
+    (Code::Data, "data or weights are invalid"),
+    (Code::Checkpoint, "a checkpoint cannot be read or written"),
+    (Code::Loss, "the loss is not finite or exceeds its limit"),
+    (Code::Peer, "a peer failed or a timeout expired"),
     (Code::Device, "a device or library is missing"),
     (Code::Output, "results cannot be written"),
-    (Code::Saved, "stopped by a signal or limit with a checkpoint: start again to go on"),
-    (Code::Unsaved, "stopped by a signal without a checkpoint"),
+    (Code::Saved, "stopped by a signal or time limit after saving a checkpoint: start again to resume"),
+    (Code::Unsaved, "stopped by a signal before a checkpoint was saved"),
 ];
 
-/// Why a run ended early.
+/// The reason for a run's early end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its exit code.
+    /// Exit code.
     pub code: Code,
-    /// What happened, in one line.
+    /// One-line description.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure.
+    /// Creates a failure.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }

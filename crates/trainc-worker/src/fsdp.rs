@@ -1,5 +1,5 @@
-//! Fully sharded data parallelism: each rank holds a shard of every unit; a unit's whole parameters exist around its use.
-//! In: micro batches. Out: sums of the loss, gradients in the shards, updated shards.
+//! Fully sharded data parallelism: each rank holds a shard of every unit, and a unit's full parameters exist only
+//! around their use. Micro-batches in; sums of the loss, gradient shards and updated shards out.
 
 mod memory_parts;
 pub mod schedule;
@@ -24,36 +24,36 @@ use vectors::Vectors;
 
 pub use memory_parts::MemoryParts;
 
-/// Shards begin at multiples of this many elements.
+/// Alignment of shards in elements.
 const ALIGN: usize = 16;
 
-/// Elements of one shard of a unit of `len`.
+/// Returns the elements of one shard of a unit of `len` elements.
 pub fn shard_len(len: usize, degree: usize) -> usize {
     len.div_ceil(degree).next_multiple_of(ALIGN)
 }
 
-/// This rank's shard of one unit: padded at the end with elements that stay 0.
+/// This rank's shard of one unit, padded at the end with elements that stay 0.
 #[derive(Debug)]
 pub struct Shard {
-    /// The unit.
+    /// Unit that is sharded.
     pub unit: Unit,
-    /// Its first element in the unit.
+    /// Index of its first element in the unit.
     pub start: usize,
     /// Master weights.
     pub master: Vec<f32>,
-    /// AdamW's mean of gradients.
+    /// AdamW's first moment.
     pub exp_avg: Vec<f32>,
-    /// AdamW's mean of their squares.
+    /// AdamW's second moment.
     pub exp_avg_sq: Vec<f32>,
-    /// Sum of gradients of this step.
+    /// Sum of this step's gradients.
     pub grad: Vec<f32>,
 }
 
-/// One rank's part of a run.
+/// Training state of one rank.
 pub struct Engine {
     /// In order of use: embed, blocks, head.
     pub shards: Vec<Shard>,
-    /// Groups.
+    /// Communication groups.
     pub groups: Groups,
     pass: Pass<f32>,
     degree: usize,
@@ -75,18 +75,18 @@ pub struct Engine {
     x: Vec<f32>,
     d: Vec<f32>,
     adapter_state: Option<AdapterState>,
-    /// Where the matrices are gathered in bf16.
+    /// Only if the matrices are gathered in bf16.
     vectors: Option<Vectors>,
 }
 
-/// What the adapters of a block need while it goes backward.
+/// State for training the adapters of a block.
 struct AdapterState {
     targets: Vec<Target>,
     gradient: Vec<f32>,
     room: Workspace<f32>,
 }
 
-/// What lies where in the memory that the ranks of a config share.
+/// Returns the layout of the shared memory for a config.
 pub fn plan(config: &Config) -> Plan {
     let shards = config.mesh.shard_degree;
     let units = Shape::from_model(&config.model).units();
@@ -98,7 +98,7 @@ pub fn plan(config: &Config) -> Plan {
     }
 }
 
-/// Ranks and hosts of a config.
+/// Returns the ranks and hosts of a config.
 pub fn topology(config: &Config) -> Topology {
     Topology {
         shards: config.mesh.shard_degree,
@@ -115,7 +115,7 @@ fn wire(format: Format) -> Wire {
 }
 
 impl Engine {
-    /// Room for a run, with fresh weights.
+    /// Creates an engine with fresh weights.
     pub fn new(config: &Config, groups: Groups, threads: usize) -> Self {
         let shape = Shape::from_model(&config.model);
         let degree = config.mesh.shard_degree;
@@ -134,7 +134,7 @@ impl Engine {
             })
             .collect();
         let recompute = config.memory.recompute == Recompute::Block;
-        // Units that stay as they are have no gradient; the adapters' is another.
+        // Frozen units have no gradient; adapters have a separate one.
         let whole = shards.iter().take(shape.layers + 2).filter(|s| s.unit.trained);
         let largest = whole.map(|s| s.master.len() * degree).max().unwrap_or(0);
         let trains_embedding = shape.tied && shape.adapter.is_none();
@@ -174,12 +174,12 @@ impl Engine {
         }
     }
 
-    /// Rows of a micro batch.
+    /// Returns the rows of a micro-batch.
     pub fn rows(&self) -> usize {
         self.pass.rows
     }
 
-    /// Where each row's document begins in its sequence, for the passes that follow; empty: documents are joined.
+    /// Sets the start of each row's document in its sequence for the following passes; empty if documents are joined.
     pub fn set_document_starts(&mut self, begins: &[u32]) {
         self.pass.begins.clear();
         self.pass.begins.extend(begins);
@@ -189,13 +189,13 @@ impl Engine {
         self.degree == 1 && self.wire == Wire::F32
     }
 
-    /// What will be gathered in this pass, in order.
+    /// Sets the order in which units will be gathered.
     fn set_gather_order(&mut self, order: impl IntoIterator<Item = usize>) {
         self.order = order.into_iter().collect();
         self.begun = 0;
     }
 
-    /// Makes the next unit of the order whole, and offers those that follow.
+    /// Gathers the next unit of the order and prefetches those that follow.
     fn gather(&mut self, unit: usize) -> Result<(), Failure> {
         if self.in_place() || self.live[unit].is_some() {
             return Ok(());
@@ -208,7 +208,7 @@ impl Engine {
         assert_eq!(self.order.pop_front(), Some(unit), "units are gathered in their order");
         self.begun -= 1;
         let elements = self.shards[unit].master.len() * self.degree;
-        // A buffer that once held this size again holds it without a new allocation.
+        // Buffers of this size are reused without a new allocation.
         let at = self.pool.iter().position(|b| b.capacity() == elements);
         let mut full = at.map_or_else(|| Vec::with_capacity(elements), |at| self.pool.swap_remove(at));
         full.resize(elements, 0.0);
@@ -220,17 +220,17 @@ impl Engine {
         Ok(())
     }
 
-    /// The unit of a block's adapters.
+    /// Returns the unit of a block's adapters.
     fn adapter(&self, layer: usize) -> Option<usize> {
         self.pass.shape.adapter.as_ref().map(|_| self.pass.shape.layers + 2 + layer)
     }
 
-    /// The units of a block, in the order in which they are gathered.
+    /// Returns the units of a block in the order in which they are gathered.
     fn block_units(&self, layer: usize) -> impl Iterator<Item = usize> + use<> {
         std::iter::once(1 + layer).chain(self.adapter(layer))
     }
 
-    /// Makes a block whole, its adapters added.
+    /// Gathers a block and adds its adapters.
     fn gather_block(&mut self, layer: usize) -> Result<(), Failure> {
         let Some(adapter) = self.adapter(layer) else { return self.gather(1 + layer) };
         if self.live[1 + layer].is_some() {
@@ -240,7 +240,7 @@ impl Engine {
         self.gather(adapter)?;
         let unit = 1 + layer;
         let mut full = self.live[unit].take().unwrap_or_else(|| {
-            // The master weights stay as they are.
+            // The master weights must not change.
             let master = &self.shards[unit].master;
             let at = self.pool.iter().position(|b| b.capacity() == master.len());
             let mut full =
@@ -270,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// Forward through embedding and blocks; leaves the last block's output in `x`.
+    /// Runs the embedding and the blocks; leaves the last block's output in `x`.
     fn forward(&mut self, tokens: &[u32], keep: bool) -> Result<(), Failure> {
         let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
         self.gather(0)?;
@@ -305,7 +305,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Logits of a micro batch, row by row.
+    /// Returns the logits of a micro-batch, row by row.
     pub fn logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Failure> {
         let layers = self.pass.shape.layers;
         self.begin_forward()?;
@@ -318,7 +318,7 @@ impl Engine {
         Ok(logits)
     }
 
-    /// Sum of the loss over a micro batch, forward only.
+    /// Returns the sum of the loss over a micro-batch, without gradients.
     pub fn evaluate(&mut self, tokens: &[u32], labels: &[u32]) -> Result<f64, Failure> {
         let layers = self.pass.shape.layers;
         self.begin_forward()?;
@@ -331,7 +331,8 @@ impl Engine {
         Ok(sum)
     }
 
-    /// Forward and backward of a micro batch: gives the sum of the loss, adds gradients of `scale` times it to the shards.
+    /// Runs the forward and backward pass of a micro-batch: returns the sum of the loss and adds the gradients of
+    /// `scale` times it to the shards.
     pub fn micro_step(&mut self, tokens: &[u32], labels: &[u32], scale: f64) -> Result<f64, Failure> {
         let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
         let last = layers + 1;
@@ -416,7 +417,7 @@ impl Engine {
         Ok(sum)
     }
 
-    /// Adds a unit's whole gradient to the shards, if it is trained.
+    /// Adds a unit's full gradient to the shards, if it is trained.
     fn reduce(&mut self, unit: usize) -> Result<(), Failure> {
         let n = self.shards[unit].master.len() * self.degree;
         let shard = &mut self.shards[unit];
@@ -426,7 +427,7 @@ impl Engine {
         self.groups.shard.reduce_scatter(&self.gradient[..n], &mut shard.grad, self.reduce)
     }
 
-    /// Sums the gradients over replicas; gives this rank's part of the squared norm of the whole gradient.
+    /// Sums the gradients over replicas. Returns this rank's part of the squared norm of the full gradient.
     pub fn reduce_replicas(&mut self) -> Result<f64, Failure> {
         let mut sum = 0.0;
         for shard in self.shards.iter_mut().filter(|s| s.unit.trained) {
@@ -462,19 +463,19 @@ impl Engine {
         }
     }
 
-    /// The shards that are trained, which are what a checkpoint holds.
+    /// Returns the trained shards, which are those in a checkpoint.
     pub fn trained(&self) -> impl Iterator<Item = &Shard> {
         self.shards.iter().filter(|s| s.unit.trained)
     }
 
-    /// Drops what a half-done step has summed.
+    /// Drops the gradients of a partial step.
     pub fn clear_gradients(&mut self) {
         for shard in &mut self.shards {
             shard.grad.fill(0.0);
         }
     }
 
-    /// Bytes that this rank holds now, without what it shares with others or copies for a save.
+    /// Returns the memory currently allocated by this rank, without shared memory and copies for a save.
     pub fn allocated(&self) -> MemoryParts {
         let sum = |buffers: &[&Vec<f32>]| buffers.iter().map(|b| 4 * b.capacity()).sum::<usize>();
         let of = |part: fn(&Shard) -> usize| self.shards.iter().map(part).sum::<usize>();
@@ -499,7 +500,7 @@ impl Engine {
         }
     }
 
-    /// A unit's whole master weights, in f32; every rank of the shard group calls it.
+    /// Returns a unit's full master weights in f32. Every rank of the shard group must call it.
     pub fn whole_unit(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
         let shard = &self.shards[unit];
         let mut full = vec![0.0; shard.master.len() * self.degree];

@@ -1,4 +1,4 @@
-//! The launcher: starts one process per rank, hands signals on, and sees to it that no rank outlives a failure.
+//! Launcher: starts one process per rank, forwards signals, and ends all ranks when one fails.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -22,22 +22,22 @@ use crate::rendezvous::{self, HostConnection, Server};
 use crate::signals;
 use crate::train::{self, Outcome};
 
-/// Seconds that the other ranks get to say what they saw, after one has failed.
+/// Time that the other ranks have to report after one has failed.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Seconds without a sign of life after which nothing is expected of a rank any more, when the run is ending anyway.
+/// Time without a heartbeat after which a failing run no longer waits for a rank.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a preflight may take once all ranks of all hosts are there.
+/// Time limit of a preflight, from when all ranks of all hosts have connected.
 const PREFLIGHT: Duration = Duration::from_mins(1);
 
-/// What is missing to run this config here.
+/// Checks that this host has the devices and memory that the config requires.
 pub fn check_host(config: &Config) -> Result<(), Failure> {
     if config.cluster.gpus_per_node > 0 || config.communication.backend == Backend::Nccl {
         return Err(Failure::new(
             Code::Device,
             format!(
-                "this binary has no CUDA device: it cannot run on the {} GPUs of {}; `launch --ranks N` trains on CPU ranks",
+                "this binary does not support CUDA devices and cannot use the {} GPUs of {}; `launch --ranks N` trains on CPU ranks",
                 config.cluster.gpus_per_node, config.cluster.instance
             ),
         ));
@@ -48,7 +48,7 @@ pub fn check_host(config: &Config) -> Result<(), Failure> {
         return Err(Failure::new(
             Code::Config,
             format!(
-                "{} ranks need {} MiB, and this machine has {} MiB available",
+                "{} ranks require {} MiB of memory, but only {} MiB are available",
                 topology(config).per_host(),
                 needed >> 20,
                 available.unwrap_or(0) >> 20
@@ -58,7 +58,7 @@ pub fn check_host(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bytes that a new process can take, by the kernel's estimate and this group's limit.
+/// Returns the memory available to new processes in bytes: the kernel's estimate, capped by the cgroup limit.
 fn available_memory() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -67,26 +67,27 @@ fn available_memory() -> Option<usize> {
     Some(limit.map_or(machine, |limit: usize| limit.min(machine)))
 }
 
-/// Threads of each rank's matrix products: one. Two threads of faer on two busy cores were measured slower than one.
+/// Returns the threads for each rank's matrix multiplications: one. With faer, two threads on two busy cores measured
+/// slower than one.
 fn threads() -> usize {
     1
 }
 
-/// Of what the config bounds; more than a clock can hold is for ever.
+/// Converts seconds of the config; values beyond the range of a clock mean no limit.
 pub(crate) fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX)
 }
 
-/// What the ranks are started for.
+/// Purpose of the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Training.
     Train,
-    /// Finding out whether training will work.
+    /// Checking whether training will work.
     Preflight,
 }
 
-/// Where this launcher stands; whether the config was made for that.
+/// Detects the placement of this launcher and checks it against the config.
 pub fn detect_placement(config: &Config, ranks_given: Option<usize>) -> Result<Placement, Failure> {
     if ranks_given.is_some() {
         return Ok(Placement::single_host());
@@ -96,7 +97,7 @@ pub fn detect_placement(config: &Config, ranks_given: Option<usize>) -> Result<P
     Ok(place)
 }
 
-/// Runs all ranks of `config`, whose text is at `path`, as children. Gives the code to exit with.
+/// Runs all ranks of `config`, whose file is `path`, as child processes. Returns their outcome.
 pub fn launch(
     config: &Config,
     place: &Placement,
@@ -126,9 +127,10 @@ pub fn launch(
     let watch = Watchdog::new(&memory, ranks, Duration::MAX, Duration::MAX);
     let signal = Arc::new(AtomicBool::new(false));
     for number in signals::stop_signals() {
-        signal_hook::flag::register(number, Arc::clone(&signal)).map_err(|e| bug("catch signals", &e))?;
+        signal_hook::flag::register(number, Arc::clone(&signal))
+            .map_err(|e| bug("register signal handlers", &e))?;
     }
-    let program = std::env::current_exe().map_err(|e| bug("find this program", &e))?;
+    let program = std::env::current_exe().map_err(|e| bug("locate this executable", &e))?;
     let mut children: Vec<Option<Child>> = Vec::new();
     let mine = place.host * per_host;
     for rank in mine..mine + per_host {
@@ -161,8 +163,8 @@ pub fn launch(
             send_signal(&children, Signal::TERM);
         }
         codes.extend(reap(&mut children, mine, &mut ended));
-        // A rank that stands still is the cause, not the one that noticed it first and ended. A little earlier than by
-        // the ranks' own count: one of them has counted to its end.
+        // A hung rank is the cause of a failure, not the peer that noticed it first and ended. The limit is slightly
+        // shorter than the ranks' own, since one of them has already timed out.
         let still = children
             .iter()
             .enumerate()
@@ -190,7 +192,8 @@ pub fn launch(
         }
         if let Some((rank, failure)) = line.as_ref().and_then(HostConnection::failure) {
             watch.mark_dead(rank);
-            // Where all fail of one thing at once, whose word comes first is chance: this host's ranks have their own.
+            // If all ranks fail for the same reason, the order of reports is arbitrary: this host prefers its own
+            // ranks' reason.
             let began = Instant::now();
             while began.elapsed() < REPORT_TIMEOUT && has_live_rank(&children, mine, &watch) {
                 reap(&mut children, mine, &mut ended);
@@ -200,7 +203,7 @@ pub fn launch(
             let own = !ended.is_empty() && !failed_by_peers(&ended);
             return Err(if own { root_cause(&ended, &watch) } else { failure });
         }
-        // Others on this host may all wait for another host, and none looks at the one that stands still.
+        // The other ranks of this host may all be waiting for another host, so none of them notices a hung rank.
         if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
             watch.mark_dead(rank);
             kill_all(&mut children);
@@ -209,7 +212,7 @@ pub fn launch(
         if children.iter().all(Option::is_none) {
             break;
         }
-        // Ranks of this host are there before those of others, which may be long in coming.
+        // Ranks of this host start before those of other hosts, which may take long to join.
         if connected.is_none() && watch.connected() == per_host {
             connected = Some(Instant::now());
         }
@@ -225,14 +228,15 @@ pub fn launch(
         if watch.joined() < per_host && began.elapsed() > seconds(config.communication.join_seconds) {
             kill_all(&mut children);
             let missing = per_host - watch.joined();
-            let message = format!("{missing} of {per_host} ranks did not appear");
+            let message =
+                format!("{missing} of {per_host} ranks did not start within `communication.join_seconds`");
             return Err(report_failure(line.as_ref(), mine, message));
         }
         if asked.is_some_and(|at| at.elapsed() > seconds(config.checkpoint.grace_seconds)) {
             kill_all(&mut children);
             return Err(Failure::new(
                 Code::Unsaved,
-                "the ranks did not save within `checkpoint.grace_seconds`",
+                "the ranks did not save a checkpoint within `checkpoint.grace_seconds`",
             ));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -246,7 +250,7 @@ pub fn launch(
     Ok(if codes.contains(&75) { Outcome::Saved } else { Outcome::Done })
 }
 
-/// Takes the ranks that have ended: gives their codes, and adds those that failed to `failed`.
+/// Collects ranks that have ended: returns their exit codes and adds failed ones to `failed`.
 fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, ExitStatus)>) -> Vec<i32> {
     let mut codes = Vec::new();
     for (rank, slot) in children.iter_mut().enumerate() {
@@ -262,7 +266,7 @@ fn reap(children: &mut [Option<Child>], mine: usize, failed: &mut Vec<(usize, Ex
     codes
 }
 
-/// Whether a rank of this host is still to end by itself; one that stands still says nothing more.
+/// Returns whether a rank of this host is still running and responsive.
 fn has_live_rank(children: &[Option<Child>], mine: usize, watch: &Watchdog) -> bool {
     let speaks = |(rank, child): (usize, &Option<Child>)| {
         child.is_some() && !watch.is_silent(mine + rank, SILENCE_TIMEOUT)
@@ -270,12 +274,13 @@ fn has_live_rank(children: &[Option<Child>], mine: usize, watch: &Watchdog) -> b
     children.iter().enumerate().any(speaks)
 }
 
-/// Some ranks have failed, and all of them because of others.
+/// Returns whether ranks have failed, and all of them because of peers.
 fn failed_by_peers(failed: &[(usize, ExitStatus)]) -> bool {
     !failed.is_empty() && failed.iter().all(|(_, status)| status.code() == Some(Code::Peer as i32))
 }
 
-/// A failure that this launcher found, of which it tells the other hosts: its own end is then not taken for the cause.
+/// Reports a failure that this launcher detected to the other hosts, so that they do not blame its own exit. Returns
+/// it.
 fn report_failure(line: Option<&HostConnection>, rank: usize, why: String) -> Failure {
     if let Some(line) = line {
         line.report_failure(rank, &why);
@@ -284,10 +289,10 @@ fn report_failure(line: Option<&HostConnection>, rank: usize, why: String) -> Fa
 }
 
 fn silence_message(rank: usize, seconds: f64) -> String {
-    format!("rank {rank} gave no sign of life for {seconds} s")
+    format!("rank {rank} sent no heartbeat for {seconds} s")
 }
 
-/// Tells the other hosts of a rank of this one that failed by itself, once.
+/// Reports a rank of this host that failed on its own to the other hosts, once.
 fn report_to_hosts(
     line: Option<&HostConnection>,
     failed: &[(usize, ExitStatus)],
@@ -301,7 +306,7 @@ fn report_to_hosts(
     }
 }
 
-/// What another host says is the cause, where this host's ranks only lost others.
+/// Returns the cause that another host reported, if this host's ranks only lost their peers.
 fn failure_of_other_host(line: Option<&HostConnection>, mine: Failure, reported: bool) -> Failure {
     let Some(line) = line.filter(|_| !reported) else { return mine };
     let began = Instant::now();
@@ -314,7 +319,7 @@ fn failure_of_other_host(line: Option<&HostConnection>, mine: Failure, reported:
     mine
 }
 
-/// The cause among the ranks that failed: the first that did not end because of another.
+/// Returns the root cause: the first failed rank that did not fail because of a peer.
 fn root_cause(failed: &[(usize, ExitStatus)], watch: &Watchdog) -> Failure {
     use std::os::unix::process::ExitStatusExt;
     let cause = failed.iter().find(|(_, status)| status.code() != Some(Code::Peer as i32));
@@ -342,7 +347,7 @@ fn root_cause(failed: &[(usize, ExitStatus)], watch: &Watchdog) -> Failure {
     let message = match watch.reason(*rank) {
         Some(words) if code == Code::Peer => words,
         Some(words) => format!("rank {rank}: {words}"),
-        None => format!("rank {rank} failed with code {number}"),
+        None => format!("rank {rank} exited with code {number}"),
     };
     Failure::new(code, message)
 }
@@ -362,7 +367,7 @@ fn kill_all(children: &mut [Option<Child>]) {
     }
 }
 
-/// One rank, as a child of the launcher.
+/// Runs one rank as a child of the launcher.
 pub fn rank(
     config: &Config,
     rank: usize,
@@ -373,11 +378,14 @@ pub fn rank(
     let stop = Arc::new(AtomicBool::new(false));
     for number in signals::stop_signals() {
         signal_hook::flag::register(number, Arc::clone(&stop))
-            .map_err(|e| Failure::new(Code::Bug, format!("cannot catch signals: {e}")))?;
+            .map_err(|e| Failure::new(Code::Bug, format!("cannot register signal handlers: {e}")))?;
     }
     let topology = topology(config);
     if rank >= topology.ranks() {
-        return Err(Failure::new(Code::Usage, format!("there is no rank {rank} of {}", topology.ranks())));
+        return Err(Failure::new(
+            Code::Usage,
+            format!("rank {rank} is out of range for {} ranks", topology.ranks()),
+        ));
     }
     let host = rendezvous.map(|_| rank / topology.per_host());
     let plan = Plan { host, ..plan(config) };
@@ -414,13 +422,15 @@ pub fn rank(
     result
 }
 
-/// Calls the ranks of other hosts.
+/// Connects to the ranks of other hosts.
 fn connect(config: &Config, rank: usize, at: &str, watch: &Watchdog) -> Result<Connections, Failure> {
     let bug = |e: std::io::Error| Failure::new(Code::Peer, format!("cannot listen for other hosts: {e}"));
     let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(bug)?;
     let mine = listener.local_addr().map_err(bug)?.port();
     let (first, port) = at.rsplit_once(':').unwrap_or((at, ""));
-    let port = port.parse().map_err(|_| Failure::new(Code::Usage, format!("`{at}` names no port")))?;
+    let port = port
+        .parse()
+        .map_err(|_| Failure::new(Code::Usage, format!("`{at}` is not of the form HOST:PORT")))?;
     let join = seconds(config.communication.join_seconds);
     let roster = rendezvous::join(first, port, &rendezvous::shared_settings(config), rank, mine, join)?;
     Connections::make(&topology(config), rank, &listener, &roster, watch, join)

@@ -1,5 +1,4 @@
-//! trainc's worker: trains decoder-only transformers with fully sharded data parallelism on the ranks that its config
-//! names.
+//! Worker of trainc: trains decoder-only transformers with fully sharded data parallelism.
 #![allow(clippy::inline_always, reason = "vector dispatch works only through closures that are inlined")]
 
 pub mod bench;

@@ -1,4 +1,4 @@
-//! What a step says of itself: one JSON line on stdout, one line for people on stderr.
+//! Step metrics: one JSON line on stdout and one human-readable line on stderr.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 use crate::console;
 use crate::train::{Report, Start};
 
-/// One optimizer step.
+/// Metrics of one optimizer step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepMetrics {
-    /// Optimizer steps done, from 1.
+    /// Completed optimizer steps, from 1.
     pub step: usize,
-    /// Nats per token, mean over the global batch, before the update.
+    /// Loss in nats per token, mean over the global batch, before the update.
     pub loss: f64,
-    /// Of the whole gradient, before clipping.
+    /// Norm of the full gradient before clipping.
     pub grad_norm: f64,
     /// Learning rate of the update, per step.
     pub lr: f64,
     /// Tokens per second of all ranks.
     pub tokens_per_s: f64,
-    /// Model flops over the devices' peak; null where no peak is known, as on CPUs.
+    /// Model FLOPs utilization; null if the device's peak is unknown, as on CPUs.
     pub mfu: Option<f64>,
-    /// Bytes resident, highest so far, of the largest rank.
+    /// Peak resident memory of the largest rank so far, in bytes.
     pub memory: u64,
 }
 
 impl StepMetrics {
-    /// For people.
+    /// Formats the metrics for people.
     pub fn describe(&self) -> String {
         let mfu = self.mfu.map_or_else(|| "-".to_owned(), |mfu| format!("{mfu:.3}"));
         format!(
@@ -45,14 +45,14 @@ impl StepMetrics {
     }
 }
 
-/// Reports of the first rank: JSON lines on stdout and in `metrics.jsonl`, lines for people on stderr.
+/// Log of the first rank: JSON lines on stdout and in `metrics.jsonl`, human-readable lines on stderr.
 #[derive(Debug)]
 pub struct MetricsLog {
     path: PathBuf,
     metrics: Option<File>,
 }
 
-/// Keeps what was written up to `step`: what came after it is trained again, and its lines are written again.
+/// Truncates the log after `step`: later steps are trained and logged again.
 fn reopen(path: &Path, step: usize) -> io::Result<File> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -62,7 +62,7 @@ fn reopen(path: &Path, step: usize) -> io::Result<File> {
         Err(error) if step > 0 && error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => Vec::new(),
     };
-    // A line that was cut off, wherever in it, is none.
+    // An incomplete last line is dropped.
     let before = String::from_utf8_lossy(&before);
     let kept = before.lines().filter(|line| {
         let value = serde_json::from_str::<Value>(line).unwrap_or_default();
@@ -76,7 +76,7 @@ fn reopen(path: &Path, step: usize) -> io::Result<File> {
 }
 
 impl MetricsLog {
-    /// `directory` is where `metrics.jsonl` goes.
+    /// Creates a log that writes `metrics.jsonl` to `directory`.
     pub fn new(directory: &Path) -> Self {
         Self { path: directory.join("metrics.jsonl"), metrics: None }
     }
@@ -84,9 +84,9 @@ impl MetricsLog {
     fn keep(&mut self, line: &Value) {
         let written = self.metrics.as_mut().map(|file| file.write_all(format!("{line}\n").as_bytes()));
         if let Some(Err(error)) = written {
-            // A log that cannot be written does not end a training.
+            // Training continues without the metrics file.
             self.metrics = None;
-            self.warning(&format!("{}: {error}; no more is written there", self.path.display()));
+            self.warning(&format!("{}: {error}; no further metrics are written", self.path.display()));
         }
     }
 }
@@ -96,7 +96,7 @@ impl Report for MetricsLog {
         match reopen(&self.path, start.step) {
             Ok(file) => self.metrics = Some(file),
             Err(error) => {
-                self.warning(&format!("{}: {error}; nothing is written there", self.path.display()));
+                self.warning(&format!("{}: {error}; no metrics are written", self.path.display()));
             }
         }
         let mut line = json!({"event": "start"});
@@ -105,7 +105,7 @@ impl Report for MetricsLog {
         }
         self.keep(&line);
         console::stderr(format_args!(
-            "memory of a rank: {}; resident now {} MiB",
+            "memory per rank: {}; resident: {} MiB",
             start.memory_parts.describe(),
             start.resident >> 20
         ));
@@ -136,7 +136,7 @@ impl Report for MetricsLog {
     }
 }
 
-/// A number of kB from /proc/self/status, in bytes.
+/// Reads a number in kB from /proc/self/status and returns it in bytes.
 fn status(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(key));
@@ -144,12 +144,12 @@ fn status(key: &str) -> u64 {
     number.unwrap_or(0) * 1024
 }
 
-/// Highest resident memory of this process so far, in bytes.
+/// Returns the peak resident memory of this process in bytes.
 pub fn peak_resident() -> u64 {
     status("VmHWM")
 }
 
-/// Resident memory of this process now, in bytes.
+/// Returns the current resident memory of this process in bytes.
 pub fn resident() -> u64 {
     status("VmRSS")
 }

@@ -1,4 +1,4 @@
-//! `trainc-worker`.
+//! Entry point of `trainc-worker`.
 
 fn main() -> std::process::ExitCode {
     trainc_worker::cli::main()

@@ -1,9 +1,9 @@
-//! AdamW over shards, clipping, and the learning rate of each step.
+//! AdamW on shards, gradient clipping and learning rate schedules.
 
 use crate::config::{Optimizer, Schedule, ScheduleKind};
 use crate::kernels::with_simd;
 
-/// The learning rate of optimizer step `step`, counted from 0.
+/// Returns the learning rate of optimizer step `step`, counted from 0.
 pub fn learning_rate(highest: f64, schedule: &Schedule, step: usize) -> f64 {
     if step < schedule.warmup_steps {
         return highest * (step + 1) as f64 / schedule.warmup_steps as f64;
@@ -18,12 +18,12 @@ pub fn learning_rate(highest: f64, schedule: &Schedule, step: usize) -> f64 {
     }
 }
 
-/// What the gradient is multiplied with, as `torch.nn.utils.clip_grad_norm_` does.
+/// Returns the factor for the gradient, as in `torch.nn.utils.clip_grad_norm_`.
 pub fn clip_factor(norm: f64, bound: Option<f64>) -> f64 {
     bound.map_or(1.0, |bound| (bound / (norm + 1e-6)).min(1.0))
 }
 
-/// One step of AdamW on a stretch of parameters; `step` counts from 0.
+/// Applies one step of AdamW to a range of parameters; `step` counts from 0.
 pub fn adamw(
     o: &Optimizer,
     step: usize,

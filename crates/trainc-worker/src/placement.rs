@@ -1,5 +1,5 @@
-//! Where this launcher stands among the hosts of a job. In: environment variables as torchrun or Open MPI set them, and
-//! SageMaker's resourceconfig.json. Out: its place, or what contradicts itself. Pure; `read` alone touches the machine.
+//! Placement of this launcher among the hosts of a job, from the environment variables of torchrun or Open MPI, or from
+//! SageMaker's resourceconfig.json. Only `detect` accesses the machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,28 @@ use serde::Deserialize;
 use crate::config::Config;
 use crate::exit::{Code, Failure};
 
-/// A launcher's place.
+/// Placement of a launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Number of this host, from 0.
+    /// Index of this host, from 0.
     pub host: usize,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Ranks of all hosts, where the environment says it.
+    /// World size, if the environment specifies it.
     pub ranks: Option<usize>,
-    /// Number of this process on its host; the launcher is number 0, the others have nothing to do.
+    /// Local rank of this process; only local rank 0 launches.
     pub local: usize,
     /// Name or address of the first host.
     pub first: String,
-    /// Port of the rendezvous, where the environment says it.
+    /// Rendezvous port, if the environment specifies it.
     pub port: Option<u16>,
-    /// Instance type, where the environment says it.
+    /// Instance type, if the environment specifies it.
     pub instance: Option<String>,
-    /// Who said so.
+    /// Source of this information.
     pub source: &'static str,
 }
 
-/// `/opt/ml/input/config/resourceconfig.json`; other members are not read.
+/// Members of `/opt/ml/input/config/resourceconfig.json` that the worker uses.
 #[derive(Debug, Deserialize)]
 struct Resources {
     current_host: String,
@@ -39,7 +39,7 @@ struct Resources {
     current_instance_type: Option<String>,
 }
 
-/// SageMaker's directory, as its own toolkit finds it.
+/// Returns SageMaker's base directory, as its toolkit determines it.
 pub fn sagemaker_directory(variables: &BTreeMap<String, String>) -> PathBuf {
     let set = variables.get("SAGEMAKER_BASE_DIR").filter(|text| !text.is_empty());
     set.map_or_else(|| PathBuf::from("/opt/ml"), PathBuf::from)
@@ -54,12 +54,12 @@ fn number(variables: &BTreeMap<String, String>, name: &str) -> Result<Option<usi
         .get(name)
         .map(|text| {
             let found = text.trim().parse();
-            found.map_err(|_| wrong(format!("environment: {name}=`{text}` is not a number from 0 up")))
+            found.map_err(|_| wrong(format!("environment: {name}=`{text}` is not a non-negative integer")))
         })
         .transpose()
 }
 
-/// Rank, ranks, rank on the host, ranks of the host: torchrun's names, and Open MPI's.
+/// Variables for rank, world size, local rank and local world size: those of torchrun and of Open MPI.
 const NAMES: [[&str; 4]; 2] = [
     ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"],
     [
@@ -71,7 +71,7 @@ const NAMES: [[&str; 4]; 2] = [
 ];
 
 impl Placement {
-    /// One host, without anyone's word for it.
+    /// Returns the placement on a single host, used when the environment specifies none.
     pub fn single_host() -> Self {
         Self {
             host: 0,
@@ -85,8 +85,8 @@ impl Placement {
         }
     }
 
-    /// From the variables and the text of resourceconfig.json. Variables that name ranks win over the file, since
-    /// whoever set them started this process.
+    /// Determines the placement from the environment variables and the text of resourceconfig.json. Variables of a
+    /// launcher take precedence, since it started this process.
     pub fn from_environment(
         variables: &BTreeMap<String, String>,
         resources: Option<&str>,
@@ -99,17 +99,17 @@ impl Placement {
         let Some(text) = resources else { return Ok(Self::single_host()) };
         let r: Resources =
             serde_json::from_str(text).map_err(|e| wrong(format!("resourceconfig.json: {e}")))?;
-        // The toolkits count hosts in the order of their names as text: algo-10 stands before algo-2.
+        // The SageMaker toolkits sort host names as text: algo-10 comes before algo-2.
         let mut hosts = r.hosts;
         if hosts.iter().any(|name| name.trim().is_empty()) {
-            return Err(wrong("resourceconfig.json: a host of `hosts` has no name".to_owned()));
+            return Err(wrong("resourceconfig.json: `hosts` contains an empty name".to_owned()));
         }
         hosts.sort();
         hosts.dedup();
         let Some(host) = hosts.iter().position(|name| *name == r.current_host) else {
             let all = hosts.join(", ");
             return Err(wrong(format!(
-                "resourceconfig.json: current_host `{}` is none of hosts: {all}",
+                "resourceconfig.json: `current_host` is `{}`, which is not in `hosts`: {all}",
                 r.current_host
             )));
         };
@@ -126,21 +126,25 @@ impl Placement {
     fn from_rank_variables(variables: &BTreeMap<String, String>, names: [&str; 4]) -> Result<Self, Failure> {
         let [rank, world, local, here] = names;
         let need = |name: &str| {
-            let missing = || wrong(format!("environment: {name} is missing beside {rank}, {world}, {local}"));
+            let missing = || {
+                wrong(format!(
+                    "environment: {name} is not set: {rank}, {world} and {local} are required together"
+                ))
+            };
             number(variables, name)?.ok_or_else(missing)
         };
         let (r, w, l) = (need(rank)?, need(world)?, need(local)?);
-        // Without it, all are on this host.
+        // Without it, all ranks are on this host.
         let h = number(variables, here)?.unwrap_or(w);
         if r >= w {
-            return Err(wrong(format!("environment: {rank}={r} is not below {world}={w}")));
+            return Err(wrong(format!("environment: {rank}={r} is not less than {world}={w}")));
         }
         if h == 0 || !w.is_multiple_of(h) {
-            return Err(wrong(format!("environment: {world}={w} does not divide by {here}={h}")));
+            return Err(wrong(format!("environment: {world}={w} is not divisible by {here}={h}")));
         }
         if l >= h || r % h != l {
             return Err(wrong(format!(
-                "environment: {rank}={r} with {h} ranks on each host is number {} there, and {local}={l}",
+                "environment: {rank}={r} with {h} ranks per host requires {local}={}, found {local}={l}",
                 r % h
             )));
         }
@@ -150,7 +154,7 @@ impl Placement {
             _ if hosts == 1 => "localhost".to_owned(),
             _ => {
                 return Err(wrong(format!(
-                    "environment: {hosts} hosts, and MASTER_ADDR does not name the first"
+                    "environment: MASTER_ADDR is not set, but {hosts} hosts require it"
                 )));
             }
         };
@@ -160,14 +164,14 @@ impl Placement {
                 u16::try_from(port)
                     .ok()
                     .filter(|port| *port > 0)
-                    .ok_or_else(|| wrong(format!("environment: MASTER_PORT={port} is no port")))?,
+                    .ok_or_else(|| wrong(format!("environment: MASTER_PORT={port} is not a valid port")))?,
             ),
         };
         let source = if rank == "RANK" { "torchrun's variables" } else { "Open MPI's variables" };
         Ok(Self { host: r / h, hosts, ranks: Some(w), local: l, first, port, instance: None, source })
     }
 
-    /// This process's.
+    /// Detects the placement of this process.
     pub fn detect() -> Result<Self, Failure> {
         let variables: BTreeMap<String, String> = std::env::vars().collect();
         let path = sagemaker_directory(&variables).join("input/config/resourceconfig.json");
@@ -175,14 +179,14 @@ impl Placement {
         Self::from_environment(&variables, resources.as_deref())
     }
 
-    /// Whether the config was made for this.
+    /// Checks that the config was made for this placement.
     pub fn check_config(&self, config: &Config) -> Result<(), Failure> {
         let source = self.source;
         if let Some(ranks) = self.ranks
             && ranks != config.ranks()
         {
             return Err(wrong(format!(
-                "config: `mesh`: {} ranks are planned, and {source} say {ranks}",
+                "config: `mesh`: planned for {} ranks, found {ranks} in {source}",
                 config.ranks()
             )));
         }
@@ -190,17 +194,20 @@ impl Placement {
             let hosts = config.cluster.nodes;
             return Err(wrong(if self.source == Self::single_host().source {
                 format!(
-                    "config: `cluster.nodes`: {hosts} hosts are planned, and {source} names them; `--ranks N` trains on this one"
+                    "config: `cluster.nodes`: planned for {hosts} hosts, found {source} to locate them; `--ranks N` trains on this host alone"
                 )
             } else {
-                format!("config: `cluster.nodes`: {hosts} hosts are planned, and {source} has {}", self.hosts)
+                format!(
+                    "config: `cluster.nodes`: planned for {hosts} hosts, found {} in {source}",
+                    self.hosts
+                )
             }));
         }
         if let Some(instance) = &self.instance
             && *instance != config.cluster.instance
         {
             return Err(wrong(format!(
-                "config: `cluster.instance`: planned for `{}`, and {source} says `{instance}`",
+                "config: `cluster.instance`: planned for `{}`, found `{instance}` in {source}",
                 config.cluster.instance
             )));
         }
@@ -243,15 +250,15 @@ mod tests {
             assert_eq!((place.host, place.hosts, place.first.as_str()), (number, 12, "algo-1"));
         }
         let failure = place("algo-13").unwrap_err();
-        assert!(failure.message.contains("`algo-13` is none of hosts: algo-1, algo-10"), "{failure}");
+        assert!(failure.message.contains("`algo-13`, which is not in `hosts`: algo-1, algo-10"), "{failure}");
         assert_eq!(failure.code, Code::Config);
         let unnamed = r#"{"current_host": "", "hosts": ["", "algo-2"]}"#;
         let failure = Placement::from_environment(&BTreeMap::new(), Some(unnamed)).unwrap_err();
-        assert!(failure.message.contains("a host of `hosts` has no name"), "{failure}");
+        assert!(failure.message.contains("`hosts` contains an empty name"), "{failure}");
         assert_eq!(sagemaker_directory(&variables(&[("SAGEMAKER_BASE_DIR", "")])), Path::new("/opt/ml"));
         let failure = Placement::from_environment(&BTreeMap::new(), Some("{}")).unwrap_err();
         assert!(failure.message.contains("missing field `current_host`"), "{failure}");
-        // Variables of a launcher win.
+        // Variables of a launcher take precedence.
         let torchrun = variables(&[("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0")]);
         assert_eq!(Placement::from_environment(&torchrun, Some(&text("algo-2"))).unwrap().hosts, 1);
     }
@@ -275,17 +282,17 @@ mod tests {
             list.extend(value.map(|value| (name, value)));
             from(&list).unwrap_err()
         };
-        assert!(with("RANK", None).contains("RANK is missing beside"));
-        assert!(with("WORLD_SIZE", None).contains("WORLD_SIZE is missing beside"));
-        assert!(with("RANK", Some("-1")).contains("RANK=`-1` is not a number from 0 up"));
-        assert!(with("RANK", Some("9")).contains("RANK=9 is not below WORLD_SIZE=8"));
-        assert!(with("LOCAL_RANK", Some("2")).contains("is number 1 there, and LOCAL_RANK=2"));
+        assert!(with("RANK", None).contains("RANK is not set"));
+        assert!(with("WORLD_SIZE", None).contains("WORLD_SIZE is not set"));
+        assert!(with("RANK", Some("-1")).contains("RANK=`-1` is not a non-negative integer"));
+        assert!(with("RANK", Some("9")).contains("RANK=9 is not less than WORLD_SIZE=8"));
+        assert!(with("LOCAL_RANK", Some("2")).contains("requires LOCAL_RANK=1, found LOCAL_RANK=2"));
         assert!(
             with("LOCAL_WORLD_SIZE", Some("3"))
-                .contains("WORLD_SIZE=8 does not divide by LOCAL_WORLD_SIZE=3")
+                .contains("WORLD_SIZE=8 is not divisible by LOCAL_WORLD_SIZE=3")
         );
-        assert!(with("MASTER_ADDR", None).contains("2 hosts, and MASTER_ADDR does not name the first"));
-        assert!(with("MASTER_PORT", Some("70000")).contains("MASTER_PORT=70000 is no port"));
+        assert!(with("MASTER_ADDR", None).contains("MASTER_ADDR is not set, but 2 hosts require it"));
+        assert!(with("MASTER_PORT", Some("70000")).contains("MASTER_PORT=70000 is not a valid port"));
         let mpi = [
             ("OMPI_COMM_WORLD_RANK", "3"),
             ("OMPI_COMM_WORLD_SIZE", "4"),

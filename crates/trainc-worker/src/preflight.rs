@@ -1,5 +1,5 @@
-//! What a run will need, tried out in a minute once all ranks are there: links, data, weights, checkpoints, clocks. Every
-//! rank takes part; the first prints. A failure has the exit code that training would have ended with later.
+//! Preflight checks, within a minute once all ranks have connected: links, data, weights, checkpoints, clocks. All
+//! ranks take part; the first prints. A failure has the exit code that training would have ended with.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,15 +19,15 @@ use crate::exit::{Code, Failure};
 use crate::fsdp::{Engine, MemoryParts, plan};
 use crate::model::init::mix;
 
-/// Bytes of the file that tries out the checkpoints' directory, at most.
+/// Maximum size of the test file in the checkpoint directory, in bytes.
 const PROBE: usize = 64 << 20;
-/// Seconds that reading of data is tried.
+/// Seconds for measuring the data read rate.
 const READ: f64 = 1.0;
-/// Seconds that a checkpoint's files are compared with their digests; a run compares all that it reads.
+/// Time limit for verifying a checkpoint's files; training verifies every file that it reads.
 const COMPARE: Duration = Duration::from_secs(20);
-/// Floating point operations of a pass that is not tried, because it could take longer than the rest together.
+/// Limit in FLOPs above which a pass is not measured, because it would take too long.
 const HEAVY: f64 = 2e11;
-/// Seconds by which clocks may differ: signatures of requests allow minutes, people who compare logs do not.
+/// Allowed clock difference in seconds, so that logs of hosts can be compared.
 const CLOCKS: f64 = 60.0;
 
 struct Preflight<'a> {
@@ -56,7 +56,7 @@ impl Preflight<'_> {
     }
 }
 
-/// Each rank's number, on every rank.
+/// Gathers one number from each rank.
 fn all_ranks(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
     let mut all = vec![0.0; groups.world.size()];
     all[groups.world.rank()] = mine;
@@ -72,7 +72,7 @@ fn most(all: &[f64]) -> f64 {
     all.iter().copied().fold(0.0, f64::max)
 }
 
-/// Runs all checks; every rank calls it.
+/// Runs all checks. Every rank must call it.
 pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Failure> {
     let p = Preflight { config, rank: groups.world.rank() };
     let began = Instant::now();
@@ -106,12 +106,12 @@ impl Preflight<'_> {
             json!({"ranks": ranks, "hosts": hosts, "shard_degree": shards, "data_parallel_replicas": replicas,
                 "cores": cores, "memory_parts": bytes}),
             &format!(
-                "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, CPU ranks on {cores} cores; a rank holds {}",
+                "{ranks} = {shards} shards x {replicas} replicas on {hosts} hosts, CPU ranks on {cores} cores; memory per rank: {}",
                 bytes.describe()
             ),
         );
         if ranks / hosts > cores {
-            self.warn(&format!("{} ranks share {cores} cores of a host", ranks / hosts));
+            self.warn(&format!("{} ranks share the {cores} cores of each host", ranks / hosts));
         }
     }
 
@@ -125,14 +125,14 @@ impl Preflight<'_> {
             let (late, early) = (at(most(&all)), at(least(&all)));
             return Err(Failure::new(
                 Code::Peer,
-                format!("the clock of rank {late} is {apart:.0} s ahead of that of rank {early}"),
+                format!("the clock of rank {late} is {apart:.0} s ahead of the clock of rank {early}"),
             ));
         }
         self.report("clocks", json!({"apart_seconds": apart}), &format!("{:.1} ms apart", apart * 1e3));
         Ok(())
     }
 
-    /// Bandwidth of the gather of the largest unit, and how long the smallest sum takes.
+    /// Measures the bandwidth of gathering the largest unit and the latency of the smallest all-reduce.
     fn links(&self, groups: &mut Groups) -> Result<(), Failure> {
         let shard = vec![1.0f32; plan(self.config).largest_shard];
         let mut full = vec![0.0f32; shard.len() * groups.shard.size()];
@@ -145,7 +145,7 @@ impl Preflight<'_> {
             rounds.push(most(&all_ranks(groups, began.elapsed().as_secs_f64())?));
         }
         if full.iter().any(|v| *v != 1.0) {
-            return Err(Failure::new(Code::Peer, "a gather brought other values than were sent"));
+            return Err(Failure::new(Code::Peer, "a gather returned different values than were sent"));
         }
         rounds.sort_by(f64::total_cmp);
         let gigabytes = 4.0 * full.len() as f64 / 1e9;
@@ -161,7 +161,7 @@ impl Preflight<'_> {
         let topology = plan(self.config).topology;
         let hosts = topology.members(Kind::Shard, Step::Outer, self.rank).len();
         let how = if groups.shard.size() == 1 {
-            "one shard: nothing is gathered".to_owned()
+            "one shard: no gather".to_owned()
         } else {
             let steps = if hosts > 1 { format!(", in two steps over {hosts} hosts") } else { String::new() };
             format!("gather of the largest unit at {rate:.2} GB/s{steps}")
@@ -191,14 +191,14 @@ impl Preflight<'_> {
             rustix::fs::statvfs(directory).map_or(f64::INFINITY, |s| s.f_bavail as f64 * s.f_frsize as f64);
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
         let kept = checkpoint::steps(directory).len().min(c.keep) as f64;
-        // A new one is complete before the oldest goes.
+        // A new checkpoint is completed before the oldest is removed.
         let wanted = whole * (c.keep as f64 + 1.0 - kept);
-        // Copies beyond the first write nothing.
+        // Only the first replica writes.
         if free < whole && groups.replica.rank() == 0 {
             return Err(Failure::new(
                 Code::Checkpoint,
                 format!(
-                    "`checkpoint.directory` {}: {:.0} MiB free, and one checkpoint takes {:.0} MiB",
+                    "`checkpoint.directory` {}: {:.0} MiB free, but one checkpoint requires {:.0} MiB",
                     directory.display(),
                     mib(free),
                     mib(whole)
@@ -211,7 +211,7 @@ impl Preflight<'_> {
             json!({"write_bytes_per_s_and_rank": rate, "checkpoint_bytes": whole, "save_seconds": save,
                 "free_bytes": free, "shared_by_hosts": shared}),
             &format!(
-                "{:.0} MiB each, written at {:.0} MiB/s and rank and read back: {save:.1} s; {:.0} MiB free",
+                "{:.0} MiB per checkpoint, written at {:.0} MiB/s per rank and read back: {save:.1} s per save; {:.0} MiB free",
                 mib(whole),
                 mib(rate),
                 mib(free)
@@ -219,12 +219,12 @@ impl Preflight<'_> {
         );
         if shared == Some(false) {
             self.warn(
-                "hosts do not share `checkpoint.directory`: the first one holds the checkpoints, and hands them out when a run goes on",
+                "hosts do not share `checkpoint.directory`: the first host stores the checkpoints and distributes them when a run resumes",
             );
         }
         if free < wanted {
             self.warn(&format!(
-                "{:.0} MiB free, and keeping {} checkpoints takes {:.0} MiB more",
+                "{:.0} MiB free, but keeping {} checkpoints requires {:.0} MiB more",
                 mib(free),
                 c.keep,
                 mib(wanted)
@@ -232,7 +232,7 @@ impl Preflight<'_> {
         }
         if save > c.grace_seconds {
             self.warn(&format!(
-                "a save takes {save:.0} s, and `checkpoint.grace_seconds` is {}: a stop by SIGTERM will lose what came after the last checkpoint",
+                "a save takes {save:.0} s, but `checkpoint.grace_seconds` is {}: a run stopped by SIGTERM loses the steps since its last checkpoint",
                 c.grace_seconds
             ));
         }
@@ -247,13 +247,13 @@ impl Preflight<'_> {
                     .map_err(|e| Failure::new(Code::Config, format!("`{name}` {directory}: {e}")))?;
             }
         }
-        // Every host's launcher writes its own.
+        // Each host's launcher writes its own file.
         let failure = Path::new(&self.config.output.failure);
-        let beside = failure.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = failure.parent().filter(|parent| !parent.as_os_str().is_empty());
         let tried = if failure.is_dir() {
             Err(std::io::ErrorKind::IsADirectory.into())
         } else {
-            probe(beside.unwrap_or(Path::new(".")), self.rank, 1)
+            probe(parent.unwrap_or(Path::new(".")), self.rank, 1)
         };
         tried.map_err(|e| {
             Failure::new(Code::Config, format!("`output.failure` {}: {e}", failure.display()))
@@ -269,8 +269,8 @@ impl Preflight<'_> {
         Tokens::open(Path::new(path), m.sequence_length, m.vocab_size, documents)
     }
 
-    /// What the run will go on from, its files compared with their digests as far as the time goes. The ranks that will
-    /// read it share them.
+    /// Verifies the checkpoint to resume from, as far as the time limit allows. The ranks that will read it share its
+    /// files.
     fn resume(&self, groups: &mut Groups) -> Result<(), Failure> {
         let choice =
             if groups.replica.rank() == 0 { checkpoint::choose_checkpoint(self.config)? } else { None };
@@ -293,7 +293,7 @@ impl Preflight<'_> {
             json!({"step": state.step, "checkpoint": choice.path.to_string_lossy(), "files": state.files.len(),
                 "files_compared": files, "bytes_compared": bytes}),
             &format!(
-                "from step {}, {}; {files} of {} files read and compared with their sha256, {:.1} MiB",
+                "from step {}, {}; {files} of {} files checked against their sha256, {:.1} MiB",
                 state.step,
                 choice.path.display(),
                 state.files.len(),
@@ -305,13 +305,13 @@ impl Preflight<'_> {
         }
         if files < state.files.len() {
             self.warn(
-                "not all files of the checkpoint were compared in this time; the run compares what it reads",
+                "not all files of the checkpoint were checked in the time available; training checks every file that it reads",
             );
         }
         Ok(())
     }
 
-    /// Whether the weights are there and this model's; every rank reads another part of a block.
+    /// Checks that the weights exist and fit the model; every rank reads a different part of one block.
     fn weights(&self, groups: &mut Groups) -> Result<(), Failure> {
         let Some(weights) = &self.config.model.weights else { return Ok(()) };
         let rate = crate::hf::check(self.config, Path::new(weights), self.rank, groups.world.size())?;
@@ -319,13 +319,12 @@ impl Preflight<'_> {
         if let Some(warning) = crate::hf::dropout_warning(Path::new(weights))? {
             self.warn(&warning);
         }
-        let people =
-            format!("every tensor is there, read at {:.0} MiB/s and rank", rate / f64::from(1 << 20));
+        let people = format!("all tensors found, read at {:.0} MiB/s per rank", rate / f64::from(1 << 20));
         self.report("weights", json!({"read_bytes_per_s_and_rank": rate}), &people);
         Ok(())
     }
 
-    /// Reads as training will, and compares with how fast a pass takes it.
+    /// Measures the data read rate and compares it with the rate that a pass requires.
     fn data(&self, mut groups: Groups, threads: usize) -> Result<(), Failure> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
         let train = self.tokens(&d.train)?;
@@ -367,7 +366,7 @@ impl Preflight<'_> {
             return Err(Failure::new(
                 Code::Data,
                 format!(
-                    "`data.train` {}: read at {rate:.1} sequences/s and rank, and a pass takes {needed:.1}",
+                    "`data.train` {}: read at {rate:.1} sequences/s per rank, but training consumes {needed:.1}",
                     d.train
                 ),
             ));
@@ -376,16 +375,16 @@ impl Preflight<'_> {
             "data",
             json!({"sequences": train.sequences(), "read_per_s_and_rank": rate, "needed_per_s_and_rank": needed}),
             &format!(
-                "{} sequences, read at {rate:.0}/s and rank, needed: {}",
+                "{} sequences, read at {rate:.0}/s per rank, required: {}",
                 train.sequences(),
-                needed.map_or_else(|| "not tried for a pass this long".to_owned(), |n| format!("{n:.1}/s"))
+                needed.map_or_else(|| "not measured, a pass takes too long".to_owned(), |n| format!("{n:.1}/s"))
             ),
         );
         Ok(())
     }
 }
 
-/// Writes a file, syncs it, reads it back and removes it; gives the seconds of writing.
+/// Writes a file, syncs it, reads it back and removes it. Returns the seconds of writing.
 pub(crate) fn probe(directory: &Path, rank: usize, bytes: usize) -> std::io::Result<f64> {
     fs::create_dir_all(directory)?;
     let path = directory.join(format!("preflight-{rank}.partial"));
@@ -399,7 +398,7 @@ pub(crate) fn probe(directory: &Path, rank: usize, bytes: usize) -> std::io::Res
         let mut back = Vec::new();
         File::open(&path)?.read_to_end(&mut back)?;
         if back != text {
-            return Err(std::io::Error::other("what was written is not what is read back"));
+            return Err(std::io::Error::other("the data read back differs from the data written"));
         }
         Ok(seconds)
     })();

@@ -1,6 +1,6 @@
-//! How the hosts of a job find each other and notice each other's end. The first host's launcher listens; every rank
-//! tells it where it can be called and gets the list of all; every launcher keeps a line open, on which it gives signs of
-//! life and says which of its ranks failed. Lines of JSON.
+//! Rendezvous of the hosts of a job, and detection of failed hosts. The first host's launcher listens. Every rank
+//! registers its address and receives the addresses of all; every launcher keeps a connection on which it sends
+//! heartbeats and failures of its ranks. Messages are lines of JSON.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,31 +12,31 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, differences};
 use crate::exit::{Code, Failure};
 
-/// How often a launcher gives a sign of life.
+/// Interval of a launcher's heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Differences of two configs that are named.
+/// Maximum number of config differences in a message.
 const SHOWN: usize = 4;
 
-/// What goes over the lines.
+/// Messages of the rendezvous protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message {
-    /// A rank that can be called at this port of the host it calls from.
+    /// Registers a rank, which listens on this port of the sending host.
     Rank { rank: usize, port: u16, config: String },
-    /// Where every rank can be called; an empty host is the first host's.
+    /// Addresses of all ranks; an empty host means the first host.
     Roster(Vec<(String, u16)>),
-    /// The launcher of a host.
+    /// Registers the launcher of a host.
     Host { host: usize, config: String },
-    /// A sign of life.
+    /// Heartbeat.
     Beat,
-    /// A rank failed, and why.
+    /// Failed rank and the reason.
     Gone(usize, String),
-    /// This host's ranks have ended well.
+    /// All ranks of this host have ended successfully.
     Done,
-    /// The caller does not belong here.
+    /// The registration was rejected.
     Refused(String),
-    /// The hosts were given different configs or binaries: none of them goes on.
+    /// The hosts have different configs or binaries, so none continues.
     Differ(String),
 }
 
@@ -72,7 +72,7 @@ struct State {
 }
 
 impl State {
-    /// While hosts are still expected, one that was given something else will be missed by all.
+    /// Records a difference while ranks are still missing; the differing host would otherwise be awaited in vain.
     fn differ(&mut self, why: &str) {
         if self.differ.is_none() && self.ranks.iter().any(Option::is_none) {
             self.differ = Some(why.to_owned());
@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// The first failure is everyone's.
+    /// Records the first failure and sends it to all hosts.
     fn report_failure(&mut self, rank: usize, why: &str) {
         if self.gone.is_none() {
             self.gone = Some((rank, why.to_owned()));
@@ -102,7 +102,7 @@ struct Shared {
     join: Duration,
 }
 
-/// The first host's side.
+/// Rendezvous server on the first host.
 pub struct Server {
     shared: Arc<Shared>,
 }
@@ -145,7 +145,7 @@ impl Server {
         Ok(Self { shared })
     }
 
-    /// Stays until every host has ended, so that none takes this host's end for a failure.
+    /// Waits until every host is done, so that none takes this host's exit for a failure.
     pub fn wait_for_hosts(&self, patience: Duration) {
         let until = Instant::now() + patience;
         while Instant::now() < until {
@@ -187,13 +187,13 @@ impl Shared {
 
     fn rank(&self, stream: &TcpStream, rank: usize, port: u16) {
         let from = stream.peer_addr().map_or_else(|_| String::new(), |a| a.ip().to_string());
-        // Ranks of this host called over the loopback; others reach them under this host's name.
+        // Ranks of this host connect over the loopback interface; other hosts reach them by this host's name.
         let address = if rank < self.per_host { String::new() } else { from };
         let mut state = locked(&self.state);
         match state.ranks.get_mut(rank) {
             Some(place) if place.is_none() => *place = Some((address, port)),
             Some(_) | None => {
-                let refusal = Message::Refused(format!("there is a rank {rank} already, or none is planned"));
+                let refusal = Message::Refused(format!("rank {rank} is already registered or out of range"));
                 let _ = send(stream, &refusal);
                 return;
             }
@@ -210,7 +210,10 @@ impl Shared {
         } else if late.timed_out() {
             let missing: Vec<String> =
                 (0..state.ranks.len()).filter(|r| state.ranks[*r].is_none()).map(|r| r.to_string()).collect();
-            let _ = send(stream, &Message::Refused(format!("ranks {} did not appear", missing.join(", "))));
+            let _ = send(
+                stream,
+                &Message::Refused(format!("ranks {} did not connect in time", missing.join(", "))),
+            );
         } else {
             let _ = send(stream, &Message::Roster(state.ranks.iter().flatten().cloned().collect()));
         }
@@ -250,9 +253,9 @@ impl Shared {
                     let silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
                     let seconds = self.peer_dead.as_secs_f64();
                     let why = if silent {
-                        format!("host {host} (rank {first} and on) gave no sign of life for {seconds} s")
+                        format!("host {host} (ranks from {first}) sent no heartbeat for {seconds} s")
                     } else {
-                        format!("the launcher of host {host} (rank {first} and on) died")
+                        format!("the launcher of host {host} (ranks from {first}) died")
                     };
                     state.report_failure(first, &why);
                     return;
@@ -262,7 +265,7 @@ impl Shared {
     }
 }
 
-/// What the two sides of a rendezvous were given, each as [`shared_settings`] says it.
+/// Describes the differences between the settings of two hosts, as returned by [`shared_settings`].
 fn describe_differences(host: usize, theirs: &str, ours: &str) -> String {
     let both = (serde_json::from_str(theirs), serde_json::from_str(ours));
     let mut all: Vec<String> = match &both {
@@ -270,15 +273,15 @@ fn describe_differences(host: usize, theirs: &str, ours: &str) -> String {
             .into_iter()
             .map(|(at, theirs, ours)| format!("`{at}` is {theirs} there and {ours} on the first host"))
             .collect(),
-        _ => vec!["its binary is another".to_owned()],
+        _ => vec!["the binaries differ".to_owned()],
     };
     let more = all.len().saturating_sub(SHOWN);
     all.truncate(SHOWN);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("host {host} was given another config or binary than the first host: {}{more}", all.join(", "))
+    format!("host {host} has a different config or binary than the first host: {}{more}", all.join(", "))
 }
 
-/// What must be the same on every host: config and version.
+/// Returns the settings that must be equal on all hosts: config and version.
 pub(crate) fn shared_settings(config: &Config) -> String {
     let mut all = serde_json::to_value(config).unwrap_or_default();
     if let Some(members) = all.as_object_mut() {
@@ -295,7 +298,7 @@ fn call(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            // Names of hosts may take minutes to be known.
+            // Host names may take minutes to resolve.
             Err(error) if Instant::now() > until => {
                 return Err(peer(format!("the first host, {first} port {port}, cannot be reached: {error}")));
             }
@@ -304,7 +307,7 @@ fn call(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
     }
 }
 
-/// Tells where this rank can be called; gives where all can, in order of rank.
+/// Registers this rank's port and returns the addresses of all ranks, ordered by rank.
 pub fn join(
     first: &str,
     port: u16,
@@ -325,24 +328,26 @@ pub fn join(
                 if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
             })
             .collect()),
-        Message::Refused(why) => Err(peer(format!("the first host, {first}, refuses rank {rank}: {why}"))),
+        Message::Refused(why) => Err(peer(format!("the first host, {first}, rejected rank {rank}: {why}"))),
         Message::Differ(why) => Err(Failure::new(Code::Config, why)),
         other @ (Message::Rank { .. }
         | Message::Host { .. }
         | Message::Beat
         | Message::Gone(..)
-        | Message::Done) => Err(peer(format!("the first host, {first}, answered {other:?}"))),
+        | Message::Done) => {
+            Err(peer(format!("the first host, {first}, sent an unexpected message: {other:?}")))
+        }
     }
 }
 
-/// A launcher's line to the first host.
+/// A launcher's connection to the first host.
 pub struct HostConnection {
     stream: TcpStream,
     gone: Arc<Mutex<Option<(usize, Failure)>>>,
 }
 
 impl HostConnection {
-    /// Opens it.
+    /// Connects to the first host.
     pub fn open(
         first: &str,
         port: u16,
@@ -369,11 +374,11 @@ impl HostConnection {
                 match receive(&mut reader) {
                     Ok(Message::Gone(rank, why)) => break (rank, peer(why)),
                     Ok(Message::Refused(why)) => {
-                        break (0, peer(format!("the first host refuses this one: {why}")));
+                        break (0, peer(format!("the first host rejected this host: {why}")));
                     }
                     Ok(Message::Differ(why)) => break (0, Failure::new(Code::Config, why)),
                     Ok(_) => {}
-                    Err(_) => break (0, peer("the first host (rank 0 and on) gave no sign of life")),
+                    Err(_) => break (0, peer("the first host (ranks from 0) sent no heartbeat")),
                 }
             };
             *locked(&heard) = Some(found);
@@ -381,17 +386,17 @@ impl HostConnection {
         Ok(Self { stream, gone })
     }
 
-    /// Who failed on another host, and why.
+    /// Returns the rank that failed on another host, and the failure.
     pub fn failure(&self) -> Option<(usize, Failure)> {
         locked(&self.gone).clone()
     }
 
-    /// A rank of this host failed.
+    /// Reports a failed rank of this host.
     pub fn report_failure(&self, rank: usize, why: &str) {
         let _ = send(&self.stream, &Message::Gone(rank, why.to_owned()));
     }
 
-    /// All ranks of this host have ended well.
+    /// Reports that all ranks of this host have ended successfully.
     pub fn done(&self) {
         let _ = send(&self.stream, &Message::Done);
     }

@@ -1,4 +1,4 @@
-//! The safetensors file form: eight bytes of header length, a JSON header, the tensors' bytes.
+//! Safetensors files: eight bytes of header length, a JSON header, the tensors' bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,22 +11,22 @@ use sha2::{Digest, Sha256};
 
 use crate::data::tokens::hex;
 
-/// One tensor of a file that was opened.
+/// A tensor of an open file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// `F32`, `F16` or `BF16`.
     pub dtype: String,
-    /// Sizes, outermost first.
+    /// Shape, outermost dimension first.
     pub shape: Vec<usize>,
     start: u64,
     bytes: usize,
 }
 
-/// An open file.
+/// An open safetensors file.
 #[derive(Debug)]
 pub struct Reader {
     file: File,
-    /// By name.
+    /// Tensors by name.
     pub entries: BTreeMap<String, Entry>,
 }
 
@@ -43,7 +43,7 @@ impl Reader {
         file.read_exact_at(&mut length, 0)?;
         let length = u64::from_le_bytes(length);
         if length > size.saturating_sub(8) || length > 100 << 20 {
-            return Err(bad("the header is longer than the file"));
+            return Err(bad("the header exceeds the size of the file"));
         }
         let mut header = vec![0u8; length as usize];
         file.read_exact_at(&mut header, 8)?;
@@ -67,23 +67,23 @@ impl Reader {
                 // `from` is at most `to`.
                 (!known || fits).then_some(Entry { dtype, shape, start: end - to + from, bytes })
             })();
-            let entry = entry.ok_or_else(|| bad(format!("tensor `{name}` does not fit the file")))?;
+            let entry = entry.ok_or_else(|| bad(format!("tensor `{name}` exceeds the file")))?;
             entries.insert(name, entry);
         }
         Ok(Self { file, entries })
     }
 
-    /// Elements of a tensor, as f32.
+    /// Reads a tensor as f32.
     pub fn read(&self, name: &str) -> io::Result<Vec<f32>> {
         let elements = self.entries.get(name).map_or(0, |entry| entry.shape.iter().product());
         self.read_range(name, 0, elements)
     }
 
-    /// Elements `from..to` of a tensor, as f32; nothing else is read.
+    /// Reads elements `from..to` of a tensor as f32, and no others.
     pub fn read_range(&self, name: &str, from: usize, to: usize) -> io::Result<Vec<f32>> {
-        let entry = self.entries.get(name).ok_or_else(|| bad(format!("there is no tensor `{name}`")))?;
+        let entry = self.entries.get(name).ok_or_else(|| bad(format!("tensor `{name}` not found")))?;
         if !matches!(entry.dtype.as_str(), "F32" | "F16" | "BF16") {
-            return Err(bad(format!("tensor `{name}` is of type {}, which is not read", entry.dtype)));
+            return Err(bad(format!("tensor `{name}` has the unsupported type {}", entry.dtype)));
         }
         let width = width(&entry.dtype);
         if from > to || to * width > entry.bytes {
@@ -100,12 +100,12 @@ impl Reader {
     }
 }
 
-/// Bytes of an element.
+/// Returns the bytes of an element.
 pub fn width(dtype: &str) -> usize {
     if dtype == "F32" { 4 } else { 2 }
 }
 
-/// The largest finite number of a type.
+/// Returns the largest finite number of a type.
 fn largest(dtype: &str) -> f32 {
     match dtype {
         "F16" => 65_504.0,
@@ -114,7 +114,7 @@ fn largest(dtype: &str) -> f32 {
     }
 }
 
-/// The least number that rounds to infinity: half a step above the largest.
+/// Returns the smallest number that rounds to infinity: half a step above the largest.
 fn too_large(dtype: &str) -> f32 {
     match dtype {
         "F16" => 65_520.0,
@@ -123,7 +123,7 @@ fn too_large(dtype: &str) -> f32 {
     }
 }
 
-/// Single to IEEE half, to nearest even.
+/// Converts single to IEEE half precision, to nearest even.
 fn to_half(x: f32) -> u16 {
     let (sign, size) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
     if x.is_nan() {
@@ -132,13 +132,13 @@ fn to_half(x: f32) -> u16 {
     if size >= 65_520.0 {
         return sign | 0x7c00;
     }
-    // Below 2^-14 halves are 2^-24 apart; above, each power of two holds 1,024.
+    // Below 2^-14 halves are 2^-24 apart; above, each power of two has 1,024.
     let exponent = if size < 2f32.powi(-14) { -14 } else { ((size.to_bits() >> 23) as i32) - 127 };
     let steps = (size * 2f32.powi(10 - exponent)).round_ties_even() as u32;
     sign | (((exponent + 14) as u32) << 10).wrapping_add(steps) as u16
 }
 
-/// Single to bfloat16, to nearest even.
+/// Converts single precision to bfloat16, to nearest even.
 fn to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
     if x.is_nan() {
@@ -147,7 +147,7 @@ fn to_bf16(x: f32) -> u16 {
     (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
-/// IEEE half to single.
+/// Converts IEEE half to single precision.
 fn half(bits: u16) -> f32 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
@@ -159,7 +159,7 @@ fn half(bits: u16) -> f32 {
     }
 }
 
-/// Writes f32 tensors and syncs the file; gives its sha256 and bytes.
+/// Writes f32 tensors and syncs the file. Returns its SHA-256 and size in bytes.
 pub fn write(
     path: &Path,
     metadata: &BTreeMap<String, String>,
@@ -168,7 +168,7 @@ pub fn write(
     write_as(path, "F32", metadata, tensors)
 }
 
-/// Writes tensors as `F32`, `BF16` or `F16` and syncs the file; gives its sha256 and bytes.
+/// Writes tensors as `F32`, `BF16` or `F16` and syncs the file. Returns its SHA-256 and size in bytes.
 pub fn write_as(
     path: &Path,
     dtype: &str,
@@ -198,7 +198,7 @@ pub fn write_as(
         for chunk in data.chunks(1 << 16) {
             if let Some(value) = chunk.iter().find(|v| v.is_finite() && v.abs() >= too_large(dtype)) {
                 return Err(bad(format!(
-                    "tensor `{name}` holds {value:e}, and the largest number of {dtype} is {:e}",
+                    "tensor `{name}` contains {value:e}, but the largest {dtype} number is {:e}",
                     largest(dtype)
                 )));
             }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(write("F16", 65_519.0), Ok(65_504.0));
         assert_eq!(
             write("F16", -65_520.0).unwrap_err(),
-            "tensor `x.weight` holds -6.552e4, and the largest number of F16 is 6.5504e4"
+            "tensor `x.weight` contains -6.552e4, but the largest F16 number is 6.5504e4"
         );
         let (most, over) = (f32::from_bits(0x7f7f_7fff), f32::from_bits(0x7f7f_8000));
         assert_eq!(write("BF16", most), Ok(f32::from_bits(0x7f7f_0000)));

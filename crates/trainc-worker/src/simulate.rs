@@ -1,5 +1,5 @@
-//! A step without training: who reads which sequences, what is said between ranks, what each holds. Nothing is allocated
-//! and no rank started, so a cluster of any size can be looked at on one machine.
+//! Simulation of a step without training: the sequences that each rank reads, the collectives, and the memory of a
+//! rank. It allocates no buffers and starts no ranks, so one machine can simulate any cluster size.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::exit::{Code, Failure};
 use crate::fsdp::MemoryParts;
 use crate::fsdp::schedule::{Operation, Schedule};
 
-/// Ranks of a group.
+/// Returns the number of ranks in a group.
 fn members(config: &Config, group: Kind) -> usize {
     match group {
         Kind::World => config.ranks(),
@@ -31,12 +31,16 @@ fn name(group: Kind) -> &'static str {
     }
 }
 
-/// The lines of optimizer step `step`, counted from 0: what a rank holds, each collective, each rank's sequences, sums.
+/// Returns the JSON lines of optimizer step `step`, counted from 0: memory, collectives, sequences of each rank,
+/// totals.
 pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
     if step >= config.schedule.steps as u64 {
         return Err(Failure::new(
             Code::Usage,
-            format!("step {step}: the run has {} steps, counted from 0", config.schedule.steps),
+            format!(
+                "step {step} is out of range: the run has {} steps, counted from 0",
+                config.schedule.steps
+            ),
         ));
     }
     let bytes = MemoryParts::from_config(config);
@@ -47,7 +51,7 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
         "accumulation": config.batch.accumulation, "bytes_per_rank": bytes, "total_bytes_per_rank": bytes.total(),
     })];
     let data = &config.data;
-    // Without its data a rank's sequences are known by their places in the order of the run.
+    // Without the data, only positions in the order of the run are available.
     let train = Tokens::open(
         Path::new(&data.train),
         config.model.sequence_length,
@@ -58,19 +62,21 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
     let order = match &train {
         Ok(train) => Some(Order { sequences: train.sequences(), seed: data.shuffle.then_some(data.seed) }),
         Err(failure) => {
-            out.push(json!({"event": "note", "note": format!("places instead of sequences: {failure}")}));
+            out.push(
+                json!({"event": "note", "note": format!("positions shown instead of sequences: {failure}")}),
+            );
             None
         }
     };
     let schedule = Schedule::step(config, masked);
     if !schedule.is_closed() || schedule.most_ahead > 1 + config.memory.prefetch {
-        return Err(Failure::new(Code::Bug, "the schedule leaves a unit whole or a gather open"));
+        return Err(Failure::new(Code::Bug, "the schedule does not free every gathered unit"));
     }
     let mut sent: BTreeMap<Operation, usize> = BTreeMap::new();
     for call in &schedule.calls {
         let among = members(config, call.group);
         if among == 1 {
-            // A group of one says nothing.
+            // A group of one rank does not communicate.
             continue;
         }
         let bytes = Schedule::sent(config, call, among);
@@ -91,7 +97,7 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
                 if seen.get(inside) != Some(&false) {
                     return Err(Failure::new(
                         Code::Bug,
-                        format!("place {place} is read twice, or is not of the step"),
+                        format!("position {place} is read twice or outside the step"),
                     ));
                 }
                 seen[inside] = true;

@@ -1,4 +1,4 @@
-//! Ranks as threads of one process: for tests of layouts, and for what looks into engines.
+//! Ranks as threads of one process, for tests.
 
 use std::sync::atomic::AtomicBool;
 use std::thread::ScopedJoinHandle;
@@ -11,7 +11,7 @@ use crate::launch::seconds;
 use crate::log::StepMetrics;
 use crate::train::{self, Outcome, Report, Start};
 
-/// A whole run: how it ended, the lines of its steps, and its evaluations.
+/// Trains a whole run. Returns its outcome, step metrics and evaluation losses.
 pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, Vec<f64>), Failure> {
     #[derive(Default)]
     struct Recorder(Vec<StepMetrics>, Vec<f64>);
@@ -50,7 +50,8 @@ pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, V
     })
 }
 
-/// An engine on each of the config's ranks, all in this process: runs `work` on all and gives what the first rank made.
+/// Creates an engine for each rank of the config in this process, runs `work` on all and returns the first rank's
+/// result.
 pub fn with_engines<T: Send>(
     config: &Config,
     work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
@@ -76,7 +77,7 @@ pub fn with_engines<T: Send>(
     })
 }
 
-/// What the first rank made, or the failure that the others only heard of.
+/// Returns the first rank's result, or the failure that caused those of the other ranks.
 fn first_result<T>(ranks: Vec<ScopedJoinHandle<'_, Result<T, Failure>>>) -> Result<T, Failure> {
     let mut results: Vec<_> = ranks
         .into_iter()

@@ -1,5 +1,5 @@
-//! The run of one rank: steps, lines, evaluation, saving, stopping. Every decision that all ranks must take alike comes
-//! from a sum over all ranks.
+//! Training loop of one rank: steps, metrics, evaluation, checkpoints, stopping. Decisions that all ranks must make
+//! alike are based on an all-reduce.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -17,47 +17,47 @@ use crate::kernels::rows::IGNORED;
 use crate::log::{StepMetrics, peak_resident, resident};
 use crate::optim;
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All steps are done.
     Done,
-    /// It was told to stop, and saved.
+    /// Stopped on request after saving a checkpoint.
     Saved,
 }
 
-/// What is known when the first step is about to begin.
+/// Summary of a run before its first step.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Start {
-    /// Optimizer steps done before, by the run that this one goes on with.
+    /// Optimizer steps done before resuming.
     pub step: usize,
     /// Optimizer steps of the whole run.
     pub steps: usize,
-    /// Ranks.
+    /// World size.
     pub ranks: usize,
-    /// Elements that are trained.
+    /// Trainable elements.
     pub parameters: usize,
-    /// Bytes that a rank holds, by part.
+    /// Memory of a rank by part, in bytes.
     pub memory_parts: MemoryParts,
-    /// Bytes resident now, of the largest rank.
+    /// Current resident memory of the largest rank, in bytes.
     pub resident: u64,
 }
 
-/// What a rank reports to whoever runs it; only rank 0 does.
+/// Receiver of a rank's progress reports; only rank 0 reports.
 pub trait Report {
-    /// The run begins, or goes on.
+    /// Called when the run starts or resumes.
     fn start(&mut self, start: &Start);
-    /// A step is done.
+    /// Called after each logged step.
     fn step(&mut self, line: &StepMetrics);
-    /// An evaluation is done: steps, and loss in nats per token.
+    /// Called after an evaluation, with the step and the loss in nats per token.
     fn evaluation(&mut self, step: usize, loss: f64);
-    /// Something worth a line.
+    /// Reports an event.
     fn note(&mut self, text: &str);
-    /// Something that may not be what was meant.
+    /// Reports a possible mistake.
     fn warning(&mut self, text: &str);
 }
 
-/// Trains; `stop` is set by signals.
+/// Trains until all steps are done or a signal sets `stop`.
 pub fn run(
     config: &Config,
     mut groups: Groups,
@@ -81,14 +81,14 @@ pub fn run(
         return Err(Failure::new(
             Code::Data,
             format!(
-                "{}: {} sequences are no whole step of {global} in the epochs that `data.epochs` gives",
+                "{}: {} sequences do not fill a step of {global} sequences within `data.epochs`",
                 config.data.train,
                 train.sequences()
             ),
         ));
     }
 
-    // What cannot be written to is said before hours are spent on what goes there.
+    // Unwritable directories are reported before any training.
     let directory = Path::new(&config.checkpoint.directory);
     if rank == 0 {
         let o = &config.output;
@@ -101,14 +101,14 @@ pub fn run(
                 .map_err(|e| Failure::new(code, format!("`{name}` {place}: {e}")))?;
         }
     }
-    // What cannot be gone on from is said before room is taken.
+    // Checkpoints that cannot be resumed are reported before memory is allocated.
     checkpoint::resumable(&mut groups, config)?;
     let found = checkpoint::find(&mut groups, config, train.digest())?;
     if let Some(weights) = &config.model.weights {
         crate::hf::open_matching(config, Path::new(weights))?;
     }
     let mut engine = Engine::new(config, groups, threads);
-    // A checkpoint of adapters holds them alone.
+    // A checkpoint of adapters does not contain the base weights.
     if let Some(weights) = &config.model.weights
         && (found.is_none() || config.model.adapter.is_some())
     {
@@ -164,18 +164,18 @@ pub fn run(
         }
         let read = steps as f64 * global as f64 / train.sequences() as f64;
         report.note(&format!(
-            "{steps} steps of {global} sequences: {read:.2} times the {} of `data.train`",
+            "{steps} steps of {global} sequences: {read:.2} passes over the {} sequences of `data.train`",
             train.sequences()
         ));
         if step >= steps {
-            report.note(&format!("all {steps} steps are done: nothing is trained"));
+            report.note(&format!("all {steps} steps are already done: nothing to train"));
         }
     }
 
     let accumulation = config.batch.accumulation;
     let mut rows = Rows::default();
     let mut last_save = Instant::now();
-    // What was found in the run's own directory is already saved.
+    // A checkpoint from the run's own directory is already saved.
     let mut saved_at = found.as_ref().is_some_and(|found| found.own).then_some(step);
     while step < steps {
         let start = Instant::now();
@@ -186,7 +186,7 @@ pub fn run(
             }
         }
         let tokens = (config.batch.global_sequences * sequence) as f64;
-        // Each loss is divided by the labels that count in the whole step.
+        // Each loss is divided by the number of counted labels in the whole step.
         let counted = if train.all_count() {
             tokens
         } else {
@@ -210,7 +210,7 @@ pub fn run(
             loss += engine.micro_step(&rows.inputs[range.clone()], &rows.labels[range], 1.0 / counted)?;
         }
         if halted {
-            // The half-done step is dropped: its sequences are read again.
+            // The partial step is dropped; its sequences are read again.
             engine.clear_gradients();
             save(&mut saver, &mut engine, step, saved_at)?;
             return Ok(Outcome::Saved);
@@ -219,8 +219,8 @@ pub fn run(
         let seconds = began.elapsed().as_secs_f64();
         let late = config.limits.max_seconds.is_some_and(|limit| seconds > limit);
         let due = config.checkpoint.every_seconds.is_some_and(|s| last_save.elapsed().as_secs_f64() >= s);
-        // One small sum per step: loss, squared norm, who wants to stop, whether rank 0's clock wants a save, how many
-        // have done their part of the save under way.
+        // One small all-reduce per step: loss, squared norm, stop requests, whether rank 0 wants to save, and how many
+        // ranks have finished their part of the current save.
         let mut sums = vec![0.0; 5 + ranks];
         sums[0] = loss;
         sums[1] = squares;
@@ -258,7 +258,7 @@ pub fn run(
                 memory,
             });
         }
-        // Whoever is told to stop has its grace for the save, not for this.
+        // After a stop request the grace period is reserved for the checkpoint.
         if sums[2] == 0.0
             && config
                 .log
@@ -301,38 +301,38 @@ pub fn run(
     Ok(if whole { Outcome::Done } else { Outcome::Saved })
 }
 
-/// What is wrong with a step's sums, which are not all finite, or whose loss is over its limit.
+/// Describes a loss or gradient norm that is not finite, or a loss above its limit.
 fn describe_divergence(loss: f64, norm: f64, limit: f64) -> String {
     match (loss.is_finite(), norm.is_finite()) {
-        (true, true) => format!("the loss is over `limits.max_loss` {limit}"),
+        (true, true) => format!("the loss exceeds `limits.max_loss` {limit}"),
         (true, false) => "the gradient norm is not finite".to_owned(),
         (false, true) => "the loss is not finite".to_owned(),
         (false, false) => "neither is finite".to_owned(),
     }
 }
 
-/// Where `data.epochs` and `schedule.steps` say different lengths: the shorter one counts.
+/// Warns if `data.epochs` and `schedule.steps` imply different lengths; the shorter one applies.
 pub(crate) fn length_warnings(config: &Config, sequences: u64) -> Vec<String> {
     let (global, steps) = (config.batch.global_sequences as u64, config.schedule.steps as u64);
     let Some(epochs) = config.data.epochs else { return Vec::new() };
     let by_epochs = epochs.saturating_mul(sequences) / global;
     let both = format!(
-        "`data.epochs` {epochs} of {sequences} sequences are {by_epochs} steps of {global}, and `schedule.steps` is {steps}"
+        "`data.epochs` {epochs} over {sequences} sequences gives {by_epochs} steps of {global}, but `schedule.steps` is {steps}"
     );
     match by_epochs.cmp(&steps) {
-        Ordering::Less => vec![format!("{both}: the run ends before its schedule")],
-        Ordering::Greater => vec![format!("{both}: the run ends before all epochs are read")],
+        Ordering::Less => vec![format!("{both}: the run ends before the schedule does")],
+        Ordering::Greater => vec![format!("{both}: the run ends before all epochs are done")],
         Ordering::Equal => Vec::new(),
     }
 }
 
-/// The state as it is now, complete on return.
+/// Saves the current state and returns when the checkpoint is complete.
 fn save(saver: &mut Saver, engine: &mut Engine, step: usize, begun: Option<usize>) -> Result<(), Failure> {
     if begun == Some(step) { saver.drain(engine) } else { saver.now(engine, step) }
 }
 
-/// Mean loss over all validation sequences, each once; what does not fill a pass is filled up with ignored labels. None
-/// where a signal came meanwhile.
+/// Returns the mean loss over all validation sequences; incomplete passes are padded with ignored labels. Returns none
+/// if a signal arrived meanwhile.
 fn evaluate(
     config: &Config,
     engine: &mut Engine,
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn which_sum_is_unusable() {
-        assert_eq!(describe_divergence(4.0, 1.0, 3.0), "the loss is over `limits.max_loss` 3");
+        assert_eq!(describe_divergence(4.0, 1.0, 3.0), "the loss exceeds `limits.max_loss` 3");
         assert_eq!(describe_divergence(4.0, f64::INFINITY, f64::INFINITY), "the gradient norm is not finite");
         assert_eq!(describe_divergence(f64::NAN, 1.0, 3.0), "the loss is not finite");
         assert_eq!(describe_divergence(f64::NAN, f64::NAN, 3.0), "neither is finite");

@@ -1,4 +1,4 @@
-//! Small configs and data that tests share; `tests/python/record.py` knows the same.
+//! Small configs and data shared by the tests; `tests/python/record.py` has the same.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use trainc_worker::config::Config;
 use trainc_worker::data::tokens;
 use trainc_worker::model::init::mix;
 
-/// A directory that is removed at the end.
+/// A directory that is removed on drop.
 pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
@@ -29,12 +29,12 @@ impl Drop for Place {
     }
 }
 
-/// Tokens that hold something to learn: half of them follow from the one before.
+/// Writes tokens with a learnable pattern: half of them depend on the previous one.
 pub(crate) fn write_data(directory: &Path, sequences: usize, length: usize, vocab: usize, seed: u64) {
     tokens::write(directory, length, vocab, &tokens(sequences, length, vocab, seed), 5).unwrap();
 }
 
-/// Those tokens.
+/// Returns these tokens.
 pub(crate) fn tokens(sequences: usize, length: usize, vocab: usize, seed: u64) -> Vec<u32> {
     let mut all = Vec::new();
     for i in 0..sequences * (length + 1) {
@@ -46,7 +46,7 @@ pub(crate) fn tokens(sequences: usize, length: usize, vocab: usize, seed: u64) -
     all
 }
 
-/// A config of one rank; `place` holds its data and output.
+/// Returns a config of one rank; `place` holds its data and output.
 pub(crate) fn llama(place: &Place) -> Value {
     json!({
         "schema": "trainc.worker/v1", "job": "test", "digest": "0".repeat(64),
@@ -78,7 +78,7 @@ pub(crate) fn llama(place: &Place) -> Value {
     })
 }
 
-/// `shards` x `replicas` ranks, the global batch of 8 divided by `accumulation`.
+/// Sets `shards` x `replicas` ranks and divides the global batch of 8 by `accumulation`.
 pub(crate) fn mesh(mut config: Value, shards: usize, replicas: usize, accumulation: usize) -> Value {
     config["mesh"] = json!({"shard_degree": shards, "data_parallel_replicas": replicas});
     config["batch"]["micro"] = json!(8 / (shards * replicas * accumulation));

@@ -1,4 +1,4 @@
-//! Token shards: what is read, and what is refused.
+//! Reading of token shards, and invalid ones.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn masks_and_boundaries_come_back() {
 }
 
 #[test]
-fn what_the_packer_writes_is_read() {
+fn packed_shards_can_be_read() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/packing/sample");
     let mut tokens = Tokens::open(&directory, 12, 420, Documents::Apart).unwrap();
     tokens.verify().unwrap();
@@ -46,7 +46,7 @@ fn what_the_packer_writes_is_read() {
     }
     assert!(!tokens.all_count());
     assert!(rows.counted() > 0 && rows.counted() < rows.labels.len());
-    // The end of a document is learnt, what follows it is nobody's label.
+    // The end of a document is a label; the token after it is not.
     let ends: Vec<usize> = (0..rows.inputs.len()).filter(|at| rows.inputs[*at] == 0).collect();
     assert!(ends.len() > 2);
     for at in ends {
@@ -54,9 +54,9 @@ fn what_the_packer_writes_is_read() {
     }
 }
 
-/// Two documents in one sequence give the losses that each gives alone.
+/// Two documents in one sequence give the same losses as separately.
 #[test]
-fn documents_of_one_sequence_do_not_see_each_other() {
+fn documents_in_a_sequence_are_separated() {
     let place = Place::new("apart");
     let all = tokens(16, 24, 61, 3);
     let run = |name: &str, text: &[u32], begins: &dyn Fn(usize) -> bool, family: &str| -> f64 {
@@ -77,7 +77,8 @@ fn documents_of_one_sequence_do_not_see_each_other() {
     for family in ["rotary", "learned"] {
         // Documents of 9 and 16 tokens: 8 and 15 labels, 23 in all.
         let both = run("both", &all[..8 * 25], &|at| [0, 9].contains(&(at % 25)), family);
-        // The second alone: it begins the sequence, and what follows is another document, whose labels are counted apart.
+        // The second document on its own: it starts the sequence and is followed by another document, whose labels are
+        // counted separately.
         let halves: Vec<u32> = all[..8 * 25]
             .chunks(25)
             .flat_map(|s| s[9..].iter().chain(&s[..9]).copied().collect::<Vec<_>>())
@@ -90,7 +91,7 @@ fn documents_of_one_sequence_do_not_see_each_other() {
 }
 
 #[test]
-fn files_that_shrink_or_change_are_errors_not_signals() {
+fn truncated_or_modified_files_are_errors() {
     let place = Place::new("shrinks");
     let directory = place.0.join("train");
     write_data(&directory, 40, 24, 61, 1);
@@ -107,28 +108,28 @@ fn files_that_shrink_or_change_are_errors_not_signals() {
     let mut bytes = good.clone();
     bytes[9] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
-    refused("its head is not that of file 3");
+    refused("its header does not match file 3");
     bytes.clone_from(&good);
     bytes[70] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
-    refused("its checksum is wrong");
+    refused("checksum mismatch");
     let open = || Tokens::open(&directory, 24, 61, Documents::Joined).unwrap();
     assert!(open().verify().unwrap_err().message.contains("sha256"));
-    // While a run has it open.
+    // While the file is open in a run.
     std::fs::write(&file, &good).unwrap();
     let tokens = open();
     tokens.read(17, &mut Rows::default()).unwrap();
     std::fs::File::options().write(true).open(&file).unwrap().set_len(100).unwrap();
     let failure = tokens.read(17, &mut Rows::default()).unwrap_err();
     assert_eq!(failure.code, Code::Data);
-    assert!(failure.message.contains("cut after the run began"), "{failure}");
+    assert!(failure.message.contains("truncated after the run began"), "{failure}");
     std::fs::remove_file(&file).unwrap();
     refused("tokens-00003.bin");
 }
 
-/// Every sequence of an epoch is read once, whichever ranks stop and go on.
+/// Every sequence of an epoch is read once, whichever ranks stop and resume.
 #[test]
-fn a_resumed_epoch_goes_on_at_the_next_unread_sequence() {
+fn a_resumed_epoch_continues_with_the_next_sequence() {
     let place = Place::new("unread");
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let mut base = llama(&place);
@@ -140,7 +141,7 @@ fn a_resumed_epoch_goes_on_at_the_next_unread_sequence() {
     base["checkpoint"]["resume"] = json!("auto");
     let mut losses = Vec::new();
     for (stop, shards, replicas) in [(2, 1, 2), (3, 4, 1), (5, 2, 2)] {
-        // What a run killed at this step leaves.
+        // The state of a run killed at this step.
         let mut config = mesh(base.clone(), shards, replicas, 1);
         config["data"]["epochs"] = json!(1);
         let (_, lines, _) = train_on_threads(&parse(&config)).unwrap();

@@ -1,5 +1,5 @@
-//! What goes wrong around a run: places of a save at which power is cut, full disks, environments that contradict the
-//! config; and what `preflight` says before.
+//! Faults around a run: power cuts during a save, full disks, environments that contradict the config; and their
+//! detection by `preflight`.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::cases::{Place, llama, mesh, write_data};
 use crate::processes::{WORKER, alone, lines, place, text, worker, write};
 
 pub(crate) fn losses(lines: &[Value]) -> Vec<(u64, String)> {
-    // Warnings stand among them.
+    // Warnings are interspersed.
     let steps = lines.iter().filter(|line| line["event"].is_null());
     steps.map(|l| (l["step"].as_u64().unwrap(), l["loss"].to_string())).collect()
 }
@@ -25,7 +25,7 @@ fn names(directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn cut_off_at_every_place_of_a_save() {
+fn kills_during_a_save_leave_a_complete_checkpoint() {
     let _alone = alone();
     let (place, mut config) = place("cut");
     config["schedule"]["steps"] = json!(40);
@@ -36,7 +36,7 @@ fn cut_off_at_every_place_of_a_save() {
     let path = write(&place, &config);
     let _ = std::fs::remove_dir_all(place.at("checkpoints"));
     let mut all = Vec::new();
-    // Each cut ends the run in the save of its tenth step; before `name` nothing of that save counts.
+    // Each cut ends the run during the save of its tenth step; before `name` this save must have no effect.
     let cuts =
         [("shard", None), ("state", None), ("name", Some(10)), ("latest", Some(20)), ("state", Some(20))];
     for (point, counts) in cuts {
@@ -69,10 +69,10 @@ fn cut_off_at_every_place_of_a_save() {
 }
 
 #[test]
-fn a_disk_that_fills_up_loses_nothing() {
+fn a_full_disk_keeps_earlier_checkpoints() {
     let _alone = alone();
     let (place, mut config) = place("full");
-    // 1.6 million parameters of little work: shards of 10 MB, larger than what the ranks share.
+    // 1.6 million parameters with little work: shards of 10 MB, larger than the shared memory.
     config["model"]["layers"] = json!(8);
     config["model"]["intermediate_size"] = json!(2048);
     config["memory"]["prefetch"] = json!(0);
@@ -84,7 +84,7 @@ fn a_disk_that_fills_up_loses_nothing() {
     let mut short = config.clone();
     short["schedule"]["steps"] = json!(2);
     assert_eq!(worker(&["launch", &write(&place, &short)]).status.code(), Some(0));
-    // A limit on the size of files, from the second save on.
+    // A file size limit from the second save on.
     let path = write(&place, &config);
     let output = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 8000; exec \"$0\" launch \"$1\"", WORKER, &path])
@@ -100,7 +100,7 @@ fn a_disk_that_fills_up_loses_nothing() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(losses(&lines(&output)), whole[2..]);
     assert!(!Path::new(&place.at("failure")).exists(), "the reason of an earlier run is gone");
-    // A file system that holds one checkpoint and half of the next, where one may make one.
+    // A file system with space for one checkpoint and half of the next, if one may be mounted.
     let namespaces = Command::new("unshare").args(["-rm", "true"]).status().is_ok_and(|s| s.success());
     if !namespaces {
         println!("no namespaces here: a full file system was not tried");
@@ -124,21 +124,21 @@ fn a_disk_that_fills_up_loses_nothing() {
     assert_eq!(said, ["code 11 latest step-00000002", "code 0 latest step-00000004 step-00000005"]);
 }
 
-/// Every file below a directory of a model, with its bytes.
+/// Returns every file below a model directory with its contents.
 fn files(directory: &str) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| (name.clone(), std::fs::read(Path::new(directory).join(name)).unwrap());
     names(directory).into_iter().map(read).collect()
 }
 
 #[test]
-fn an_export_that_is_cut_short_leaves_the_old_model() {
+fn an_interrupted_export_keeps_the_old_model() {
     let _alone = alone();
     let (place, mut config) = place("export");
     config["checkpoint"]["resume"] = json!("auto");
     let model = config["output"]["model"].as_str().unwrap().to_owned();
     assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
     let old = files(&model);
-    // Two more steps make another model.
+    // Two more steps give a different model.
     config["schedule"]["steps"] = json!(12);
     let path = write(&place, &config);
     for (signal, code) in [("-TERM", Some(75)), ("-KILL", None)] {
@@ -172,7 +172,7 @@ fn an_export_that_is_cut_short_leaves_the_old_model() {
     let named = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     assert_eq!(named(&new), named(&old));
     assert!(new != old);
-    // A limit on the size of files that the checkpoint is already under: the model is what does not fit.
+    // A file size limit that only the model exceeds.
     let largest = new.iter().map(|(_, bytes)| bytes.len()).max().unwrap();
     let blocks = (largest / 512 - 1).to_string();
     let output = Command::new("bash")
@@ -188,10 +188,11 @@ fn an_export_that_is_cut_short_leaves_the_old_model() {
 }
 
 #[test]
-fn metrics_that_cannot_be_written_are_a_warning_and_no_end() {
+fn unwritable_metrics_are_a_warning() {
     let _alone = alone();
     let (place, config) = place("metrics");
-    // The file is begun beside its place and renamed: what is there is then the device that is always full.
+    // The file is created under a temporary name and renamed, so replacing it afterwards with the device that is always
+    // full works.
     std::fs::create_dir_all(place.at("out")).unwrap();
     std::os::unix::fs::symlink("/dev/full", place.at("out/metrics.partial")).unwrap();
     let output = worker(&["launch", &write(&place, &config)]);
@@ -201,7 +202,7 @@ fn metrics_that_cannot_be_written_are_a_warning_and_no_end() {
     let warnings: Vec<&Value> = all.iter().filter(|line| line["event"] == "warning").collect();
     assert_eq!(warnings.len(), 1, "{all:?}");
     let says = format!(
-        "{}: No space left on device (os error 28); no more is written there",
+        "{}: No space left on device (os error 28); no further metrics are written",
         place.at("out/metrics.jsonl")
     );
     assert_eq!(warnings[0]["warning"], says);
@@ -210,7 +211,7 @@ fn metrics_that_cannot_be_written_are_a_warning_and_no_end() {
 }
 
 #[test]
-fn an_environment_that_is_not_the_plans() {
+fn an_environment_that_contradicts_the_config_fails() {
     let _alone = alone();
     let (place, config) = place("environment");
     let path = write(&place, &config);
@@ -225,7 +226,7 @@ fn an_environment_that_is_not_the_plans() {
     };
     let (code, errors, _) = run(&ranks("0", "0", "4"));
     assert_eq!(code, Some(3), "{errors}");
-    assert!(errors.contains("2 ranks are planned, and torchrun's variables say 4"), "{errors}");
+    assert!(errors.contains("planned for 2 ranks, found 4 in torchrun's variables"), "{errors}");
     let (code, errors, _) = run(&ranks("0", "1", "2"));
     assert_eq!(code, Some(3));
     assert!(errors.contains("LOCAL_RANK=1"), "{errors}");
@@ -244,18 +245,18 @@ fn an_environment_that_is_not_the_plans() {
     let (code, errors, _) = resources(r#"{"current_host": "algo-1", "hosts": ["algo-1", "algo-2"]}"#);
     assert_eq!(code, Some(3));
     assert!(
-        errors.contains("`cluster.nodes`: 1 hosts are planned, and resourceconfig.json has 2"),
+        errors.contains("`cluster.nodes`: planned for 1 hosts, found 2 in resourceconfig.json"),
         "{errors}"
     );
     let (code, errors, _) = resources(
         r#"{"current_host": "algo-1", "hosts": ["algo-1"], "current_instance_type": "ml.m5.large"}"#,
     );
     assert_eq!(code, Some(3));
-    assert!(errors.contains("planned for `local`, and resourceconfig.json says `ml.m5.large`"), "{errors}");
+    assert!(errors.contains("planned for `local`, found `ml.m5.large` in resourceconfig.json"), "{errors}");
     let (code, errors, _) = resources("{");
     assert_eq!(code, Some(3));
     assert!(errors.contains("resourceconfig.json: EOF"), "{errors}");
-    // A config that cannot be read still leaves its reason where SageMaker looks.
+    // An unreadable config still leaves its reason where SageMaker reads it.
     std::fs::write(&path, "{}").unwrap();
     let (code, _, _) = run(&[("SAGEMAKER_BASE_DIR", &base)]);
     assert_eq!(code, Some(3));
@@ -264,7 +265,7 @@ fn an_environment_that_is_not_the_plans() {
 }
 
 #[test]
-fn preflight_says_what_training_would_find() {
+fn preflight_reports_failures_of_training() {
     let _alone = alone();
     let (place, config) = place("preflight");
     let output = worker(&["preflight", &write(&place, &config)]);

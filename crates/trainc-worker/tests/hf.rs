@@ -1,5 +1,5 @@
-//! Weights and adapters in Hugging Face's form, against what `transformers` and `peft` made of the same
-//! (`tests/python/record_hf.py`, which also proves that they load what the worker writes).
+//! Weights and adapters in the Hugging Face format, compared with the results of `transformers` and `peft`
+//! (`tests/python/record_hf.py`, which also checks that they load what the worker writes).
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ fn json_of(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The config of a case: its weights, learning rate 0.
+/// Returns the config of a case: its weights, learning rate 0.
 fn config(place: &Place, name: &str, shards: usize) -> Value {
     let mut config = mesh(llama(place), shards, 1, 1);
     config["model"] = json_of(&recorded(name).join("recorded.json"))["model"].clone();
@@ -46,7 +46,7 @@ fn expected(name: &str, file: &str) -> Vec<f32> {
     Reader::open(&recorded(name).join(file)).unwrap().read("logits").unwrap()
 }
 
-/// Logits of the first two sequences of the tests' data.
+/// Returns the logits of the first two test sequences.
 fn logits(config: &Value) -> Vec<f32> {
     let mut config = config.clone();
     config["batch"] = json!({"micro": 2, "accumulation": 1, "global_sequences": 4});
@@ -69,7 +69,7 @@ fn close(found: &[f32], expected: &[f32], tolerance: f32, what: &str) {
 }
 
 #[test]
-fn models_of_transformers_give_the_same_logits() {
+fn logits_equal_those_of_transformers() {
     for name in CASES {
         let place = Place::new(&format!("hf-{name}"));
         close(&logits(&config(&place, name, 2)), &expected(name, "expected.safetensors"), 1e-5, name);
@@ -85,9 +85,9 @@ fn digests(directory: &Path) -> Value {
     out
 }
 
-/// The files are those that `transformers` loaded when they were recorded.
+/// The files equal those that `transformers` loaded for the recording.
 #[test]
-fn models_are_written_as_transformers_read_them() {
+fn exported_models_equal_the_recorded_ones() {
     for name in CASES {
         let place = Place::new(&format!("hf-written-{name}"));
         write_data(&place.0.join("train"), 40, 24, 61, 1);
@@ -105,7 +105,7 @@ fn models_are_written_as_transformers_read_them() {
 }
 
 #[test]
-fn what_a_config_json_says_is_honoured_or_refused_by_name() {
+fn unsupported_config_json_settings_are_reported() {
     let place = Place::new("hf-refused");
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let copy = |name: &str, change: Value| {
@@ -126,9 +126,13 @@ fn what_a_config_json_says_is_honoured_or_refused_by_name() {
     copy("mistral", json!({"sliding_window": 24})).unwrap();
     for (name, change, says) in [
         ("mistral", json!({"sliding_window": 16}), "`sliding_window` 16"),
-        ("mistral", json!({"hidden_act": "relu"}), "`hidden_act` \"relu\" is not trained"),
-        ("mistral", json!({"attention_bias": true}), "`attention_bias` true"),
-        ("mistral", json!({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}), "scaled by \"yarn\""),
+        ("mistral", json!({"hidden_act": "relu"}), "`hidden_act` \"relu\" is unsupported"),
+        ("mistral", json!({"attention_bias": true}), "`attention_bias` is true"),
+        (
+            "mistral",
+            json!({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}),
+            "position scaling \"yarn\"",
+        ),
         (
             "mistral",
             json!({"rope_parameters": null, "rope_scaling": {"type": "linear", "factor": 2.0}}),
@@ -141,21 +145,25 @@ fn what_a_config_json_says_is_honoured_or_refused_by_name() {
         ),
         ("mistral", json!({"rms_norm_eps": 1e-6}), "`model.norm.eps`"),
         ("mistral", json!({"max_position_embeddings": 16}), "it has 16 positions"),
-        ("mistral", json!({"model_type": "qwen2"}), "`model_type` \"qwen2\" is not trained"),
-        ("gpt2", json!({"scale_attn_by_inverse_layer_idx": true}), "`scale_attn_by_inverse_layer_idx` true"),
+        ("mistral", json!({"model_type": "qwen2"}), "`model_type` \"qwen2\" is unsupported"),
+        (
+            "gpt2",
+            json!({"scale_attn_by_inverse_layer_idx": true}),
+            "`scale_attn_by_inverse_layer_idx` is true",
+        ),
         ("gpt-neox", json!({"use_parallel_residual": false}), "`model.parallel_residual`, which is true"),
     ] {
         let failure = copy(name, change).unwrap_err();
         assert_eq!(failure.code, Code::Data, "{failure}");
         assert!(failure.message.contains(says), "{failure} does not say {says}");
     }
-    // All at once.
+    // All differences are reported at once.
     let failure = copy("mistral", json!({"hidden_act": "relu", "rms_norm_eps": 1e-6})).unwrap_err();
     assert!(failure.message.contains("relu") && failure.message.contains("norm.eps"), "{failure}");
 }
 
 #[test]
-fn a_missing_tensor_or_another_shape_is_named() {
+fn missing_tensors_and_wrong_shapes_are_reported() {
     let place = Place::new("hf-shapes");
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let mut config = config(&place, "gpt2", 2);
@@ -165,11 +173,11 @@ fn a_missing_tensor_or_another_shape_is_named() {
         .unwrap();
     config["model"]["layers"] = json!(3);
     let failure = train_on_threads(&parse(&config)).unwrap_err();
-    assert!(failure.message.contains("no tensor `transformer.h.2.ln_1.weight`"), "{failure}");
+    assert!(failure.message.contains("tensor `transformer.h.2.ln_1.weight` not found"), "{failure}");
     config["model"]["layers"] = json!(2);
     config["model"]["intermediate_size"] = json!(64);
     let failure = train_on_threads(&parse(&config)).unwrap_err();
-    assert!(failure.message.contains("mlp.c_fc.weight` is [32, 48]"), "{failure}");
+    assert!(failure.message.contains("mlp.c_fc.weight` has the shape [32, 48]"), "{failure}");
     assert_eq!(failure.code, Code::Data);
 }
 
@@ -185,7 +193,7 @@ fn adapted(place: &Place, name: &str, shards: usize, replicas: usize) -> (Value,
 }
 
 #[test]
-fn adapters_train_as_peft_trains_them() {
+fn adapter_training_equals_peft() {
     for (name, shards, replicas) in [("llama-sharded", 1, 1), ("gpt2", 4, 1), ("gpt-neox", 2, 2)] {
         let place = Place::new(&format!("lora-{name}"));
         write_data(&place.0.join("train"), 40, 24, 61, 1);
@@ -199,14 +207,14 @@ fn adapters_train_as_peft_trains_them() {
             assert!((line.loss / loss - 1.0).abs() < 5e-6, "{name} {}: {} for {loss}", line.step, line.loss);
             assert!((line.grad_norm / norm - 1.0).abs() < 1e-4, "{name} {}: norm", line.step);
         }
-        // What peft loaded when it was recorded.
+        // The files that peft loaded for the recording.
         let mut card = json_of(&place.0.join("model/adapter_config.json"));
         card.as_object_mut().unwrap().remove("base_model_name_or_path");
         assert_eq!(card, record["adapter_config"], "{name}");
         let file = Reader::open(&place.0.join("model/adapter_model.safetensors")).unwrap();
         let names: Vec<&String> = file.entries.keys().collect();
         assert_eq!(json!(names), record["tensors"], "{name}");
-        // Merged, it is a plain model with the logits that peft's has.
+        // Merged, it is a plain model with the logits of peft's.
         let parsed = parse(&config);
         let newest = trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints"))).unwrap();
         let merged = place.0.join("merged");
@@ -222,7 +230,7 @@ fn adapters_train_as_peft_trains_them() {
 }
 
 #[test]
-fn adapters_resume_on_other_ranks_and_recompute_changes_no_bit() {
+fn adapters_resume_on_other_ranks_and_recompute_is_exact() {
     let place = Place::new("lora-resume");
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let (mut config, _) = adapted(&place, "llama-sharded", 2, 1);
@@ -250,12 +258,15 @@ fn adapters_resume_on_other_ranks_and_recompute_changes_no_bit() {
     config["model"]["adapter"]["targets"] = json!(["q_proj", "up"]);
     config["model"]["adapter"]["dropout"] = json!(0.1);
     let failure = trainc_worker::config::Config::parse(&config.to_string()).unwrap_err();
-    assert!(failure.message.contains("`up`: the modules of this family are self_attn.q_proj"), "{failure}");
+    assert!(
+        failure.message.contains("`up`: this model family has the modules self_attn.q_proj"),
+        "{failure}"
+    );
     assert!(failure.message.contains("model.adapter.dropout"), "{failure}");
 }
 
 #[test]
-fn a_checkpoint_is_exported_in_any_format() {
+fn checkpoints_are_exported_in_every_format() {
     let place = Place::new("hf-export");
     write_data(&place.0.join("train"), 40, 24, 61, 1);
     let config = parse(&config(&place, "gpt-neox", 2));
@@ -279,13 +290,13 @@ fn a_checkpoint_is_exported_in_any_format() {
         );
     }
     assert_eq!(sizes[1..], [sizes[0] / 2, sizes[0] / 2]);
-    // Another model of as many elements in each unit: its heads are twice as many and half as wide.
+    // A model with the same number of elements in each unit: twice as many heads, half as wide.
     let mut other = config.clone();
     (other.model.heads, other.model.kv_heads) = (2 * config.model.heads, 2 * config.model.kv_heads);
     other.model.head_dim = config.model.head_dim / 2;
     let out = place.0.join("other");
     let failure = trainc_worker::hf::from_checkpoint(&other, &newest, &out, "F32", false).unwrap_err();
-    assert!(failure.message.contains("it is of another model: `model.head_dim` was"), "{failure}");
+    assert!(failure.message.contains("it belongs to a different model: `model.head_dim` was"), "{failure}");
     assert!(!out.exists());
     let mut same = digests(&place.0.join("F32"));
     let mut trained = digests(&place.0.join("model"));

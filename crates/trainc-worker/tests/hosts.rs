@@ -1,4 +1,4 @@
-//! Several hosts, each a launcher on this machine: what they train, what ends them, and what they share.
+//! Several hosts, each a launcher on this machine: training, failures, shared directories.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,12 +12,12 @@ use crate::processes::{
     WORKER, alone, lines, place, ranks, signal, text, wait_for_checkpoint, worker, write,
 };
 
-/// Two launchers on this machine as if each were a host: 127.0.0.1 is the first one's name.
+/// Starts two launchers on this machine as two hosts; 127.0.0.1 is the name of the first.
 fn two_hosts(path: &str, port: u16) -> [Child; 2] {
     hosts(&["launch", path], port, [Path::new("."); 2], &[]).map(|mut host| host.spawn().unwrap())
 }
 
-/// The same, each in a directory of its own, so that a path in the config can be another one on each.
+/// Creates launchers in separate directories, so that relative paths in the config differ.
 fn hosts(arguments: &[&str], port: u16, at: [&Path; 2], variables: &[(&str, &str)]) -> [Command; 2] {
     [0, 1].map(|host| {
         let mut command = Command::new(WORKER);
@@ -48,7 +48,7 @@ fn two_hosts_train_as_one() {
     let (place, config) = place("hosts");
     let base = mesh(config, 4, 1, 1);
     let whole = losses(&lines(&worker(&["launch", &write(&place, &base)])));
-    // A shard group that spans both, and a replica on each.
+    // A shard group that spans both hosts, and a replica on each.
     for (shards, replicas) in [(4, 1), (2, 2)] {
         let mut config = mesh(base.clone(), shards, replicas, 1);
         config["cluster"]["nodes"] = json!(2);
@@ -56,7 +56,8 @@ fn two_hosts_train_as_one() {
         let alone = worker(&["launch", &path]);
         assert_eq!(alone.status.code(), Some(3));
         assert!(
-            text(&alone.stderr).contains("2 hosts are planned, and nothing in the environment names them")
+            text(&alone.stderr)
+                .contains("planned for 2 hosts, found nothing in the environment to locate them")
         );
         let [first, second] = two_hosts(&path, free_port()).map(|h| h.wait_with_output().unwrap());
         assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
@@ -67,7 +68,7 @@ fn two_hosts_train_as_one() {
 }
 
 #[test]
-fn a_host_that_goes_ends_the_others() {
+fn a_dead_host_ends_the_others() {
     let _alone = alone();
     let (place, config) = place("host-goes");
     let mut config = mesh(config, 4, 1, 1);
@@ -76,7 +77,7 @@ fn a_host_that_goes_ends_the_others() {
     config["checkpoint"]["every_steps"] = json!(20);
     config["communication"]["peer_dead_seconds"] = json!(3.0);
     let path = write(&place, &config);
-    // A rank of the other host is killed; then a whole host.
+    // Kills a rank of the other host; then the whole host.
     for whole_host in [false, true] {
         let _ = std::fs::remove_dir_all(place.at("checkpoints"));
         let [mut first, second] = two_hosts(&path, free_port());
@@ -88,14 +89,14 @@ fn a_host_that_goes_ends_the_others() {
         assert!(began.elapsed() < Duration::from_secs(30));
         assert_eq!(first.status.code(), Some(13), "{}", text(&first.stderr));
         let reason = text(&first.stderr);
-        let said = if whole_host { "host 1 (rank 2 and on)" } else { "rank 3 was killed by signal 9" };
+        let said = if whole_host { "host 1 (ranks from 2)" } else { "rank 3 was killed by signal 9" };
         assert!(reason.lines().last().unwrap().contains(said), "{reason}");
         assert_ne!(second.wait_with_output().unwrap().status.code(), Some(0));
     }
 }
 
 #[test]
-fn a_rank_that_stands_still_on_one_host_ends_the_others() {
+fn a_hung_rank_ends_all_hosts() {
     let _alone = alone();
     let (place, config) = place("host-stands");
     let mut config = mesh(config, 4, 1, 1);
@@ -114,7 +115,7 @@ fn a_rank_that_stands_still_on_one_host_ends_the_others() {
     for host in both {
         let errors = text(&host.stderr);
         assert_eq!(host.status.code(), Some(13), "{errors}");
-        assert!(errors.lines().last().unwrap().contains("rank 3 gave no sign of life for 3 s"), "{errors}");
+        assert!(errors.lines().last().unwrap().contains("rank 3 sent no heartbeat for 3 s"), "{errors}");
     }
     assert!(!Path::new(&format!("/proc/{stopped}/exe")).exists(), "it is gone");
 }
@@ -124,7 +125,7 @@ fn ended([first, second]: [Command; 2]) -> [Output; 2] {
     running.map(|host| host.wait_with_output().unwrap())
 }
 
-/// Two hosts that have a directory each, and a config whose checkpoints go there.
+/// Prepares a directory for each of two hosts, and a config with checkpoints in them.
 fn apart(place: &Place, shards: usize, replicas: usize, config: &Value) -> (String, [std::path::PathBuf; 2]) {
     let mut config = mesh(config.clone(), shards, replicas, 1);
     config["cluster"]["nodes"] = json!(2);
@@ -137,7 +138,7 @@ fn apart(place: &Place, shards: usize, replicas: usize, config: &Value) -> (Stri
 }
 
 #[test]
-fn shards_spread_over_hosts_without_a_shared_directory_are_refused() {
+fn shard_groups_across_hosts_require_a_shared_directory() {
     let _alone = alone();
     let (place, config) = place("apart");
     let (path, homes) = apart(&place, 4, 1, &config);
@@ -155,13 +156,13 @@ fn shards_spread_over_hosts_without_a_shared_directory_are_refused() {
 }
 
 #[test]
-fn copies_on_hosts_without_a_shared_directory_go_on_from_the_first() {
+fn replicas_without_a_shared_directory_resume_from_the_first_host() {
     let _alone = alone();
     let (place, mut config) = place("copies");
     let whole = losses(&lines(&worker(&["launch", &write(&place, &mesh(config.clone(), 2, 2, 1))])));
     config["checkpoint"]["every_steps"] = json!(4);
     config["checkpoint"]["resume"] = json!("auto");
-    // 40 sequences are 5 steps: `epochs` ends the run early, its schedule stays.
+    // 40 sequences are 5 steps: `epochs` ends the run early without changing the schedule.
     config["data"]["epochs"] = json!(1);
     let (path, homes) = apart(&place, 2, 2, &config);
     let at = homes.each_ref().map(std::path::PathBuf::as_path);
@@ -187,14 +188,14 @@ fn copies_on_hosts_without_a_shared_directory_go_on_from_the_first() {
 }
 
 #[test]
-fn a_preflight_has_a_minute_from_when_all_hosts_are_there() {
+fn the_preflight_time_limit_starts_when_all_hosts_joined() {
     let _alone = alone();
     let (place, config) = place("minute");
     let mut config = mesh(config, 4, 1, 1);
     config["cluster"]["nodes"] = json!(2);
     let path = write(&place, &config);
     let here = [Path::new("."); 2];
-    // A host that comes after the minute.
+    // A host that joins after the time limit.
     let minute = [("TRAINC_WORKER_MINUTE", "12")];
     let [mut first, mut second] = hosts(&["preflight", &path], free_port(), here, &minute);
     let first = first.spawn().unwrap();
@@ -203,7 +204,7 @@ fn a_preflight_has_a_minute_from_when_all_hosts_are_there() {
     let first = first.wait_with_output().unwrap();
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
-    // One that stands still: join_seconds, 60 here, do not count.
+    // A rank that hangs; join_seconds, 60 here, do not apply.
     let hang = [("TRAINC_WORKER_MINUTE", "2"), ("TRAINC_WORKER_FAULT", "preflight")];
     let began = Instant::now();
     let [first, _] = ended(hosts(&["preflight", &path], free_port(), here, &hang));
@@ -213,7 +214,7 @@ fn a_preflight_has_a_minute_from_when_all_hosts_are_there() {
 }
 
 #[test]
-fn hosts_with_other_configs_end_at_once_and_say_in_what() {
+fn hosts_with_different_configs_report_the_difference() {
     let _alone = alone();
     let (place, config) = place("differ");
     let mut config = mesh(config, 4, 1, 1);
@@ -234,7 +235,7 @@ fn hosts_with_other_configs_end_at_once_and_say_in_what() {
         for (host, home) in both.iter().zip(&homes) {
             let errors = text(&host.stderr);
             assert_eq!(host.status.code(), Some(3), "{errors}");
-            let said = "host 1 was given another config or binary than the first host: `optimizer.learning_rate` is 0.002 there \
+            let said = "host 1 has a different config or binary than the first host: `optimizer.learning_rate` is 0.002 there \
                         and 0.003 on the first host";
             assert!(errors.lines().last().unwrap().contains(said), "{errors}");
             assert!(std::fs::read_to_string(home.join("failure")).unwrap().contains(said));

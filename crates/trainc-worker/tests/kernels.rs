@@ -1,5 +1,5 @@
-//! Each kernel, forward and backward, against what PyTorch's own gives in float64 (`tests/python/record_kernels.py`): in
-//! f64 to its last digits, in f32 to rounding.
+//! Each kernel, forward and backward, compared with PyTorch in float64 (`tests/python/record_kernels.py`): in f64 to
+//! the last digits, in f32 to rounding.
 
 use serde_json::Value;
 use trainc_worker::config::Optimizer;
@@ -10,7 +10,7 @@ use trainc_worker::kernels::rows::{self, Act, IGNORED, Norm, Rotation};
 use trainc_worker::model::init::{mix, normals};
 use trainc_worker::optim;
 
-/// One case of the recording.
+/// A recorded case.
 struct Case(Value);
 
 impl Case {
@@ -26,7 +26,7 @@ impl Case {
         self.0[name].as_f64().unwrap()
     }
 
-    /// `found` is what was recorded under this name, within `tolerance` of its largest number.
+    /// Checks that `found` equals the recorded values within `tolerance` of the largest.
     #[track_caller]
     fn holds<T: Real>(&self, name: &str, found: &[T], tolerance: f64) {
         let expected: Vec<f64> =
@@ -41,7 +41,7 @@ impl Case {
     }
 }
 
-/// Inputs follow from their names.
+/// Returns inputs derived from their name.
 fn given<T: Real>(name: &str, elements: usize) -> Vec<T> {
     normals(7, name, elements).into_iter().map(|v| T::from_f64(f64::from(v))).collect()
 }
@@ -54,7 +54,7 @@ fn zeros<T: Real>(elements: usize) -> Vec<T> {
     vec![T::ZERO; elements]
 }
 
-/// Where each row's document begins: a new one at each `every`th; nothing: documents are joined.
+/// Returns the start of each row's document: a new one every `every` rows; empty if documents are joined.
 fn begins(rows: usize, sequence: usize, every: usize) -> Vec<u32> {
     let begin = |row: usize| {
         let at = row % sequence;
@@ -183,7 +183,7 @@ fn cross_entropy<T: Real>(c: &Case, tolerance: f64) {
     c.holds("dlogits", &logits, tolerance);
 }
 
-/// Master weights and states are f32 whatever the kernels compute in.
+/// Master weights and states are always f32.
 fn adamw(c: &Case) {
     let n = c.size("n");
     let o = Optimizer {
@@ -226,7 +226,7 @@ fn check<T: Real>(c: &Case, tolerance: f64) {
 }
 
 #[test]
-fn every_kernel_is_pytorchs() {
+fn every_kernel_equals_pytorch() {
     let recorded: Value = serde_json::from_str(include_str!("recorded/kernels.json")).unwrap();
     let cases: Vec<Case> = recorded["cases"].as_array().unwrap().iter().cloned().map(Case).collect();
     assert_eq!(cases.len(), 23);

@@ -1,4 +1,4 @@
-//! The same run on every layout of ranks.
+//! The same run on different layouts of ranks.
 
 use serde_json::{Value, json};
 use trainc_worker::exit::Code;
@@ -35,18 +35,18 @@ fn every_layout_gives_the_same_losses() {
     close(&four, &alone, "4 shards");
     assert_eq!(four, losses(&mesh(base.clone(), 2, 2, 1)), "2 x 2 equals 4 shards");
     assert_eq!(four, losses(&mesh(base.clone(), 1, 4, 1)), "4 replicas equal 4 shards");
-    // Half as many shards in two passes sum in the same tree; the losses that are printed are sums in another order.
+    // Half as many shards with two passes sum in the same tree; the logged losses are sums in a different order.
     for (twice, once) in losses(&mesh(base.clone(), 2, 1, 2)).iter().zip(&four) {
         assert!((twice - once).abs() <= 4e-16 * once, "{twice} and {once}");
     }
-    // Hosts: shard groups that span two, and two replicas on two, each group in two steps.
+    // Hosts: shard groups that span two, and two replicas on two; each group works in two steps.
     for (shards, replicas, hosts) in [(4, 1, 2), (2, 2, 2), (4, 1, 4), (1, 4, 2)] {
         let mut config = mesh(base.clone(), shards, replicas, 1);
         config["cluster"]["nodes"] = json!(hosts);
         assert_eq!(four, losses(&config), "{shards} x {replicas} on {hosts} hosts");
     }
     close(&losses(&mesh(base.clone(), 1, 1, 4)), &alone, "accumulation");
-    // Before anything was updated, four passes differ from four ranks in the order of f32 sums alone.
+    // Before the first update, four passes differ from four ranks only in the order of f32 sums.
     let first = |config: &Value| train_on_threads(&parse(config)).unwrap().1.remove(0);
     let (passes, ranks) = (first(&mesh(base.clone(), 1, 1, 4)), first(&mesh(base.clone(), 4, 1, 1)));
     assert!((passes.loss / ranks.loss - 1.0).abs() <= 4e-16, "{passes:?}, {ranks:?}");
@@ -67,7 +67,7 @@ fn every_layout_gives_the_same_losses() {
     for (a, b) in losses(&bf16).iter().zip(&alone) {
         assert!((a - b).abs() < 1e-2 * b && a != b, "bf16 {a}, f32 {b}");
     }
-    // The vectors, which travel in f32, are whole and the same whoever holds them.
+    // The vectors are sent in f32, so they are exact whichever rank holds them.
     let rounded = |shards, replicas, hosts| {
         let mut config = mesh(base.clone(), shards, replicas, 1);
         config["precision"]["compute"] = json!("bf16");
@@ -86,7 +86,7 @@ fn every_layout_gives_the_same_losses() {
 }
 
 #[test]
-fn a_resumed_run_equals_an_unbroken_one() {
+fn a_resumed_run_equals_an_uninterrupted_one() {
     let place = Place::new("resume");
     write_data(&place.0.join("train"), 20, 24, 61, 1);
     write_data(&place.0.join("validation"), 7, 24, 61, 2);
@@ -111,7 +111,7 @@ fn a_resumed_run_equals_an_unbroken_one() {
     close(&all, &unbroken, "4 -> 1 -> 4 copies on 2 hosts -> 2 x 2");
     let (_, none_left, _) = train_on_threads(&parse(&mesh(base.clone(), 2, 1, 1))).unwrap();
     assert!(none_left.is_empty());
-    // After steps 3, 6 and 9, and after the last, which is the tenth.
+    // After steps 3, 6 and 9, and after the last, the tenth.
     assert_eq!(evaluations.len(), 4);
     assert!(evaluations[2] < evaluations[0]);
     base["data"]["seed"] = json!(18);
@@ -120,7 +120,7 @@ fn a_resumed_run_equals_an_unbroken_one() {
     base["model"]["intermediate_size"] = json!(40);
     let failure = train_on_threads(&parse(&base)).unwrap_err();
     assert!(failure.message.contains("unit `block.0` has"), "{failure}");
-    // One bit.
+    // A single flipped bit.
     base["model"]["intermediate_size"] = json!(48);
     let newest = trainc_worker::checkpoint::newest(place.0.join("checkpoints").as_path()).unwrap();
     let file = std::fs::read_dir(&newest)
@@ -138,14 +138,14 @@ fn a_resumed_run_equals_an_unbroken_one() {
     assert!(failure.message.contains("is damaged"), "{failure}");
     std::fs::write(&file, &good[..middle]).unwrap();
     assert!(train_on_threads(&parse(&base)).unwrap_err().message.contains("bytes"));
-    // A half-written one is never taken.
+    // An incomplete checkpoint is never loaded.
     std::fs::remove_file(newest.join("state.json")).unwrap();
     let older = trainc_worker::checkpoint::newest(place.0.join("checkpoints").as_path()).unwrap();
     assert_ne!(older, newest);
 }
 
 #[test]
-fn weights_go_out_and_come_back() {
+fn exported_weights_can_be_loaded() {
     let place = Place::new("weights");
     write_data(&place.0.join("train"), 20, 24, 61, 1);
     let mut base = mesh(llama(&place), 2, 1, 1);

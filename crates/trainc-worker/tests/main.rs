@@ -1,4 +1,4 @@
-//! The worker's tests above its modules.
+//! Integration tests of the worker.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::type_complexity, reason = "tests")]
 
 mod cases;

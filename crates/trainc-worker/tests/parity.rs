@@ -1,4 +1,4 @@
-//! Losses and gradient norms against what PyTorch computed in float64 (`tests/python/record.py`).
+//! Losses and gradient norms compared with PyTorch in float64 (`tests/python/record.py`).
 
 use serde_json::Value;
 use trainc_worker::data::tokens;
@@ -7,8 +7,8 @@ use trainc_worker::thread_ranks::train_on_threads;
 
 use crate::cases::{self, Place, llama, mesh, parse, write_data};
 
-/// How far norms of PyTorch's own bf16 leave its float64 in the worst of 50 steps at a constant 3e-3, of all cases and
-/// seeds: `record.py --bf16` with torch 2.15.0, in the README's table.
+/// Largest deviation of norms of PyTorch's own bf16 from its float64 in 50 steps at a constant 3e-3, over all cases and
+/// seeds: `record.py --bf16` with torch 2.15.0, see the table in README.md.
 const AUTOCAST: f64 = 3.6e-2;
 
 fn merge(into: &mut Value, from: &Value) {
@@ -24,7 +24,7 @@ fn recorded(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A case as the recording script has it, its data written: one rank, weights and tokens by `seed`.
+/// Returns the config of a case as in the recording script and writes its data: one rank, weights and tokens by `seed`.
 fn config(place: &Place, change: &Value, seed: u64) -> Value {
     let apart = change["documents"].as_bool().unwrap_or(false);
     if apart {
@@ -53,13 +53,13 @@ fn check(name: &str, shards: usize, replicas: usize) {
     config = mesh(config, shards, replicas, accumulation);
     let constant = config["schedule"]["kind"] == "constant";
     compare(name, &mut config, &recorded, if constant { 20 } else { 50 });
-    // A rate at which a rounding more or less stays one: every step of bf16 is near, whatever the schedule.
+    // At this rate rounding differences do not grow: every step of bf16 is close, with any schedule.
     let gentle = &recorded["gentle"];
     config["optimizer"]["learning_rate"] = gentle["learning_rate"].clone();
     compare(&format!("{name}, gentle"), &mut config, gentle, 50);
 }
 
-/// In f32, and in bf16 up to the step `near`.
+/// Compares in f32, and in bf16 up to the step `near`.
 #[track_caller]
 fn compare(name: &str, config: &mut Value, recorded: &Value, near: usize) {
     let series = |key: &str| -> Vec<f64> {
@@ -91,7 +91,7 @@ fn compare(name: &str, config: &mut Value, recorded: &Value, near: usize) {
         whole.0, early.1, whole.1
     );
     assert!(whole.0 < 1e-2 && early.1 < 1e-2, "{name} in bf16: {early:?} and {whole:?} from PyTorch");
-    // At a constant high rate weights that were rounded differently go ways of their own: no farther than autocast's.
+    // At a constant high rate, weights with different rounding diverge: but no further than with autocast.
     assert!(whole.1 < AUTOCAST, "{name} in bf16: {whole:?} from PyTorch");
 }
 
@@ -135,7 +135,8 @@ fn gpt2_documents_hybrid() {
     check("gpt2-documents", 2, 2);
 }
 
-/// How far bf16 is from f32 in the worst of 50 steps: over all cases and six seeds, as `record.py --bf16` has it.
+/// Measures the largest deviation of bf16 from f32 in 50 steps, over all cases and six seeds, as `record.py --bf16`
+/// does.
 #[test]
 fn bf16_is_as_near_as_its_rounding() {
     for rate in [3e-3, 1e-3] {

@@ -1,4 +1,4 @@
-//! The binary: ranks as processes, signals, deaths, exit codes.
+//! The binary: ranks as processes, signals, killed processes, exit codes.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) fn lines(output: &Output) -> Vec<Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// One test at a time: ranks that wait for each other and for two cores make each other slow.
+/// Serializes tests: ranks that wait for each other compete for two cores.
 static ALONE: Mutex<()> = Mutex::new(());
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -48,7 +48,7 @@ pub(crate) fn place(name: &str) -> (Place, Value) {
     (place, config)
 }
 
-/// Process ids of the launcher's ranks.
+/// Returns the process IDs of the launcher's ranks.
 pub(crate) fn ranks(launcher: &Child) -> Vec<u32> {
     let path = format!("/proc/{0}/task/{0}/children", launcher.id());
     let children = std::fs::read_to_string(path).unwrap();
@@ -59,11 +59,11 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
 }
 
-/// Waits until a checkpoint is there: the run is then in its middle.
+/// Waits for a checkpoint, when the run is in progress.
 pub(crate) fn wait_for_checkpoint(launcher: &mut Child, directory: &str) {
     let began = Instant::now();
     let newest = || trainc_worker::checkpoint::newest(Path::new(directory));
-    // One that an earlier run left says nothing of this one.
+    // A checkpoint of an earlier run does not count.
     let before = newest();
     while newest() == before {
         assert!(launcher.try_wait().unwrap().is_none(), "the run ended early");
@@ -88,7 +88,7 @@ fn a_run_of_processes() {
     }
     assert!(text(&output.stderr).contains("step=10 loss="));
     assert!(Path::new(&place.at("model/model.safetensors.index.json")).is_file());
-    // Another number of ranks, the same batch.
+    // A different number of ranks, the same batch.
     let output = worker(&["launch", &path, "--ranks", "1"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     for (a, b) in lines(&output).iter().zip(&two) {
@@ -97,14 +97,14 @@ fn a_run_of_processes() {
     }
     let output = worker(&["launch", &path, "--ranks", "3"]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output.stderr).contains("8 does not divide by 12 (3 ranks of micro batch 4)"));
+    assert!(text(&output.stderr).contains("8 is not divisible by 12 (3 ranks x micro-batch size 4)"));
     let output = worker(&["inspect", &place.at("checkpoints/step-00000010")]);
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stdout).contains("\"sequences\": 80"));
 }
 
 #[test]
-fn told_to_stop_it_saves_and_goes_on_later() {
+fn a_stopped_run_saves_and_resumes() {
     let _alone = alone();
     let (place, mut config) = place("term");
     config["schedule"]["steps"] = json!(1500);
@@ -114,7 +114,7 @@ fn told_to_stop_it_saves_and_goes_on_later() {
     config["checkpoint"]["resume"] = json!("auto");
     let path = write(&place, &config);
     let mut all = Vec::new();
-    // Started under `nohup`, the worker ignores a hangup, as it should.
+    // Under `nohup` the worker ignores SIGHUP, as intended.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
     let hangs_up = u64::from_str_radix(ignored.trim(), 16).is_ok_and(|mask| mask & 1 == 0);
@@ -135,7 +135,7 @@ fn told_to_stop_it_saves_and_goes_on_later() {
 }
 
 #[test]
-fn killed_at_any_moment_nothing_is_lost() {
+fn a_killed_run_resumes_from_a_complete_checkpoint() {
     let _alone = alone();
     let (place, mut config) = place("kill");
     config["schedule"]["steps"] = json!(1500);
@@ -153,7 +153,7 @@ fn killed_at_any_moment_nothing_is_lost() {
         if round % 2 == 0 {
             let _ = Command::new("kill").args(["-KILL", &run.id().to_string()]).status();
         } else if let Some(rank) = children.get(round as usize / 2 % 2) {
-            // On a busy machine it may have ended by itself: a rank of the round before still held the directory.
+            // On a busy machine it may have failed: a rank of the previous round still held the lock.
             let _ = Command::new("kill").args(["-KILL", &rank.to_string()]).status();
         }
         let output = run.wait_with_output().unwrap();
@@ -184,7 +184,7 @@ fn killed_at_any_moment_nothing_is_lost() {
 }
 
 #[test]
-fn a_dead_rank_is_named() {
+fn a_dead_rank_is_reported() {
     let _alone = alone();
     let (place, mut config) = place("dead");
     config["schedule"]["steps"] = json!(1_000_000);
@@ -201,7 +201,7 @@ fn a_dead_rank_is_named() {
     assert!(errors.contains("error: rank 1 died"), "the other rank says it too: {errors}");
     let reason = std::fs::read_to_string(place.at("failure")).unwrap();
     assert_eq!(reason, "rank 1 was killed by signal 9 (137)\n");
-    // A rank that stands still is found by its heart.
+    // A hung rank is detected by its heartbeat.
     config["communication"]["peer_dead_seconds"] = json!(1.0);
     let _ = std::fs::remove_dir_all(place.at("checkpoints"));
     let mut run = start(&["launch", &write(&place, &config)]);
@@ -209,23 +209,27 @@ fn a_dead_rank_is_named() {
     signal(ranks(&run)[0], "-STOP");
     let began = Instant::now();
     let output = run.wait_with_output().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(5), "nobody waits for its words: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "the launcher does not wait for its report: {:?}",
+        began.elapsed()
+    );
     assert_eq!(output.status.code(), Some(13));
-    assert!(text(&output.stderr).contains("rank 0 gave no sign of life for 1 s"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("rank 0 sent no heartbeat for 1 s"), "{}", text(&output.stderr));
 }
 
 #[test]
-fn told_to_stop_it_does_not_finish_an_evaluation_first() {
+fn a_stop_interrupts_an_evaluation() {
     let _alone = alone();
     let (place, mut config) = place("evaluating");
     write_data(&place.0.join("validation"), 60_000, 24, 61, 2);
     config["data"]["validation"] = json!(place.at("validation"));
     config["log"]["evaluate_every_steps"] = json!(1);
     let mut run = start(&["launch", &write(&place, &config)]);
-    let mut told = BufReader::new(run.stdout.take().unwrap()).lines();
-    let first = told.next().unwrap().unwrap();
+    let mut output_lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    let first = output_lines.next().unwrap().unwrap();
     signal(run.id(), "-TERM");
-    let rest: Vec<String> = told.map_while(Result::ok).collect();
+    let rest: Vec<String> = output_lines.map_while(Result::ok).collect();
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(75), "{}", text(&output.stderr));
     assert!(first.contains("\"step\":1"), "{first}");
@@ -234,7 +238,7 @@ fn told_to_stop_it_does_not_finish_an_evaluation_first() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_nothing() {
+fn a_closed_pipe_does_not_end_a_run() {
     let _alone = alone();
     let (place, config) = place("unread");
     let mut run = start(&["launch", &write(&place, &config)]);
@@ -245,7 +249,7 @@ fn a_reader_that_goes_away_ends_nothing() {
 }
 
 #[test]
-fn what_cannot_run_is_refused() {
+fn invalid_configs_are_rejected() {
     let _alone = alone();
     let (place, base) = place("refused");
     let mut cases: Vec<(i32, &str, Box<dyn Fn(&mut Value)>)> = Vec::new();
@@ -256,38 +260,40 @@ fn what_cannot_run_is_refused() {
         drop(c["limits"].as_object_mut().unwrap().remove("max_loss"));
     });
     case(3, "`batch.micro`: invalid type: string", |c| c["batch"]["micro"] = json!("4"));
-    case(3, "`model.kv_heads`: 4 heads do not divide into 3 groups", |c| c["model"]["kv_heads"] = json!(3));
+    case(3, "`model.kv_heads`: 4 query heads are not divisible by 3 key and value heads", |c| {
+        c["model"]["kv_heads"] = json!(3)
+    });
     case(3, "`batch.global_sequences`: 8 is not 4 x 1 x 4 ranks = 16", |c| {
         c["mesh"]["shard_degree"] = json!(4);
     });
-    case(3, "`model.adapter.targets`: `qkv`: the modules", |c| {
+    case(3, "`model.adapter.targets`: `qkv`: this model family has the modules", |c| {
         c["model"]["adapter"] =
             json!({"kind": "lora", "rank": 8, "alpha": 16.0, "dropout": 0.0, "targets": ["qkv"]});
     });
-    case(3, "`memory.offload`: `cpu` is not implemented", |c| c["memory"]["offload"] = json!("cpu"));
+    case(3, "`memory.offload`: `cpu` is unsupported", |c| c["memory"]["offload"] = json!("cpu"));
     case(3, "`model.layers`: 16777216 is not between 1 and 2^12", |c| {
         c["model"]["layers"] = json!(1 << 24);
     });
     case(3, "`model.hidden_size`: 1099511627776 is not between 1 and 2^20", |c| {
         c["model"]["hidden_size"] = json!(1_u64 << 40);
     });
-    case(3, "MiB available", |c| {
+    case(3, "MiB are available", |c| {
         c["model"]["vocab_size"] = json!(1_000_000_000);
         c["model"]["hidden_size"] = json!(8192);
     });
-    case(14, "this binary has no CUDA device", |c| {
+    case(14, "this binary does not support CUDA devices", |c| {
         c["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 2});
     });
     case(10, "index.json: No such file", |c| c["data"]["train"] = json!("/nowhere"));
-    case(10, "sequences of 24 tokens, and the config's `model.sequence_length` is 12", |c| {
+    case(10, "sequences of 24 tokens, but `model.sequence_length` is 12", |c| {
         c["model"]["sequence_length"] = json!(12);
     });
-    case(10, "40 sequences are no whole step of 64", |c| {
+    case(10, "40 sequences do not fill a step of 64", |c| {
         c["batch"] = json!({"micro": 4, "accumulation": 8, "global_sequences": 64});
         c["data"]["epochs"] = json!(1);
     });
     case(11, "state.json", |c| c["checkpoint"]["resume"] = json!("/nowhere"));
-    case(12, "the loss is over `limits.max_loss` 0.5", |c| c["limits"]["max_loss"] = json!(0.5));
+    case(12, "the loss exceeds `limits.max_loss` 0.5", |c| c["limits"]["max_loss"] = json!(0.5));
     for (code, message, change) in cases {
         let mut config = base.clone();
         change(&mut config);
@@ -300,11 +306,11 @@ fn what_cannot_run_is_refused() {
     let mut gpus = base.clone();
     gpus["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 2});
     assert_eq!(worker(&["launch", &write(&place, &gpus), "--ranks", "2"]).status.code(), Some(0));
-    // Data that shrinks is an error, not a signal.
+    // Truncated data is an error, not a signal.
     let file = place.at("train/tokens-00003.bin");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 2]).unwrap();
     let output = worker(&["launch", &write(&place, &base)]);
     assert_eq!(output.status.code(), Some(10));
-    assert!(text(&output.stderr).contains("it was cut or changed after it was packed"));
+    assert!(text(&output.stderr).contains("it was truncated or modified after packing"));
 }

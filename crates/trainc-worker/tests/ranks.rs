@@ -1,4 +1,4 @@
-//! Engines of threads as ranks, looked into: what they hold, and replicas that drift apart.
+//! Engines of thread ranks: allocated memory, and replicas that diverge.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use trainc_worker::fsdp::{Engine, MemoryParts, plan};
 
 use crate::cases::{Place, llama, mesh, parse};
 
-/// Runs `work` on every rank of a config; gives what each made.
+/// Runs `work` on every rank of a config and returns the results.
 pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) -> R + Sync) -> Vec<R> {
     let plan = plan(config);
     let memory = SharedMemory::create(plan.bytes()).unwrap();
@@ -45,7 +45,7 @@ fn allocated(config: &Value) -> (MemoryParts, MemoryParts) {
 }
 
 #[test]
-fn what_a_rank_holds_is_what_was_foreseen() {
+fn allocated_memory_equals_the_prediction() {
     let base = llama(&Place::new("held"));
     let mut states = Vec::new();
     for shards in [1, 2, 4] {
@@ -81,7 +81,7 @@ fn what_a_rank_holds_is_what_was_foreseen() {
                 assert_eq!(found.optimizer, foreseen.optimizer, "{what}");
                 assert_eq!(found.activations, foreseen.activations, "{what}");
                 assert_eq!(found.logits, foreseen.logits, "{what}");
-                // The slots of gathers begun ahead are shared memory, which an engine does not own.
+                // The slots of prefetched gathers are in shared memory, which an engine does not own.
                 let plan = plan(&parse(&config));
                 assert_eq!(found.gathered, foreseen.gathered - plan.gather_bytes() / plan.ranks(), "{what}");
                 if (field, tied, adapters, compute) == ("recompute", false, false, "f32") {
@@ -90,12 +90,12 @@ fn what_a_rank_holds_is_what_was_foreseen() {
             }
         }
     }
-    // Padding is all that keeps them from halving.
+    // Except for padding, states are halved.
     assert!(states[1] < states[0] / 2 + 2048 && states[2] < states[1] / 2 + 2048, "{states:?}");
 }
 
 #[test]
-fn replicas_that_drift_apart_are_not_saved() {
+fn diverged_replicas_are_not_saved() {
     let place = Place::new("drift");
     let config = parse(&mesh(llama(&place), 1, 2, 1));
     let directory = place.at("checkpoints");

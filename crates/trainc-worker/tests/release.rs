@@ -1,10 +1,10 @@
-//! What the binary needs of the machine that it runs on: the C library alone, and which version of it.
+//! System requirements of the binary: only the C library, and its minimum version.
 
 use std::process::Command;
 
 use crate::processes::{WORKER, text};
 
-/// The newest version of the C library that a binary asks for, from the names of symbol versions that it holds.
+/// Returns the newest C library version in a binary's symbol versions.
 fn newest_glibc(binary: &[u8]) -> Option<(u32, u32)> {
     let mark = b"GLIBC_2.";
     let at = binary.windows(mark.len()).enumerate().filter(|(_, found)| found == mark);
@@ -32,7 +32,7 @@ fn the_version_of_the_c_library_is_read_from_the_binary() {
     assert_eq!(Some(found.1), versions.max());
 }
 
-/// `just release-worker` names the binary that it built.
+/// `just release-worker` sets the path of the binary.
 #[test]
 fn a_release_runs_in_the_oldest_containers() {
     let Some(path) = std::env::var_os("TRAINC_RELEASED_WORKER") else {

@@ -1,4 +1,4 @@
-//! What a run goes on from, and who else may be there.
+//! Resuming, and exclusive use of the checkpoint directory.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn names(directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_run_that_begins_at_a_path_goes_on_from_its_own() {
+fn a_run_from_a_path_resumes_from_its_own_checkpoints() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("from-path");
     config["checkpoint"]["every_steps"] = json!(2);
@@ -31,12 +31,12 @@ fn a_run_that_begins_at_a_path_goes_on_from_its_own() {
     };
     let (whole, _) = run(&config);
     let _ = std::fs::remove_dir_all(place.at("checkpoints"));
-    // A first run leaves the checkpoint of step 5 (40 sequences are 5 steps).
+    // The first run leaves the checkpoint of step 5 (40 sequences are 5 steps).
     config["data"]["epochs"] = json!(1);
     run(&config);
     let from = place.at("checkpoints/step-00000005");
     assert_eq!(names(&place.at("checkpoints")), ["latest", "step-00000005"]);
-    // Another begins there, in the same directory or in its own, and is cut off after the save of step 8.
+    // A second run starts from it, in the same directory or in its own, and is killed after the save of step 8.
     for own in ["checkpoints", "other"] {
         config["checkpoint"]["directory"] = json!(place.at(own));
         config["checkpoint"]["resume"] = json!(from);
@@ -53,11 +53,11 @@ fn a_run_that_begins_at_a_path_goes_on_from_its_own() {
         let (rest, errors) = run(&config);
         assert!(errors.contains("resumed at step 6"), "{errors}");
         assert_eq!(rest, whole[6..], "in {own}");
-        // It was not this run's to remove, and `keep` is 1.
+        // The starting point is not removed, although `keep` is 1.
         assert!(Path::new(&from).is_dir());
         assert!(names(&place.at(own)).contains(&"step-00000010".to_owned()));
         assert!(!names(&place.at(own)).contains(&"step-00000008".to_owned()));
-        // A changed config begins at the path again.
+        // A changed config starts from the path again.
         let mut changed = config.clone();
         changed["digest"] = json!("1".repeat(64));
         assert!(run(&changed).1.contains("resumed at step 5"));
@@ -65,7 +65,7 @@ fn a_run_that_begins_at_a_path_goes_on_from_its_own() {
 }
 
 #[test]
-fn the_way_back_from_a_damaged_checkpoint_is_one_to_take() {
+fn the_suggested_command_recovers_from_a_damaged_checkpoint() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("way-back");
     config["checkpoint"]["every_steps"] = json!(4);
@@ -77,13 +77,13 @@ fn the_way_back_from_a_damaged_checkpoint_is_one_to_take() {
     let mut bad = good.clone();
     let middle = bad.len() / 2;
     bad[middle] ^= 1;
-    for (bytes, said) in [(&bad[..], "is damaged"), (&good[..middle], "were written")] {
+    for (bytes, said) in [(&bad[..], "is damaged"), (&good[..middle], "expected")] {
         std::fs::write(&file, bytes).unwrap();
         let output = worker(&["launch", &path]);
         let errors = text(&output.stderr);
         assert_eq!(output.status.code(), Some(11), "{errors}");
         assert!(errors.contains(said), "{errors}");
-        // What it says to type.
+        // The command that the message suggests.
         let command = errors.split('`').nth(1).unwrap_or_else(|| panic!("no command in {errors}"));
         assert!(command.starts_with("echo step-00000008 > "), "{errors}");
         assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
@@ -92,7 +92,7 @@ fn the_way_back_from_a_damaged_checkpoint_is_one_to_take() {
         assert_eq!(losses(&lines(&output)), whole[8..]);
         assert_eq!(std::fs::read(&file).unwrap(), good, "written again");
     }
-    // A named one is replaced by naming another.
+    // A checkpoint named by path is replaced by naming another.
     std::fs::write(&file, &bad).unwrap();
     let damaged = place.at("checkpoints/step-00000010");
     let output = worker(&["export", &path, "--checkpoint", &damaged, "--out", &place.at("exported")]);
@@ -101,7 +101,7 @@ fn the_way_back_from_a_damaged_checkpoint_is_one_to_take() {
 }
 
 #[test]
-fn a_state_that_nobody_wrote_is_no_checkpoint() {
+fn an_inconsistent_state_is_rejected() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("state");
     config["checkpoint"]["resume"] = json!("auto");
@@ -112,9 +112,9 @@ fn a_state_that_nobody_wrote_is_no_checkpoint() {
     for (field, value, said) in [
         ("shards", json!(0), "0 shards in 2 files"),
         ("shards", json!(3), "3 shards in 2 files"),
-        ("step", json!(u64::MAX / 2), "steps are more than any run has"),
-        ("sequences", json!(7), "another global batch"),
-        ("form", json!("x"), "form `x`"),
+        ("step", json!(u64::MAX / 2), "invalid step 9223372036854775807"),
+        ("sequences", json!(7), "a different global batch size"),
+        ("form", json!("x"), "format `x`"),
     ] {
         let mut changed = good.clone();
         changed[field] = value;
@@ -135,7 +135,7 @@ fn a_state_that_nobody_wrote_is_no_checkpoint() {
 }
 
 #[test]
-fn a_state_with_any_bit_flipped_is_no_checkpoint() {
+fn a_state_with_a_flipped_bit_is_rejected() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("state-bits");
     let path = write(&place, &config);
@@ -150,7 +150,7 @@ fn a_state_with_any_bit_flipped_is_no_checkpoint() {
         let failure = state(Path::new(&directory)).expect_err("a flipped bit");
         assert!(failure.message.contains("state.json"), "{failure}");
     }
-    // Numbers that agree with each other.
+    // Consistent numbers.
     let text = String::from_utf8(good).unwrap();
     let changed =
         text.replace("\"step\": 10", "\"step\": 8").replace("\"sequences\": 80", "\"sequences\": 64");
@@ -168,7 +168,7 @@ fn text_of(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn a_damaged_state_of_the_runs_own_is_not_passed_over() {
+fn a_damaged_own_state_is_reported() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("own-state");
     assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
@@ -185,7 +185,7 @@ fn a_damaged_state_of_the_runs_own_is_not_passed_over() {
     let output = worker(&["launch", &path]);
     let errors = text_of(&output);
     assert_eq!(output.status.code(), Some(11), "{errors}");
-    // What it says to type.
+    // The command that the message suggests.
     let command = errors.split('`').nth(1).unwrap_or_else(|| panic!("no command in {errors}"));
     assert!(command.starts_with("echo step-00000014 > "), "{errors}");
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
@@ -195,7 +195,7 @@ fn a_damaged_state_of_the_runs_own_is_not_passed_over() {
 }
 
 #[test]
-fn one_run_at_a_time_in_a_directory() {
+fn one_run_at_a_time_per_directory() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("lock");
     config["schedule"]["steps"] = json!(1_000_000);
@@ -210,7 +210,7 @@ fn one_run_at_a_time_in_a_directory() {
         assert!(text(&second.stderr).contains("another run is using it"), "{}", text(&second.stderr));
         assert!(!Path::new(&place.at("failure")).exists(), "the first run has not failed");
     }
-    // A lock goes with its holder, however that ends.
+    // The lock is released when its process dies.
     signal(first.id(), "-KILL");
     first.wait().unwrap();
     config["schedule"]["steps"] = json!(5);
@@ -221,9 +221,10 @@ fn one_run_at_a_time_in_a_directory() {
     assert!(began.elapsed() < Duration::from_secs(30));
 }
 
-/// The same tensors under other positions are another function: nothing goes on from there, and nothing is written over.
+/// The same tensors with other positions are a different function: the run neither resumes from there nor overwrites
+/// anything.
 #[test]
-fn a_checkpoint_of_another_model_is_refused() {
+fn a_checkpoint_of_a_different_model_is_rejected() {
     let _alone = crate::processes::alone();
     let (place, mut config) = place("another-model");
     let done = worker(&["launch", &write(&place, &config)]);
@@ -235,12 +236,12 @@ fn a_checkpoint_of_another_model_is_refused() {
     let refused = worker(&["launch", &write(&place, &config)]);
     assert_eq!(refused.status.code(), Some(11), "{}", text(&refused.stderr));
     let why = text(&refused.stderr);
-    assert!(why.contains("of another model: `model.positions.theta` was 10000.0, is 500.0"), "{why}");
+    assert!(why.contains("to a different model: `model.positions.theta` was 10000.0, is 500.0"), "{why}");
     assert_eq!(std::fs::read(&card).unwrap(), before);
 }
 
 #[test]
-fn a_place_that_cannot_be_written_to_is_named_before_the_first_step() {
+fn unwritable_directories_are_reported_before_the_first_step() {
     let _alone = crate::processes::alone();
     let (place, config) = place("no-place");
     for (section, member, code) in

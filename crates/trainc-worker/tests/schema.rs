@@ -1,16 +1,16 @@
-//! `schemas/worker.v1.json` says what the types say.
+//! Agreement of `schemas/worker.v1.json` with the types.
 
 use serde_json::{Value, json};
 use trainc_worker::config::Config;
 
 use crate::cases::{Place, llama, parse};
 
-/// Every field of the value stands in the schema with a description, and the other way round.
+/// Checks that the schema has exactly the fields of the value, each with a description.
 fn same(schema: &Value, at: &Value, value: &Value, path: &str) {
     let reference = at["$ref"].as_str().or_else(|| at["anyOf"][0]["$ref"].as_str());
     let at = reference.map_or(at, |r| schema.pointer(r.trim_start_matches('#')).unwrap());
     if let Some(choices) = at["oneOf"].as_array() {
-        assert!(choices.iter().any(|c| c["const"] == *value), "{path}: {value} is no choice");
+        assert!(choices.iter().any(|c| c["const"] == *value), "{path}: {value} is not a choice");
         return;
     }
     let (Some(value), Some(properties)) = (value.as_object(), at["properties"].as_object()) else { return };
@@ -31,7 +31,7 @@ fn same(schema: &Value, at: &Value, value: &Value, path: &str) {
 }
 
 #[test]
-fn the_schema_is_that_of_the_types() {
+fn the_schema_matches_the_types() {
     let text = include_str!("../../../schemas/worker.v1.json");
     let schema: Value = serde_json::from_str(text).unwrap();
     let mut config = llama(&Place::new("schema"));

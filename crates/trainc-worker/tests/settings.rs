@@ -1,4 +1,4 @@
-//! Settings that would be ignored, and figures that would break arithmetic, are refused; so is what a run would not find.
+//! Rejection of settings that would be ignored or overflow, and of missing inputs.
 
 use std::process::{Command, Stdio};
 
@@ -8,26 +8,28 @@ use crate::cases::{Place, llama};
 use crate::processes::{WORKER, alone, lines, place, text, worker, write};
 
 #[test]
-fn what_would_be_ignored_is_refused() {
+fn ignored_settings_are_rejected() {
     let place = Place::new("ignored");
     let mut cases: Vec<(&str, Box<dyn Fn(&mut Value)>)> = Vec::new();
     let mut case = |message, change: fn(&mut Value)| cases.push((message, Box::new(change)));
-    case("`communication.backend`: `shared-memory` is for one host", |c| {
+    case("`communication.backend`: `shared-memory` requires a single host", |c| {
         c["communication"]["backend"] = json!("shared-memory");
         c["cluster"]["nodes"] = json!(2);
         c["mesh"]["shard_degree"] = json!(2);
         c["batch"]["micro"] = json!(4);
     });
-    case("`schedule.minimum_learning_rate`: 0.5 is above `optimizer.learning_rate`", |c| {
+    case("`schedule.minimum_learning_rate`: 0.5 exceeds `optimizer.learning_rate`", |c| {
         c["schedule"]["kind"] = json!("cosine");
         c["schedule"]["minimum_learning_rate"] = json!(0.5);
     });
-    case("`schedule.minimum_learning_rate`: 0.001: a constant rate goes down to none", |c| {
+    case("`schedule.minimum_learning_rate`: 0.001: must be 0 for a `constant` schedule", |c| {
         c["schedule"]["minimum_learning_rate"] = json!(0.001);
     });
     case("`optimizer.eps`: ", |c| c["optimizer"]["eps"] = json!(1e-60));
     case("`model.norm.eps`: ", |c| c["model"]["norm"]["eps"] = json!(1e-50));
-    case("`data.validation`: it is never evaluated", |c| c["data"]["validation"] = json!("somewhere"));
+    case("`data.validation`: requires `log.evaluate_every_steps`", |c| {
+        c["data"]["validation"] = json!("somewhere")
+    });
     case("`schedule.steps`: 1099511627776 steps of 4294967296 sequences", |c| {
         c["schedule"]["steps"] = json!(1_u64 << 40);
         c["batch"] = json!({"micro": 1 << 12, "accumulation": 1 << 20, "global_sequences": 1_u64 << 32});
@@ -35,17 +37,17 @@ fn what_would_be_ignored_is_refused() {
     case("`communication.peer_dead_seconds`: 0.1 is less than 1", |c| {
         c["communication"]["peer_dead_seconds"] = json!(0.1);
     });
-    case("`job`: is empty", |c| c["job"] = json!(""));
-    case("`checkpoint.directory`: is empty", |c| c["checkpoint"]["directory"] = json!(" "));
-    case("`output.failure`: is empty", |c| c["output"]["failure"] = json!(""));
-    case("`model.weights`: holds a zero byte", |c| c["model"]["weights"] = json!("a\0b"));
-    case("`` is no name of an environment variable", |c| {
+    case("`job`: must not be empty", |c| c["job"] = json!(""));
+    case("`checkpoint.directory`: must not be empty", |c| c["checkpoint"]["directory"] = json!(" "));
+    case("`output.failure`: must not be empty", |c| c["output"]["failure"] = json!(""));
+    case("`model.weights`: contains a NUL byte", |c| c["model"]["weights"] = json!("a\0b"));
+    case("`` is not a valid environment variable name", |c| {
         c["communication"]["environment"] = json!({"": "1"});
     });
-    case("`communication.environment.A=B`: `A=B` is no name", |c| {
+    case("`communication.environment.A=B`: `A=B` is not a valid", |c| {
         c["communication"]["environment"] = json!({"A=B": "1"});
     });
-    case("`communication.environment.A`: holds a zero byte", |c| {
+    case("`communication.environment.A`: contains a NUL byte", |c| {
         c["communication"]["environment"] = json!({"A": "1\0"});
     });
     case("`checkpoint.grace_seconds`: ", |c| c["checkpoint"]["grace_seconds"] = json!(1e300));
@@ -57,7 +59,7 @@ fn what_would_be_ignored_is_refused() {
         assert_eq!(output.status.code(), Some(3), "{errors}");
         assert!(errors.contains(message), "`{message}` is not in {errors}");
     }
-    // On CPU ranks instead of GPUs, the GPUs' transport is not asked for.
+    // On CPU ranks the transport for GPUs is not required.
     let mut config = llama(&place);
     config["cluster"] = json!({"instance": "ml.p4d.24xlarge", "nodes": 1, "gpus_per_node": 1});
     config["communication"]["backend"] = json!("nccl");
@@ -66,10 +68,10 @@ fn what_would_be_ignored_is_refused() {
 }
 
 #[test]
-fn what_may_not_be_meant_is_said_to_people_and_machines() {
+fn possible_mistakes_are_warnings_on_both_streams() {
     let _alone = alone();
     let (place, mut config) = place("said");
-    // Lines of stdout and stderr that warn.
+    // Warnings on stdout and stderr.
     let run = |verb: &str, config: &Value| -> (Vec<String>, String) {
         let output = worker(&[verb, &write(&place, config)]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -84,26 +86,26 @@ fn what_may_not_be_meant_is_said_to_people_and_machines() {
     };
     config["data"]["epochs"] = json!(1);
     let (warnings, errors) = run("launch", &config);
-    let epochs = "`data.epochs` 1 of 40 sequences are 5 steps of 8, and `schedule.steps` is 10: the run ends before its schedule";
+    let epochs = "`data.epochs` 1 over 40 sequences gives 5 steps of 8, but `schedule.steps` is 10: the run ends before the schedule does";
     assert_eq!(warnings, [epochs]);
-    assert!(errors.contains("5 steps of 8 sequences: 1.00 times the 40 of `data.train`"), "{errors}");
+    assert!(
+        errors.contains("5 steps of 8 sequences: 1.00 passes over the 40 sequences of `data.train`"),
+        "{errors}"
+    );
     config["data"]["epochs"] = json!(3);
-    assert!(run("preflight", &config).0[0].ends_with("is 10: the run ends before all epochs are read"));
+    assert!(run("preflight", &config).0[0].ends_with("is 10: the run ends before all epochs are done"));
     config["data"]["epochs"] = json!(2);
-    // Settings that another run had, in one that goes on and in one that is done.
+    // Changed settings in a resumed run and in a finished one.
     config["checkpoint"]["resume"] = json!("auto");
     config["optimizer"]["learning_rate"] = json!(2e-3);
-    let changed = "from step 5 on other settings than before: `optimizer.learning_rate` was 0.003, is 0.002";
+    let changed = "settings changed at step 5: `optimizer.learning_rate` was 0.003, is 0.002";
     assert_eq!(run("preflight", &config).0, [changed]);
     assert_eq!(run("launch", &config).0, [changed]);
     config["optimizer"]["clip_norm"] = json!(null);
     let (warnings, errors) = run("launch", &config);
-    assert_eq!(
-        warnings,
-        ["from step 10 on other settings than before: `optimizer.clip_norm` was 1.0, is null"]
-    );
-    assert!(errors.contains("all 10 steps are done: nothing is trained"), "{errors}");
-    // Dropout that the weights were made with.
+    assert_eq!(warnings, ["settings changed at step 10: `optimizer.clip_norm` was 1.0, is null"]);
+    assert!(errors.contains("all 10 steps are already done: nothing to train"), "{errors}");
+    // Dropout in the `config.json` of the weights.
     let card = place.at("model/config.json");
     let mut said: Value = serde_json::from_str(&std::fs::read_to_string(&card).unwrap()).unwrap();
     said["attention_dropout"] = json!(0.1);
@@ -111,20 +113,20 @@ fn what_may_not_be_meant_is_said_to_people_and_machines() {
     config["model"]["weights"] = json!(place.at("model"));
     config["checkpoint"]["resume"] = json!("never");
     config["output"]["model"] = json!(place.at("next"));
-    let dropout = format!("{card} asks for dropout, which is not applied: `attention_dropout` 0.1");
+    let dropout = format!("{card} configures dropout, which is not applied: `attention_dropout` 0.1");
     assert_eq!(run("preflight", &config).0, [dropout.as_str()]);
     assert_eq!(run("launch", &config).0, [dropout.as_str()]);
 }
 
 #[test]
-fn export_refuses_what_it_would_ignore() {
+fn export_rejects_unused_options() {
     let place = Place::new("export");
     let mut config = llama(&place);
     let path = write(&place, &config);
     let out = place.at("exported");
     let output = worker(&["export", &path, "--out", &out, "--merge"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("`--merge` adds adapters, and `model.adapter` is null"));
+    assert!(text(&output.stderr).contains("`--merge` requires `model.adapter`, which is null"));
     config["model"]["weights"] = json!(place.at("weights"));
     config["model"]["adapter"] =
         json!({"kind": "lora", "rank": 2, "alpha": 4.0, "dropout": 0.0, "targets": ["q_proj"]});
@@ -140,7 +142,7 @@ fn what_f16_cannot_hold_is_not_exported_as_infinity() {
     let (place, mut config) = place("f16");
     config["schedule"]["steps"] = json!(1);
     assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
-    // One weight of the first block, which training leaves as it is.
+    // One weight of the first block, which training does not change.
     let file = place.at("model/model-00002-of-00004.safetensors");
     let mut bytes = std::fs::read(&file).unwrap();
     let end = bytes.len();
@@ -158,7 +160,7 @@ fn what_f16_cannot_hold_is_not_exported_as_infinity() {
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(10), "{errors}");
     let says =
-        "tensor `model.layers.0.mlp.down_proj.weight` holds 1e5, and the largest number of F16 is 6.5504e4";
+        "tensor `model.layers.0.mlp.down_proj.weight` contains 1e5, but the largest F16 number is 6.5504e4";
     assert!(errors.contains(says), "{errors}");
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 0, "no half of a model");
     let output = export("bf16");
@@ -169,7 +171,7 @@ fn what_f16_cannot_hold_is_not_exported_as_infinity() {
 fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
     let _alone = alone();
     let (place, mut config) = place("looks");
-    // A model to begin from: what a run of one step leaves.
+    // A model to start from: the result of a run of one step.
     config["schedule"]["steps"] = json!(1);
     assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
     config["model"]["weights"] = json!(place.at("model"));
@@ -182,13 +184,13 @@ fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
     };
     let (code, errors) = look(&|_| ());
     assert_eq!(code, Some(0), "{errors}");
-    assert!(errors.contains("weights: every tensor is there"), "{errors}");
+    assert!(errors.contains("weights: all tensors found"), "{errors}");
     assert!(errors.contains("resume: from the start"), "{errors}");
     let (code, errors) = look(&|c| c["checkpoint"]["resume"] = json!("auto"));
     assert!(code == Some(0) && errors.contains("resume: from step 1"), "{errors}");
-    assert!(errors.contains("; 2 of 2 files read and compared with their sha256, 0.2 MiB"), "{errors}");
+    assert!(errors.contains("; 2 of 2 files checked against their sha256, 0.2 MiB"), "{errors}");
     assert!(!errors.contains("not all files"), "{errors}");
-    // Without the time for it: said, and no reason to refuse.
+    // Without enough time: reported, but not a failure.
     let mut unread = base.clone();
     unread["checkpoint"]["resume"] = json!("auto");
     let hurried = std::process::Command::new(crate::processes::WORKER)
@@ -198,8 +200,11 @@ fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
         .unwrap();
     let errors = text(&hurried.stderr);
     assert_eq!(hurried.status.code(), Some(0), "{errors}");
-    assert!(errors.contains("; 0 of 2 files read") && errors.contains("warning: not all files"), "{errors}");
-    // One bit of the other rank's file.
+    assert!(
+        errors.contains("; 0 of 2 files checked") && errors.contains("warning: not all files"),
+        "{errors}"
+    );
+    // A flipped bit in the other rank's file.
     let shard = place.at("checkpoints/step-00000001/shard-00001-of-00002.safetensors");
     let whole = std::fs::read(&shard).unwrap();
     let mut flipped = whole.clone();
@@ -221,19 +226,19 @@ fn preflight_looks_at_weights_the_checkpoint_and_the_failure_file() {
         c["checkpoint"]["resume"] = json!("auto");
         c["data"]["seed"] = json!(18);
     });
-    assert!(code == Some(11) && errors.contains("with another seed"), "{errors}");
+    assert!(code == Some(11) && errors.contains("with a different seed"), "{errors}");
     std::fs::write(place.at("file"), "").unwrap();
     let (code, errors) = look(&|c| c["output"]["failure"] = json!(place.at("file/failure")));
     assert!(code == Some(3) && errors.contains("`output.failure`"), "{errors}");
     let (code, errors) = look(&|c| c["output"]["failure"] = json!(place.at("model")));
     assert!(code == Some(3) && errors.contains("`output.failure`"), "{errors}");
-    // A tensor that is not whole.
+    // An incomplete tensor.
     let model = std::path::PathBuf::from(place.at("model"));
     let file = model.join("model-00002-of-00004.safetensors");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 4]).unwrap();
     let (code, errors) = look(&|_| ());
-    assert!(code == Some(10) && errors.contains("does not fit the file"), "{errors}");
+    assert!(code == Some(10) && errors.contains("exceeds the file"), "{errors}");
     std::fs::remove_file(&file).unwrap();
     let (code, errors) = look(&|_| ());
     assert!(code == Some(10) && errors.contains("model-00002-of-00004.safetensors"), "{errors}");
@@ -251,7 +256,7 @@ fn readers_that_go_away_end_nothing() {
         drop((run.stdout.take(), run.stderr.take()));
         assert_eq!(run.wait().unwrap().code(), Some(code), "{verb} without readers");
     }
-    // A result that cannot be written is no result.
+    // A result that cannot be written is a failure.
     for verb in ["check", "simulate"] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output =
@@ -281,11 +286,11 @@ fn sizes_from_files_that_no_file_has_are_refused() {
     assert_eq!(output.status.code(), Some(10), "{}", text(&output.stderr));
     assert!(!text(&output.stderr).contains("panicked"), "{}", text(&output.stderr));
     std::fs::write(&index, good.to_string()).unwrap();
-    // As many epochs as can be written.
+    // The maximum number of epochs.
     config["data"]["epochs"] = json!(u64::MAX);
     config["schedule"]["steps"] = json!(1);
     assert_eq!(worker(&["launch", &write(&place, &config)]).status.code(), Some(0));
-    // A tensor that ends behind the end of all files.
+    // A tensor that ends after the end of all files.
     let weights = place.at("weights");
     std::fs::create_dir_all(&weights).unwrap();
     let end = u64::MAX - 3;
@@ -297,6 +302,6 @@ fn sizes_from_files_that_no_file_has_are_refused() {
     for verb in ["preflight", "launch"] {
         let output = worker(&[verb, &write(&place, &config)]);
         assert_eq!(output.status.code(), Some(10), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains("`x` does not fit the file"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("`x` exceeds the file"), "{}", text(&output.stderr));
     }
 }

@@ -1,4 +1,4 @@
-//! The schedule of a step against what an engine really says, and `simulate` on clusters that are not here.
+//! The schedule of a step compared with the calls of an engine, and `simulate` for large clusters.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::ranks::on_ranks;
 
 type Said = Arc<Mutex<Vec<(Kind, Operation, usize)>>>;
 
-/// A group that writes down what is asked of it.
+/// A group that records its calls.
 struct Recorder {
     inner: Box<dyn Collectives>,
     group: Kind,
@@ -62,7 +62,7 @@ impl Collectives for Recorder {
     }
 }
 
-/// What each rank of a config says in a pass and in the sum of its gradients over replicas.
+/// Returns the calls of each rank in a pass and in the reduction over replicas.
 fn said(config: &Value) -> Vec<Vec<(Kind, Operation, usize)>> {
     on_ranks(&parse(config), |_, mut engine| {
         let said = Said::default();
@@ -70,7 +70,7 @@ fn said(config: &Value) -> Vec<Vec<(Kind, Operation, usize)>> {
         Recorder::around(Kind::Shard, &mut engine.groups.shard, &said);
         Recorder::around(Kind::Replica, &mut engine.groups.replica, &said);
         let tokens: Vec<u32> = (0..engine.rows() as u32).map(|i| i % 61).collect();
-        // The second pass finds what the first left.
+        // The second pass starts from the state that the first left.
         for _ in 0..2 {
             engine.micro_step(&tokens, &tokens, 0.01).unwrap();
         }
@@ -108,7 +108,7 @@ fn a_schedule_is_what_an_engine_says() {
                 };
                 let one = calls(&pass);
                 let step = calls(&Schedule::step(&parsed, false));
-                // A step is its pass, the gradients, and one small sum, which is not the engine's.
+                // A step consists of its pass, the gradients, and one small sum, which is not the engine's.
                 let mut expected = one.clone();
                 expected.extend(&step[..step.len() - 1]);
                 for found in said(&config) {
@@ -143,7 +143,7 @@ fn of_256_ranks_no_unit_stays_whole() {
             let blocks = if reshard { 1 } else { 32 };
             assert_eq!(step.most_whole, blocks * block + head, "one block, or all, and the head");
             let count = |operation| step.calls.iter().filter(|call| call.operation == operation).count();
-            // Forward 34 units, backward the 31 blocks that were freed; each of two passes.
+            // 34 units forward, and the 31 freed blocks backward; in each of two passes.
             let gathers = 2 * (34 + if reshard { 31 } else { 0 });
             assert_eq!((count(Operation::BeginGather), count(Operation::EndGather)), (gathers, gathers));
             assert_eq!((count(Operation::ReduceScatter), count(Operation::AllReduce)), (2 * 34, 34));
@@ -186,14 +186,14 @@ fn simulate_says_who_reads_what() {
         .flat_map(|pass| pass.as_array().unwrap())
         .map(|sequence| sequence.as_u64().unwrap())
         .collect();
-    // 128 of 40 sequences: each three times or four, all of them.
+    // 128 of 40 sequences: each three or four times, all of them.
     assert_eq!(read.len(), 128);
     assert_eq!(read.iter().collect::<BTreeSet<_>>().len(), 40);
     let sums = &of(&whole, "sums")[0];
     assert_eq!(sums["sequences"], 128);
     let sent: u64 = of(&whole, "collective").iter().map(|call| call["sent_bytes"].as_u64().unwrap()).sum();
     assert_eq!(sums["sent_bytes_per_rank"], sent);
-    // Fewer ranks, the same batch; what one rank says to nobody is not there.
+    // Fewer ranks, the same batch; groups of one rank do not appear.
     let (code, alone, errors) = run(&["--world", "1"]);
     assert_eq!(code, Some(0), "{errors}");
     assert!(of(&alone, "collective").is_empty());

@@ -1,4 +1,4 @@
-//! From files to shards, whatever their numbers.
+//! Reads checkpoints with any number of shards into this run's shards.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,38 +14,38 @@ use crate::exit::Failure;
 use crate::fsdp::{Engine, shard_len};
 use crate::safetensors::Reader;
 
-/// What helps where a checkpoint is damaged: how it was chosen says how another is.
+/// How a checkpoint was selected, which determines the advice given when it is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// `latest` named it.
+    /// Named by `latest`.
     Latest,
-    /// `checkpoint.resume` named it.
+    /// Named by `checkpoint.resume`.
     Resume,
-    /// `--checkpoint` names it.
+    /// Named by `--checkpoint`.
     Flag,
 }
 
 impl Selection {
-    /// How to take the one before `path`, where there is one.
+    /// Returns advice on how to use the checkpoint before `path`; empty if there is none.
     pub(super) fn help(self, path: &Path, step: usize) -> String {
         let Some(before) = before(path, step) else { return String::new() };
         let latest = before.with_file_name(super::LATEST);
         let name = before.file_name().unwrap_or_default().display();
         match self {
             Self::Latest => {
-                format!("; to go on from the one before it: `echo {name} > '{}'`", latest.display())
+                format!("; to resume from the previous one: `echo {name} > '{}'`", latest.display())
             }
             Self::Resume => {
-                format!("; `checkpoint.resume` can name the one before it, {}", before.display())
+                format!("; to resume from the previous one, set `checkpoint.resume` to {}", before.display())
             }
-            Self::Flag => format!("; `--checkpoint '{}'` takes the one before it", before.display()),
+            Self::Flag => format!("; to export the previous one: `--checkpoint '{}'`", before.display()),
         }
     }
 }
 
-/// Reads a checkpoint that fits the engine's model into it; its number of shards may be another.
+/// Reads a checkpoint of the same model into the engine. The number of shards may differ.
 pub fn load(engine: &mut Engine, path: &Path, state: &State, selection: Selection) -> Result<(), Failure> {
-    // Old files that overlap this rank's shards are checked once, then read.
+    // Each file that overlaps this rank's shards is verified once, then read.
     let mut readers: BTreeMap<usize, Reader> = BTreeMap::new();
     for s in engine.shards.iter_mut().filter(|s| s.unit.trained) {
         let old = shard_len(s.unit.len, state.shards);
@@ -68,10 +68,7 @@ pub fn load(engine: &mut Engine, path: &Path, state: &State, selection: Selectio
                 let name = format!("{}.{kind}", s.unit.name);
                 let read = readers[&file].read(&name).map_err(|e| fail(path, e))?;
                 if read.len() != old {
-                    return Err(fail(
-                        path,
-                        format!("`{name}` has {} elements, {old} are expected", read.len()),
-                    ));
+                    return Err(fail(path, format!("`{name}` has {} elements, expected {old}", read.len())));
                 }
                 values[from - s.start..to - s.start]
                     .copy_from_slice(&read[from - file * old..to - file * old]);
@@ -81,10 +78,10 @@ pub fn load(engine: &mut Engine, path: &Path, state: &State, selection: Selectio
     Ok(())
 }
 
-/// The whole master weights of one unit, from whatever shards.
+/// Returns the full master weights of one unit, from any number of shards.
 pub fn unit(path: &Path, state: &State, name: &str) -> Result<Vec<f32>, Failure> {
     let found = state.units.iter().find(|(other, _)| other == name);
-    let (_, len) = found.ok_or_else(|| fail(path, format!("there is no unit `{name}`")))?;
+    let (_, len) = found.ok_or_else(|| fail(path, format!("unit `{name}` not found")))?;
     let mut out = Vec::with_capacity(*len);
     for shard in 0..state.shards {
         let file = file_name(shard, state.shards);
@@ -93,23 +90,23 @@ pub fn unit(path: &Path, state: &State, name: &str) -> Result<Vec<f32>, Failure>
         out.extend(reader.read(&format!("{name}.master")).map_err(io)?);
     }
     if out.len() < *len {
-        return Err(fail(path, format!("unit `{name}` has {} elements, {len} were written", out.len())));
+        return Err(fail(path, format!("unit `{name}` has {} elements, expected {len}", out.len())));
     }
     out.truncate(*len);
     Ok(out)
 }
 
-/// How much of a checkpoint was compared with its digests.
+/// Number of checkpoint files and bytes verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Whole files.
+    /// Files verified completely.
     pub files: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
-/// Compares the `part`th of `parts` of the files with their digests, until there is no more time; what is not begun or
-/// not whole by then does not count.
+/// Verifies part `part` of `parts` of the files against their digests until the time is up. A file that is not fully
+/// read by then does not count.
 pub fn compare(
     choice: &super::ResumePoint,
     part: usize,
@@ -128,19 +125,19 @@ pub fn compare(
     Ok(compared)
 }
 
-/// Compares every file with its digest.
+/// Verifies every file against its digest.
 pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
     (0..state.shards).try_for_each(|shard| open(path, state, shard, Selection::Flag).map(|_| ()))
 }
 
-/// A file whose bytes are those that were written; otherwise the failure says which checkpoint can be taken instead.
+/// Opens a file after verifying it. A failure suggests the checkpoint to use instead.
 fn open(path: &Path, state: &State, shard: usize, selection: Selection) -> Result<Reader, Failure> {
     matches(path, state, shard, selection, None)?;
     let name = file_name(shard, state.shards);
     Reader::open(&path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}")))
 }
 
-/// Whether a file was compared and is what was written; false: the time was over before its end.
+/// Verifies one file. Returns false if the time was up before its end.
 fn matches(
     path: &Path,
     state: &State,
@@ -155,7 +152,7 @@ fn matches(
     let mut file = File::open(&at).map_err(|e| unusable(format!("{name}: {e}")))?;
     let found = file.metadata().map_err(|e| unusable(format!("{name}: {e}")))?.len();
     if found != *bytes {
-        return Err(unusable(format!("{name} has {found} bytes, {bytes} were written")));
+        return Err(unusable(format!("{name} has {found} bytes, expected {bytes} bytes")));
     }
     let mut hash = Sha256::new();
     let mut buffer = vec![0u8; 1 << 20];
@@ -171,7 +168,7 @@ fn matches(
     }
     let found = hex(&hash.finalize());
     if found != *digest {
-        return Err(unusable(format!("{name} is damaged: sha256 {found}, {digest} was written")));
+        return Err(unusable(format!("{name} is damaged: sha256 {found}, expected {digest}")));
     }
     Ok(true)
 }

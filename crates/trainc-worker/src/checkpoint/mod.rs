@@ -1,6 +1,6 @@
-//! Checkpoints: `step-N/` with one file per shard and `state.json`, written beside as `step-N.partial`, synced, and only
-//! then named; `latest` says which one counts. A directory without that name is never taken. Loading takes any number
-//! of shards.
+//! Checkpoints: `step-N/` with one file per shard and `state.json`. A checkpoint is written as `step-N.partial`,
+//! synced, and then renamed; `latest` names the current one. Directories with other names are never loaded. Any number
+//! of shards can be loaded.
 
 mod load;
 mod resume;
@@ -25,68 +25,68 @@ use crate::exit::{Code, Failure};
 use crate::fsdp::Engine;
 use crate::model::layout::Unit;
 
-/// The form that this binary reads.
+/// Checkpoint format that this binary reads.
 const FORM: &str = "trainc.checkpoint/v1";
 
-/// As the config bounds them.
+/// Upper bound of steps, as in the config.
 const MOST_STEPS: usize = 1 << 40;
 
-/// The file that names the checkpoint that counts.
+/// File that names the current checkpoint.
 pub const LATEST: &str = "latest";
 
-/// `state.json`.
+/// Contents of `state.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// `trainc.checkpoint/v1`.
+    /// Format, `trainc.checkpoint/v1`.
     pub form: String,
-    /// Digest of the config that wrote it.
+    /// Digest of the config that wrote the checkpoint.
     pub config: String,
-    /// Optimizer steps done.
+    /// Completed optimizer steps.
     pub step: usize,
     /// Sequences read, over all ranks.
     pub sequences: u64,
-    /// Of the order and fresh weights.
+    /// Seed of the data order and of fresh weights.
     pub seed: u64,
-    /// sha256 of the data's index.
+    /// SHA-256 of the data's index.
     pub data: String,
-    /// Files of one copy.
+    /// Number of shard files.
     pub shards: usize,
     /// Elements of each unit, in order.
     pub units: Vec<(String, usize)>,
-    /// sha256 of the list of tensors.
+    /// SHA-256 of the list of tensors.
     pub layout: String,
-    /// sha256 and bytes of each shard's file.
+    /// SHA-256 and size in bytes of each shard's file.
     pub files: Vec<(String, u64)>,
-    /// The path in `checkpoint.resume` that the run which wrote it came from.
+    /// Path in `checkpoint.resume` that the writing run started from.
     #[serde(default)]
     pub began: Option<String>,
-    /// The config's `model`, less where its weights lie; absent in what older binaries wrote.
+    /// The config's `model` without the path of its weights; absent in checkpoints of older binaries.
     #[serde(default)]
     pub model: Option<serde_json::Value>,
-    /// What of the config says how it is trained; absent in what older binaries wrote.
+    /// Training settings of the config; absent in checkpoints of older binaries.
     #[serde(default)]
     pub settings: Option<serde_json::Value>,
-    /// sha256 of this file's text with zeros in this place; absent in what older binaries wrote.
+    /// SHA-256 of this file's text with zeros in place of the digest; absent in checkpoints of older binaries.
     #[serde(default)]
     pub digest: Option<String>,
 }
 
-/// What stands in a state's text for its digest while that is computed.
+/// Placeholder for the digest while it is computed.
 const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The text of `state.json`, with its digest.
+/// Returns the text of `state.json`, including its digest.
 fn text_with_digest(state: &State) -> serde_json::Result<String> {
     let blank = State { digest: Some(BLANK.to_owned()), ..state.clone() };
     let text = serde_json::to_string_pretty(&blank)?;
     let digest = hex(&Sha256::digest(&text));
-    // The last of the file's members: zeros elsewhere stay.
+    // The digest is the last member, so zeros elsewhere are not replaced.
     Ok(text
         .rfind(BLANK)
         .map_or(text.clone(), |at| format!("{}{digest}{}", &text[..at], &text[at + BLANK.len()..])))
 }
 
-/// Whether a text is the one that was written; one without a digest is taken as it is.
+/// Returns whether the text matches its digest. A text without a digest counts as intact.
 fn is_intact(text: &str, state: &State) -> bool {
     let Some(digest) = &state.digest else { return true };
     let Some(at) = text.rfind(digest.as_str()).filter(|_| digest.len() == BLANK.len()) else { return false };
@@ -94,7 +94,7 @@ fn is_intact(text: &str, state: &State) -> bool {
     hex(&Sha256::digest(blank)) == *digest
 }
 
-/// What of a config says how a model is trained, and may change from one run to the next.
+/// Returns the settings of a config that affect training and may change between runs.
 pub fn training_settings(config: &Config) -> serde_json::Value {
     serde_json::json!({
         "optimizer": config.optimizer, "schedule": config.schedule, "precision": config.precision,
@@ -102,18 +102,17 @@ pub fn training_settings(config: &Config) -> serde_json::Value {
     })
 }
 
-/// What this run trains otherwise than the one that wrote `state`; nothing where all is the same.
+/// Describes the training settings that differ from those in `state`; none if all are equal.
 pub fn describe_changes(config: &Config, state: &State) -> Option<String> {
     let was = state.settings.as_ref()?;
     let all: Vec<String> = differences("", was, &training_settings(config))
         .into_iter()
         .map(|(at, was, is)| format!("`{at}` was {was}, is {is}"))
         .collect();
-    (!all.is_empty())
-        .then(|| format!("from step {} on other settings than before: {}", state.step, all.join(", ")))
+    (!all.is_empty()).then(|| format!("settings changed at step {}: {}", state.step, all.join(", ")))
 }
 
-/// What of a config says which function the weights are part of: all of `model` but where they were read from.
+/// Returns the settings that define the model's function: all of `model` except the path of its weights.
 pub fn model_settings(config: &Config) -> serde_json::Value {
     let mut model = serde_json::to_value(&config.model).unwrap_or_default();
     if let Some(members) = model.as_object_mut() {
@@ -134,7 +133,7 @@ fn units(engine: &Engine) -> Vec<(String, usize)> {
     engine.trained().map(|s| (s.unit.name.clone(), s.unit.len)).collect()
 }
 
-/// Which tensors lie where: two runs with the same have interchangeable checkpoints.
+/// Returns a digest of the tensor layout: checkpoints with equal layouts are interchangeable.
 fn layout(engine: &Engine) -> String {
     layout_of(engine.trained().map(|s| &s.unit))
 }
@@ -155,7 +154,7 @@ fn complete(path: &Path) -> bool {
     path.join("state.json").is_file()
 }
 
-/// Complete checkpoints by step.
+/// Returns the complete checkpoints, ordered by step.
 pub fn steps(directory: &Path) -> Vec<(usize, PathBuf)> {
     let mut found: Vec<(usize, PathBuf)> = fs::read_dir(directory)
         .into_iter()
@@ -170,8 +169,7 @@ pub fn steps(directory: &Path) -> Vec<(usize, PathBuf)> {
     found
 }
 
-/// The checkpoint that counts: what `latest` names, or, where that is missing or names nothing complete, the one with
-/// the most steps.
+/// Returns the current checkpoint: the one that `latest` names, or else the complete one with the most steps.
 pub fn newest(directory: &Path) -> Option<PathBuf> {
     let named = fs::read_to_string(directory.join(LATEST)).ok();
     let named = named.as_deref().map(str::trim).filter(|name| name.starts_with("step-"));
@@ -187,20 +185,23 @@ pub fn state(path: &Path) -> Result<State, Failure> {
         fs::read_to_string(path.join("state.json")).map_err(|e| fail(path, format!("state.json: {e}")))?;
     let state: State = serde_json::from_str(&text).map_err(|e| fail(path, format!("state.json: {e}")))?;
     if state.form != FORM {
-        return Err(fail(path, format!("state.json: form `{}` is not `{FORM}`", state.form)));
-    }
-    if !is_intact(&text, &state) {
         return Err(fail(
             path,
-            "state.json is damaged: its text is not the one that its `digest` was made of",
+            format!("state.json: format `{}` is unsupported, expected `{FORM}`", state.form),
         ));
+    }
+    if !is_intact(&text, &state) {
+        return Err(fail(path, "state.json is damaged: its text does not match its `digest`"));
     }
     let (files, shards) = (state.files.len(), state.shards);
     if shards == 0 || files != shards {
-        return Err(fail(path, format!("state.json: {shards} shards in {files} files are no checkpoint")));
+        return Err(fail(
+            path,
+            format!("state.json: invalid checkpoint of {shards} shards in {files} files"),
+        ));
     }
     if state.step > MOST_STEPS {
-        return Err(fail(path, format!("state.json: {} steps are more than any run has", state.step)));
+        return Err(fail(path, format!("state.json: invalid step {}", state.step)));
     }
     Ok(state)
 }

@@ -1,6 +1,5 @@
-//! What a run goes on from: which checkpoint, that all ranks take the same, and how those get it that have no file of it.
-//! The first copy's ranks read; the other copies get their shards from them, so a checkpoint has to lie only where the
-//! first shard group is.
+//! Selection and restoring of the checkpoint to resume from. All ranks agree on one. The ranks of the first replica
+//! read it and send their shards to the other replicas, so only the hosts of the first shard group need access to it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,36 +13,36 @@ use crate::exit::{Code, Failure};
 use crate::fsdp::{Engine, topology};
 use crate::model::layout::{Shape, Unit};
 
-/// How long a file system may take to show one host what another has written.
+/// Time that a file system may take to show one host what another has written.
 const SHOWN: Duration = Duration::from_secs(2);
 
-/// A checkpoint to go on from.
+/// A checkpoint to resume from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
     /// Its directory.
     pub path: PathBuf,
-    /// What it says of itself.
+    /// Its `state.json`.
     pub state: State,
-    /// It lies in `checkpoint.directory`: it need not be saved again.
+    /// Whether it is in `checkpoint.directory` and need not be saved again.
     pub own: bool,
-    /// What helps where it is damaged.
+    /// How it was selected.
     pub(super) selection: Selection,
 }
 
-/// What a checkpoint says of itself, or which can be taken instead.
+/// Reads a checkpoint's state. A failure suggests the checkpoint to use instead.
 fn read_state(path: &Path, selection: Selection) -> Result<State, Failure> {
     state(path).map_err(|failure| {
-        // Without its state, the name says where it stands among the others.
+        // Without the state, the step is taken from the directory's name.
         let name = path.file_name().and_then(|name| name.to_str());
         let step = name.and_then(|name| name.strip_prefix("step-")?.parse().ok()).unwrap_or(0);
         Failure::new(failure.code, failure.message + &selection.help(path, step))
     })
 }
 
-/// What `checkpoint.resume` means here and now.
+/// Selects the checkpoint to resume from, according to `checkpoint.resume`.
 ///
-/// A path is where a run begins. Once the run has a checkpoint of its own that came from there, a restart goes on from
-/// that: a run that is stopped every hour would otherwise never end.
+/// A path is only the starting point. Once the run has a checkpoint of its own that started from there, a restart
+/// resumes from that one; otherwise a run that is stopped every hour would never end.
 pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure> {
     let c = &config.checkpoint;
     let directory = Path::new(&c.directory);
@@ -60,7 +59,7 @@ pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure
             selection: Selection::Latest,
         }));
     }
-    // One whose state cannot be read may be this run's: to begin at the path again would lose what it has done.
+    // A checkpoint with an unreadable state may be this run's: starting from the path again would lose its progress.
     if let Some(path) = found {
         let state = read_state(&path, Selection::Latest)?;
         if state.began.as_deref() == Some(c.resume.as_str()) && state.config == config.digest {
@@ -69,7 +68,7 @@ pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure
     }
     let path = PathBuf::from(&c.resume);
     let own = match (path.parent().map(fs::canonicalize), fs::canonicalize(directory)) {
-        (Some(Ok(beside)), Ok(directory)) => beside == directory,
+        (Some(Ok(parent)), Ok(directory)) => parent == directory,
         _ => false,
     };
     Ok(Some(ResumePoint {
@@ -80,37 +79,42 @@ pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure
     }))
 }
 
-/// Whether a checkpoint is of this model: its tensors, and the function that they are part of.
+/// Checks that a checkpoint has this model's tensors and computes the same function.
 pub fn check_model(config: &Config, path: &Path, state: &State) -> Result<(), Failure> {
     let units = Shape::from_model(&config.model).units();
     let units: Vec<&Unit> = units.iter().filter(|unit| unit.trained).collect();
     if state.layout != layout_of(units.iter().copied()) {
         let differs = units.iter().zip(&state.units).find(|(a, b)| (&a.name, a.len) != (&b.0, b.1));
         let what = differs.map_or_else(
-            || "its tensors are not this model's".to_owned(),
-            |(a, b)| format!("unit `{}` has {} elements, this model's `{}` {}", b.0, b.1, a.name, a.len),
+            || "its tensors do not match this model".to_owned(),
+            |(a, b)| {
+                format!(
+                    "unit `{}` has {} elements, but unit `{}` of this model has {}",
+                    b.0, b.1, a.name, a.len
+                )
+            },
         );
         return Err(fail(path, what));
     }
-    // The same tensors compute another function with other heads, other positions or another adapter's alpha.
+    // The same tensors compute a different function with other heads, other positions or another adapter alpha.
     if let Some(theirs) = &state.model {
         let differs: Vec<String> = differences("model", theirs, &model_settings(config))
             .into_iter()
             .map(|(at, was, is)| format!("`{at}` was {was}, is {is}"))
             .collect();
         if !differs.is_empty() {
-            return Err(fail(path, format!("it is of another model: {}", differs.join(", "))));
+            return Err(fail(path, format!("it belongs to a different model: {}", differs.join(", "))));
         }
     }
     Ok(())
 }
 
-/// Whether the checkpoint is of this model, data and batch, and its files are there in their sizes.
+/// Checks that the checkpoint fits this model, data and batch, and that its files have the recorded sizes.
 pub fn fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Failure> {
     let (path, state) = (&choice.path, &choice.state);
     check_model(config, path, state)?;
     if state.data != data || state.seed != config.data.seed {
-        return Err(fail(path, "it was trained on other data or with another seed"));
+        return Err(fail(path, "it was trained on different data or with a different seed"));
     }
     let global = config.batch.global_sequences as u64;
     if !state.sequences.is_multiple_of(global) || state.sequences / global != state.step as u64 {
@@ -118,8 +122,8 @@ pub fn fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Fai
         return Err(fail(
             path,
             format!(
-                "it says {sequences} sequences in {step} steps, and `batch.global_sequences` is {global}: it was trained with \
-                 another global batch"
+                "it records {sequences} sequences in {step} steps, but `batch.global_sequences` is {global}: it was trained with \
+                 a different global batch size"
             ),
         ));
     }
@@ -129,31 +133,31 @@ pub fn fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Fai
         let found =
             fs::metadata(path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}{advice}")))?.len();
         if found != *bytes {
-            return Err(fail(path, format!("{name} has {found} bytes, {bytes} were written{advice}")));
+            return Err(fail(path, format!("{name} has {found} bytes, expected {bytes} bytes{advice}")));
         }
     }
     Ok(())
 }
 
-/// What all ranks go on from: the step, and on the ranks that read, the checkpoint.
+/// The agreed checkpoint: its step, and the checkpoint itself on the ranks that read it.
 #[derive(Debug)]
 pub struct Found {
-    /// Optimizer steps done.
+    /// Completed optimizer steps.
     pub step: usize,
-    /// It is saved in `checkpoint.directory` already.
+    /// Whether it is already in `checkpoint.directory`.
     pub own: bool,
-    /// On the ranks that read.
+    /// Only on the ranks that read it.
     pub choice: Option<ResumePoint>,
 }
 
-/// Finds it; every rank calls it.
+/// Finds the checkpoint to resume from. Every rank must call it.
 pub fn find(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<Found>, Failure> {
     let rank = groups.world.rank();
     let choice = if groups.replica.rank() == 0 { choose_checkpoint(config)? } else { None };
     if let Some(choice) = &choice {
         fits(config, choice, data)?;
     }
-    // Of each rank: steps done and one more, and whether it lies in the run's directory; zeros: there is none.
+    // For each rank: step + 1, and whether the checkpoint is in the run's own directory; zeros if there is none.
     let mut all = vec![0.0; 2 * groups.world.size()];
     if let Some(choice) = &choice {
         all[2 * rank] = choice.state.step as f64 + 1.0;
@@ -161,12 +165,12 @@ pub fn find(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<F
     }
     groups.world.all_reduce_f64(&mut all)?;
     let (step, own) = (all[0], all[1] > 0.0);
-    // The first copy's ranks are the first ones.
+    // The ranks of the first replica come first.
     if all[..2 * config.mesh.shard_degree].chunks_exact(2).any(|found| found[0] != step) {
         return Err(Failure::new(
             Code::Checkpoint,
             format!(
-                "checkpoint {}: not all ranks that read find the same one: hosts need a directory that they share",
+                "checkpoint {}: ranks found different checkpoints: hosts require a shared directory",
                 config.checkpoint.directory
             ),
         ));
@@ -174,7 +178,7 @@ pub fn find(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<F
     Ok((step > 0.0).then(|| Found { step: step as usize - 1, own, choice }))
 }
 
-/// Reads it, and hands the shards to the other copies; every rank calls it.
+/// Reads the checkpoint and sends the shards to the other replicas. Every rank must call it.
 pub fn restore(engine: &mut Engine, found: &Found) -> Result<(), Failure> {
     if let Some(ResumePoint { path, state, selection, .. }) = &found.choice {
         load(engine, path, state, *selection)?;
@@ -186,7 +190,7 @@ pub fn restore(engine: &mut Engine, found: &Found) -> Result<(), Failure> {
     for shard in shards.iter_mut().filter(|shard| shard.unit.trained) {
         for values in [&mut shard.master, &mut shard.exp_avg, &mut shard.exp_avg_sq] {
             if found.choice.is_none() {
-                // The one number that changes no other when it is added, not even the sign of 0.
+                // -0.0 is the additive identity: it preserves even the sign of 0.
                 values.fill(-0.0);
             }
             groups.replica.all_reduce(values, Wire::F32)?;
@@ -195,9 +199,9 @@ pub fn restore(engine: &mut Engine, found: &Found) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether all hosts see one directory; nothing where there is one host. Every rank calls it.
+/// Returns whether all hosts share the checkpoint directory; none for a single host. Every rank must call it.
 ///
-/// The first rank writes a file that nobody else can have written, and a rank of each host looks for it.
+/// The first rank writes a file with a unique name, and one rank of each host looks for it.
 pub fn shared(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
     let topology = topology(config);
     if topology.hosts == 1 {
@@ -234,8 +238,8 @@ pub fn shared(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Fail
     Ok(Some(missing[0] == 0.0))
 }
 
-/// Refuses what would save checkpoints that nobody can resume: shard groups that span hosts which do not share the
-/// directory, so that each host would hold a part. Every rank calls it; gives what `shared` gives.
+/// Fails if shard groups span hosts that do not share the checkpoint directory, since no host would then hold a
+/// complete checkpoint. Every rank must call it. Returns the result of `shared`.
 pub fn resumable(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
     let topology = topology(config);
     let shared = shared(groups, config)?;
@@ -245,8 +249,8 @@ pub fn resumable(groups: &mut Groups, config: &Config) -> Result<Option<bool>, F
             Code::Checkpoint,
             format!(
                 "`checkpoint.directory` {}: hosts do not share it, and a shard group spans {hosts} of them, so no host would \
-                 hold a whole checkpoint: use a directory that all hosts mount (FSx for Lustre), or at most {} shards, as \
-                 many as a host has ranks",
+                 hold a complete checkpoint: use a directory that all hosts mount (FSx for Lustre), or at most {} shards, the \
+                 number of ranks per host",
                 config.checkpoint.directory,
                 topology.per_host()
             ),

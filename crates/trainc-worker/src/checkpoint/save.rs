@@ -1,6 +1,6 @@
-//! From shards to files while training goes on: a save copies the shards, and a thread of each rank writes its copy.
-//! Between steps the ranks learn from their common sum that all have written; then the first rank names the checkpoint,
-//! in a thread again. At most one save is under way.
+//! Saves checkpoints while training continues: a save copies the shards, and a thread of each rank writes the copy.
+//! Between steps an all-reduce tells the ranks when all have written; then a thread of the first rank publishes the
+//! checkpoint. At most one save is in progress.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,50 +19,50 @@ use crate::kernels::with_simd;
 use crate::model::init::mix;
 use crate::safetensors;
 
-/// Words and bytes of a file in the table that ranks sum: eight numbers of 32 bits of its sha256, and its length.
+/// Numbers per file in the table that ranks sum: eight 32-bit words of its SHA-256, and its length.
 const COLUMNS: usize = 9;
 
-/// What a checkpoint says of its run.
+/// Properties of the run that a checkpoint records.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Digest of the config.
     pub config: String,
-    /// Of the order and fresh weights.
+    /// Seed of the data order and of fresh weights.
     pub seed: u64,
-    /// sha256 of the data's index.
+    /// SHA-256 of the data's index.
     pub data: String,
-    /// Sequences of a step, over all ranks.
+    /// Sequences per step, over all ranks.
     pub global_sequences: u64,
-    /// The path in `checkpoint.resume` that it came from.
+    /// Path in `checkpoint.resume` that the run started from.
     pub began: Option<String>,
-    /// The config's `model`, as the checkpoint keeps it.
+    /// The config's `model`, as recorded in the checkpoint.
     pub model: serde_json::Value,
-    /// What of the config says how it is trained.
+    /// Training settings of the config.
     pub settings: serde_json::Value,
-    /// A checkpoint that stays, whatever number is kept.
+    /// Checkpoint that is never removed, regardless of `keep`.
     pub stays: Option<PathBuf>,
 }
 
-/// A copy of one rank's shards: named, in the order of the file.
+/// Copy of one rank's shards: names and values in file order.
 type Copied = Vec<(String, Vec<f32>)>;
 type Written = io::Result<(String, u64)>;
 
 #[derive(Debug)]
 enum Phase {
     Idle,
-    /// Ranks write their files; those that hold further copies of the shards do not.
+    /// Ranks write their files; ranks of further replicas write none.
     Writing {
         step: usize,
         task: Option<JoinHandle<(Copied, Written)>>,
     },
-    /// The first rank names the checkpoint.
+    /// The first rank publishes the checkpoint.
     Naming {
         step: usize,
         task: Option<JoinHandle<io::Result<()>>>,
     },
 }
 
-/// Saves of one rank.
+/// Checkpoint writer of one rank.
 #[derive(Debug)]
 pub struct Saver {
     directory: PathBuf,
@@ -71,7 +71,7 @@ pub struct Saver {
     layout: String,
     units: Vec<(String, usize)>,
     phase: Phase,
-    /// The copy's memory, kept from one save to the next.
+    /// Buffers of the previous copy, reused by the next save.
     spare: Option<Copied>,
     shard: usize,
     shards: usize,
@@ -80,7 +80,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// For an engine. Every rank calls it; what killed runs left half-written is removed.
+    /// Creates a saver and removes incomplete files of killed runs. Every rank must call it.
     pub fn new(engine: &mut Engine, directory: &Path, keep: usize, run: Run) -> Result<Self, Failure> {
         let groups = &mut engine.groups;
         let (shard, shards) = (groups.shard.rank(), groups.shard.size());
@@ -106,7 +106,7 @@ impl Saver {
         })
     }
 
-    /// Whether a save is under way, and this rank's part of its present phase is done.
+    /// Returns whether a save is in progress and this rank has finished its current phase.
     pub fn ready(&self) -> bool {
         match &self.phase {
             Phase::Idle => false,
@@ -115,7 +115,7 @@ impl Saver {
         }
     }
 
-    /// Begins a save and returns when the shards are copied. Every rank calls it.
+    /// Starts a save and returns when the shards are copied. Every rank must call it.
     pub fn begin(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
         compare_replicas(engine)?;
@@ -136,7 +136,7 @@ impl Saver {
         Ok(())
     }
 
-    /// Saves without a copy, and returns when the checkpoint is complete. Every rank calls it.
+    /// Saves without a copy and returns when the checkpoint is complete. Every rank must call it.
     pub fn now(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
         compare_replicas(engine)?;
@@ -149,10 +149,10 @@ impl Saver {
         self.drain(engine)
     }
 
-    /// Ends the phase that all ranks are `ready` to end; gives the step of a checkpoint that became complete by it. Every
-    /// rank calls it.
+    /// Ends the current phase after all ranks are `ready`. Returns the step if this completed a checkpoint. Every rank
+    /// must call it.
     pub fn advance(&mut self, engine: &mut Engine) -> Result<Option<usize>, Failure> {
-        let lost = |_| Failure::new(Code::Bug, "a thread that saves has panicked");
+        let lost = |_| Failure::new(Code::Bug, "a checkpoint thread panicked");
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Ok(None),
             Phase::Writing { step, task } => {
@@ -173,7 +173,7 @@ impl Saver {
         }
     }
 
-    /// Sees the save under way, if any, to its end. Every rank calls it.
+    /// Completes the save in progress, if any. Every rank must call it.
     pub fn drain(&mut self, engine: &mut Engine) -> Result<(), Failure> {
         while !matches!(self.phase, Phase::Idle) {
             self.advance(engine)?;
@@ -185,7 +185,7 @@ impl Saver {
         self.directory.join(format!("step-{step:08}.partial"))
     }
 
-    /// All ranks learn of all files, or that one of them could not be written.
+    /// Shares the digests of all files, or the failure of any rank to write one.
     fn written(&mut self, engine: &mut Engine, step: usize, written: Option<Written>) -> Result<(), Failure> {
         let partial = self.partial(step);
         let mut table = vec![0.0f64; self.shards * COLUMNS];
@@ -206,7 +206,7 @@ impl Saver {
         }
         let agreed = agree(engine, mine, &partial);
         if agreed.is_err() && self.first {
-            // Room for whoever tries again; what was complete before is untouched.
+            // Frees space for the next attempt. Earlier complete checkpoints are not affected.
             let _ = fs::remove_dir_all(&partial);
         }
         agreed?;
@@ -246,19 +246,19 @@ impl Saver {
     }
 }
 
-/// Everyone's failure is everyone's end: who failed says how, the rest that another did.
+/// Fails on every rank if one failed: that rank reports its own error, the others refer to it.
 fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Result<(), Failure> {
     let mut failed = [f64::from(u8::from(mine.is_err()))];
     engine.groups.world.all_reduce_f64(&mut failed)?;
     mine?;
     if failed[0] > 0.0 {
-        let message = format!("checkpoint {}: another rank could not write", partial.display());
+        let message = format!("checkpoint {}: another rank failed to write", partial.display());
         return Err(Failure::new(Code::Peer, message));
     }
     Ok(())
 }
 
-/// A sum over all bits that one that differs will change.
+/// Returns a checksum that changes with any bit.
 fn bits(values: &[f32]) -> u64 {
     with_simd(
         #[inline(always)]
@@ -271,7 +271,7 @@ fn bits(values: &[f32]) -> u64 {
     )
 }
 
-/// Replicas hold the same bits, or what is saved depends on which of them writes it.
+/// Checks that replicas hold identical bits, since any of them may write the checkpoint.
 fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
     let mut sum = 0u64;
     for s in engine.trained() {
@@ -279,7 +279,7 @@ fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
             sum = mix(sum ^ bits(values));
         }
     }
-    // Halves: sums of numbers of 32 bits are exact.
+    // In halves: sums of 32-bit numbers are exact.
     let mine = [(sum >> 32) as u32, sum as u32].map(f64::from);
     let mut all = mine;
     engine.groups.replica.all_reduce_f64(&mut all)?;
@@ -314,7 +314,7 @@ fn write(partial: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>
     Ok(written)
 }
 
-/// Makes a checkpoint count: its state, its name, `latest`; then those beyond `keep` go.
+/// Publishes a checkpoint: writes its state, renames it, updates `latest` and removes checkpoints beyond `keep`.
 fn name(
     directory: &Path,
     partial: &Path,
@@ -327,7 +327,7 @@ fn name(
     replace(&partial.join("state.json"), text_with_digest(state)?.as_bytes())?;
     fault_injection::kill("state");
     if done.exists() {
-        // One of an abandoned run; in its place at every moment there is one that is complete.
+        // A checkpoint of an abandoned run has this name: exchanging the two leaves a complete one there at any time.
         let exchanged = renameat_with(CWD, partial, CWD, &done, RenameFlags::EXCHANGE);
         if exchanged.is_err() {
             fs::remove_dir_all(&done)?;
@@ -342,12 +342,12 @@ fn name(
     fault_injection::kill("name");
     replace(&directory.join(LATEST), format!("{file}\n").as_bytes())?;
     fault_injection::kill("latest");
-    // Those of a longer run that was abandoned are not this run's to remove.
+    // Checkpoints of a longer, abandoned run are not removed.
     let mut mine = steps(directory);
     let stays = stays.and_then(|path| fs::canonicalize(path).ok());
     mine.retain(|(step, path)| *step <= state.step && stays != fs::canonicalize(path).ok());
     for (_, old) in &mine[..mine.len().saturating_sub(keep)] {
-        // Without its name first: a removal that is cut short must not leave a checkpoint that looks complete.
+        // Renamed first: an interrupted removal must not leave a directory that looks like a complete checkpoint.
         let going = old.with_extension("partial");
         fs::rename(old, &going)?;
         fs::remove_dir_all(going)?;
@@ -355,7 +355,7 @@ fn name(
     Ok(())
 }
 
-/// A file that is either the old or the new one.
+/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension("partial");
     let mut file = File::create(&partial)?;

@@ -1,14 +1,14 @@
-//! A group that spans hosts, in two steps: between hosts each rank talks only to the ranks at its own place, and all
-//! else stays on the host. Of a gather only one shard per rank and host crosses the network, as in MiCS' hierarchical
-//! all-gather; of a sum, only what the host's ranks have summed before.
+//! Hierarchical collectives for groups that span hosts: between hosts each rank exchanges data only with the ranks at
+//! its own position, and the rest stays on the host. In a gather only one shard per rank and host crosses the network,
+//! as in MiCS' hierarchical all-gather; in a sum, only the sums of the host's ranks.
 
 use super::{Collectives, Wire};
 use crate::exit::Failure;
 
-/// The group, seen by one of its ranks.
+/// A group as seen by one of its ranks.
 ///
-/// Shards are numbered host by host within a place: shard = place * hosts + host. What the first step gathers is then
-/// one piece of the whole, and nothing has to be moved after the second.
+/// Shards are numbered host by host within a position: shard = position * hosts + host. The result of the first step is
+/// then contiguous, and nothing has to be moved after the second.
 pub(super) struct Hierarchical {
     inner: Box<dyn Collectives>,
     outer: Box<dyn Collectives>,
@@ -17,7 +17,7 @@ pub(super) struct Hierarchical {
 }
 
 impl Hierarchical {
-    /// Both steps, or the one that is needed.
+    /// Combines both steps, or returns the only one that is needed.
     pub(super) fn group(
         kind: super::Kind,
         inner: Box<dyn Collectives>,
@@ -34,7 +34,7 @@ impl Hierarchical {
 impl Collectives for Hierarchical {
     fn rank(&self) -> usize {
         match self.kind {
-            // Ranks of the world and replicas count host by host.
+            // Ranks of the world and of replicas are numbered host by host.
             super::Kind::World | super::Kind::Replica => {
                 self.outer.rank() * self.inner.size() + self.inner.rank()
             }
@@ -66,8 +66,8 @@ impl Collectives for Hierarchical {
 
     fn all_reduce(&mut self, values: &mut [f32], wire: Wire) -> Result<(), Failure> {
         self.inner.all_reduce(values, wire)?;
-        // Each rank of a host sends another part; adding zeros puts the parts together. Zeros below nothing, which keep
-        // the sign of a sum that is 0.
+        // Each rank of a host sends a different part; adding zeros joins the parts. -0.0 preserves the sign of a zero
+        // sum.
         let part = values.len().div_ceil(self.inner.size());
         let from = (self.inner.rank() * part).min(values.len());
         let to = (from + part).min(values.len());

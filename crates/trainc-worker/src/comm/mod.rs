@@ -1,7 +1,6 @@
-//! What ranks say to each other. In: shards and gradients. Out: gathered units and sums, the same bits on every rank of
-//! a group. One trait; `single_rank` for one rank, `shm` for the processes of one host,
-//! `tcp` between hosts, `hierarchical` for groups of both steps. A
-//! transport for GPUs would be a further implementation; there is none yet, and a config that needs one is refused.
+//! Collective communication between ranks: shards and gradients in, gathered units and sums out, with the same bits on
+//! every rank of a group. Implementations of the one trait: `single_rank` for one rank, `shm` for the processes of one
+//! host, `tcp` between hosts, `hierarchical` for groups that span hosts. There is no transport for GPUs yet.
 
 mod hierarchical;
 mod shared_memory;
@@ -16,39 +15,39 @@ pub use topology::{Kind, Topology};
 use crate::exit::Failure;
 use crate::kernels::real::Real;
 
-/// How parameters and gradients travel; sums are always of f32.
+/// Number format in which parameters and gradients are sent; sums are always in f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// As they are.
+    /// Unchanged f32.
     F32,
     /// Rounded to bfloat16, half the bytes.
     Bf16,
 }
 
-/// One group of ranks, seen by one of them. Every member calls the same operations in the same order.
+/// One group of ranks, as seen by one of them. Every member calls the same operations in the same order.
 pub trait Collectives: Send {
-    /// This rank's place in the group.
+    /// Returns this rank's index in the group.
     fn rank(&self) -> usize;
-    /// Members.
+    /// Returns the number of members.
     fn size(&self) -> usize;
-    /// Offers this rank's shard of a unit; returns before the others have it.
+    /// Starts gathering with this rank's shard of a unit; does not wait for the other ranks.
     fn begin_gather(&mut self, shard: &[f32], wire: Wire) -> Result<(), Failure>;
-    /// Takes the oldest gather that was begun and not ended: all shards, in order of rank.
+    /// Completes the oldest pending gather: all shards, ordered by rank.
     fn end_gather(&mut self, full: &mut [f32], wire: Wire) -> Result<(), Failure>;
     /// Adds this rank's part of the sum of all members' `full` to `shard`.
     fn reduce_scatter(&mut self, full: &[f32], shard: &mut [f32], wire: Wire) -> Result<(), Failure>;
-    /// Sum over all members.
+    /// Sums over all members.
     fn all_reduce(&mut self, values: &mut [f32], wire: Wire) -> Result<(), Failure>;
-    /// Sum over all members.
+    /// Sums over all members.
     fn all_reduce_f64(&mut self, values: &mut [f64]) -> Result<(), Failure>;
-    /// Returns when every member has called it.
+    /// Returns once every member has called it.
     fn barrier(&mut self) -> Result<(), Failure> {
         self.all_reduce_f64(&mut [0.0])
     }
 }
 
 impl Wire {
-    /// f32 words that hold so many elements.
+    /// Returns the f32 words that store `elements` elements.
     fn words(self, elements: usize) -> usize {
         match self {
             Self::F32 => elements,
@@ -56,7 +55,7 @@ impl Wire {
         }
     }
 
-    /// Writes values as they travel.
+    /// Encodes values for sending.
     fn pack(self, values: &[f32], words: &mut [f32]) {
         match self {
             Self::F32 => words.copy_from_slice(values),
@@ -70,7 +69,7 @@ impl Wire {
         }
     }
 
-    /// Reads values that travelled.
+    /// Decodes received values.
     fn unpack(self, words: &[f32], values: &mut [f32]) {
         match self {
             Self::F32 => values.copy_from_slice(words),
@@ -86,17 +85,17 @@ impl Wire {
     }
 }
 
-/// The groups of one rank: rank = replica * shard_degree + place in the shard group.
+/// The groups of one rank: rank = replica * shard_degree + rank in the shard group.
 pub struct Groups {
     /// All ranks.
     pub world: Box<dyn Collectives>,
-    /// Ranks that hold one copy together.
+    /// Ranks that share one copy of the parameters.
     pub shard: Box<dyn Collectives>,
     /// Ranks that hold the same shard.
     pub replica: Box<dyn Collectives>,
 }
 
-/// Sums the parts in a fixed tree: neighbours first. With powers of two, shard groups and replicas then sum in the same
+/// Sums the parts in a fixed tree, neighbours first. For powers of two, shard groups and replicas then sum in the same
 /// tree as one large shard group.
 fn tree_sum(parts: &[&[f32]], at: usize, out: &mut [f32]) {
     match parts {
@@ -123,7 +122,7 @@ fn tree_sum(parts: &[&[f32]], at: usize, out: &mut [f32]) {
 
 const BLOCK: usize = 512;
 
-/// The same tree for a few numbers.
+/// Sums a few numbers in the same tree.
 fn tree_sum_f64(parts: &[f64]) -> f64 {
     match parts {
         [] => 0.0,
@@ -135,7 +134,7 @@ fn tree_sum_f64(parts: &[f64]) -> f64 {
     }
 }
 
-/// out = (or +=) sum of what travelled.
+/// Computes out = (or +=) the sum of encoded parts.
 fn reduce_words(parts: &[&[f32]], wire: Wire, out: &mut [f32], add: bool) {
     match wire {
         Wire::F32 => reduce(parts, out, add),
@@ -154,7 +153,7 @@ fn reduce_words(parts: &[&[f32]], wire: Wire, out: &mut [f32], add: bool) {
     }
 }
 
-/// out = (or +=) sum of the parts.
+/// Computes out = (or +=) the sum of the parts.
 fn reduce(parts: &[&[f32]], out: &mut [f32], add: bool) {
     let mut sum = [0.0f32; BLOCK];
     for (i, out) in out.chunks_mut(BLOCK).enumerate() {

@@ -1,7 +1,6 @@
-//! Memory that the ranks of one host share, and the only unsafe code of the worker. Two things live in it: a board with
-//! one line per rank (signs of life, who failed), and channels, in which every member of a group writes numbered
-//! messages that every member reads. A channel hands out a slot's memory only while its counters say that nobody else
-//! touches it.
+//! Memory shared by the ranks of one host; the only unsafe code of the worker. It holds a board with one line per rank
+//! (heartbeats, failed ranks), and channels, in which every member of a group writes numbered messages that every
+//! member reads. A channel hands out a slot's memory only while its counters rule out any other access.
 #![allow(unsafe_code, reason = "memory shared between processes is outside what the compiler can check")]
 
 use std::fs::File;
@@ -15,19 +14,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::exit::{Code, Failure};
 
-/// Bytes between counters of different ranks: two cache lines, so that neighbours do not disturb each other.
+/// Distance between counters of different ranks in bytes: two cache lines, to avoid false sharing.
 const LINE: usize = 128;
 
-/// Bytes in which a rank says why it ends: their number, then UTF-8.
+/// Bytes for a rank's failure reason: its length, then UTF-8.
 const WORDS: usize = 1024;
 
-/// Milliseconds of the clock that all processes of this host share.
+/// Returns milliseconds of a clock shared by all processes of this host.
 fn now_ms() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
-/// A mapping of a file without a name: nothing is left of it when its last process ends, however that ends.
+/// A mapping of an anonymous file, which disappears when its last process ends.
 #[derive(Clone, Debug)]
 pub struct SharedMemory {
     map: Arc<MmapRaw>,
@@ -35,19 +34,19 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// New memory, all 0.
+    /// Creates zeroed memory.
     pub fn create(bytes: usize) -> Result<Self, Failure> {
         let fail = |what: &str, error: &dyn std::fmt::Display| {
             Failure::new(Code::Bug, format!("cannot {what} shared memory of {bytes} bytes: {error}"))
         };
         let file = rustix::fs::memfd_create("trainc-worker", MemfdFlags::CLOEXEC)
             .map(File::from)
-            .map_err(|error| fail("make", &error))?;
-        file.set_len(bytes as u64).map_err(|error| fail("size", &error))?;
+            .map_err(|error| fail("create", &error))?;
+        file.set_len(bytes as u64).map_err(|error| fail("resize", &error))?;
         Self::map(file)
     }
 
-    /// Memory that another process made; `path` as `SharedMemory::path` of that process says.
+    /// Opens memory of another process at the path returned by its `SharedMemory::path`.
     pub fn open(path: &str, bytes: usize) -> Result<Self, Failure> {
         let fail = |error: &dyn std::fmt::Display| {
             Failure::new(Code::Peer, format!("cannot open the launcher's shared memory {path}: {error}"))
@@ -57,7 +56,9 @@ impl SharedMemory {
         if length != bytes as u64 {
             return Err(Failure::new(
                 Code::Peer,
-                format!("shared memory holds {length} bytes, and this rank expects {bytes}: configs differ"),
+                format!(
+                    "shared memory has {length} bytes, but this rank expects {bytes}: the configs differ"
+                ),
             ));
         }
         Self::map(file)
@@ -69,7 +70,7 @@ impl SharedMemory {
         Ok(Self { map: Arc::new(map), file: Arc::new(file) })
     }
 
-    /// Where a child of this process finds it.
+    /// Returns the path under which child processes can open it.
     pub fn path(&self) -> String {
         use std::os::fd::AsRawFd;
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
@@ -109,8 +110,8 @@ impl SharedMemory {
     }
 }
 
-/// Deadlines of every wait, and the board: its first line says who failed, then one line per rank, then each rank's last
-/// words.
+/// Timeouts of all waits, and the board: first the failed rank, then one line per rank, then each rank's failure
+/// reason.
 #[derive(Clone, Debug)]
 pub struct Watchdog {
     memory: SharedMemory,
@@ -120,60 +121,60 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Bytes of the board.
+    /// Returns the size of the board in bytes.
     pub fn bytes(ranks: usize) -> usize {
         LINE * (ranks + 1) + WORDS * ranks
     }
 
-    /// The board at the start of `memory`.
+    /// Creates a view of the board at the start of `memory`.
     pub fn new(memory: &SharedMemory, ranks: usize, peer_dead: Duration, collective: Duration) -> Self {
         Self { memory: memory.clone(), ranks, peer_dead, collective }
     }
 
-    /// How long a collective may take.
+    /// Returns the timeout of a collective.
     pub(super) fn collective(&self) -> Duration {
         self.collective
     }
 
-    /// The clock of deadlines, in milliseconds.
+    /// Returns the clock of the timeouts in milliseconds.
     pub(super) fn now() -> u64 {
         now_ms()
     }
 
-    /// A rank of this host that has given no sign of life for so long.
+    /// Returns a rank of this host without a heartbeat for `limit`.
     pub fn silent(&self, limit: Duration) -> Option<usize> {
         (0..self.ranks).find(|rank| self.is_silent(*rank, limit))
     }
 
-    /// Whether this rank has given no sign of life for so long.
+    /// Returns whether this rank has sent no heartbeat for `limit`.
     pub fn is_silent(&self, rank: usize, limit: Duration) -> bool {
         let beat = self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed);
         beat > 0 && u128::from(now_ms().saturating_sub(beat)) > limit.as_millis()
     }
 
-    /// This rank can speak with all that it will speak with.
+    /// Marks this rank as connected to all its peers.
     pub fn mark_connected(&self, rank: usize) {
         self.memory.counter(LINE * (rank + 1) + 8).store(1, Ordering::Relaxed);
     }
 
-    /// Ranks that can.
+    /// Returns the number of connected ranks.
     pub fn connected(&self) -> usize {
         let there = |rank: &usize| self.memory.counter(LINE * (rank + 1) + 8).load(Ordering::Relaxed) > 0;
         (0..self.ranks).filter(there).count()
     }
 
-    /// This rank lives.
+    /// Records a heartbeat of this rank.
     pub fn beat(&self, rank: usize) {
         self.memory.counter(LINE * (rank + 1)).store(now_ms(), Ordering::Relaxed);
     }
 
-    /// Ranks that have shown a sign of life.
+    /// Returns the number of ranks that have sent a heartbeat.
     pub fn joined(&self) -> usize {
         let alive = |rank: &usize| self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed) > 0;
         (0..self.ranks).filter(alive).count()
     }
 
-    /// Tells everyone that a rank is gone; the first to be named stays.
+    /// Marks a rank as dead for all ranks; the first one marked is kept.
     pub fn mark_dead(&self, rank: usize) {
         let line = self.memory.counter(0);
         let _ = line.compare_exchange(0, rank as u64 + 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -184,7 +185,7 @@ impl Watchdog {
         LINE * (self.ranks + 1) + WORDS * rank
     }
 
-    /// Why this rank ends, for the launcher; what is too long is cut.
+    /// Records the reason of this rank's failure for the launcher; long texts are truncated.
     pub fn record_reason(&self, rank: usize, text: &str) {
         let mut bytes = text.as_bytes();
         while bytes.len() > WORDS - 8 || std::str::from_utf8(bytes).is_err() {
@@ -199,7 +200,7 @@ impl Watchdog {
         self.memory.counter(at).store(bytes.len() as u64, Ordering::Release);
     }
 
-    /// What a rank has said.
+    /// Returns a rank's recorded failure reason.
     pub fn reason(&self, rank: usize) -> Option<String> {
         let at = self.reason_offset(rank);
         let length = (self.memory.counter(at).load(Ordering::Acquire) as usize).min(WORDS - 8);
@@ -220,7 +221,7 @@ impl Watchdog {
             if beat > 0 && now.saturating_sub(beat) > self.peer_dead.as_millis() as u64 {
                 return Err(Failure::new(
                     Code::Peer,
-                    format!("rank {rank} gave no sign of life for {} s", self.peer_dead.as_secs_f64()),
+                    format!("rank {rank} sent no heartbeat for {} s", self.peer_dead.as_secs_f64()),
                 ));
             }
         }
@@ -231,7 +232,7 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Waits until `ready`: spins a little, then gives the core away, and looks at the board now and then.
+    /// Waits until `ready`: spins briefly, then yields the core, and checks the board from time to time.
     fn wait(&self, ready: impl Fn() -> bool) -> Result<(), Failure> {
         for _ in 0..200 {
             if ready() {
@@ -252,8 +253,9 @@ impl Watchdog {
     }
 }
 
-/// Numbered messages of every member of a group to every member. A member writes message n into slot n mod `slots` after
-/// all have consumed message n - slots, and reads others' message n after they have produced it.
+/// A channel of numbered messages from every member of a group to every member. A member writes message n into slot n
+/// mod `slots` after all have consumed message n - slots, and reads message n of the others after they have produced
+/// it.
 #[derive(Debug)]
 pub(super) struct Channel {
     memory: SharedMemory,
@@ -272,13 +274,13 @@ impl Channel {
         (4 * capacity).next_multiple_of(LINE)
     }
 
-    /// Bytes of a channel whose slots hold `capacity` f32.
+    /// Returns the bytes of a channel whose slots hold `capacity` f32.
     pub(super) fn bytes(members: usize, slots: usize, capacity: usize) -> usize {
         members * (2 * LINE + slots * Self::slot_bytes(capacity))
     }
 
-    /// The channel at `base`, seen by member `me`. All members give the same numbers; there is one such value for each
-    /// (base, me).
+    /// Creates member `me`'s view of the channel at `base`. All members pass the same numbers, and there is only one
+    /// view for each (base, me).
     pub(super) fn new(
         watch: &Watchdog,
         base: usize,
@@ -292,7 +294,7 @@ impl Channel {
         Self { memory, watch: watch.clone(), base, me, members, slots, capacity, produced: 0, consumed: 0 }
     }
 
-    /// Elements of a message.
+    /// Returns the capacity of a message in elements.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }

@@ -1,5 +1,5 @@
-//! Collectives over shared memory: each group has a channel for gathers, whose messages are whole shards so that the
-//! next unit can be offered ahead, and a channel of small messages for everything that is summed.
+//! Collectives over shared memory. Each group has a channel for gathers, whose messages are whole shards so that the
+//! next unit can be prefetched, and a channel of small messages for sums.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::topology::{KINDS, Kind, Step, Topology};
 use super::{Collectives, Groups, Wire, reduce_words, tree_sum_f64};
 use crate::exit::Failure;
 
-/// Elements of a message of the summing channel: 128 KiB, so that a few ranks' messages stay in the cache.
+/// Elements of a message in the channel for sums: 128 KiB, so that the messages of a few ranks stay in the cache.
 const CHUNK: usize = 32 * 1024;
 
-/// A group of one step: its ranks, and where its channels begin.
+/// A group of one step: its ranks, and the offsets of its channels.
 struct GroupLayout {
     kind: Kind,
     step: Step,
@@ -22,33 +22,33 @@ struct GroupLayout {
     base: usize,
 }
 
-/// How large shared memory is and what lies where.
+/// Size and layout of the shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Ranks and hosts.
     pub topology: Topology,
     /// Elements of the largest shard.
     pub largest_shard: usize,
-    /// Gathers begun ahead.
+    /// Number of prefetched gathers.
     pub prefetch: usize,
-    /// The host whose memory it is; nothing: all hosts are this one, and their groups lie here as well.
+    /// Host whose memory this is; none if all ranks run on this host.
     pub host: Option<usize>,
 }
 
 impl Plan {
-    /// Ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         self.topology.ranks()
     }
 
-    /// Slots and elements of the gathers of a step.
+    /// Returns the slots and elements of the gathers of a step.
     fn gather(&self, kind: Kind, step: Step, members: usize) -> Option<(usize, usize)> {
         if kind != Kind::Shard || members == 1 {
             return None;
         }
         let hosts = self.topology.members(kind, Step::Outer, 0).len();
         Some(match step {
-            // What was gathered between hosts is gathered on the host at once.
+            // A gather between hosts is followed by the gather on the host immediately.
             Step::Inner if hosts > 1 => (2, self.largest_shard * hosts),
             Step::Inner | Step::Outer => (self.prefetch + 2, self.largest_shard),
         })
@@ -63,7 +63,7 @@ impl Plan {
             + gather.map_or(0, |(slots, elements)| Channel::bytes(members, slots, elements))
     }
 
-    /// Every group, and the end of all.
+    /// Returns every group, and the end of the last.
     fn layout(&self) -> (Vec<GroupLayout>, usize) {
         let mut at = Watchdog::bytes(self.ranks());
         let mut all = Vec::new();
@@ -84,7 +84,7 @@ impl Plan {
         (all, at)
     }
 
-    /// Bytes of all gathers' slots.
+    /// Returns the bytes of all slots for gathers.
     pub fn gather_bytes(&self) -> usize {
         let all = [Step::Inner, Step::Outer].into_iter().flat_map(|step| {
             let groups = self.topology.groups(Kind::Shard, step);
@@ -96,12 +96,12 @@ impl Plan {
         all.sum()
     }
 
-    /// Bytes in all.
+    /// Returns the total size in bytes.
     pub fn bytes(&self) -> usize {
         self.layout().1
     }
 
-    /// The groups of `rank`, all hosts being this one.
+    /// Returns the groups of `rank` if all ranks run on this host.
     pub fn groups(
         &self,
         memory: &SharedMemory,
@@ -114,7 +114,7 @@ impl Plan {
         (self.groups_with(&watch, rank, Connections::default()), watch)
     }
 
-    /// The groups of `rank`; what goes between hosts goes over `connections`.
+    /// Returns the groups of `rank`; traffic between hosts uses `connections`.
     pub fn groups_with(&self, watch: &Watchdog, rank: usize, mut connections: Connections) -> Groups {
         let (all, _) = self.layout();
         let one = |kind: Kind, step: Step| -> Box<dyn Collectives> {
@@ -263,7 +263,7 @@ mod tests {
                     let long = Duration::from_mins(1);
                     let (mut groups, _watch) = plan.groups(&memory, rank, long, long);
                     let mine = rank / shards * shards;
-                    // Which rank of the group holds a shard: in order of rank, or host by host within a place.
+                    // Order of the shards: by rank, or host by host within a position.
                     let across = plan.topology.members(Kind::Shard, Step::Outer, rank).len();
                     let inside = shards / across;
                     let holder = |shard: usize| mine + shard % across * inside + shard / across;
@@ -274,7 +274,7 @@ mod tests {
                         let n = 16 * (1 + mix(round as u64) as usize % 128);
                         let wire = if round % 3 == 0 { Wire::Bf16 } else { Wire::F32 };
                         let shard: Vec<f32> = (0..n).map(|i| (value(rank, round, i)).bf16()).collect();
-                        // Two gathers begun before one ends, with a sum between them.
+                        // Two pending gathers with a sum in between.
                         groups.shard.begin_gather(&shard, wire).unwrap();
                         groups.shard.begin_gather(&shard, wire).unwrap();
                         let full: Vec<f32> = (0..n * shards).map(|i| value(rank, round, i)).collect();
@@ -301,7 +301,7 @@ mod tests {
                         let expected: f32 =
                             (0..replicas).map(|r| value(r * shards + rank % shards, round, 0)).sum();
                         assert_eq!(sum, [expected; 3]);
-                        // Sums of what was rounded: small integers are exact in bf16.
+                        // Sums of rounded values: small integers are exact in bf16.
                         let mut small = vec![(rank + round % 8) as f32; 7];
                         groups.world.all_reduce(&mut small, Wire::Bf16).unwrap();
                         let all: usize = (0..plan.ranks()).map(|r| r + round % 8).sum();
@@ -393,7 +393,7 @@ mod tests {
             }
         });
         let failure = groups.world.barrier().unwrap_err();
-        assert_eq!(failure.message, "rank 1 gave no sign of life for 0.15 s");
+        assert_eq!(failure.message, "rank 1 sent no heartbeat for 0.15 s");
         beats.join().unwrap();
     }
 }

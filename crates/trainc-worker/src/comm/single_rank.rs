@@ -1,4 +1,4 @@
-//! One rank alone.
+//! Collectives of a single rank.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use super::{Collectives, Wire};
 use crate::exit::Failure;
 use crate::kernels::rows;
 
-/// The group of one.
+/// A group of one rank.
 #[derive(Debug, Default)]
 pub struct SingleRank {
     begun: VecDeque<Vec<f32>>,

@@ -1,6 +1,6 @@
-//! Collectives between hosts: a TCP connection for each pair of members and each kind of message. Used only as the outer
-//! step of groups that span hosts; within a host ranks share memory. A thread per connection sends, so that ranks that
-//! send to each other at once never wait for each other's buffers.
+//! Collectives between hosts, with a TCP connection for each pair of members and each kind of message. They are only
+//! used as the outer step of groups that span hosts; within a host ranks share memory. Each connection has a sending
+//! thread, so that ranks that send to each other at the same time cannot deadlock on full buffers.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -15,14 +15,14 @@ use super::topology::{Kind, Step, Topology};
 use super::{Collectives, Wire, reduce_words, tree_sum_f64};
 use crate::exit::{Code, Failure};
 
-/// How often a rank that waits for bytes looks at the board.
+/// Interval at which a rank that waits for bytes checks the board.
 const BOARD_CHECK: Duration = Duration::from_millis(200);
-/// Elements of one message of a sum.
+/// Elements per message of a sum.
 const CHUNK: usize = 256 * 1024;
-/// What a connection begins with: this, then kind, purpose and the rank that connects.
+/// Start of the handshake, followed by kind, purpose and the connecting rank.
 const HELLO: [u8; 8] = *b"trainc/1";
 
-/// What a connection carries.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Gather,
@@ -38,7 +38,7 @@ struct Peer {
 }
 
 impl Drop for Peer {
-    /// What was sent leaves before this process does.
+    /// Flushes all messages before this process ends.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(sending) = self.sending.take() {
@@ -47,19 +47,19 @@ impl Drop for Peer {
     }
 }
 
-/// A group whose members are on different hosts, seen by one of them.
+/// A group whose members are on different hosts, as seen by one of them.
 pub(super) struct Tcp {
     me: usize,
     members: usize,
     watch: Watchdog,
     gather: Vec<Option<Peer>>,
     sum: Vec<Option<Peer>>,
-    /// This rank's own shards of the gathers that were begun.
+    /// This rank's own shards of the pending gathers.
     begun: VecDeque<Vec<f32>>,
 }
 
 fn lost(rank: usize, why: impl std::fmt::Display) -> Failure {
-    Failure::new(Code::Peer, format!("the connection to rank {rank} is lost: {why}"))
+    Failure::new(Code::Peer, format!("lost the connection to rank {rank}: {why}"))
 }
 
 impl Peer {
@@ -74,7 +74,7 @@ impl Peer {
         let mut out = prepare().map_err(|e| lost(rank, e))?;
         let (queue, messages) = channel::<Arc<Vec<u8>>>();
         let sending = std::thread::spawn(move || {
-            // A failure to send is noticed by whoever reads: this rank from the same peer, or the peer from this rank.
+            // A failed send is detected by the reader: this rank reads from the same peer, and the peer from this rank.
             while let Ok(message) = messages.recv() {
                 if out.write_all(&message).is_err() {
                     break;
@@ -87,7 +87,7 @@ impl Peer {
 
     fn send(&self, message: Arc<Vec<u8>>) -> Result<(), Failure> {
         let sent = self.queue.as_ref().is_some_and(|queue| queue.send(message).is_ok());
-        if sent { Ok(()) } else { Err(lost(self.rank, "it does not take messages any more")) }
+        if sent { Ok(()) } else { Err(lost(self.rank, "the peer no longer accepts messages")) }
     }
 
     fn receive(&mut self, bytes: usize, watch: &Watchdog) -> Result<Vec<u8>, Failure> {
@@ -96,9 +96,9 @@ impl Peer {
         while have < bytes {
             match self.stream.read(&mut message[have..]) {
                 Ok(0) => {
-                    // Who ends first is perhaps not who failed: the board knows, if anyone does.
+                    // The rank that ends first is not necessarily the cause: the board may name another.
                     watch.check(began)?;
-                    return Err(lost(self.rank, "it was closed"));
+                    return Err(lost(self.rank, "closed by the peer"));
                 }
                 Ok(n) => have += n,
                 Err(e)
@@ -131,7 +131,7 @@ fn packed(values: &[f32], wire: Wire) -> Vec<f32> {
 }
 
 impl Tcp {
-    /// Each member's words, this rank's included: `mine` goes to each member as `to` says.
+    /// Exchanges words: sends `to(member)` to each member and returns the words of all, including this rank's.
     fn exchange(&mut self, words: usize, to: impl Fn(usize) -> Vec<f32>) -> Result<Vec<Vec<f32>>, Failure> {
         for (member, peer) in self.sum.iter().enumerate() {
             if let Some(peer) = peer {
@@ -198,7 +198,7 @@ impl Collectives for Tcp {
     fn all_reduce(&mut self, values: &mut [f32], wire: Wire) -> Result<(), Failure> {
         let members = self.members;
         for values in values.chunks_mut(CHUNK) {
-            // Each member sums one part, and sends the sum to all.
+            // Each member sums one part and sends the sum to all.
             let part = values.len().div_ceil(members);
             let mut padded = values.to_vec();
             padded.resize(part * members, 0.0);
@@ -233,14 +233,14 @@ impl Collectives for Tcp {
     }
 }
 
-/// The connections of one rank, made once: for each kind of group that spans hosts.
+/// The connections of one rank: those of each kind of group that spans hosts.
 #[derive(Default)]
 pub struct Connections {
     made: Vec<(Kind, Tcp)>,
 }
 
 impl Connections {
-    /// Connects to all ranks of other hosts that share a group with this one. Of a pair, the higher rank calls.
+    /// Connects to all ranks of other hosts that share a group with this one. In each pair the higher rank connects.
     pub fn make(
         topology: &Topology,
         rank: usize,
@@ -284,7 +284,7 @@ impl Connections {
                     if Instant::now() > until {
                         return Err(Failure::new(
                             Code::Peer,
-                            format!("{expected} connections from other hosts did not come"),
+                            format!("{expected} connections from other hosts were not established"),
                         ));
                     }
                     std::thread::sleep(Duration::from_millis(5));
@@ -317,7 +317,7 @@ impl Connections {
         Ok(Self { made })
     }
 
-    /// The outer step of a kind of group, where hosts take part in it.
+    /// Removes and returns the outer step of a kind of group, if it spans hosts.
     pub(super) fn take(&mut self, kind: Kind) -> Option<Box<dyn Collectives>> {
         let at = self.made.iter().position(|(k, _)| *k == kind)?;
         Some(Box::new(self.made.swap_remove(at).1))
@@ -363,7 +363,7 @@ fn call(
     }
 }
 
-/// Who calls; nothing for a stranger.
+/// Reads a handshake; none if it is invalid.
 fn answer(mut stream: &TcpStream) -> Option<(Kind, Purpose, usize)> {
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -411,7 +411,7 @@ mod tests {
                     for round in 0..rounds {
                         let n = 16 * (1 + mix(round as u64) as usize % 200);
                         let wire = if round % 3 == 0 { Wire::Bf16 } else { Wire::F32 };
-                        // Shards are named by their place, whoever holds them.
+                        // Shards are identified by their position, not by the rank that holds them.
                         let shard: Vec<f32> = (0..n).map(|i| value(group * 100 + place, round, i)).collect();
                         groups.shard.begin_gather(&shard, wire).unwrap();
                         groups.shard.begin_gather(&shard, wire).unwrap();
@@ -477,7 +477,7 @@ mod tests {
                     if rank == 0 {
                         let failure = groups.world.barrier().unwrap_err();
                         assert_eq!(failure.code, Code::Peer);
-                        assert_eq!(failure.message, "the connection to rank 1 is lost: it was closed");
+                        assert_eq!(failure.message, "lost the connection to rank 1: closed by the peer");
                     }
                 });
             }

@@ -1,14 +1,14 @@
-//! Which ranks form which group. Hosts hold equal, consecutive runs of ranks; a group that spans hosts is taken in two
-//! steps, as MiCS does: its members on one host, and the members at the same place of each host.
+//! Assignment of ranks to groups. Hosts hold equal, consecutive ranges of ranks. A group that spans hosts works in two
+//! steps, as in MiCS: its members on one host, and the members at the same position of each host.
 
-/// Ranks and hosts.
+/// Distribution of ranks over groups and hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Ranks of a shard group.
     pub shards: usize,
-    /// Shard groups.
+    /// Number of shard groups.
     pub replicas: usize,
-    /// Hosts; divides the ranks.
+    /// Hosts; must divide the number of ranks.
     pub hosts: usize,
 }
 
@@ -17,43 +17,44 @@ pub struct Topology {
 pub enum Kind {
     /// All ranks.
     World,
-    /// One copy of the parameters.
+    /// Ranks that share one copy of the parameters.
     Shard,
-    /// The same shard of each copy.
+    /// Ranks that hold the same shard of each copy.
     Replica,
 }
 
-/// All kinds.
+/// All kinds of groups.
 pub const KINDS: [Kind; 3] = [Kind::World, Kind::Shard, Kind::Replica];
 
-/// A group's two steps.
+/// The two steps of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Members on one host.
     Inner,
-    /// Members at one place of each host.
+    /// Members at one position of each host.
     Outer,
 }
 
 impl Topology {
-    /// Ranks.
+    /// Returns the world size.
     pub fn ranks(&self) -> usize {
         self.shards * self.replicas
     }
 
-    /// Ranks of one host.
+    /// Returns the ranks per host.
     pub fn per_host(&self) -> usize {
         self.ranks() / self.hosts
     }
 
-    /// Whether groups can be taken in two steps: whole shard groups on each host, or whole hosts in each shard group.
+    /// Returns whether groups can work in two steps: each host holds whole shard groups, or each shard group whole
+    /// hosts.
     pub fn fits(&self) -> bool {
         let here = self.per_host();
         self.ranks().is_multiple_of(self.hosts)
             && (here.is_multiple_of(self.shards) || self.shards.is_multiple_of(here))
     }
 
-    /// What the members of a step's group have in common.
+    /// Returns a key that the members of a group have in common.
     fn key(&self, kind: Kind, step: Step, rank: usize) -> (usize, usize) {
         let group = match kind {
             Kind::World => 0,
@@ -67,13 +68,13 @@ impl Topology {
         (group, place)
     }
 
-    /// The ranks of the group of `rank`, in order.
+    /// Returns the ranks in the group of `rank`, in order.
     pub fn members(&self, kind: Kind, step: Step, rank: usize) -> Vec<usize> {
         let key = self.key(kind, step, rank);
         (0..self.ranks()).filter(|other| self.key(kind, step, *other) == key).collect()
     }
 
-    /// Every group of one step, each once, in order of its first rank.
+    /// Returns all groups of one step, ordered by their first rank.
     pub fn groups(&self, kind: Kind, step: Step) -> Vec<Vec<usize>> {
         (0..self.ranks())
             .map(|rank| self.members(kind, step, rank))

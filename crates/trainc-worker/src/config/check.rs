@@ -1,24 +1,24 @@
-//! What must hold inside a config, all problems at once.
+//! Checks of a config's values. All problems are reported at once.
 
 use super::{Backend, Config, NormKind, Offload, PositionKind, SCHEMA, ScalingKind, ScheduleKind};
 
-/// One problem.
+/// A problem with a config.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Problem {
     /// JSON path of the field.
     pub path: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
 }
 
-/// Letters, digits and underscores, not a digit first: what every shell can set.
+/// Returns whether a shell can set a variable of this name: letters, digits and underscores, not starting with a digit.
 fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// All problems, in the order of the schema.
+/// Returns all problems, in the order of the schema.
 pub fn check(c: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut need = |holds: bool, path: &str, message: String| {
@@ -30,7 +30,7 @@ pub fn check(c: &Config) -> Vec<Problem> {
     need(
         c.digest.len() == 64 && c.digest.bytes().all(|b| b.is_ascii_hexdigit()),
         "digest",
-        "is not a sha256 in hexadecimal".to_owned(),
+        "not a SHA-256 digest in hexadecimal".to_owned(),
     );
     let m = &c.model;
     let text = |path: &'static str, text: &str| (path, Some(text.to_owned()));
@@ -47,15 +47,15 @@ pub fn check(c: &Config) -> Vec<Problem> {
         text("output.failure", &c.output.failure),
     ] {
         let text = text.as_deref();
-        need(text.is_none_or(|text| !text.trim().is_empty()), path, "is empty".to_owned());
-        need(text.is_none_or(|text| !text.contains('\0')), path, "holds a zero byte".to_owned());
+        need(text.is_none_or(|text| !text.trim().is_empty()), path, "must not be empty".to_owned());
+        need(text.is_none_or(|text| !text.contains('\0')), path, "contains a NUL byte".to_owned());
     }
     for (name, value) in &c.communication.environment {
         let path = format!("communication.environment.{name}");
-        need(is_name(name), &path, format!("`{name}` is no name of an environment variable"));
-        need(!value.contains('\0'), &path, "holds a zero byte".to_owned());
+        need(is_name(name), &path, format!("`{name}` is not a valid environment variable name"));
+        need(!value.contains('\0'), &path, "contains a NUL byte".to_owned());
     }
-    // Bounds far above any model, so that no product of them overflows what bytes are counted in.
+    // Bounds far above any model, so that no product of these values overflows.
     for (path, count, power) in [
         ("cluster.nodes", c.cluster.nodes, 16),
         ("mesh.shard_degree", c.mesh.shard_degree, 16),
@@ -100,9 +100,9 @@ pub fn check(c: &Config) -> Vec<Problem> {
     need(
         m.heads.is_multiple_of(m.kv_heads),
         "model.kv_heads",
-        format!("{} heads do not divide into {} groups", m.heads, m.kv_heads),
+        format!("{} query heads are not divisible by {} key and value heads", m.heads, m.kv_heads),
     );
-    need(m.vocab_size < 1 << 31, "model.vocab_size", format!("{} is 2^31 or more", m.vocab_size));
+    need(m.vocab_size < 1 << 31, "model.vocab_size", format!("{} is not below 2^31", m.vocab_size));
     need(
         m.initializer_range > 0.0 && m.initializer_range < 10.0,
         "model.initializer_range",
@@ -111,19 +111,23 @@ pub fn check(c: &Config) -> Vec<Problem> {
     need(
         m.norm.kind == NormKind::Layer || m.biases == super::Biases::None,
         "model.biases",
-        "biases with a root-mean-square norm are not implemented".to_owned(),
+        "biases are unsupported with an RMS norm".to_owned(),
     );
     let p = &m.positions;
     match p.kind {
         PositionKind::Learned => {
-            need(p.theta.is_none(), "model.positions.theta", "learned positions have none".to_owned());
-            need(p.fraction.is_none(), "model.positions.fraction", "learned positions have none".to_owned());
+            need(p.theta.is_none(), "model.positions.theta", "must be null for learned positions".to_owned());
+            need(
+                p.fraction.is_none(),
+                "model.positions.fraction",
+                "must be null for learned positions".to_owned(),
+            );
         }
         PositionKind::Rotary => {
             need(
                 p.theta.is_some_and(|t| t > 0.0 && t.is_finite()),
                 "model.positions.theta",
-                "rotary positions need a base above 0".to_owned(),
+                "rotary positions require a base above 0".to_owned(),
             );
             need(
                 p.fraction.is_some_and(|f| {
@@ -134,7 +138,7 @@ pub fn check(c: &Config) -> Vec<Problem> {
                 }),
                 "model.positions.fraction",
                 format!(
-                    "rotary positions need a part of the head (of {}) that holds whole pairs",
+                    "rotary positions require a fraction that rotates an even number of the {} elements of a head",
                     m.head_dim
                 ),
             );
@@ -145,12 +149,12 @@ pub fn check(c: &Config) -> Vec<Problem> {
         need(
             p.kind == PositionKind::Rotary,
             "model.positions.scaling",
-            "only rotary positions are stretched".to_owned(),
+            "only valid with rotary positions".to_owned(),
         );
         need(
             s.factor >= 1.0 && s.factor.is_finite(),
             "model.positions.scaling.factor",
-            format!("{} is not a number from 1 up", s.factor),
+            format!("{} is not a number of at least 1", s.factor),
         );
         let bounds = s.low_frequency_factor.zip(s.high_frequency_factor);
         need(
@@ -160,12 +164,12 @@ pub fn check(c: &Config) -> Vec<Problem> {
                 s.low_frequency_factor.is_none() && s.high_frequency_factor.is_none()
             },
             "model.positions.scaling",
-            "`llama3`, and no other, has a low factor above 0 and a high one above it".to_owned(),
+            "`llama3` requires 0 < `low_frequency_factor` < `high_frequency_factor`; both must be null for other kinds".to_owned(),
         );
         need(
             s.original_positions.is_some_and(|n| n > 0) != linear,
             "model.positions.scaling.original_positions",
-            "`dynamic` and `llama3` need it, `linear` has none".to_owned(),
+            "required for `dynamic` and `llama3`, must be null for `linear`".to_owned(),
         );
     }
     if let Some(a) = &m.adapter {
@@ -183,41 +187,40 @@ pub fn check(c: &Config) -> Vec<Problem> {
         need(
             a.dropout == 0.0,
             "model.adapter.dropout",
-            format!("{}: only 0 is trained, for adapters are added to their weights", a.dropout),
+            format!(
+                "{}: only 0 is supported, because adapters are added to the weights before each pass",
+                a.dropout
+            ),
         );
         let missing = crate::model::adapter::unknown_targets(m);
         need(
             missing.is_empty() && !a.targets.is_empty(),
             "model.adapter.targets",
             format!(
-                "{}: the modules of this family are {}",
-                if missing.is_empty() { "there is none".to_owned() } else { missing.join(", ") },
+                "{}: this model family has the modules {}",
+                if missing.is_empty() { "no target given".to_owned() } else { missing.join(", ") },
                 crate::model::adapter::module_names(m.family).join(", ")
             ),
         );
-        need(
-            m.weights.is_some(),
-            "model.weights",
-            "adapters are trained on weights that stay as they are, and there are none".to_owned(),
-        );
+        need(m.weights.is_some(), "model.weights", "`model.adapter` requires pretrained weights".to_owned());
     }
     need(
         crate::fsdp::topology(c).fits(),
         "mesh.shard_degree",
         format!(
-            "{} shards x {} replicas on {} hosts: neither whole shard groups on each host nor whole hosts in each group",
+            "{} shards x {} replicas on {} hosts: each host must hold whole shard groups, or each shard group whole hosts",
             c.mesh.shard_degree, c.mesh.data_parallel_replicas, c.cluster.nodes
         ),
     );
     need(
         c.memory.prefetch <= m.layers + 2,
         "memory.prefetch",
-        format!("{} is more than the units of the model", c.memory.prefetch),
+        format!("{} exceeds the number of units in the model", c.memory.prefetch),
     );
     need(
         c.memory.offload == Offload::None,
         "memory.offload",
-        "`cpu` is not implemented: what a CPU rank holds is in host memory already".to_owned(),
+        "`cpu` is unsupported: CPU ranks already keep their states in host memory".to_owned(),
     );
     let product = c.batch.micro.saturating_mul(c.batch.accumulation).saturating_mul(ranks);
     need(
@@ -231,7 +234,10 @@ pub fn check(c: &Config) -> Vec<Problem> {
     need(
         (c.schedule.steps as u64).checked_mul(c.batch.global_sequences as u64).is_some_and(|n| n < 1 << 62),
         "schedule.steps",
-        format!("{} steps of {} sequences are too many to count", c.schedule.steps, c.batch.global_sequences),
+        format!(
+            "{} steps of {} sequences overflow the sequence counter",
+            c.schedule.steps, c.batch.global_sequences
+        ),
     );
     let o = &c.optimizer;
     for (path, value) in [("optimizer.beta1", o.beta1), ("optimizer.beta2", o.beta2)] {
@@ -249,41 +255,41 @@ pub fn check(c: &Config) -> Vec<Problem> {
         need(
             (f64::from(f32::MIN_POSITIVE)..1.0).contains(&value),
             path,
-            format!("{value} is not between 1.2e-38, the least that f32 tells from 0, and 1"),
+            format!("{value} is not between 1.2e-38, the smallest normal f32, and 1"),
         );
     }
     let least = c.schedule.minimum_learning_rate;
     need(
         least <= o.learning_rate,
         "schedule.minimum_learning_rate",
-        format!("{least} is above `optimizer.learning_rate`, which is {}", o.learning_rate),
+        format!("{least} exceeds `optimizer.learning_rate`, which is {}", o.learning_rate),
     );
     need(
         least == 0.0 || c.schedule.kind != ScheduleKind::Constant,
         "schedule.minimum_learning_rate",
-        format!("{least}: a constant rate goes down to none"),
+        format!("{least}: must be 0 for a `constant` schedule"),
     );
-    need(o.clip_norm.is_none_or(|n| n > 0.0), "optimizer.clip_norm", "is not above 0".to_owned());
+    need(o.clip_norm.is_none_or(|n| n > 0.0), "optimizer.clip_norm", "must be above 0".to_owned());
     need(
         c.schedule.warmup_steps <= c.schedule.steps,
         "schedule.warmup_steps",
-        format!("{} is more than {} steps", c.schedule.warmup_steps, c.schedule.steps),
+        format!("{} exceeds `schedule.steps`, which is {}", c.schedule.warmup_steps, c.schedule.steps),
     );
-    need(c.data.epochs.is_none_or(|e| e > 0), "data.epochs", "0 epochs train nothing".to_owned());
+    need(c.data.epochs.is_none_or(|e| e > 0), "data.epochs", "must be at least 1".to_owned());
     need(
         c.log.evaluate_every_steps.is_none() || c.data.validation.is_some(),
         "log.evaluate_every_steps",
-        "there is no `data.validation` to evaluate on".to_owned(),
+        "requires `data.validation`, which is null".to_owned(),
     );
     need(
         c.data.validation.is_none() || c.log.evaluate_every_steps.is_some(),
         "data.validation",
-        "it is never evaluated: `log.evaluate_every_steps` is null".to_owned(),
+        "requires `log.evaluate_every_steps`, which is null".to_owned(),
     );
     need(
         c.communication.backend != Backend::SharedMemory || c.cluster.nodes == 1,
         "communication.backend",
-        format!("`shared-memory` is for one host, and `cluster.nodes` is {}", c.cluster.nodes),
+        format!("`shared-memory` requires a single host, but `cluster.nodes` is {}", c.cluster.nodes),
     );
     for (path, value) in [
         ("communication.join_seconds", Some(c.communication.join_seconds)),
@@ -293,23 +299,23 @@ pub fn check(c: &Config) -> Vec<Problem> {
         ("limits.max_seconds", c.limits.max_seconds),
         ("limits.max_loss", c.limits.max_loss),
     ] {
-        need(value.is_none_or(|v| v > 0.0 && v < 1e9), path, "is not a number above 0".to_owned());
+        need(value.is_none_or(|v| v > 0.0 && v < 1e9), path, "must be a number above 0".to_owned());
     }
     let least = if c.cluster.nodes > 1 { 3.0 } else { 1.0 };
     need(
         c.communication.peer_dead_seconds >= least,
         "communication.peer_dead_seconds",
         format!(
-            "{} is less than {least}: signs of life are not that frequent",
+            "{} is less than {least}, the shortest timeout that the heartbeat interval allows",
             c.communication.peer_dead_seconds
         ),
     );
-    need(c.checkpoint.every_steps != Some(0), "checkpoint.every_steps", "is 0".to_owned());
-    need(c.log.evaluate_every_steps != Some(0), "log.evaluate_every_steps", "is 0".to_owned());
+    need(c.checkpoint.every_steps != Some(0), "checkpoint.every_steps", "must be at least 1".to_owned());
+    need(c.log.evaluate_every_steps != Some(0), "log.evaluate_every_steps", "must be at least 1".to_owned());
     need(
         c.communication.backend != Backend::Nccl || c.cluster.gpus_per_node > 0,
         "communication.backend",
-        "`nccl` needs GPUs, and `cluster.gpus_per_node` is 0".to_owned(),
+        "`nccl` requires GPUs, but `cluster.gpus_per_node` is 0".to_owned(),
     );
     problems
 }

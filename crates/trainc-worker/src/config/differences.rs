@@ -1,10 +1,10 @@
-//! What two configs, or parts of them, say differently.
+//! Differences between two configs, or parts of them.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The path of each member that is not the same below `at`, and both values; null where there is none.
+/// Returns the path of each member below `at` that differs, with both values; null for an absent one.
 pub fn differences(at: &str, one: &Value, other: &Value) -> Vec<(String, Value, Value)> {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {

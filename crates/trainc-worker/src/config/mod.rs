@@ -1,5 +1,5 @@
-//! In: the text of a config. Out: a config that was checked as far as can be without touching a machine, or all of its
-//! problems with their JSON paths. The schema is `schemas/worker.v1.json`.
+//! Config of a run, parsed and checked without accessing the machine. All problems are reported with their JSON paths.
+//! The schema is `schemas/worker.v1.json`.
 
 pub mod check;
 mod differences;
@@ -12,10 +12,10 @@ pub use differences::differences;
 
 use crate::exit::{Code, Failure};
 
-/// The form that this binary reads.
+/// Schema version that this binary reads.
 pub const SCHEMA: &str = "trainc.worker/v1";
 
-/// An optional field is null, never absent.
+/// Deserializes an optional field, which may be null but not absent.
 fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(reader: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(reader)
 }
@@ -39,52 +39,52 @@ macro_rules! choice {
 }
 
 record! {
-    /// All that a run is.
+    /// Config of a training run.
     Config {
         /// `trainc.worker/v1`.
         schema: String,
         /// Name of the job.
         job: String,
-        /// sha256 of the plan, hexadecimal; every rank must have the same, and checkpoints keep it.
+        /// SHA-256 of the plan in hexadecimal; must be equal on all ranks, and is recorded in checkpoints.
         digest: String,
-        /// Where it runs.
+        /// Cluster that the run uses.
         cluster: Cluster,
-        /// How ranks share the work.
+        /// Distribution of the work over ranks.
         mesh: Mesh,
-        /// The network.
+        /// Model architecture.
         model: Model,
         /// Number formats.
         precision: Precision,
-        /// What is kept and what is made again.
+        /// Activation recomputation, prefetching and offloading.
         memory: Memory,
         /// Sequences per step.
         batch: Batch,
         /// AdamW.
         optimizer: Optimizer,
-        /// Learning rate over steps.
+        /// Learning rate schedule.
         schedule: Schedule,
         /// Token shards.
         data: Data,
         /// Saving and resuming.
         checkpoint: Checkpoint,
-        /// Where results go.
+        /// Output paths.
         output: Output,
-        /// What is printed when.
+        /// Intervals of log lines and evaluations.
         log: Log,
-        /// Between ranks.
+        /// Communication between ranks.
         communication: Communication,
-        /// When to stop.
+        /// Stop conditions.
         limits: Limits,
     }
 }
 record! {
-    /// Where it runs.
+    /// Cluster that the run uses.
     Cluster {
         /// Instance type, or `local`.
         instance: String,
-        /// Hosts.
+        /// Number of hosts.
         nodes: usize,
-        /// GPUs of each host; 0: the ranks are CPU processes.
+        /// GPUs per host; 0 for ranks that are CPU processes.
         gpus_per_node: usize,
     }
 }
@@ -93,22 +93,22 @@ record! {
     Mesh {
         /// Ranks that share one copy of parameters, gradients and optimizer states.
         shard_degree: usize,
-        /// Copies.
+        /// Number of data-parallel replicas.
         data_parallel_replicas: usize,
     }
 }
 record! {
     /// A decoder-only transformer.
     Model {
-        /// Names of tensors and layout of their files, when read from or written for Hugging Face.
+        /// Model family, which determines tensor names and file layout in the Hugging Face format.
         family: Family,
-        /// Tokens of the vocabulary.
+        /// Vocabulary size in tokens.
         vocab_size: usize,
         /// Width of the residual stream, in elements.
         hidden_size: usize,
-        /// Width inside the feed-forward part, in elements.
+        /// Width of the feed-forward layers, in elements.
         intermediate_size: usize,
-        /// Blocks.
+        /// Number of blocks.
         layers: usize,
         /// Query heads.
         heads: usize,
@@ -118,30 +118,30 @@ record! {
         head_dim: usize,
         /// Tokens of one training sequence.
         sequence_length: usize,
-        /// The norms, before attention and feed-forward and before the head.
+        /// Norm before attention, feed-forward and head.
         norm: Norm,
-        /// Between the two products of the feed-forward part.
+        /// Activation between the feed-forward layers.
         activation: Activation,
-        /// Which products inside the blocks have biases.
+        /// Linear layers of the blocks that have biases.
         biases: Biases,
-        /// How order enters.
+        /// Positional encoding.
         positions: Positions,
-        /// Attention and feed-forward read the same input (GPT-NeoX).
+        /// Whether attention and feed-forward read the same input (GPT-NeoX).
         parallel_residual: bool,
-        /// The head is the embedding.
+        /// Whether the head shares the weights of the embedding.
         tied_embeddings: bool,
-        /// Standard deviation of fresh weights; projections into the residual stream get it over sqrt(2 * layers).
+        /// Standard deviation of fresh weights; projections into the residual stream use it over sqrt(2 * layers).
         initializer_range: f64,
-        /// Directory of Hugging Face safetensors to begin from; null: fresh weights from `data.seed`.
+        /// Directory of Hugging Face safetensors to start from; null for fresh weights from `data.seed`.
         #[serde(deserialize_with = "present")]
         weights: Option<String>,
-        /// Low-rank adapters; null: every weight is trained.
+        /// Low-rank adapters; null to train all weights.
         #[serde(deserialize_with = "present")]
         adapter: Option<Adapter>,
     }
 }
 choice! {
-    /// A family of tensor names.
+    /// A model family.
     Family {
         /// `model.layers.0.self_attn.q_proj.weight` …; also Mistral.
         Llama,
@@ -154,14 +154,14 @@ choice! {
 record! {
     /// A norm.
     Norm {
-        /// Which.
+        /// Kind of norm.
         kind: NormKind,
         /// Added to the variance; no unit.
         eps: f64,
     }
 }
 choice! {
-    /// Which norm.
+    /// Kind of norm.
     NormKind {
         /// Mean and variance, weight and bias.
         Layer,
@@ -170,72 +170,72 @@ choice! {
     }
 }
 choice! {
-    /// Which activation.
+    /// Activation function.
     Activation {
         /// silu(gate) * up.
         Swiglu,
-        /// Exact.
+        /// Exact GELU.
         Gelu,
-        /// Its tanh approximation.
+        /// Tanh approximation of GELU.
         GeluTanh,
     }
 }
 choice! {
-    /// Which biases.
+    /// Linear layers that have biases.
     Biases {
-        /// No product has one.
+        /// No linear layer has a bias.
         None,
-        /// Every product of the blocks has one; the head never.
+        /// Every linear layer of the blocks has a bias; the head never has one.
         All,
     }
 }
 record! {
-    /// How order enters.
+    /// Positional encoding.
     Positions {
-        /// Which way.
+        /// Kind of positional encoding.
         kind: PositionKind,
         /// Base of the rotary wavelengths; null for learned positions.
         #[serde(deserialize_with = "present")]
         theta: Option<f64>,
-        /// Part of each head that is rotated, 0 to 1; null for learned positions.
+        /// Fraction of each head that is rotated, 0 to 1; null for learned positions.
         #[serde(deserialize_with = "present")]
         fraction: Option<f64>,
-        /// Stretching of rotary positions; null: none.
+        /// Scaling of rotary positions; null for none.
         #[serde(deserialize_with = "present")]
         scaling: Option<Scaling>,
     }
 }
 record! {
-    /// Stretching of rotary positions, as Hugging Face's `rope_type` has it.
+    /// Scaling of rotary positions, following Hugging Face's `rope_type`.
     Scaling {
-        /// Which way.
+        /// Method of scaling.
         kind: ScalingKind,
-        /// How many times the original length.
+        /// Factor over the original length.
         factor: f64,
-        /// Wavelengths longer than the original length over this are stretched whole; null but for `llama3`.
+        /// Wavelengths longer than the original length over this are scaled fully; null except for `llama3`.
         #[serde(deserialize_with = "present")]
         low_frequency_factor: Option<f64>,
-        /// Wavelengths shorter than the original length over this stay; null but for `llama3`.
+        /// Wavelengths shorter than the original length over this are unchanged; null except for `llama3`.
         #[serde(deserialize_with = "present")]
         high_frequency_factor: Option<f64>,
-        /// Tokens that the model was first trained on; null for `linear`.
+        /// Original context length in tokens; null for `linear`.
         #[serde(deserialize_with = "present")]
         original_positions: Option<usize>,
     }
 }
 choice! {
-    /// Which way positions are stretched.
+    /// Method of scaling positions.
     ScalingKind {
-        /// Every wavelength by the factor.
+        /// Scales every wavelength by the factor.
         Linear,
-        /// The base grows with sequences longer than the original.
+        /// Raises the base for sequences longer than the original.
         Dynamic,
-        /// Long wavelengths by the factor, short ones not, between them by degrees (Llama 3.1).
+        /// Scales long wavelengths by the factor, short ones not, and interpolates in between (Llama 3.1).
         Llama3,
     }
 }
 choice! {
-    /// Which way.
+    /// Kind of positional encoding.
     PositionKind {
         /// A table with one row per position.
         Learned,
@@ -248,23 +248,23 @@ record! {
     Adapter {
         /// `lora`.
         kind: String,
-        /// Columns of the low-rank factors.
+        /// Rank of the low-rank factors.
         rank: usize,
         /// Scale; the product is multiplied by alpha / rank.
         alpha: f64,
-        /// Part of the adapter's inputs set to 0, 0 to 1.
+        /// Dropout of the adapter's inputs, 0 to 1.
         dropout: f64,
-        /// Modules that get one, by their names in Hugging Face's model: `q_proj`, `attn.c_proj` …; `all-linear`: every
-        /// product of the blocks.
+        /// Modules with an adapter, by their names in Hugging Face's model: `q_proj`, `attn.c_proj` …; `all-linear`:
+        /// every linear layer of the blocks.
         targets: Vec<String>,
     }
 }
 record! {
     /// Number formats; the master weights and optimizer states are always f32.
     Precision {
-        /// Parameters and activations in the blocks.
+        /// Format of parameters and activations in the blocks.
         compute: Format,
-        /// Sums of gradients between ranks.
+        /// Format of gradient reductions between ranks.
         reduce: Format,
     }
 }
@@ -273,37 +273,37 @@ choice! {
     Format {
         /// 4 bytes.
         F32,
-        /// 2 bytes; on CPU ranks emulated by rounding: matrices and what blocks store are bf16, products accumulate in
+        /// 2 bytes. On CPU ranks emulated by rounding: matrices and stored activations are bf16, products accumulate in
         /// f32; norm weights, biases and the residual stream are f32.
         Bf16,
     }
 }
 record! {
-    /// What is kept and what is made again.
+    /// Activation recomputation, prefetching and offloading.
     Memory {
-        /// `block`: keep only each block's input and run it again in backward.
+        /// `block`: store only each block's input and recompute the block in the backward pass.
         recompute: Recompute,
         /// Units gathered ahead of use.
         prefetch: usize,
-        /// Free the blocks' parameters after forward and gather them again for backward.
+        /// Free the blocks' parameters after the forward pass and gather them again for the backward pass.
         reshard_after_forward: bool,
-        /// Where master weights and optimizer states stay.
+        /// Placement of master weights and optimizer states.
         offload: Offload,
     }
 }
 choice! {
-    /// What backward makes again.
+    /// Activations recomputed in the backward pass.
     Recompute {
-        /// Nothing.
+        /// Recompute nothing.
         None,
-        /// All inside a block.
+        /// All activations of a block.
         Block,
     }
 }
 choice! {
-    /// Where states stay.
+    /// Placement of optimizer states.
     Offload {
-        /// Beside the parameters.
+        /// In the same memory as the parameters.
         None,
         /// In host memory.
         Cpu,
@@ -312,28 +312,28 @@ choice! {
 record! {
     /// Sequences per step: micro * accumulation * ranks = global_sequences.
     Batch {
-        /// Sequences of one rank in one pass.
+        /// Micro-batch size: sequences per rank and pass.
         micro: usize,
-        /// Passes before each update.
+        /// Gradient accumulation: passes per update.
         accumulation: usize,
-        /// Sequences of one update, over all ranks.
+        /// Global batch size: sequences per update, over all ranks.
         global_sequences: usize,
     }
 }
 record! {
-    /// AdamW; matrices decay, vectors do not.
+    /// AdamW; weight decay applies to matrices, not to vectors.
     Optimizer {
-        /// Highest learning rate, per step.
+        /// Peak learning rate, per step.
         learning_rate: f64,
-        /// Decay of the mean of gradients, 0 to 1.
+        /// Decay of the first moment, 0 to 1.
         beta1: f64,
-        /// Decay of the mean of their squares, 0 to 1.
+        /// Decay of the second moment, 0 to 1.
         beta2: f64,
-        /// Added to the root; no unit.
+        /// Added to the root of the second moment; no unit.
         eps: f64,
-        /// Decoupled, times learning rate.
+        /// Decoupled weight decay, multiplied by the learning rate.
         weight_decay: f64,
-        /// Bound of the gradient's global norm; null: none.
+        /// Maximum norm of the whole gradient; null for no clipping.
         #[serde(deserialize_with = "present")]
         clip_norm: Option<f64>,
     }
@@ -343,98 +343,97 @@ record! {
     Schedule {
         /// Shape after warm-up.
         kind: ScheduleKind,
-        /// Steps of warm-up: step k of them runs at (k + 1) / warmup_steps of the highest rate.
+        /// Warm-up steps: step k of them uses (k + 1) / warmup_steps of the peak rate.
         warmup_steps: usize,
         /// Steps of the whole run.
         steps: usize,
-        /// Learning rate at the end of linear and cosine, per step; at most the highest, and 0 for constant.
+        /// Final learning rate of linear and cosine schedules, per step; at most the peak rate, 0 for constant.
         minimum_learning_rate: f64,
     }
 }
 choice! {
     /// Shape after warm-up.
     ScheduleKind {
-        /// The highest rate.
+        /// The peak rate.
         Constant,
-        /// A line to the minimum.
+        /// Linear decay to the minimum.
         Linear,
-        /// Half a cosine to the minimum.
+        /// Cosine decay to the minimum.
         Cosine,
     }
 }
 record! {
-    /// Token shards: directories as `trainc data pack` writes them.
+    /// Token shards: directories written by `trainc data pack`.
     Data {
-        /// Directory with `index.json`.
+        /// Directory of the training data, with `index.json`.
         train: String,
-        /// The same for evaluation; null: none.
+        /// Directory of the validation data; null for none.
         #[serde(deserialize_with = "present")]
         validation: Option<String>,
-        /// Of the order and of fresh weights.
+        /// Seed of the data order and of fresh weights.
         seed: u64,
-        /// Passes over the data; null: `schedule.steps` decide.
+        /// Passes over the data; null if only `schedule.steps` limits the run.
         #[serde(deserialize_with = "present")]
         epochs: Option<u64>,
-        /// A new order each epoch, by seed.
+        /// Whether each epoch has a new order, derived from the seed.
         shuffle: bool,
-        /// Attention stays inside a document.
+        /// Whether attention is limited to the document.
         document_mask: bool,
     }
 }
 record! {
     /// Saving and resuming.
     Checkpoint {
-        /// Directory; one that all hosts share where a shard group spans hosts.
+        /// Checkpoint directory; must be shared by all hosts if a shard group spans hosts.
         directory: String,
-        /// Seconds between saves; null: none by time.
+        /// Seconds between saves; null for none by time.
         #[serde(deserialize_with = "present")]
         every_seconds: Option<f64>,
-        /// Optimizer steps between saves; null: none by steps.
+        /// Optimizer steps between saves; null for none by steps.
         #[serde(deserialize_with = "present")]
         every_steps: Option<usize>,
-        /// Complete checkpoints kept; at least 1.
+        /// Number of complete checkpoints to keep; at least 1.
         keep: usize,
-        /// Seconds between SIGTERM and the end of the machine.
+        /// Seconds between SIGTERM and the termination of the machine.
         grace_seconds: f64,
-        /// `auto`: the newest if there is one; `never`; or a path, where the run begins: started again, it goes on from
-        /// its own newest that came from there.
+        /// `auto`: resume from the newest checkpoint, if any; `never`; or the path to start from. A restarted run
+        /// resumes from its own newest checkpoint that started from that path.
         resume: String,
     }
 }
 record! {
-    /// Where results go.
+    /// Output paths.
     Output {
-        /// Directory of the trained weights.
+        /// Directory for the trained weights.
         model: String,
         /// Directory of `metrics.jsonl`.
         data: String,
-        /// File that says why a run failed.
+        /// File for the reason of a failed run.
         failure: String,
     }
 }
 record! {
-    /// What is printed when.
+    /// Intervals of log lines and evaluations.
     Log {
         /// Optimizer steps between lines.
         every_steps: usize,
-        /// Optimizer steps between evaluations; null: none.
+        /// Optimizer steps between evaluations; null for none.
         #[serde(deserialize_with = "present")]
         evaluate_every_steps: Option<usize>,
     }
 }
 record! {
-    /// Between ranks.
+    /// Communication between ranks.
     Communication {
         /// Transport.
         backend: Backend,
-        /// TCP port of the first host.
+        /// TCP port on the first host.
         rendezvous_port: u16,
-        /// Seconds for all ranks to appear.
+        /// Seconds until all ranks must have joined.
         join_seconds: f64,
-        /// Seconds without a sign of life after which a rank counts as dead; the others have ended ten seconds later at
-        /// most.
+        /// Seconds without a heartbeat after which a rank counts as dead; the others end within ten more seconds.
         peer_dead_seconds: f64,
-        /// Seconds that one collective may take.
+        /// Timeout of one collective in seconds.
         collective_seconds: f64,
         /// Environment variables set before a transport is loaded.
         environment: BTreeMap<String, String>,
@@ -443,27 +442,27 @@ record! {
 choice! {
     /// Transport.
     Backend {
-        /// What fits the cluster.
+        /// Selected according to the cluster.
         Auto,
-        /// One host.
+        /// Shared memory on one host.
         SharedMemory,
-        /// GPUs.
+        /// NCCL on GPUs.
         Nccl,
     }
 }
 record! {
-    /// When to stop.
+    /// Stop conditions.
     Limits {
-        /// Seconds after which the run saves and stops with code 75; null: none.
+        /// Seconds after which the run saves and stops with code 75; null for none.
         #[serde(deserialize_with = "present")]
         max_seconds: Option<f64>,
-        /// A loss over this is an error, in nats per token; null: only what is not finite.
+        /// Maximum loss in nats per token, above which the run fails; null to fail only if it is not finite.
         #[serde(deserialize_with = "present")]
         max_loss: Option<f64>,
     }
 }
 
-/// Ranks of one host at most: each is a process.
+/// Maximum number of ranks on one host.
 const MOST_RANKS: usize = 4_096;
 
 impl Config {
@@ -482,27 +481,30 @@ impl Config {
         Err(Failure::new(Code::Config, format!("config: {}", list.join("; "))))
     }
 
-    /// Ranks.
+    /// Returns the world size.
     pub fn ranks(&self) -> usize {
         self.mesh.shard_degree * self.mesh.data_parallel_replicas
     }
 
-    /// The same run on `ranks` ranks of this host: the global batch stays; the shard degree becomes the largest divisor
-    /// of `ranks` up to what it was, and accumulation takes up the rest.
+    /// Returns the same run on `ranks` ranks of this host. The global batch size is unchanged; the shard degree becomes
+    /// the largest divisor of `ranks` up to the previous one, and accumulation makes up the rest.
     pub fn on_ranks(mut self, ranks: usize) -> Result<Self, Failure> {
         if ranks > MOST_RANKS {
-            return Err(Failure::new(Code::Usage, format!("{ranks} ranks: at most {MOST_RANKS}")));
+            return Err(Failure::new(
+                Code::Usage,
+                format!("{ranks} ranks exceed the maximum of {MOST_RANKS}"),
+            ));
         }
         let divisor = (1..=self.mesh.shard_degree.min(ranks)).rev().find(|d| ranks.is_multiple_of(*d));
         let Some(shard_degree) = divisor else {
-            return Err(Failure::new(Code::Usage, "at least one rank is needed"));
+            return Err(Failure::new(Code::Usage, "at least one rank is required"));
         };
         let per_pass = self.batch.micro * ranks;
         if !self.batch.global_sequences.is_multiple_of(per_pass) {
             return Err(Failure::new(
                 Code::Config,
                 format!(
-                    "config: `batch.global_sequences`: {} does not divide by {} ({} ranks of micro batch {})",
+                    "config: `batch.global_sequences`: {} is not divisible by {} ({} ranks x micro-batch size {})",
                     self.batch.global_sequences, per_pass, ranks, self.batch.micro
                 ),
             ));

@@ -1,19 +1,19 @@
-//! The order of sequences: a new permutation each epoch, computed at any position without memory.
+//! Order of sequences: a new permutation each epoch, computed for any position in constant memory.
 
 use crate::config::Batch;
 use crate::model::init::{key, mix};
 
-/// The order of one run.
+/// Order of the sequences of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// Sequences of an epoch.
+    /// Sequences per epoch.
     pub sequences: u64,
-    /// Seed; null order when not shuffled.
+    /// Seed of the permutation; none if not shuffled.
     pub seed: Option<u64>,
 }
 
 impl Order {
-    /// The sequence that stands at `position` of the run, epochs following each other.
+    /// Returns the sequence at `position` of the run; epochs follow each other.
     pub fn at(&self, position: u64) -> u64 {
         let (epoch, place) = (position / self.sequences, position % self.sequences);
         match self.seed {
@@ -23,14 +23,14 @@ impl Order {
     }
 }
 
-/// Where in the order of the run the sequences stand that a rank reads for one pass of a step: passes follow each other,
-/// in each the ranks.
+/// Returns the positions that a rank reads in one pass of a step. Within a step, positions are ordered by pass, then by
+/// rank.
 pub fn places(batch: &Batch, ranks: usize, rank: usize, step: u64, pass: usize) -> std::ops::Range<u64> {
     let first = step * batch.global_sequences as u64 + ((pass * ranks + rank) * batch.micro) as u64;
     first..first + batch.micro as u64
 }
 
-/// A permutation of 0..n: a Feistel network of four rounds on the next even power of two, walked until inside.
+/// Permutes 0..n with a four-round Feistel network on the next even power of two and cycle walking.
 fn permute(mut x: u64, n: u64, key: u64) -> u64 {
     let bits = (64 - (n - 1).leading_zeros()).max(2).div_ceil(2);
     let mask = (1u64 << bits) - 1;

@@ -1,5 +1,5 @@
-//! Packed token shards as `trainc data pack` writes them (`src/data/shard.rs` there says the form): `index.json` and files
-//! of records of one size, read by position, never mapped. The label of position t is token t + 1.
+//! Packed token shards as written by `trainc data pack` (format: `crates/trainc/src/data/shard.rs`): `index.json` and
+//! files of fixed-size records, read by position, never memory-mapped. The label of position t is token t + 1.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,84 +12,84 @@ use sha2::{Digest, Sha256};
 use crate::exit::{Code, Failure};
 use crate::kernels::rows::IGNORED;
 
-/// The form that this binary reads.
+/// Token format that this binary reads.
 pub const FORM: &str = "trainc.tokens/v1";
 
-/// Bytes of a file's head.
+/// Bytes of a file's header.
 const HEAD: usize = 64;
 
-/// What the worker needs of `index.json`; it ignores the rest.
+/// The members of `index.json` that the worker uses; others are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Index {
-    /// `trainc.tokens/v1`.
+    /// Format, `trainc.tokens/v1`.
     pub form: String,
     /// `u16` or `u32`, little-endian.
     pub dtype: String,
-    /// Labels of a sequence; it stores one token more.
+    /// Labels per sequence; a record stores one more token.
     pub sequence_length: usize,
     /// Sequences of all files.
     pub sequences: u64,
-    /// Tokens below this.
+    /// Exclusive upper bound of the tokens.
     pub vocab_size: usize,
-    /// Some label is not trained on.
+    /// Whether some labels are excluded from the loss.
     pub masked: bool,
-    /// In order.
+    /// Files in order.
     pub files: Vec<Shard>,
 }
 
 /// One file of the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
-    /// Name beside `index.json`.
+    /// File name, relative to `index.json`.
     pub name: String,
-    /// Its sequences.
+    /// Number of sequences.
     pub sequences: u64,
-    /// sha256 of its bytes, hexadecimal.
+    /// SHA-256 of its bytes in hexadecimal.
     pub sha256: String,
 }
 
-/// Sequences of one pass, one after the other.
+/// The sequences of one pass, concatenated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// Tokens.
+    /// Input tokens.
     pub inputs: Vec<u32>,
-    /// Of each position the next token, or [`IGNORED`].
+    /// For each position the next token, or [`IGNORED`].
     pub labels: Vec<u32>,
-    /// Of each position where its document begins in the sequence; empty unless documents are kept apart.
+    /// For each position the start of its document in the sequence; empty unless documents are separated.
     pub begins: Vec<u32>,
 }
 
 impl Rows {
-    /// Forgets all.
+    /// Removes all sequences.
     pub fn clear(&mut self) {
         self.inputs.clear();
         self.labels.clear();
         self.begins.clear();
     }
 
-    /// Labels that count.
+    /// Returns the number of labels that count.
     pub fn counted(&self) -> usize {
         self.labels.iter().filter(|label| **label != IGNORED).count()
     }
 }
 
-/// Whether documents of one sequence see each other.
+/// Treatment of the documents within a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Documents {
-    /// As one text.
+    /// Treated as one text.
     Joined,
-    /// Attention and positions begin anew with each; the first token of a document is nobody's label.
+    /// Attention and positions restart with each document; the first token of a document is not a label.
     Apart,
 }
 
 impl Documents {
-    /// From the config's `data.document_mask`.
+    /// Converts the config's `data.document_mask`.
     pub fn from_config(mask: bool) -> Self {
         if mask { Self::Apart } else { Self::Joined }
     }
 }
 
-/// An open set of shards.
+/// An opened data set.
 #[derive(Debug)]
 pub struct Tokens {
     index: Index,
@@ -98,7 +98,7 @@ pub struct Tokens {
     documents: Documents,
 }
 
-/// Lower-case hexadecimal.
+/// Formats bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -127,38 +127,38 @@ impl Index {
         out
     }
 
-    /// The first thing that is wrong with it for this model.
+    /// Returns the first mismatch between the index and the model.
     fn fault(&self, sequence_length: usize, vocab: usize) -> Option<String> {
         if self.form != FORM {
-            return Some(format!("index.json: form `{}` is not `{FORM}`", self.form));
+            return Some(format!("index.json: format `{}` is unsupported, expected `{FORM}`", self.form));
         }
         if self.dtype != "u16" && self.dtype != "u32" {
             return Some(format!("index.json: dtype `{}` is neither `u16` nor `u32`", self.dtype));
         }
         if self.sequence_length != sequence_length {
             return Some(format!(
-                "sequences of {} tokens, and the config's `model.sequence_length` is {sequence_length}",
+                "sequences of {} tokens, but `model.sequence_length` is {sequence_length}",
                 self.sequence_length
             ));
         }
         if self.vocab_size > vocab {
             return Some(format!(
-                "a vocabulary of {}, and the config's `model.vocab_size` is {vocab}",
+                "a vocabulary of {} tokens, but `model.vocab_size` is {vocab}",
                 self.vocab_size
             ));
         }
-        // Nobody has more, and no product of these sizes and bytes overflows.
+        // Far above real data, and no product of these sizes overflows.
         let most = 1 << 40;
         let sum = self.files.iter().fold(0u64, |sum, f| sum.saturating_add(f.sequences));
         if self.sequences == 0 || sum != self.sequences || sum > most {
-            return Some(format!("index.json: {} sequences, and its files hold {sum}", self.sequences));
+            return Some(format!("index.json: {} sequences, but its files have {sum}", self.sequences));
         }
         None
     }
 }
 
 impl Tokens {
-    /// Opens a directory and checks it against what the model takes.
+    /// Opens a directory and checks that it fits the model.
     pub fn open(
         directory: &Path,
         sequence_length: usize,
@@ -177,21 +177,23 @@ impl Tokens {
         for (number, shard) in index.files.iter().enumerate() {
             let name = &shard.name;
             if Path::new(name).components().count() != 1 || name.starts_with('.') {
-                return Err(fail(format!("index.json: `{name}` is no file beside it")));
+                return Err(fail(format!(
+                    "index.json: `{name}` is not the name of a file in this directory"
+                )));
             }
             let file = File::open(directory.join(name)).map_err(|e| fail(format!("{name}: {e}")))?;
             let found = file.metadata().map_err(|e| fail(format!("{name}: {e}")))?.len();
             let expected = HEAD as u64 + shard.sequences * index.record_bytes() as u64;
             if found != expected {
                 return Err(fail(format!(
-                    "{name} has {found} bytes, and {} sequences take {expected}: it was cut or changed after it was packed",
+                    "{name} has {found} bytes, but {} sequences require {expected}: it was truncated or modified after packing",
                     shard.sequences
                 )));
             }
             let mut head = [0u8; HEAD];
             file.read_exact_at(&mut head, 0).map_err(|e| fail(format!("{name}: {e}")))?;
             if head[..] != index.head(number) {
-                return Err(fail(format!("{name}: its head is not that of file {number} of this index")));
+                return Err(fail(format!("{name}: its header does not match file {number} of the index")));
             }
             files.push((first, file, format!("{}/{name}", directory.display())));
             first += shard.sequences;
@@ -199,22 +201,22 @@ impl Tokens {
         Ok(Self { index, files, digest: hex(&Sha256::digest(&text)), documents })
     }
 
-    /// Sequences.
+    /// Returns the number of sequences.
     pub fn sequences(&self) -> u64 {
         self.index.sequences
     }
 
-    /// sha256 of `index.json`, which holds those of the files.
+    /// SHA-256 of `index.json`, which contains the digests of the files.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Every label counts: how many there are in a step follows from its size.
+    /// Returns whether no label is excluded, so that a step's label count follows from its size.
     pub fn all_count(&self) -> bool {
         !self.index.masked && self.documents == Documents::Joined
     }
 
-    /// Reads every file whole and compares it with its digest.
+    /// Reads every file and verifies its digest.
     pub fn verify(&mut self) -> Result<(), Failure> {
         for ((_, file, name), shard) in self.files.iter_mut().zip(&self.index.files) {
             let fail = |what: String| Failure::new(Code::Data, format!("data {name}: {what}"));
@@ -229,13 +231,13 @@ impl Tokens {
             }
             let found = hex(&hash.finalize());
             if found != shard.sha256 {
-                return Err(fail(format!("sha256 {found}, the index says {}", shard.sha256)));
+                return Err(fail(format!("sha256 {found}, expected {}", shard.sha256)));
             }
         }
         Ok(())
     }
 
-    /// Appends one sequence.
+    /// Appends one sequence to `rows`.
     pub fn read(&self, sequence: u64, rows: &mut Rows) -> Result<(), Failure> {
         let slot = self.files.partition_point(|(first, _, _)| *first <= sequence).saturating_sub(1);
         let (first, file, name) = &self.files[slot];
@@ -248,7 +250,7 @@ impl Tokens {
         file.read_exact_at(&mut record, HEAD as u64 + (sequence - first) * bytes as u64).map_err(
             |error| {
                 fail(if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                    "the file ends before it: it was cut after the run began".to_owned()
+                    "the file was truncated after the run began".to_owned()
                 } else {
                     error.to_string()
                 })
@@ -256,7 +258,7 @@ impl Tokens {
         )?;
         let (body, sum) = record.split_at(bytes - 4);
         if crc32fast::hash(body).to_le_bytes() != sum {
-            return Err(fail("its checksum is wrong: the file was changed or damaged".to_owned()));
+            return Err(fail("checksum mismatch: the file was modified or damaged".to_owned()));
         }
         let (tokens, bits) = body.split_at((s + 1) * index.width());
         let (trained, starts) = bits.split_at(s.div_ceil(8));
@@ -265,7 +267,10 @@ impl Tokens {
             _ => tokens.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
         };
         if let Some(token) = tokens.iter().find(|t| **t as usize >= index.vocab_size) {
-            return Err(fail(format!("it holds token {token} of a vocabulary of {}", index.vocab_size)));
+            return Err(fail(format!(
+                "token {token} is outside the vocabulary of {} tokens",
+                index.vocab_size
+            )));
         }
         let bit = |bits: &[u8], at: usize| bits[at / 8] >> (at % 8) & 1 == 1;
         let apart = self.documents == Documents::Apart;
@@ -287,7 +292,7 @@ impl Tokens {
     }
 }
 
-/// Writes sequences of `sequence_length + 1` tokens as shards of at most `per_file` sequences, every label trained on.
+/// Writes sequences of `sequence_length + 1` tokens as shards of at most `per_file` sequences without excluded labels.
 pub fn write(
     directory: &Path,
     sequence_length: usize,
@@ -298,7 +303,7 @@ pub fn write(
     write_masked(directory, sequence_length, vocab, tokens, per_file, &|_| true, &|_| false)
 }
 
-/// The same, with which tokens are trained on and which begin a document, by their place in `tokens`.
+/// Like [`write`], with the positions in `tokens` that are trained on and that start a document.
 pub fn write_masked(
     directory: &Path,
     sequence_length: usize,

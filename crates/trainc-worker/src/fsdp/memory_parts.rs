@@ -1,4 +1,4 @@
-//! What a rank holds, by part, from its config alone.
+//! Memory of a rank by part, computed from its config.
 
 use super::vectors::Vectors;
 use super::{plan, shard_len};
@@ -8,7 +8,7 @@ use crate::model::embedding_head::HeadScratch;
 use crate::model::gradients::Workspace;
 use crate::model::layout::{Shape, Unit};
 
-/// Bytes of a rank by part; the names are those of the plan.
+/// Memory of a rank by part, in bytes; the names are those of plan.json.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct MemoryParts {
     /// Master weights.
@@ -17,18 +17,18 @@ pub struct MemoryParts {
     pub gradients: usize,
     /// AdamW states.
     pub optimizer: usize,
-    /// Kept and scratch activations.
+    /// Stored activations and scratch buffers.
     pub activations: usize,
-    /// Gathered units, shards offered ahead, the whole gradient of one unit; in bf16 the vectors of all units.
+    /// Gathered units, prefetched shards, the full gradient of one unit; with bf16 the vectors of all units.
     pub gathered: usize,
-    /// A chunk of logits and the head's scratch.
+    /// A chunk of logits and the head's scratch buffers.
     pub logits: usize,
-    /// This rank's part of the memory for sums, and the copy that a save under way writes.
+    /// This rank's part of the shared memory for sums, and the copy for a save.
     pub buffers: usize,
 }
 
 impl MemoryParts {
-    /// What a rank of this config will hold.
+    /// Computes the memory of a rank.
     pub fn from_config(config: &Config) -> Self {
         let shape = Shape::from_model(&config.model);
         let degree = config.mesh.shard_degree;
@@ -45,7 +45,7 @@ impl MemoryParts {
             shape.layers * SavedActivations::<f32>::elements(&shape, rows)
         };
         let full = |u: &Unit| shard_len(u.len, degree) * degree;
-        // The whole gradient of one unit; of frozen ones there is none.
+        // The full gradient of one unit; frozen units have none.
         let largest = units.iter().filter(|u| u.trained).map(full).max().unwrap_or(0);
         let room =
             shape.adapter.as_ref().map_or(0, |l| Workspace::<f32>::elements(rows, shape.hidden, l.rank));
@@ -54,14 +54,14 @@ impl MemoryParts {
         let at_once = if config.memory.reshard_after_forward { 1 } else { shape.layers };
         let gathered = if degree > 1 || config.precision.compute == Format::Bf16 {
             let ends: usize = [units.first(), units.last()].into_iter().flatten().map(full).sum();
-            // The embedding is free again before anything else is gathered, unless it is the head as well.
+            // The embedding is freed before the next gather, unless it is also the head.
             let embed = units.first().map_or(0, full);
             let again = blocks().next() == Some(embed) || units.last().map(full) == Some(embed);
             let spared = if again && !shape.tied { embed } else { 0 };
             let adapters: usize = adapters.iter().map(full).take(at_once).sum();
             ends + blocks().take(at_once).sum::<usize>() + adapters - spared
         } else if adapters.is_empty() {
-            // Master weights are used where they lie.
+            // Master weights are used in place.
             0
         } else {
             // Adapters are added to a copy.
@@ -83,7 +83,7 @@ impl MemoryParts {
         }
     }
 
-    /// All parts.
+    /// Returns the sum of all parts.
     pub fn total(&self) -> usize {
         self.parameters
             + self.gradients
@@ -94,7 +94,7 @@ impl MemoryParts {
             + self.buffers
     }
 
-    /// For people.
+    /// Formats the parts in MiB.
     pub fn describe(&self) -> String {
         let mib = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
         format!(

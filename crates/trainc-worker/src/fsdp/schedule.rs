@@ -1,6 +1,6 @@
-//! What one pass and one step say between ranks, from the config alone: every call of [`Collectives`] in its order, and
-//! what is whole meanwhile. The engine is not made; tests hold its calls against these. The order depends on no rank, so
-//! no two ranks can wait for each other in different collectives.
+//! Communication schedule of a pass and a step, computed from the config: every call of [`Collectives`] in order, and
+//! the units gathered at each time. Tests compare it with the calls of real engines. The order is the same on all
+//! ranks, so no two ranks can wait for each other in different collectives.
 //!
 //! [`Collectives`]: crate::comm::Collectives
 
@@ -18,41 +18,41 @@ use crate::model::layout::{Shape, Unit};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// A shard is offered; nobody waits.
+    /// Starts gathering a unit; does not wait.
     BeginGather,
-    /// The unit is whole.
+    /// Completes gathering a unit.
     EndGather,
-    /// A unit's whole gradient becomes sums in the shards.
+    /// Sums a unit's full gradient into the shards.
     ReduceScatter,
-    /// Gradient shards become sums over replicas; in bf16 vectors become whole in the shard group.
+    /// Sums gradient shards over replicas; with bf16 also gathers the vectors in the shard group.
     AllReduce,
-    /// A few f64 become sums.
+    /// Sums a few f64.
     Sum,
 }
 
 /// One call of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Among whom.
+    /// Group that communicates.
     pub group: Kind,
-    /// What.
+    /// Kind of operation.
     pub operation: Operation,
-    /// Whose elements; none for sums of a few numbers and for the vectors of all units.
+    /// Unit of the elements; none for sums of a few numbers and for the vectors of all units.
     pub unit: Option<usize>,
-    /// Elements that the rank gives: of a shard for gathers and all-reduces, of the whole unit for reduce-scatters.
+    /// Elements that the rank passes: of a shard for gathers and all-reduces, of the full unit for reduce-scatters.
     pub elements: usize,
 }
 
 /// The calls of a pass or a step.
 #[derive(Debug)]
 pub struct Schedule {
-    /// In order.
+    /// Calls in order.
     pub calls: Vec<Call>,
-    /// Units.
+    /// Units of the model.
     pub units: Vec<Unit>,
-    /// Gathers that were begun and not ended, at most.
+    /// Maximum number of pending gathers.
     pub most_ahead: usize,
-    /// Elements of units that were whole at once, at most.
+    /// Maximum number of elements of units gathered at the same time.
     pub most_whole: usize,
     degree: usize,
     in_place: bool,
@@ -79,8 +79,8 @@ impl Schedule {
         }
     }
 
-    /// One optimizer step: its passes, then the gradients over replicas and the numbers on which all ranks agree. With
-    /// `masked` data the ranks first count the labels that are trained on.
+    /// Computes the schedule of one optimizer step: its passes, then the reduction over replicas and the all-reduce for
+    /// common decisions. With `masked` data the ranks first count the labels that are trained on.
     pub fn step(config: &Config, masked: bool) -> Self {
         let mut schedule = Self::new(config);
         let sum = |elements| Call { group: Kind::World, operation: Operation::Sum, unit: None, elements };
@@ -89,7 +89,7 @@ impl Schedule {
         }
         for _ in 0..config.batch.accumulation {
             if config.batch.accumulation > 1 {
-                // Whether someone was told to stop.
+                // Whether any rank has been asked to stop.
                 schedule.calls.push(sum(1));
             }
             schedule.add_pass(config);
@@ -100,12 +100,12 @@ impl Schedule {
                 schedule.push(Kind::Replica, Operation::AllReduce, unit, elements);
             }
         }
-        // Loss, squared norm, who wants to stop or to save, whose part of a save is done, and each rank's memory.
+        // Loss, squared norm, requests to stop or save, progress of a save, and each rank's memory.
         schedule.calls.push(sum(5 + config.ranks()));
         schedule
     }
 
-    /// One forward and backward pass.
+    /// Computes the schedule of one forward and backward pass.
     pub fn pass(config: &Config) -> Self {
         let mut schedule = Self::new(config);
         schedule.add_pass(config);
@@ -198,12 +198,12 @@ impl Schedule {
         }
     }
 
-    /// Whether every unit that was gathered was freed and every gather that was begun was ended.
+    /// Returns whether every gathered unit was freed and every gather completed.
     pub fn is_closed(&self) -> bool {
         self.in_place || self.whole.is_empty() && self.begun == 0 && self.order.is_empty()
     }
 
-    /// Bytes that a rank sends for a call among so many members, each message as long as it travels.
+    /// Returns the bytes that a rank sends for a call among `members` ranks.
     pub fn sent(config: &Config, call: &Call, members: usize) -> usize {
         let width = |format| if format == Format::Bf16 { 2 } else { 4 };
         let others = members.saturating_sub(1);
@@ -214,9 +214,9 @@ impl Schedule {
             Operation::ReduceScatter => {
                 width(config.precision.reduce) * call.elements / members.max(1) * others
             }
-            // A reduce-scatter and a gather of what it gave.
+            // A reduce-scatter followed by a gather of the sums.
             Operation::AllReduce => {
-                // Vectors travel as they are.
+                // Vectors are sent in f32.
                 let each = if call.unit.is_none() { 4 } else { width(config.precision.reduce) };
                 2 * each * call.elements.div_ceil(members.max(1)) * others
             }

@@ -1,6 +1,6 @@
-//! Norm weights and biases where units are gathered in bf16: of each step's rounding theirs would weigh most, for they
-//! scale whole columns and lie near 1, where bf16 has steps of 1/128. So every rank gets all of them in f32 before a pass:
-//! a sum over the shard group, in which each rank gives those that it holds.
+//! Norm weights and biases when units are gathered in bf16. Rounding would affect them most, because they scale whole
+//! columns and are close to 1, where bf16 has steps of 1/128. Every rank therefore receives all of them in f32 before a
+//! pass, by a sum over the shard group to which each rank contributes its own.
 
 use std::ops::Range;
 
@@ -9,20 +9,20 @@ use crate::comm::{Collectives, Wire};
 use crate::exit::Failure;
 use crate::model::layout::Unit;
 
-/// All vectors of a model, whole.
+/// All vectors of a model in f32.
 pub(super) struct Vectors {
     values: Vec<f32>,
-    /// Of each unit: where a vector lies in it, and where in `values`.
+    /// For each unit, the range of each vector in the unit and its offset in `values`.
     places: Vec<Vec<(Range<usize>, usize)>>,
 }
 
 impl Vectors {
-    /// Elements in all units.
+    /// Returns the elements of all vectors.
     pub(super) fn elements<'a>(units: impl IntoIterator<Item = &'a Unit>) -> usize {
         units.into_iter().flat_map(vectors).map(|range| range.len()).sum()
     }
 
-    /// Room for those of `units`.
+    /// Allocates the vectors of `units`.
     pub(super) fn new<'a>(units: impl IntoIterator<Item = &'a Unit>) -> Self {
         let mut at = 0;
         let mut place = |range: Range<usize>| {
@@ -34,9 +34,9 @@ impl Vectors {
         Self { values: vec![0.0; at], places }
     }
 
-    /// Makes them whole, from the master weights as they are now. Every rank of the shard group calls it.
+    /// Updates all vectors from the current master weights. Every rank of the shard group must call it.
     pub(super) fn share(&mut self, shards: &[Shard], group: &mut dyn Collectives) -> Result<(), Failure> {
-        // The one number that changes no other when it is added, not even the sign of 0.
+        // -0.0 is the additive identity: it preserves even the sign of 0.
         self.values.fill(-0.0);
         for (shard, places) in shards.iter().zip(&self.places) {
             let end = shard.start + shard.master.len();
@@ -52,14 +52,14 @@ impl Vectors {
         group.all_reduce(&mut self.values, Wire::F32)
     }
 
-    /// Puts a unit's into it, in place of their rounded selves.
+    /// Replaces the rounded vectors of a gathered unit.
     pub(super) fn put(&self, unit: usize, whole: &mut [f32]) {
         for (range, at) in self.places.get(unit).into_iter().flatten() {
             whole[range.clone()].copy_from_slice(&self.values[*at..*at + range.len()]);
         }
     }
 
-    /// Elements that are held.
+    /// Returns the allocated elements.
     pub(super) fn allocated(&self) -> usize {
         self.values.capacity()
     }

@@ -1,4 +1,4 @@
-//! Adapters in the form that `peft` reads: adapter_config.json and adapter_model.safetensors.
+//! Adapters in the format of `peft`: adapter_config.json and adapter_model.safetensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<()
     for (layer, values) in units.iter().enumerate() {
         for target in lora.unit(&shape, layer).1 {
             modules.insert(target.module);
-            // The rows of b are those of the weight, in its order.
+            // The rows of b have the order of the rows of the weight.
             let form = match family {
                 Family::GptNeox if target.module == "attention.query_key_value" => {
                     Arrangement::Interleaved { heads: shape.heads.heads, dim: shape.heads.dim }
@@ -40,14 +40,15 @@ pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<()
     }
     let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
     let tensors: Vec<_> = tensors.iter().map(|(n, s, v)| (n.clone(), s.clone(), v.as_slice())).collect();
-    let (model, said) = (directory.join("adapter_model.safetensors"), directory.join("adapter_config.json"));
+    let (model, settings) =
+        (directory.join("adapter_model.safetensors"), directory.join("adapter_config.json"));
     let written = safetensors::write(&partial(&model), &metadata, &tensors);
     if written.is_err() {
         let _ = fs::remove_file(partial(&model));
     }
     written.map_err(io)?;
     let alpha = config.model.adapter.as_ref().map_or(0.0, |a| a.alpha);
-    // peft takes an integer or a number.
+    // peft accepts an integer or a float.
     let alpha = if alpha.fract() == 0.0 { json!(alpha as i64) } else { json!(alpha) };
     let card = json!({
         "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": config.model.weights,
@@ -56,7 +57,7 @@ pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<()
         "modules_to_save": null, "layers_to_transform": null, "layers_pattern": null, "rank_pattern": {},
         "alpha_pattern": {}, "use_rslora": false, "use_dora": false, "revision": null,
     });
-    // Between the two renames there is no adapter, rather than one under another's settings.
-    remove(&said).and_then(|()| fs::rename(partial(&model), &model)).map_err(io)?;
-    replace(&said, format!("{card:#}\n").as_bytes()).map_err(io)
+    // Between the two renames there is no adapter, rather than one with another adapter's settings.
+    remove(&settings).and_then(|()| fs::rename(partial(&model), &model)).map_err(io)?;
+    replace(&settings, format!("{card:#}\n").as_bytes()).map_err(io)
 }

@@ -1,20 +1,20 @@
-//! `config.json`: what it says is what the worker's config says, or is refused by name; and the other way round.
+//! Conversion between Hugging Face's `config.json` and the worker's config. Differences and unsupported settings are
+//! reported by name.
 
 use serde_json::{Map, Value, json};
 
 use crate::config::{Activation, Config, Family, ScalingKind};
 
-/// What a `config.json` says of fields of ours: the path below `model`, and the value; and what it asks for that the
-/// worker does not do.
+/// Settings of a `config.json` as paths below `model` with their values, and unsupported settings.
 #[derive(Debug, Default)]
 pub struct ConfigJson {
-    /// (path, value).
+    /// Pairs of path and value.
     pub facts: Vec<(&'static str, Value)>,
-    /// What is refused.
+    /// Unsupported settings.
     pub refused: Vec<String>,
-    /// Positions that the model was made for.
+    /// Maximum number of positions of the model.
     pub positions: Option<usize>,
-    /// Tokens that a query sees; none: all.
+    /// Attention window in tokens; none for full attention.
     pub window: Option<usize>,
 }
 
@@ -24,7 +24,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A member that is there and not null.
+    /// Returns the first of these members that exists and is not null.
     fn get(&self, names: &[&str]) -> Option<Value> {
         names.iter().find_map(|name| self.json.get(name).filter(|v| !v.is_null()).cloned())
     }
@@ -32,14 +32,14 @@ impl Reader<'_> {
     fn fact(&mut self, path: &'static str, names: &[&str], default: Option<Value>) {
         match self.get(names).or(default) {
             Some(value) => self.card.facts.push((path, value)),
-            None => self.card.refused.push(format!("there is no `{}`", names[0])),
+            None => self.card.refused.push(format!("`{}` is missing", names[0])),
         }
     }
 
-    /// A member that must have this value, which is also its default.
+    /// Requires this value of a member, which is also its default.
     fn require(&mut self, name: &str, value: &Value) {
         if let Some(found) = self.get(&[name]).filter(|found| !same(found, value)) {
-            self.card.refused.push(format!("`{name}` {found}: only {value} is trained"));
+            self.card.refused.push(format!("`{name}` is {found}: only {value} is supported"));
         }
     }
 
@@ -50,14 +50,14 @@ impl Reader<'_> {
             Some("gelu_new" | "gelu_fast" | "gelu_pytorch_tanh") => "gelu-tanh",
             Some("silu" | "swish") if default == "silu" => "swiglu",
             _ => {
-                self.card.refused.push(format!("`{name}` {found} is not trained"));
+                self.card.refused.push(format!("`{name}` {found} is unsupported"));
                 return;
             }
         };
         self.card.facts.push(("activation", json!(ours)));
     }
 
-    /// Rotary positions: `rope_parameters` of newer files, `rope_theta` and `rope_scaling` of older ones.
+    /// Reads rotary positions: `rope_parameters` of newer files, `rope_theta` and `rope_scaling` of older ones.
     fn rotary(&mut self, base: &[&str], part: &[&str], default_part: f64) {
         let rope = self.get(&["rope_parameters", "rope_scaling"]).unwrap_or_else(|| json!({}));
         let inner = |name: &str| rope.get(name).filter(|v| !v.is_null()).cloned();
@@ -77,8 +77,8 @@ impl Reader<'_> {
                 json!({"kind": "linear", "factor": number("factor"), "low_frequency_factor": null,
                 "high_frequency_factor": null, "original_positions": null})
             }
-            // `transformers` takes the positions of the model for the original ones (modeling_rope_utils.py), so longer
-            // sequences are what it is for.
+            // `transformers` uses the model's maximum length as the original one (modeling_rope_utils.py), so longer
+            // sequences are the purpose of this scaling.
             Some("dynamic") => {
                 json!({"kind": "dynamic", "factor": number("factor"), "low_frequency_factor": null,
                 "high_frequency_factor": null, "original_positions": self.get(&["max_position_embeddings"])})
@@ -87,7 +87,7 @@ impl Reader<'_> {
                 "low_frequency_factor": number("low_freq_factor"), "high_frequency_factor": number("high_freq_factor"),
                 "original_positions": original}),
             _ => {
-                self.card.refused.push(format!("positions scaled by {kind} are not trained"));
+                self.card.refused.push(format!("position scaling {kind} is unsupported"));
                 return;
             }
         };
@@ -107,7 +107,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Where a `config.json` asks for dropout above 0: the names of transformers' Llama, Mistral, GPT-2 and GPT-NeoX.
+/// Returns the dropout settings above 0, under the names of transformers' Llama, Mistral, GPT-2 and GPT-NeoX.
 pub fn dropout(json: &Value) -> Vec<(&'static str, f64)> {
     let names = ["attention_dropout", "hidden_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop"];
     let asked = |name| Some((name, json.get(name)?.as_f64().filter(|p| *p > 0.0)?));
@@ -189,12 +189,12 @@ pub fn read(json: &Value) -> ConfigJson {
         _ => r
             .card
             .refused
-            .push(format!("`model_type` {kind} is not trained: llama, mistral, gpt2 and gpt_neox are")),
+            .push(format!("`model_type` {kind} is unsupported, expected llama, mistral, gpt2 or gpt_neox")),
     }
     r.card
 }
 
-/// Everything in which a `config.json` and the worker's config differ.
+/// Returns all differences between a `config.json` and the worker's config.
 pub fn differences(json: &Value, config: &Config) -> Vec<String> {
     let card = read(json);
     let mut out = card.refused;
@@ -203,19 +203,19 @@ pub fn differences(json: &Value, config: &Config) -> Vec<String> {
         let pointer = format!("/{}", path.replace('.', "/"));
         let own = ours.pointer(&pointer).cloned().unwrap_or(Value::Null);
         if !same(&own, &theirs) {
-            out.push(format!("it says {theirs} for `model.{path}`, which is {own}"));
+            out.push(format!("it has {theirs} for `model.{path}`, which is {own} in the config"));
         }
     }
     let s = config.model.sequence_length;
     let dynamic = config.model.positions.scaling.as_ref().is_some_and(|s| s.kind == ScalingKind::Dynamic);
     if !dynamic && card.positions.is_some_and(|positions| positions < s) {
         out.push(format!(
-            "it has {} positions, and `model.sequence_length` is {s}",
+            "it has {} positions, but `model.sequence_length` is {s}",
             card.positions.unwrap_or(0)
         ));
     }
     if let Some(window) = card.window.filter(|window| *window < s) {
-        out.push(format!("`sliding_window` {window} is less than `model.sequence_length` {s}: attention over a window is not trained"));
+        out.push(format!("`sliding_window` {window} is less than `model.sequence_length` {s}: sliding-window attention is unsupported"));
     }
     out
 }
@@ -228,7 +228,8 @@ fn activation(kind: Activation) -> &'static str {
     }
 }
 
-/// A `config.json` of this model; `base`, that of the weights that it began from, keeps what else it says.
+/// Creates the `config.json` of this model. Other members are kept from `base`, the file of the weights that training
+/// started from.
 pub fn write(config: &Config, base: Option<&Value>, dtype: &str) -> Value {
     let m = &config.model;
     let mut out = match base.and_then(Value::as_object) {
@@ -248,7 +249,7 @@ pub fn write(config: &Config, base: Option<&Value>, dtype: &str) -> Value {
         }
     }
     if m.family == Family::Gpt2 {
-        // The table of positions is as long as the sequences that were trained on.
+        // The table of positions is as long as the training sequences.
         out.insert("n_positions".to_owned(), json!(m.sequence_length));
         if out.contains_key("n_ctx") {
             out.insert("n_ctx".to_owned(), json!(m.sequence_length));
@@ -279,7 +280,7 @@ fn fresh(config: &Config) -> Map<String, Value> {
         }
         Value::Object(out)
     });
-    // Dynamic scaling takes these for the original ones.
+    // Dynamic scaling uses them as the original positions.
     let original = m.positions.scaling.as_ref().filter(|s| s.kind == ScalingKind::Dynamic);
     let positions = original.and_then(|s| s.original_positions).unwrap_or(m.sequence_length);
     let mut parameters = scaling.clone().unwrap_or_else(|| json!({"rope_type": "default"}));

@@ -1,5 +1,5 @@
-//! Weights in Hugging Face's form, in and out. Reading takes only the bytes that a rank's shards need; writing holds one
-//! unit at a time.
+//! Reading and writing of weights in the Hugging Face format. Reading loads only the bytes that a rank's shards need;
+//! writing holds one unit at a time.
 
 pub mod adapter;
 pub mod config_json;
@@ -26,8 +26,7 @@ pub(crate) fn fail(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Data, format!("weights {}: {what}", path.display()))
 }
 
-/// What went wrong with a file of tensors: numbers that its type cannot hold are the weights' fault, the rest the
-/// disk's.
+/// Returns the failure of writing a tensor file: numbers out of range are a data error, others an output error.
 fn tensor_write_failure(directory: &Path, file: &str, error: &std::io::Error) -> Failure {
     if error.kind() == std::io::ErrorKind::InvalidData {
         return fail(directory, error);
@@ -35,38 +34,38 @@ fn tensor_write_failure(directory: &Path, file: &str, error: &std::io::Error) ->
     write_failure(directory, format!("{file}: {error}"))
 }
 
-/// What is written cannot be.
+/// Returns the failure of writing a model.
 fn write_failure(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Output, format!("model {}: {what}", path.display()))
 }
 
-/// A file's name until it is whole.
+/// Returns the temporary name of a file that is being written.
 fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     name.into()
 }
 
-/// A small file that is either the old or the new one.
+/// Replaces a small file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let beside = partial(path);
-    let written = fs::File::create(&beside).and_then(|mut file| {
+    let temporary = partial(path);
+    let written = fs::File::create(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
     if written.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     written?;
-    fs::rename(beside, path)
+    fs::rename(temporary, path)
 }
 
-/// Removes a file that may not be there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> std::io::Result<()> {
     fs::remove_file(path).or_else(|e| if e.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// The files of a directory of weights, with what their index says.
+/// The opened files of a directory of weights.
 pub(crate) struct Weights {
     directory: PathBuf,
     files: Vec<(String, Reader)>,
@@ -80,7 +79,7 @@ impl Weights {
             let text = fs::read(&index).map_err(|e| fail(&index, e))?;
             let value: Value = serde_json::from_slice(&text).map_err(|e| fail(&index, e))?;
             let map = value.get("weight_map").and_then(Value::as_object);
-            let map = map.ok_or_else(|| fail(&index, "there is no `weight_map`"))?;
+            let map = map.ok_or_else(|| fail(&index, "`weight_map` is missing"))?;
             names = map.values().filter_map(|v| v.as_str().map(str::to_owned)).collect();
             names.sort();
             names.dedup();
@@ -93,7 +92,7 @@ impl Weights {
         Ok(Self { directory: directory.to_path_buf(), files })
     }
 
-    /// A tensor by its name, or by its name without the outermost module, as models without a head are stored.
+    /// Finds a tensor by its name, or by its name without the outermost module, as in models stored without a head.
     fn find<'a>(&'a self, name: &'a str) -> Option<(&'a Reader, &'a str)> {
         let short = name.split_once('.').map_or(name, |(_, short)| short);
         [name, short].into_iter().find_map(|name| {
@@ -101,13 +100,13 @@ impl Weights {
         })
     }
 
-    /// Our elements `from..to` of a part.
+    /// Reads elements `from..to` of a part.
     fn read(&self, part: &Part, from: usize, to: usize, out: &mut [f32]) -> Result<(), Failure> {
         let found = self.find(&part.name);
         let (file, name) =
-            found.ok_or_else(|| fail(&self.directory, format!("there is no tensor `{}`", part.name)))?;
+            found.ok_or_else(|| fail(&self.directory, format!("tensor `{}` not found", part.name)))?;
         let sizes = &file.entries[name].shape;
-        // Of a longer table of positions the first rows are taken.
+        // From a longer table of positions the first rows are used.
         let longer = name.ends_with("wpe.weight")
             && sizes.len() == 2
             && sizes[1] == part.sizes[1]
@@ -115,7 +114,7 @@ impl Weights {
         if *sizes != part.sizes && !longer {
             return Err(fail(
                 &self.directory,
-                format!("`{name}` is {sizes:?}, the config says {:?}", part.sizes),
+                format!("`{name}` has the shape {sizes:?}, expected {:?}", part.sizes),
             ));
         }
         let io = |e: std::io::Error| fail(&self.directory, e);
@@ -126,7 +125,7 @@ impl Weights {
             }
             return Ok(());
         }
-        // Their row c holds column c of ours: of each the rows that are needed.
+        // Row c of a transposed tensor is column c of ours: reads only the rows needed of each.
         let (first, last) = (from / part.cols, to.div_ceil(part.cols));
         for c in 0..part.cols {
             let values = file.read_range(name, c * part.rows + first, c * part.rows + last).map_err(io)?;
@@ -142,21 +141,21 @@ impl Weights {
 }
 
 impl Weights {
-    /// Elements `start..` of a unit.
+    /// Fills `out` with the elements of a unit from `start` on.
     fn fill(&self, config: &Config, unit: &Unit, start: usize, out: &mut [f32]) -> Result<(), Failure> {
         let (shape, end) = (Shape::from_model(&config.model), start + out.len());
         for tensor in &unit.tensors {
             let parts = tensor_names::parts(config.model.family, &shape, tensor);
             let mut at = tensor.offset;
-            for part in
-                parts.ok_or_else(|| fail(&self.directory, format!("`{}` has no name there", tensor.name)))?
-            {
+            for part in parts.ok_or_else(|| {
+                fail(&self.directory, format!("`{}` has no equivalent in this model family", tensor.name))
+            })? {
                 let len = part.elements();
                 let (from, to) = (at.max(start), (at + len).min(end));
                 if from < to {
                     self.read(&part, from - at, to - at, &mut out[from - start..to - start])?;
                 } else {
-                    // Every rank refuses what one refuses.
+                    // Checks the shape, so that all ranks report the same error.
                     self.read(&part, 0, 0, &mut [])?;
                 }
                 at += len;
@@ -166,7 +165,7 @@ impl Weights {
     }
 }
 
-/// `config.json` of a directory; none: null.
+/// Reads `config.json` of a directory; none if it does not exist.
 fn read_config_json(directory: &Path) -> Result<Option<Value>, Failure> {
     let path = directory.join("config.json");
     match fs::read(&path) {
@@ -176,17 +175,17 @@ fn read_config_json(directory: &Path) -> Result<Option<Value>, Failure> {
     }
 }
 
-/// What the `config.json` beside weights asks for and training does not do, though it is no other model for it.
+/// Returns a warning if the `config.json` of the weights configures dropout, which is not applied.
 pub(crate) fn dropout_warning(directory: &Path) -> Result<Option<String>, Failure> {
     let Some(card) = read_config_json(directory)? else { return Ok(None) };
     let all: Vec<String> =
         config_json::dropout(&card).iter().map(|(name, p)| format!("`{name}` {p}")).collect();
     let shown = directory.join("config.json");
     Ok((!all.is_empty())
-        .then(|| format!("{} asks for dropout, which is not applied: {}", shown.display(), all.join(", "))))
+        .then(|| format!("{} configures dropout, which is not applied: {}", shown.display(), all.join(", "))))
 }
 
-/// Opens a directory of weights that are those of this config's model.
+/// Opens a directory of weights after checking that they fit this config's model.
 pub(crate) fn open_matching(config: &Config, directory: &Path) -> Result<Weights, Failure> {
     tensor_names::check_supported(config)?;
     if let Some(card) = read_config_json(directory)? {
@@ -198,8 +197,8 @@ pub(crate) fn open_matching(config: &Config, directory: &Path) -> Result<Weights
     Weights::open(directory)
 }
 
-/// Whether the weights are there: every tensor in its shape. Of one block the `part`th of `parts` is read; gives its
-/// bytes per second as they lie in memory.
+/// Checks that every tensor exists in its shape, and reads part `part` of `parts` of one block. Returns the bytes per
+/// second, counted in f32.
 pub fn check(config: &Config, directory: &Path, part: usize, parts: usize) -> Result<f64, Failure> {
     let weights = open_matching(config, directory)?;
     let units = Shape::from_model(&config.model).units();
@@ -215,7 +214,7 @@ pub fn check(config: &Config, directory: &Path, part: usize, parts: usize) -> Re
     Ok(4.0 * values.len() as f64 / began.elapsed().as_secs_f64().max(1e-9))
 }
 
-/// Fills the shards of an engine from a directory of safetensors; each rank reads what its shards hold.
+/// Fills the shards of an engine from a directory of safetensors; each rank reads only its own shards.
 pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<(), Failure> {
     let weights = open_matching(config, directory)?;
     let units = engine.shards.len().min(config.model.layers + 2);
@@ -225,7 +224,7 @@ pub fn load(engine: &mut Engine, config: &Config, directory: &Path) -> Result<()
     Ok(())
 }
 
-/// Files that stand beside weights and travel with them.
+/// Files that are copied along with the weights.
 const COMPANIONS: [&str; 9] = [
     "tokenizer.json",
     "tokenizer_config.json",
@@ -238,10 +237,10 @@ const COMPANIONS: [&str; 9] = [
     "generation_config.json",
 ];
 
-/// Writes a model as `transformers` reads it, unit by unit: each file beside the old one, until `finish` names them all,
-/// the index last. An export that is cut short leaves the old model, or, for the moment of the renames, one without an
-/// index, but never a mixture that loads. A model that its family cannot say is written under this
-/// project's own names, without a config.json.
+/// Writes a model for `transformers`, unit by unit. Files have temporary names until `finish` renames them, the index
+/// last. An interrupted export leaves the old model or, during the renames, one without an index, but never a mixture
+/// that loads. A model that its family cannot represent is written under this project's own tensor names, without a
+/// config.json.
 #[derive(Debug)]
 pub struct Writer<'a> {
     config: &'a Config,
@@ -252,20 +251,20 @@ pub struct Writer<'a> {
     done: usize,
     map: BTreeMap<String, String>,
     total: usize,
-    /// Files that still have their partial names; what is left of them goes with the writer.
-    beside: Vec<PathBuf>,
+    /// Files that still have their temporary names; removed on drop.
+    temporary: Vec<PathBuf>,
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        for path in &self.beside {
+        for path in &self.temporary {
             let _ = fs::remove_file(partial(path));
         }
     }
 }
 
 impl<'a> Writer<'a> {
-    /// For `count` units, as `F32`, `BF16` or `F16`.
+    /// Creates a writer of `count` units in `F32`, `BF16` or `F16`.
     pub fn new(
         config: &'a Config,
         directory: &Path,
@@ -275,10 +274,10 @@ impl<'a> Writer<'a> {
         fs::create_dir_all(directory).map_err(|e| write_failure(directory, e))?;
         let named = tensor_names::unsupported(config).is_empty();
         let (directory, map) = (directory.to_path_buf(), BTreeMap::new());
-        Ok(Self { config, directory, dtype, named, count, done: 0, map, total: 0, beside: Vec::new() })
+        Ok(Self { config, directory, dtype, named, count, done: 0, map, total: 0, temporary: Vec::new() })
     }
 
-    /// The next unit.
+    /// Writes the next unit.
     pub fn unit(&mut self, unit: &Unit, values: &[f32]) -> Result<(), Failure> {
         self.done += 1;
         let file = format!("model-{:05}-of-{:05}.safetensors", self.done, self.count);
@@ -309,13 +308,13 @@ impl<'a> Writer<'a> {
         let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
         let tensors: Vec<_> = tensors.iter().map(|(n, s, v)| (n.clone(), s.clone(), v.as_slice())).collect();
         let path = self.directory.join(&file);
-        self.beside.push(path.clone());
+        self.temporary.push(path.clone());
         safetensors::write_as(&partial(&path), self.dtype, &metadata, &tensors)
             .map_err(|e| tensor_write_failure(&self.directory, &file, &e))?;
         Ok(())
     }
 
-    /// Names the files, then config.json, what stood beside the weights that training began from, and the index.
+    /// Renames the files, then writes config.json, copies the companion files and writes the index.
     pub fn finish(self) -> Result<(), Failure> {
         let directory = self.directory.clone();
         let io = |e: std::io::Error| write_failure(&directory, e);
@@ -324,7 +323,7 @@ impl<'a> Writer<'a> {
         let began = self.config.model.weights.as_deref().map(Path::new);
         let base = if self.named { began.map(read_config_json).transpose()?.flatten() } else { None };
         remove(&index_path).map_err(io)?;
-        for path in &self.beside {
+        for path in &self.temporary {
             fs::rename(partial(path), path).map_err(io)?;
         }
         if self.named {
@@ -342,7 +341,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether a rank was told to stop; every rank calls it, and hears the same.
+/// Returns whether any rank was asked to stop. Every rank must call it and gets the same result.
 fn stop_requested(engine: &mut Engine, stop: &AtomicBool) -> Result<bool, Failure> {
     fault_injection::slow("export");
     let mut flag = [f64::from(u8::from(stop.load(atomic::Ordering::Relaxed)))];
@@ -350,8 +349,8 @@ fn stop_requested(engine: &mut Engine, stop: &AtomicBool) -> Result<bool, Failur
     Ok(flag[0] > 0.0)
 }
 
-/// Writes an engine's weights, or its adapters where there are any; every rank calls it. False: `stop` was set before
-/// all were gathered, and what lay in the directory lies there as it was.
+/// Writes an engine's weights, or its adapters if there are any. Every rank must call it. Returns false if `stop` was
+/// set before all were gathered; the directory is then unchanged.
 pub fn export(
     engine: &mut Engine,
     config: &Config,
@@ -390,8 +389,8 @@ pub fn export(
     engine.groups.world.barrier().map(|()| true)
 }
 
-/// Writes the model of a checkpoint, holding one unit at a time; `merge` adds adapters to the weights that they were
-/// trained on. Without it, adapters are written alone.
+/// Writes the model of a checkpoint, holding one unit at a time. `merge` adds adapters to the weights that they were
+/// trained on; without it, only the adapters are written.
 pub fn from_checkpoint(
     config: &Config,
     checkpoint: &Path,

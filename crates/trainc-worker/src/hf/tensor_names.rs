@@ -1,50 +1,50 @@
-//! Where each of our tensors lies among Hugging Face's, family by family.
+//! Mapping of tensors to those of Hugging Face for each model family.
 
 use crate::config::{Config, Family};
 use crate::exit::{Code, Failure};
 use crate::kernels::rows::{Act, Norm};
 use crate::model::layout::{Shape, Tensor};
 
-/// How a tensor of theirs holds a run of rows of ours.
+/// Arrangement of a Hugging Face tensor's elements relative to our rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
     /// The same rows in the same order.
     Rows,
-    /// Columns for rows: GPT-2 stores its products as `Conv1D`, inputs first.
+    /// Transposed: GPT-2 stores its linear layers as `Conv1D`, inputs first.
     Transposed,
-    /// Per head its query, key and value rows together, where ours has all queries, then all keys, then all values
-    /// (GPT-NeoX); so many rows each.
+    /// Query, key and value rows of each head together, while ours has all queries, then all keys, then all values
+    /// (GPT-NeoX).
     Interleaved {
         /// Attention heads.
         heads: usize,
-        /// Rows of one head's query, key or value.
+        /// Rows of a head's query, key or value.
         dim: usize,
     },
 }
 
-/// One tensor of theirs inside one of ours.
+/// A Hugging Face tensor that is part of one of our tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Their name.
+    /// Name of the Hugging Face tensor.
     pub name: String,
-    /// Rows of ours; a vector counts as one column.
+    /// Rows in our tensor; a vector counts as one column.
     pub rows: usize,
-    /// Columns of ours.
+    /// Columns in our tensor.
     pub cols: usize,
-    /// Their sizes, outermost first.
+    /// Shape of the Hugging Face tensor.
     pub sizes: Vec<usize>,
     /// Order of the elements.
     pub form: Arrangement,
 }
 
 impl Part {
-    /// Elements.
+    /// Returns the number of elements.
     pub fn elements(&self) -> usize {
         self.rows * self.cols
     }
 
-    /// Runs of elements that are consecutive on both sides, for our elements `from..to`: (ours, theirs, how many). Not for
-    /// transposed parts.
+    /// Returns the runs of elements within `from..to` that are consecutive in both tensors: (our index, their index,
+    /// length). Not for transposed parts.
     pub fn runs(&self, from: usize, to: usize) -> Vec<(usize, usize, usize)> {
         let Arrangement::Interleaved { heads, dim } = self.form else { return vec![(from, from, to - from)] };
         let run = dim * self.cols;
@@ -59,7 +59,7 @@ impl Part {
         out
     }
 
-    /// Their elements from ours.
+    /// Converts our elements to the Hugging Face arrangement.
     pub fn to_hf(&self, ours: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; ours.len()];
         if self.form == Arrangement::Transposed {
@@ -77,7 +77,7 @@ impl Part {
     }
 }
 
-/// What of a model its family cannot say.
+/// Returns the properties of a model that its family does not support.
 pub fn unsupported(config: &Config) -> Vec<String> {
     let (s, m) = (Shape::from_model(&config.model), &config.model);
     let mut out = Vec::new();
@@ -116,7 +116,7 @@ pub fn unsupported(config: &Config) -> Vec<String> {
     out
 }
 
-/// Refuses a model that its family cannot say.
+/// Fails if the model's family does not support it.
 pub fn check_supported(config: &Config) -> Result<(), Failure> {
     let what = unsupported(config);
     if what.is_empty() {
@@ -124,17 +124,20 @@ pub fn check_supported(config: &Config) -> Result<(), Failure> {
     }
     Err(Failure::new(
         Code::Config,
-        format!("config: `model.family`: Hugging Face's files of this family have no {}", what.join(", no ")),
+        format!(
+            "config: `model.family`: Hugging Face models of this family do not support {}",
+            what.join(", ")
+        ),
     ))
 }
 
-/// Their tensors in the order in which ours holds them.
+/// Returns the parts of a tensor, in the order of our elements.
 pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>> {
     let (name, vector) = (
         tensor.name.as_str(),
         tensor.name.rsplit('.').next() == Some("bias") || tensor.name.contains("norm"),
     );
-    // A vector of ours is one row; in runs it is one column.
+    // Our vectors have one row; as parts they have one column.
     let (rows, cols) = if vector { (tensor.cols, 1) } else { (tensor.rows, tensor.cols) };
     let part = |name: String, rows: usize, form: Arrangement| {
         let sizes = match form {
@@ -181,7 +184,7 @@ pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>
     Some(all.collect())
 }
 
-/// What stands before a layer's number.
+/// Returns the name prefix of a layer's number.
 pub fn stem(family: Family) -> &'static str {
     match family {
         Family::Llama => "model.layers",
@@ -190,7 +193,7 @@ pub fn stem(family: Family) -> &'static str {
     }
 }
 
-/// Their modules that make up one of ours inside a block, with the rows of each.
+/// Returns the modules that form one of our tensors inside a block, with the rows of each.
 pub fn modules(family: Family, shape: &Shape, product: &str) -> Option<Vec<(&'static str, usize)>> {
     let (q, kv) = (shape.attention_width(), shape.heads.kv_heads * shape.heads.dim);
     let (h, f) = (shape.hidden, shape.inner);

@@ -1,11 +1,11 @@
-//! Causal attention with grouped heads, inside documents where they are kept apart. Scores exist for one tile of queries of one head at a time; backward makes the
-//! probabilities again from the saved log-sum-exp.
+//! Causal attention with grouped heads, optionally limited to documents. Scores exist only for one tile of queries of
+//! one head at a time; the backward pass recomputes the probabilities from the saved log-sum-exp.
 
 use super::gemm::{self, MatrixView, Update};
 use super::real::Real;
 use super::rows;
 
-/// The shape of q, k and v, which stand side by side in each row: q heads, then k heads, then v heads.
+/// Shape of q, k and v, which are concatenated in each row: q heads, then k heads, then v heads.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionShape {
     /// Query heads.
@@ -18,16 +18,16 @@ pub struct AttentionShape {
     pub sequence: usize,
 }
 
-/// Queries of one tile: keeps a tile of scores inside the second-level cache up to 2,048 keys.
+/// Queries per tile: keeps the scores of a tile within the L2 cache up to 2,048 keys.
 const TILE: usize = 64;
 
 impl AttentionShape {
-    /// Elements of one row of q, k, v.
+    /// Returns the elements of one row of q, k, v.
     pub fn width(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.dim
     }
 
-    /// Elements that `scratch` must hold.
+    /// Returns the required elements of `scratch`.
     pub fn scratch(&self) -> usize {
         2 * TILE.min(self.sequence) * self.sequence
     }
@@ -42,12 +42,12 @@ impl AttentionShape {
     }
 }
 
-/// The first key that a query sees, counted from its sequence's first row: where its document begins.
+/// Returns the first key that a query attends to, relative to its sequence: the start of its document.
 fn begin(begins: &[u32], row: usize) -> usize {
     begins.get(row).map_or(0, |begin| *begin as usize)
 }
 
-/// out = attention(qkv); `lse` takes one log-sum-exp per row and head.
+/// Computes out = attention(qkv) and stores one log-sum-exp per row and head in `lse`.
 pub fn forward<T: Real>(
     shape: AttentionShape,
     begins: &[u32],
@@ -64,7 +64,7 @@ pub fn forward<T: Real>(
             let kv = head / (heads / kv_heads);
             for first in (0..sequence).step_by(TILE) {
                 let tile = TILE.min(sequence - first);
-                // Documents follow each other: the tile's first query sees furthest back.
+                // Documents are consecutive: the tile's first query has the earliest start.
                 let low = begin(begins, start + first);
                 let keys = first + tile - low;
                 let q = shape.part(qkv, start + first, tile, head);
@@ -84,7 +84,7 @@ pub fn forward<T: Real>(
     }
 }
 
-/// dqkv = gradient of attention, from what forward read and wrote.
+/// Computes dqkv, the gradient of attention, from the inputs and outputs of the forward pass.
 pub fn backward<T: Real>(
     shape: AttentionShape,
     begins: &[u32],
@@ -105,7 +105,7 @@ pub fn backward<T: Real>(
             let kv = head / (heads / kv_heads);
             for first in (0..sequence).step_by(TILE) {
                 let tile = TILE.min(sequence - first);
-                // Documents follow each other: the tile's first query sees furthest back.
+                // Documents are consecutive: the tile's first query has the earliest start.
                 let low = begin(begins, start + first);
                 let keys = first + tile - low;
                 let q = shape.part(qkv, start + first, tile, head);

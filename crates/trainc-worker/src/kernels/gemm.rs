@@ -1,25 +1,25 @@
-//! Matrix products on row-major slices, by faer.
+//! Matrix multiplication of row-major slices with faer.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
 use super::real::Real;
 
-/// A row-major matrix inside a slice: `rows` of `cols`, each `stride` elements after the last.
+/// A row-major matrix inside a slice: `rows` x `cols`, with rows `stride` elements apart.
 #[derive(Clone, Copy)]
 pub struct MatrixView<'a, T> {
-    /// Where element (0, 0) is first.
+    /// Data starting at element (0, 0).
     pub data: &'a [T],
     /// Rows.
     pub rows: usize,
     /// Columns.
     pub cols: usize,
-    /// Elements from one row to the next.
+    /// Distance between rows in elements.
     pub stride: usize,
 }
 
 impl<'a, T: Real> MatrixView<'a, T> {
-    /// A dense matrix.
+    /// Creates a view of a dense matrix.
     pub fn new(data: &'a [T], rows: usize, cols: usize) -> Self {
         Self { data, rows, cols, stride: cols }
     }
@@ -30,32 +30,30 @@ impl<'a, T: Real> MatrixView<'a, T> {
     }
 }
 
-/// Bytes after which the lines of the first cache are used again.
+/// Address distance in bytes at which L1 cache lines collide.
 const PAGE: usize = 4096;
-/// Columns and rows that are copied at once: around these the products were the fastest that were measured, by 5 to 11 %
-/// over copies of whole columns.
+/// Columns and rows copied at once: the fastest sizes measured, by 5 to 11 % over copies of whole columns.
 const PANEL: usize = 192;
 const SLAB: usize = 256;
-/// Elements between the rows of a copy: a line of the cache.
+/// Padding between the rows of a copy in elements: one cache line.
 const ROW_GAP: usize = 16;
 
-/// Columns of a product that are computed at once.
+/// Columns of a product computed at once.
 const STRIPE: usize = 384;
 
-/// Stripes of a product's columns, each its first column and their number. faer's blocks of wide products do not stay in
-/// the caches: of widths from 192 to the whole, around this one was the fastest for every shape that was measured, by up
-/// to 44 %.
+/// Splits columns into stripes, each given by its first column and width. faer's blocks of wide products do not stay in
+/// the caches: of widths from 192 to the whole, about this one was the fastest for every measured shape, by up to 44 %.
 fn stripes(cols: usize) -> impl Iterator<Item = (usize, usize)> {
     let width = cols.div_ceil(cols.div_ceil(STRIPE).max(1)).next_multiple_of(16).max(16);
     (0..cols).step_by(width).map(move |first| (first, width.min(cols - first)))
 }
 
-/// How the product meets what is in the destination.
+/// Treatment of the previous contents of the destination.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Update {
-    /// Overwrites it.
+    /// Overwrites the destination.
     Replace,
-    /// Adds to it.
+    /// Adds to the destination.
     Add,
 }
 
@@ -72,11 +70,11 @@ fn par(threads: usize) -> Par {
 
 fn destination<T: Real>(out: &mut [T], rows: usize, cols: usize, stride: usize) -> MatMut<'_, T> {
     let needed = if rows == 0 { 0 } else { (rows - 1) * stride + cols };
-    // Not `from_row_major_slice_with_stride_mut`: faer 0.24.4 swaps its strides and writes outside the slice.
+    // Not `from_row_major_slice_with_stride_mut`: faer 0.24.4 swaps its strides and writes out of bounds.
     MatMut::from_column_major_slice_with_stride_mut(&mut out[..needed], cols, rows, stride).transpose_mut()
 }
 
-/// out = alpha a b, rows of `out` being `stride` apart.
+/// Computes out = alpha a b, with rows of `out` `stride` elements apart.
 pub fn nn<T: Real>(
     out: &mut [T],
     stride: usize,
@@ -93,7 +91,7 @@ pub fn nn<T: Real>(
     }
 }
 
-/// out = alpha a bᵀ.
+/// Computes out = alpha a bᵀ.
 pub fn nt<T: Real>(
     out: &mut [T],
     stride: usize,
@@ -110,7 +108,7 @@ pub fn nt<T: Real>(
     }
 }
 
-/// out = alpha aᵀ b.
+/// Computes out = alpha aᵀ b.
 pub fn tn<T: Real>(
     out: &mut [T],
     stride: usize,
@@ -121,9 +119,9 @@ pub fn tn<T: Real>(
     threads: usize,
 ) {
     if (a.stride * size_of::<T>()).is_multiple_of(PAGE) && a.rows > 64 && a.cols > 64 {
-        // All rows of `a` begin at the same place of a page, so its columns, which the transpose walks down, fall on
-        // the same few lines of the caches. A copy whose rows begin apart is more than twice as fast.
-        // A copy that stays in the second cache until it is multiplied.
+        // All rows of `a` start at the same offset in a page, so the columns that the transpose reads fall on the same
+        // few cache lines. A copy with padded rows is more than twice as fast. The copy is small enough to stay in the
+        // L2 cache until it is multiplied.
         let wide = PANEL.min(a.cols) + ROW_GAP;
         let mut copy = vec![T::ZERO; SLAB.min(a.rows) * wide];
         for first in (0..a.cols).step_by(PANEL) {

@@ -1,6 +1,6 @@
-//! The float of the kernels: f32 for training, f64 for checking.
+//! Float types of the kernels: f32 for training, f64 for tests.
 
-/// A float that the kernels can compute with.
+/// A float type for the kernels.
 pub trait Real:
     faer::traits::ComplexField
     + faer::traits::RealField
@@ -18,21 +18,21 @@ pub trait Real:
     + std::ops::MulAssign
     + 'static
 {
-    /// 0.
+    /// The number 0.
     const ZERO: Self;
-    /// 1.
+    /// The number 1.
     const ONE: Self;
-    /// Rounded from f64.
+    /// Rounds from f64.
     fn from_f64(value: f64) -> Self;
-    /// Widened to f64.
+    /// Converts to f64.
     fn to_f64(self) -> f64;
-    /// e to this; vectorises in f32.
+    /// Exponential function; vectorizes in f32.
     fn fast_exp(self) -> Self;
     /// Square root.
     fn square_root(self) -> Self;
-    /// self * a + b, rounded once.
+    /// Computes self * a + b with one rounding.
     fn fma(self, a: Self, b: Self) -> Self;
-    /// The larger.
+    /// Returns the larger of two numbers.
     fn larger(self, other: Self) -> Self;
     /// The error function.
     fn erf(self) -> Self;
@@ -91,7 +91,7 @@ impl Real for f32 {
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
-    /// Splits off n ln 2 exactly (in two parts), then the Taylor series to the seventh power on |r| <= ln 2 / 2.
+    /// Splits off n ln 2 exactly (in two parts), then uses the Taylor series to the seventh power on |r| <= ln 2 / 2.
     #[inline(always)]
     fn fast_exp(self) -> f32 {
         let x = if self > 88.0 { 88.0 } else { self };

@@ -3,7 +3,7 @@
 use super::real::Real;
 use super::with_simd;
 
-/// Which norm.
+/// Kind of norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
     /// Mean and variance, with weight and bias.
@@ -12,20 +12,20 @@ pub enum Norm {
     Rms,
 }
 
-/// Which activation stands between the two products of the feed-forward part.
+/// Activation between the two feed-forward layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// silu(gate) * up; the first product is twice as wide, gate rows first.
+    /// silu(gate) * up; the first layer is twice as wide, gate rows first.
     SwiGlu,
     /// Exact, by the error function.
     Gelu,
-    /// The tanh approximation.
+    /// GELU's tanh approximation.
     GeluTanh,
 }
 
 const LANES: usize = 16;
 
-/// Sum with a fixed order that vectorises: sixteen running sums, then their sum.
+/// Sums in a fixed order that vectorizes: sixteen partial sums, then their sum.
 #[inline(always)]
 fn fold<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
     let mut lanes = [T::ZERO; LANES];
@@ -47,7 +47,7 @@ fn fold<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
     sum
 }
 
-/// Sum of squares in f64.
+/// Returns the sum of squares in f64.
 pub fn sum_of_squares(x: &[f32]) -> f64 {
     with_simd(
         #[inline(always)]
@@ -55,7 +55,7 @@ pub fn sum_of_squares(x: &[f32]) -> f64 {
     )
 }
 
-/// y = norm(x) * weight + bias by rows; `saved` takes mean and reciprocal deviation of each row.
+/// Computes y = norm(x) * weight + bias by rows; stores mean and reciprocal deviation of each row in `saved`.
 pub fn norm_forward<T: Real>(
     kind: Norm,
     eps: f64,
@@ -96,7 +96,7 @@ pub fn norm_forward<T: Real>(
     );
 }
 
-/// Adds the norm's input gradient to `dx`; adds to the gradients of weight and bias.
+/// Adds the gradient of the norm's input to `dx` and those of weight and bias to theirs.
 pub fn norm_backward<T: Real>(
     kind: Norm,
     x: &[T],
@@ -139,16 +139,16 @@ pub fn norm_backward<T: Real>(
     );
 }
 
-/// Which way positions are turned.
+/// Direction of the rotation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rotation {
     /// Forward.
     Forward,
-    /// Backward: the transpose.
+    /// Transposed, for the backward pass.
     Backward,
 }
 
-/// cos and sin of every position, by the angle per position of each pair.
+/// Returns cos and sin of every position, from the angle per position of each pair.
 pub fn rotary_table<T: Real>(positions: usize, frequencies: &[f64]) -> Vec<T> {
     let half = frequencies.len();
     let rotated = 2 * half;
@@ -163,8 +163,8 @@ pub fn rotary_table<T: Real>(positions: usize, frequencies: &[f64]) -> Vec<T> {
     table
 }
 
-/// Turns the first `rotated` elements of each of `heads` heads (of `dim`) at the start of each row, in place: pairs are
-/// (i, i + rotated/2), as Hugging Face stores Llama and GPT-NeoX.
+/// Rotates the first `rotated` elements of each of `heads` heads (of `dim`) at the start of each row, in place. Pairs
+/// are (i, i + rotated/2), as Hugging Face stores Llama and GPT-NeoX.
 pub fn rotate<T: Real>(
     x: &mut [T],
     stride: usize,
@@ -203,19 +203,19 @@ fn sigmoid<T: Real>(x: T) -> T {
     T::ONE / (T::ONE + (-x).fast_exp())
 }
 
-/// tanh(u) of the tanh approximation of GELU, and du/dx.
+/// Returns tanh(u) of the tanh approximation of GELU, and du/dx.
 #[inline(always)]
 fn gelu_tanh_parts<T: Real>(x: T) -> (T, T) {
     let c = T::from_f64((2.0 / std::f64::consts::PI).sqrt());
     let k = T::from_f64(0.044_715);
     let u = c * (x + k * x * x * x);
-    // Beyond 15 the tanh is 1 in f32 and 1 - 2e-13 in f64: no overflow of the exponential.
+    // Above 15 the tanh is 1 in f32 and 1 - 2e-13 in f64: the exponential cannot overflow.
     let two = T::from_f64(2.0);
     let t = T::ONE - two / ((two * u).fast_exp() + T::ONE);
     (t, c * (T::ONE + T::from_f64(3.0) * k * x * x))
 }
 
-/// out = act(x); x is twice as wide as out for SwiGLU.
+/// Computes out = act(x); x is twice as wide as out for SwiGLU.
 pub fn act_forward<T: Real>(kind: Act, x: &[T], out: &mut [T], f: usize) {
     with_simd(
         #[inline(always)]
@@ -243,7 +243,7 @@ pub fn act_forward<T: Real>(kind: Act, x: &[T], out: &mut [T], f: usize) {
     );
 }
 
-/// Turns `x` (what the activation read) into its gradient.
+/// Replaces `x`, the input of the activation, by its gradient.
 pub fn act_backward<T: Real>(kind: Act, x: &mut [T], dout: &[T], f: usize) {
     with_simd(
         #[inline(always)]
@@ -299,7 +299,7 @@ pub fn bias_backward<T: Real>(dy: &[T], dbias: &mut [T]) {
     }
 }
 
-/// a += b.
+/// Computes a += b.
 pub fn add<T: Real>(a: &mut [T], b: &[T]) {
     with_simd(
         #[inline(always)]
@@ -323,12 +323,12 @@ pub fn round_bf16<T: Real>(x: &mut [T]) {
     );
 }
 
-/// The position of a row: counted from where its document begins.
+/// Returns the position of a row relative to the start of its document.
 fn position(row: usize, sequence: usize, begins: &[u32]) -> usize {
     row % sequence - begins.get(row).map_or(0, |begin| *begin as usize)
 }
 
-/// x = token row (+ position row).
+/// Computes x = token row (+ position row).
 pub fn embed_forward<T: Real>(
     tokens: &[u32],
     begins: &[u32],
@@ -346,7 +346,7 @@ pub fn embed_forward<T: Real>(
     }
 }
 
-/// Adds the gradient of each row to its token's and its position's.
+/// Adds the gradient of each row to those of its token and position.
 pub fn embed_backward<T: Real>(
     tokens: &[u32],
     begins: &[u32],
@@ -364,10 +364,10 @@ pub fn embed_backward<T: Real>(
     }
 }
 
-/// A label that counts for nothing.
+/// Label that is excluded from the loss.
 pub const IGNORED: u32 = u32::MAX;
 
-/// Sum of -log p(label) over the rows; turns the logits into their gradient times `scale`.
+/// Returns the sum of -log p(label) over the rows; replaces the logits by their gradient times `scale`.
 pub fn cross_entropy<T: Real>(logits: &mut [T], labels: &[u32], vocab: usize, scale: f64) -> f64 {
     let mut loss = 0.0;
     with_simd(
@@ -413,7 +413,8 @@ fn row_max<T: Real>(row: &[T]) -> T {
     top
 }
 
-/// Softmax of elements `from..live` of a row in place, scores times `scale`; the rest becomes 0. Gives log-sum-exp.
+/// Computes the softmax of elements `from..live` of a row in place, with scores times `scale`; sets the rest to 0.
+/// Returns the log-sum-exp.
 pub fn softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T) -> T {
     with_simd(
         #[inline(always)]
@@ -436,7 +437,7 @@ pub fn softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T) -
     )
 }
 
-/// Probabilities again from scores and log-sum-exp.
+/// Recomputes probabilities from scores and log-sum-exp.
 pub fn recompute_softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T, log_sum: T) {
     with_simd(
         #[inline(always)]
@@ -452,7 +453,7 @@ pub fn recompute_softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, s
     );
 }
 
-/// dp becomes ds = p (dp - delta) scale.
+/// Replaces dp by ds = p (dp - delta) scale.
 pub fn softmax_backward_row<T: Real>(p: &[T], dp: &mut [T], delta: T, scale: T) {
     with_simd(
         #[inline(always)]
@@ -464,7 +465,7 @@ pub fn softmax_backward_row<T: Real>(p: &[T], dp: &mut [T], delta: T, scale: T) 
     );
 }
 
-/// Sum of products.
+/// Returns the dot product.
 pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     with_simd(
         #[inline(always)]

@@ -1,5 +1,6 @@
-//! Low-rank adapters (Hu et al. 2021): a product's weight is w + scale b a, and only a and b are trained. They are added
-//! to the gathered weights of their block, so that its forward does not know of them; `gradients` says what backward makes.
+//! Low-rank adapters (Hu et al. 2021): a layer's weight is w + scale b a, and only a and b are trained. Adapters are
+//! added to the gathered weights of their block, so its forward pass needs no change; `gradients` computes their
+//! gradients.
 
 use std::ops::Range;
 
@@ -8,7 +9,7 @@ use crate::config::{self, Family};
 use crate::hf::tensor_names;
 use crate::kernels::gemm::{self, MatrixView, Update};
 
-/// Our products of a block.
+/// Linear layers of a block.
 const PRODUCTS: [&str; 4] = ["qkv", "out", "up", "down"];
 
 /// The adapters of a model.
@@ -16,7 +17,7 @@ const PRODUCTS: [&str; 4] = ["qkv", "out", "up", "down"];
 pub struct Lora {
     /// Columns of b, rows of a.
     pub rank: usize,
-    /// alpha / rank.
+    /// Scale, alpha / rank.
     pub scale: f32,
     /// Names of modules, or `all-linear`.
     pub targets: Vec<String>,
@@ -28,24 +29,24 @@ pub struct Lora {
 pub struct Target {
     /// Hugging Face's module in the block: `self_attn.q_proj`.
     pub module: &'static str,
-    /// Where its weight lies in the block's unit.
+    /// Range of the weight in the block's unit.
     pub weight: Range<usize>,
     /// Rows of the weight.
     pub rows: usize,
     /// Columns of the weight.
     pub cols: usize,
-    /// Where a lies in the adapter's unit.
+    /// Range of a in the adapter's unit.
     pub a: Range<usize>,
-    /// Where b lies.
+    /// Range of b in the adapter's unit.
     pub b: Range<usize>,
 }
 
-/// As `peft` matches names: the whole path, or its end after a dot.
+/// Matches names as `peft` does: the whole path, or its end after a dot.
 fn matches(module: &str, target: &str) -> bool {
     target == "all-linear" || module == target || module.ends_with(&format!(".{target}"))
 }
 
-/// Modules of a family that can have an adapter.
+/// Returns the modules of a family that can have an adapter.
 pub fn module_names(family: Family) -> Vec<&'static str> {
     match family {
         Family::Llama => vec![
@@ -64,7 +65,7 @@ pub fn module_names(family: Family) -> Vec<&'static str> {
     }
 }
 
-/// Targets that match no module.
+/// Returns the targets that match no module.
 pub fn unknown_targets(model: &config::Model) -> Vec<String> {
     let known = module_names(model.family);
     let targets = model.adapter.iter().flat_map(|a| &a.targets);
@@ -72,7 +73,7 @@ pub fn unknown_targets(model: &config::Model) -> Vec<String> {
 }
 
 impl Lora {
-    /// From a checked config.
+    /// Reads the adapters of a checked config.
     pub fn from_model(model: &config::Model) -> Option<Self> {
         let adapter = model.adapter.as_ref()?;
         Some(Self {
@@ -83,8 +84,8 @@ impl Lora {
         })
     }
 
-    /// The adapters of one block: its unit, and what lies where. Fresh ones change nothing: b is 0, and a is even within
-    /// 1 / sqrt(columns), as `peft` draws it.
+    /// Returns the adapters of one block: their unit and layout. Fresh adapters have no effect: b is 0, and a is
+    /// uniform within 1 / sqrt(columns), as in `peft`.
     pub fn unit(&self, shape: &Shape, layer: usize) -> (Unit, Vec<Target>) {
         let (block, _) = shape.block(layer);
         let mut unit = Unit::new(format!("adapter.{layer}"));

@@ -9,27 +9,27 @@ use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::kernels::real::Real;
 use crate::kernels::rows::{self, Rotation};
 
-/// What a pass needs beside parameters.
+/// Settings and tables of a pass, other than parameters.
 #[derive(Clone, Debug)]
 pub struct Pass<T> {
-    /// The model.
+    /// Shape of the model.
     pub shape: Shape,
-    /// Where a block's tensors lie.
+    /// Ranges of a block's tensors.
     pub layout: BlockLayout,
     /// cos and sin of each position; empty for learned positions.
     pub table: Vec<T>,
-    /// Where each row's document begins in its sequence; empty: a sequence is one document.
+    /// Start of each row's document in its sequence; empty if a sequence is one document.
     pub begins: Vec<u32>,
-    /// Rows of one micro batch: sequences times their length.
+    /// Rows of one micro-batch: sequences times their length.
     pub rows: usize,
-    /// Threads of a product.
+    /// Threads of a matrix multiplication.
     pub threads: usize,
-    /// Activations are rounded to bf16.
+    /// Whether activations are rounded to bf16.
     pub bf16: bool,
 }
 
 impl<T: Real> Pass<T> {
-    /// For micro batches of `sequences`.
+    /// Creates a pass for micro-batches of `sequences`.
     pub fn new(shape: &Shape, sequences: usize, threads: usize, bf16: bool) -> Self {
         let table = rows::rotary_table(shape.heads.sequence, &shape.frequencies());
         let rows = sequences * shape.heads.sequence;
@@ -44,15 +44,15 @@ impl<T: Real> Pass<T> {
         }
     }
 
-    /// Stores as the compute format does. The residual stream and its gradient stay f32: each block adds to them, and
-    /// what is lost in one would be lost for all that follow.
+    /// Rounds to the compute format. The residual stream and its gradient stay in f32: each block adds to them, and a
+    /// rounding error would affect all following blocks.
     pub fn store(&self, x: &mut [T]) {
         if self.bf16 {
             rows::round_bf16(x);
         }
     }
 
-    /// The gradient of the residual stream as a product reads it.
+    /// Returns the gradient of the residual stream in the compute format.
     fn read<'a>(&self, d: &'a [T], room: &'a mut [T]) -> &'a [T] {
         if !self.bf16 {
             return d;
@@ -63,7 +63,7 @@ impl<T: Real> Pass<T> {
     }
 }
 
-/// What a block's forward leaves for its backward.
+/// Activations of a block saved for the backward pass.
 #[allow(missing_docs, reason = "each name is the value's")]
 #[derive(Debug, Default)]
 pub struct SavedActivations<T> {
@@ -81,7 +81,7 @@ pub struct SavedActivations<T> {
 }
 
 impl<T: Real> SavedActivations<T> {
-    /// Room for one block; `x` is the caller's when only inputs are kept.
+    /// Allocates the activations of one block; `x` is only used if whole blocks are saved.
     pub fn new(pass: &Pass<T>) -> Self {
         let (n, s) = (pass.rows, &pass.shape);
         let make = |columns: usize| vec![T::ZERO; n * columns];
@@ -100,13 +100,13 @@ impl<T: Real> SavedActivations<T> {
         }
     }
 
-    /// Elements that are held.
+    /// Returns the allocated elements.
     pub fn allocated(&self) -> usize {
         let Self { x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act } = self;
         [x, stats1, h1, qkv, lse, attended, middle, stats2, h2, up, act].into_iter().map(Vec::capacity).sum()
     }
 
-    /// Elements of one block.
+    /// Returns the elements of one block.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         let middle = if shape.parallel { 0 } else { shape.hidden };
         let columns = 3 * shape.hidden
@@ -121,7 +121,7 @@ impl<T: Real> SavedActivations<T> {
     }
 }
 
-/// Room that is used by one block at a time.
+/// Scratch buffers, used by one block at a time.
 #[allow(missing_docs, reason = "each name is the value's")]
 #[derive(Debug)]
 pub struct Scratch<T> {
@@ -135,7 +135,7 @@ pub struct Scratch<T> {
 }
 
 impl<T: Real> Scratch<T> {
-    /// Room for passes like this.
+    /// Allocates the buffers for a pass.
     pub fn new(pass: &Pass<T>) -> Self {
         let (n, s) = (pass.rows, &pass.shape);
         let make = |columns: usize| vec![T::ZERO; n * columns];
@@ -150,13 +150,13 @@ impl<T: Real> Scratch<T> {
         }
     }
 
-    /// Elements that are held.
+    /// Returns the allocated elements.
     pub fn allocated(&self) -> usize {
         let Self { scores, dact, dup, dh, dh2, dattended, dqkv } = self;
         [scores, dact, dup, dh, dh2, dattended, dqkv].into_iter().map(Vec::capacity).sum()
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         let columns =
             shape.inner + shape.up_width() + 2 * shape.hidden + shape.attention_width() + shape.heads.width();
@@ -164,7 +164,7 @@ impl<T: Real> Scratch<T> {
     }
 }
 
-/// out = block(saved.x); fills the rest of `saved`.
+/// Computes out = block(saved.x) and fills the rest of `saved`.
 pub fn forward<T: Real>(
     pass: &Pass<T>,
     p: &[T],
@@ -229,8 +229,8 @@ pub fn forward<T: Real>(
     product(out, &saved.act, &p[l.down.clone()], &p[l.down_bias.clone()], Update::Add, f, h);
 }
 
-/// `d` holds the gradient of the block's output and becomes that of its input; `g` takes the parameters'. Consumes
-/// `saved.up`.
+/// Replaces `d`, the gradient of the block's output, by that of its input and stores the parameters' gradients in `g`.
+/// Overwrites `saved.up`.
 pub fn backward<T: Real>(
     pass: &Pass<T>,
     p: &[T],

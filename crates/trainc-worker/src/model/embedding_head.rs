@@ -1,4 +1,4 @@
-//! The two ends: embedding, and final norm with head and loss. Logits exist for a chunk of rows at a time.
+//! Embedding, and final norm with head and loss. Logits exist for one chunk of rows at a time.
 
 use super::block::Pass;
 use super::layout::Shape;
@@ -6,10 +6,10 @@ use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::kernels::real::Real;
 use crate::kernels::rows;
 
-/// Rows of logits that exist at once.
+/// Rows per chunk of logits.
 const CHUNK: usize = 256;
 
-/// Room for the head.
+/// Buffers of the head.
 #[allow(missing_docs, reason = "each name is the value's")]
 #[derive(Debug)]
 pub struct HeadScratch<T> {
@@ -20,7 +20,7 @@ pub struct HeadScratch<T> {
 }
 
 impl<T: Real> HeadScratch<T> {
-    /// For passes like this.
+    /// Allocates the buffers for a pass.
     pub fn new(pass: &Pass<T>) -> Self {
         let (n, s) = (pass.rows, &pass.shape);
         Self {
@@ -31,13 +31,13 @@ impl<T: Real> HeadScratch<T> {
         }
     }
 
-    /// Elements that are held.
+    /// Returns the allocated elements.
     pub fn allocated(&self) -> usize {
         let Self { normed, dnormed, stats, logits } = self;
         [normed, dnormed, stats, logits].into_iter().map(Vec::capacity).sum()
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub fn elements(shape: &Shape, rows: usize) -> usize {
         rows * (2 * shape.hidden + 2) + CHUNK.min(rows) * shape.vocab
     }
@@ -49,7 +49,7 @@ fn tables<'a, T>(shape: &Shape, p: &'a [T]) -> (&'a [T], &'a [T]) {
     (&p[..tokens], &p[tokens..tokens + positions])
 }
 
-/// x = embedding of the tokens.
+/// Computes x = embedding of the tokens.
 pub fn embed_forward<T: Real>(pass: &Pass<T>, p: &[T], tokens: &[u32], x: &mut [T]) {
     let (table, positions) = tables(&pass.shape, p);
     rows::embed_forward(
@@ -71,7 +71,7 @@ pub fn embed_backward<T: Real>(pass: &Pass<T>, tokens: &[u32], d: &[T], g: &mut 
     rows::embed_backward(tokens, &pass.begins, d, s.heads.sequence, s.hidden, table, positions);
 }
 
-/// Logits of all rows, forward only.
+/// Returns the logits of all rows.
 pub fn logits<T: Real>(
     pass: &Pass<T>,
     p: &[T],
@@ -88,7 +88,7 @@ pub fn logits<T: Real>(
     out
 }
 
-/// Sum of the loss over the rows, forward only.
+/// Returns the sum of the loss over the rows, without gradients.
 pub fn evaluate<T: Real>(
     pass: &Pass<T>,
     p: &[T],
@@ -125,13 +125,14 @@ fn norm<T: Real>(pass: &Pass<T>, p: &[T], x: &[T], scratch: &mut HeadScratch<T>)
     pass.store(&mut scratch.normed);
 }
 
-/// Where the head's matrix begins in its unit, when it is not the embedding.
+/// Returns the offset of the head's matrix in its unit, if it is not the embedding.
 pub fn matrix_offset(shape: &Shape) -> usize {
     if shape.norm == rows::Norm::Layer { 2 * shape.hidden } else { shape.hidden }
 }
 
-/// Loss and gradients in one go: gives the sum of the loss over the rows; `d` becomes the gradient of `x`, every row's
-/// loss counting `scale`; `gnorm` (cleared here) and `gmatrix` (added to; none: not made) take the parameters' gradients.
+/// Computes loss and gradients together. Returns the sum of the loss over the rows; `d` becomes the gradient of `x`,
+/// with every row's loss times `scale`. The parameters' gradients are stored in `gnorm`, and added to `gmatrix` unless
+/// it is none.
 pub fn loss<T: Real>(
     pass: &Pass<T>,
     p: &[T],

@@ -1,4 +1,4 @@
-//! Where a block's backward puts the gradients of parameters: all of them, or those of adapters alone.
+//! Destination of a block's parameter gradients: all parameters, or only those of adapters.
 
 use std::ops::Range;
 
@@ -7,27 +7,27 @@ use crate::kernels::gemm::{self, MatrixView, Update};
 use crate::kernels::real::Real;
 use crate::kernels::rows;
 
-/// What a block's backward finds beside the gradient of its input.
+/// Destination of the gradients in a block's backward pass.
 pub enum Gradients<'a, T> {
-    /// Every parameter's, laid out as the block's unit; need not be cleared before.
+    /// Gradients of all parameters, laid out as the block's unit; need not be cleared before.
     All(&'a mut [T]),
-    /// Those of low-rank adapters. With w' = w + scale b a and y = x w'ᵀ they follow from dy and x by products with the
-    /// rank, and the gradient of w is never made: da = scale (dy b)ᵀ x, db = scale dyᵀ (x aᵀ).
+    /// Gradients of low-rank adapters. With w' = w + scale b a and y = x w'ᵀ they follow from dy and x by products with
+    /// the rank, without the gradient of w: da = scale (dy b)ᵀ x, db = scale dyᵀ (x aᵀ).
     Adapters {
-        /// Rank and scale.
+        /// Rank and scale of the adapters.
         lora: &'a Lora,
-        /// Which products have one.
+        /// Layers that have an adapter.
         targets: &'a [Target],
-        /// The adapters' whole parameters.
+        /// Full parameters of the adapters.
         p: &'a [T],
-        /// Takes their gradients; need not be cleared before.
+        /// Gradients of the adapters; need not be cleared before.
         g: &'a mut [T],
-        /// For passes of as many rows.
+        /// Buffers for passes with this number of rows.
         room: &'a mut Workspace<T>,
     },
 }
 
-/// Room for the gradients of one adapter, and for norms' that nobody wants.
+/// Buffers for the gradients of one adapter, and for unused gradients of norms.
 #[derive(Debug)]
 pub struct Workspace<T> {
     /// x aᵀ, rows x rank.
@@ -38,31 +38,31 @@ pub struct Workspace<T> {
 }
 
 impl<T: Real> Workspace<T> {
-    /// For passes of `rows` rows of `hidden` elements.
+    /// Allocates buffers for passes of `rows` rows of `hidden` elements.
     pub fn new(rows: usize, hidden: usize, rank: usize) -> Self {
         let make = |n: usize| vec![T::ZERO; n];
         Self { inputs: make(rows * rank), outputs: make(rows * rank), norm: make(2 * hidden) }
     }
 
-    /// The elements of a norm's weight and bias, whose gradients are made on the way to the input's.
+    /// Returns a buffer for the unused gradients of a norm's weight and bias.
     pub fn norm(&mut self) -> &mut [T] {
         &mut self.norm
     }
 
-    /// Elements that are held.
+    /// Returns the allocated elements.
     pub fn allocated(&self) -> usize {
         let Self { inputs, outputs, norm } = self;
         [inputs, outputs, norm].into_iter().map(Vec::capacity).sum()
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub fn elements(rows: usize, hidden: usize, rank: usize) -> usize {
         2 * rows * rank + 2 * hidden
     }
 }
 
 impl<T: Real> Gradients<'_, T> {
-    /// The gradients of vectors are sums over rows: they begin at 0.
+    /// Clears the gradients of vectors, which are sums over rows.
     pub(super) fn clear(&mut self, vectors: &[&Range<usize>]) {
         if let Self::All(g) = self {
             for range in vectors {
@@ -71,7 +71,7 @@ impl<T: Real> Gradients<'_, T> {
         }
     }
 
-    /// Of y = x wᵀ + bias over `n` rows, w lying at `weight` of the block's unit.
+    /// Computes the gradients of y = x wᵀ + bias over `n` rows, with w at `weight` of the block's unit.
     pub(super) fn product(
         &mut self,
         weight: &Range<usize>,
@@ -109,7 +109,8 @@ impl<T: Real> Gradients<'_, T> {
         }
     }
 
-    /// Where a norm's gradients go, weight and bias; the bias of one without is a stretch that is not written.
+    /// Returns the destination of a norm's gradients, weight and bias; for a norm without bias the second is not
+    /// written.
     pub(super) fn norm(&mut self, weight: &Range<usize>, hidden: usize) -> (&mut [T], &mut [T]) {
         let both = match self {
             Self::All(g) => &mut g[weight.start..],

@@ -1,11 +1,11 @@
-//! Fresh weights: each element is a pure function of (seed, tensor, index), so that every layout of ranks starts equal
-//! and each rank makes only its own shard.
+//! Fresh weights: each element is a pure function of (seed, tensor, index), so that all layouts of ranks start equal
+//! and each rank computes only its own shard.
 
 use sha2::{Digest, Sha256};
 
 use super::layout::{Initializer, Unit};
 
-/// Mixes a counter into 64 even bits (the finaliser of splitmix64, Steele, Lea and Flood 2014).
+/// Mixes a counter into 64 uniform bits (the finalizer of splitmix64, Steele, Lea and Flood 2014).
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -14,7 +14,7 @@ pub fn mix(mut z: u64) -> u64 {
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// First eight bytes of sha256(seed little-endian, name), little-endian.
+/// Returns the first eight bytes of sha256(seed little-endian, name), little-endian.
 pub fn key(seed: u64, name: &str) -> u64 {
     let mut hash = Sha256::new();
     hash.update(seed.to_le_bytes());
@@ -23,25 +23,25 @@ pub fn key(seed: u64, name: &str) -> u64 {
     digest.iter().take(8).rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
 }
 
-/// Uniform in (0, 1).
+/// Returns a uniform number in (0, 1).
 fn uniform(key: u64, counter: u64) -> f64 {
     let bits = mix(key.wrapping_add(counter.wrapping_mul(STEP))) >> 11;
     (bits as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// Standard normal, by Box and Muller.
+/// Returns a standard normal number by the Box-Muller transform.
 fn normal(key: u64, index: u64) -> f64 {
     let radius = (-2.0 * uniform(key, 2 * index).ln()).sqrt();
     radius * (2.0 * std::f64::consts::PI * uniform(key, 2 * index + 1)).cos()
 }
 
-/// Standard normal numbers that follow from a name, as the scripts that record from PyTorch make them.
+/// Returns standard normal numbers derived from a name, equal to those of the scripts that record PyTorch's results.
 pub fn normals(seed: u64, name: &str, elements: usize) -> Vec<f32> {
     let key = key(seed, name);
     (0..elements as u64).map(|index| normal(key, index) as f32).collect()
 }
 
-/// Fills `out` with elements `start..` of the unit; past its end with 0.
+/// Fills `out` with the elements of the unit from `start` on; 0 past its end.
 pub fn fill(unit: &Unit, seed: u64, start: usize, out: &mut [f32]) {
     out.fill(0.0);
     for tensor in &unit.tensors {

@@ -1,57 +1,57 @@
-//! Which tensor lies where in which unit.
+//! Layout of tensors in units.
 
 use super::adapter::Lora;
 use crate::config::{self, Activation, Biases, NormKind, PositionKind, ScalingKind};
 use crate::kernels::attention::AttentionShape;
 use crate::kernels::rows::{Act, Norm};
 
-/// What the arithmetic needs to know of a model.
+/// Dimensions and settings of a model, as the arithmetic needs them.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Tokens of the vocabulary.
     pub vocab: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width inside the feed-forward part.
+    /// Width of the feed-forward layers.
     pub inner: usize,
-    /// Blocks.
+    /// Number of blocks.
     pub layers: usize,
-    /// Attention.
+    /// Shape of the attention.
     pub heads: AttentionShape,
-    /// Norm.
+    /// Kind of norm.
     pub norm: Norm,
-    /// Its epsilon.
+    /// Epsilon of the norms.
     pub eps: f64,
-    /// Activation.
+    /// Activation function.
     pub act: Act,
-    /// Products have biases.
+    /// Whether linear layers have biases.
     pub biases: bool,
-    /// Elements of each head that are rotated; 0: learned positions.
+    /// Rotated elements of each head; 0 for learned positions.
     pub rotated: usize,
     /// Base of the rotary wavelengths.
     pub theta: f64,
-    /// Their stretching.
+    /// Scaling of rotary positions.
     pub scaling: Option<config::Scaling>,
     /// Low-rank adapters.
     pub adapter: Option<Lora>,
-    /// Attention and feed-forward read the same input.
+    /// Whether attention and feed-forward read the same input.
     pub parallel: bool,
-    /// The head is the embedding.
+    /// Whether the head shares the weights of the embedding.
     pub tied: bool,
-    /// Deviation of fresh weights.
+    /// Standard deviation of fresh weights.
     pub initializer_range: f64,
 }
 
-/// A tensor's fresh values.
+/// Initial values of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Initializer {
-    /// All 0.
+    /// All zeros.
     Zero,
-    /// All 1.
+    /// All ones.
     One,
-    /// Normal with this deviation.
+    /// Normal with this standard deviation.
     Normal(f64),
-    /// Even between minus this and this.
+    /// Uniform between minus this and this.
     Uniform(f64),
 }
 
@@ -64,21 +64,21 @@ pub struct Tensor {
     pub rows: usize,
     /// Columns.
     pub cols: usize,
-    /// Where it begins in the unit.
+    /// Offset in the unit.
     pub offset: usize,
-    /// Weight decay applies.
+    /// Whether weight decay applies.
     pub decay: bool,
     /// Initial values.
     pub fresh: Initializer,
 }
 
 impl Tensor {
-    /// Elements.
+    /// Returns the number of elements.
     pub fn elements(&self) -> usize {
         self.rows * self.cols
     }
 
-    /// Where it lies in the unit.
+    /// Returns its range in the unit.
     pub fn range(&self) -> std::ops::Range<usize> {
         self.offset..self.offset + self.elements()
     }
@@ -89,11 +89,11 @@ impl Tensor {
 pub struct Unit {
     /// `embed`, `block.0` …, `head`.
     pub name: String,
-    /// In order of place.
+    /// Ordered by offset.
     pub tensors: Vec<Tensor>,
     /// Elements, without padding.
     pub len: usize,
-    /// Its elements are trained.
+    /// Whether its elements are trained.
     pub trained: bool,
 }
 
@@ -102,7 +102,7 @@ impl Unit {
         Self { name, tensors: Vec::new(), len: 0, trained: true }
     }
 
-    /// Adds a matrix, whatever its sizes and fresh values.
+    /// Appends a matrix.
     pub(super) fn push_matrix(
         &mut self,
         name: &str,
@@ -135,7 +135,7 @@ impl Unit {
 
 type Range = std::ops::Range<usize>;
 
-/// Where a block's tensors lie; what it lacks is empty.
+/// Ranges of a block's tensors; empty if absent.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each name is its tensor's")]
 pub struct BlockLayout {
@@ -158,7 +158,7 @@ fn plain(theta: f64, rotated: usize) -> Vec<f64> {
 }
 
 impl Shape {
-    /// From a checked config.
+    /// Reads the shape of a checked config.
     pub fn from_model(model: &config::Model) -> Self {
         let rotary = model.positions.kind == PositionKind::Rotary;
         Self {
@@ -184,7 +184,7 @@ impl Shape {
             },
             biases: model.biases == Biases::All,
             rotated: if rotary {
-                // Cut off, as transformers does (`int(head_dim * partial_rotary_factor)`).
+                // Truncated, as in transformers (`int(head_dim * partial_rotary_factor)`).
                 (model.positions.fraction.unwrap_or(1.0) * model.head_dim as f64).floor() as usize
             } else {
                 0
@@ -198,12 +198,12 @@ impl Shape {
         }
     }
 
-    /// Columns of the first product of the feed-forward part.
+    /// Returns the columns of the first feed-forward layer.
     pub fn up_width(&self) -> usize {
         if self.act == Act::SwiGlu { 2 * self.inner } else { self.inner }
     }
 
-    /// Columns of the attention's output before its projection.
+    /// Returns the columns of the attention's output before its projection.
     pub fn attention_width(&self) -> usize {
         self.heads.heads * self.heads.dim
     }
@@ -231,7 +231,7 @@ impl Shape {
         (weight, bias)
     }
 
-    /// One block.
+    /// Returns the unit and layout of one block.
     pub fn block(&self, index: usize) -> (Unit, BlockLayout) {
         let mut unit = Unit::new(format!("block.{index}"));
         let deviation = self.initializer_range;
@@ -259,7 +259,7 @@ impl Shape {
         (unit, layout)
     }
 
-    /// Token table and, where they are learned, positions.
+    /// Returns the unit of the token table and, if learned, the positions.
     pub fn embed(&self) -> Unit {
         let mut unit = Unit::new("embed".to_owned());
         unit.push("tokens", self.vocab, self.hidden, Initializer::Normal(self.initializer_range));
@@ -274,7 +274,7 @@ impl Shape {
         unit
     }
 
-    /// Final norm and, where it is not the token table, the head.
+    /// Returns the unit of the final norm and, if not tied, the head.
     pub fn head(&self) -> Unit {
         let mut unit = Unit::new("head".to_owned());
         self.norm_of(&mut unit, "norm");
@@ -284,8 +284,8 @@ impl Shape {
         unit
     }
 
-    /// All units in order of use: embed, blocks, head; then the blocks' adapters, which alone are trained where there are
-    /// any.
+    /// Returns all units in order of use: embed, blocks, head; then the blocks' adapters. Only the adapters are trained
+    /// if there are any.
     pub fn units(&self) -> Vec<Unit> {
         let mut units = vec![self.embed()];
         units.extend((0..self.layers).map(|i| self.block(i).0));
@@ -299,7 +299,8 @@ impl Shape {
         units
     }
 
-    /// Angle per position of each pair of rotated elements, as `transformers` computes them (modeling_rope_utils.py).
+    /// Returns the angle per position of each pair of rotated elements, as `transformers` computes it
+    /// (modeling_rope_utils.py).
     pub fn frequencies(&self) -> Vec<f64> {
         let (d, length) = (self.rotated as f64, self.heads.sequence as f64);
         let mut theta = self.theta;
@@ -326,7 +327,7 @@ impl Shape {
         out
     }
 
-    /// Elements of all units.
+    /// Returns the elements of all units.
     pub fn parameters(&self) -> usize {
         self.units().iter().map(|unit| unit.len).sum()
     }

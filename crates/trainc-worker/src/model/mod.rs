@@ -1,5 +1,5 @@
-//! In: the model part of a config. Out: units of flat parameters, and forward and backward of each over flat buffers.
-//! Knows nothing of ranks: whoever calls brings a unit's whole parameters and takes its whole gradient.
+//! The model: units of flat parameters, and the forward and backward pass of each on flat buffers. It is independent of
+//! ranks: the caller passes a unit's full parameters and receives its full gradient.
 
 pub mod adapter;
 pub mod block;

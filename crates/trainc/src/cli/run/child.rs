@@ -171,7 +171,8 @@ impl Watch<'_> {
                     let logged = self.log.as_mut().map(|log| log.write_all(format!("{line}\n").as_bytes()));
                     if let Some(Err(error)) = logged {
                         self.log = None;
-                        self.screen.note(&format!("warning: log.txt: {error}; no more is written there"));
+                        self.screen
+                            .note(&format!("warning: log.txt: {error}; no further metrics are written"));
                     }
                     if let Some(fault) = line.strip_prefix("error: ") {
                         // Said at the end, with what it means.
@@ -327,15 +328,15 @@ fn after(signal: i32) -> String {
 /// What the worker's exit codes mean; `trainc-worker --help` has the same table.
 fn meaning(code: i32) -> &'static str {
     match code {
-        2 => "wrong usage",
-        3 => "the config is wrong, or wrong for this machine",
-        10 => "data or weights cannot be used",
-        11 => "a checkpoint cannot be used or written",
-        12 => "the loss is not finite or over its limit",
-        13 => "a rank failed or a deadline passed",
+        2 => "invalid command line",
+        3 => "the config is invalid or does not match this machine",
+        10 => "data or weights are invalid",
+        11 => "a checkpoint cannot be read or written",
+        12 => "the loss is not finite or exceeds its limit",
+        13 => "a rank failed or a timeout expired",
         14 => "a device or a library is missing",
         15 => "results cannot be written",
-        76 => "stopped without a checkpoint",
+        76 => "stopped before a checkpoint was saved",
         1 | 101 => "a bug in the worker",
         _ => "a code that this version of trainc does not know",
     }
