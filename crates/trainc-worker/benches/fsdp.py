@@ -76,7 +76,7 @@ def steps(command, environment=None):
 
 
 def figures(lines):
-    """Median of steps 3 to 8, and memory."""
+    """Returns the median of steps 3 to 8, and memory."""
     return statistics.median(line["seconds"] for line in lines[2:8]), max(line["memory"] for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""The comparison's model under PyTorch FSDP on CPU ranks: started by torchrun from fsdp.py.
+"""Trains the benchmark's model with PyTorch FSDP on CPU ranks; started by torchrun from fsdp.py.
 
     torchrun --nproc-per-node 2 torch_fsdp.py --api fsdp1|fsdp2 --layers 6 --hidden 384 …
 
@@ -33,7 +33,7 @@ class Norm(nn.Module):
 
 
 class Block(nn.Module):
-    """Projections fused as in the worker: the comparison is of the machinery, not of the number of products."""
+    """Projections fused as in the worker: the benchmark compares the frameworks, not the number of multiplications."""
 
     def __init__(self, a):
         super().__init__()

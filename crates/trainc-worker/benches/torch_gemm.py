@@ -1,4 +1,4 @@
-"""PyTorch's matrix products on one thread: the shapes of `trainc-worker bench`, best of 30 by the thread's own clock, one JSON line each."""
+"""Times PyTorch's matrix multiplications on one thread, in the shapes of `trainc-worker bench`: best of 30 by thread CPU time, one JSON line each."""
 import json
 import time
 

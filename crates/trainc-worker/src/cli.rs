@@ -152,7 +152,7 @@ fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Res
         config.and_then(|config| launch::detect_placement(&config, ranks).map(|place| (config, place)));
     // Only the first host's launcher locks the checkpoint directory. If another run holds the lock, its files,
     // including its failure reason, are left unchanged.
-    let first = placed.as_ref().ok().filter(|(_, place)| (place.host, place.local) == (0, 0));
+    let first = placed.as_ref().ok().filter(|(_, place)| (place.host, place.local_rank) == (0, 0));
     let _lock = first
         .map(|(config, _)| CheckpointLock::acquire(Path::new(&config.checkpoint.directory)))
         .transpose()?;

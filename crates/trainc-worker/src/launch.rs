@@ -105,7 +105,7 @@ pub fn launch(
     ranks_given: Option<usize>,
     purpose: Purpose,
 ) -> Result<Outcome, Failure> {
-    if place.local > 0 {
+    if place.local_rank > 0 {
         // The first process of this host starts all its ranks.
         return Ok(Outcome::Done);
     }
@@ -119,7 +119,7 @@ pub fn launch(
         if place.host == 0 {
             server = Some(Server::start(port, &same, place.hosts, per_host, peer_dead, join)?);
         }
-        line = Some(HostConnection::open(&place.first, port, &same, place.host, peer_dead, join)?);
+        line = Some(HostConnection::open(&place.first_host, port, &same, place.host, peer_dead, join)?);
     }
     let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
     let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..plan(config) };
@@ -144,7 +144,7 @@ pub fn launch(
             command.arg("--preflight");
         }
         if place.hosts > 1 {
-            command.args(["--rendezvous", &format!("{}:{port}", place.first)]);
+            command.args(["--rendezvous", &format!("{}:{port}", place.first_host)]);
         }
         command.envs(&config.communication.environment);
         match command.spawn() {

@@ -17,11 +17,11 @@ pub struct Placement {
     /// Number of hosts.
     pub hosts: usize,
     /// World size, if the environment specifies it.
-    pub ranks: Option<usize>,
+    pub world_size: Option<usize>,
     /// Local rank of this process; only local rank 0 launches.
-    pub local: usize,
+    pub local_rank: usize,
     /// Name or address of the first host.
-    pub first: String,
+    pub first_host: String,
     /// Rendezvous port, if the environment specifies it.
     pub port: Option<u16>,
     /// Instance type, if the environment specifies it.
@@ -76,9 +76,9 @@ impl Placement {
         Self {
             host: 0,
             hosts: 1,
-            ranks: None,
-            local: 0,
-            first: "localhost".to_owned(),
+            world_size: None,
+            local_rank: 0,
+            first_host: "localhost".to_owned(),
             port: None,
             instance: None,
             source: "nothing in the environment",
@@ -116,7 +116,7 @@ impl Placement {
         Ok(Self {
             host,
             hosts: hosts.len(),
-            first: hosts.swap_remove(0),
+            first_host: hosts.swap_remove(0),
             instance: r.current_instance_type,
             source: "resourceconfig.json",
             ..Self::single_host()
@@ -149,7 +149,7 @@ impl Placement {
             )));
         }
         let hosts = w / h;
-        let first = match variables.get("MASTER_ADDR") {
+        let first_host = match variables.get("MASTER_ADDR") {
             Some(first) if !first.is_empty() => first.clone(),
             _ if hosts == 1 => "localhost".to_owned(),
             _ => {
@@ -168,7 +168,16 @@ impl Placement {
             ),
         };
         let source = if rank == "RANK" { "torchrun's variables" } else { "Open MPI's variables" };
-        Ok(Self { host: r / h, hosts, ranks: Some(w), local: l, first, port, instance: None, source })
+        Ok(Self {
+            host: r / h,
+            hosts,
+            world_size: Some(w),
+            local_rank: l,
+            first_host,
+            port,
+            instance: None,
+            source,
+        })
     }
 
     /// Detects the placement of this process.
@@ -182,7 +191,7 @@ impl Placement {
     /// Checks that the config was made for this placement.
     pub fn check_config(&self, config: &Config) -> Result<(), Failure> {
         let source = self.source;
-        if let Some(ranks) = self.ranks
+        if let Some(ranks) = self.world_size
             && ranks != config.ranks()
         {
             return Err(wrong(format!(
@@ -247,7 +256,7 @@ mod tests {
         let place = |host: &str| Placement::from_environment(&BTreeMap::new(), Some(&text(host)));
         for (name, number) in [("algo-1", 0), ("algo-10", 1), ("algo-12", 3), ("algo-2", 4), ("algo-9", 11)] {
             let place = place(name).unwrap();
-            assert_eq!((place.host, place.hosts, place.first.as_str()), (number, 12, "algo-1"));
+            assert_eq!((place.host, place.hosts, place.first_host.as_str()), (number, 12, "algo-1"));
         }
         let failure = place("algo-13").unwrap_err();
         assert!(failure.message.contains("`algo-13`, which is not in `hosts`: algo-1, algo-10"), "{failure}");
@@ -275,8 +284,8 @@ mod tests {
             ("MASTER_PORT", "29500"),
         ];
         let place = from(&all).unwrap();
-        assert_eq!((place.host, place.hosts, place.local, place.ranks), (1, 2, 1, Some(8)));
-        assert_eq!((place.first.as_str(), place.port), ("algo-1", Some(29500)));
+        assert_eq!((place.host, place.hosts, place.local_rank, place.world_size), (1, 2, 1, Some(8)));
+        assert_eq!((place.first_host.as_str(), place.port), ("algo-1", Some(29500)));
         let with = |name: &str, value: Option<&str>| {
             let mut list: Vec<(&str, &str)> = all.iter().copied().filter(|(k, _)| *k != name).collect();
             list.extend(value.map(|value| (name, value)));

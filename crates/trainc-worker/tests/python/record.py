@@ -1,11 +1,11 @@
-"""Records what PyTorch computes for the worker's parity cases: float64, same weights, tokens and hyperparameters.
+"""Records PyTorch's results for the worker's parity tests: float64, same weights, tokens and hyperparameters.
 
     python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
     .venv-torch/bin/python crates/trainc-worker/tests/python/record.py
 
 Writes crates/trainc-worker/tests/recorded/<case>.json: the config's differences from the tests' base, losses and gradient norms. The
-model is written here from its definition and shares nothing with the worker but the formulas of fresh weights and
-tokens. With `--bf16` it records nothing and says how far PyTorch's own bf16 comes from that.
+model is implemented here from its definition and shares only the formulas of fresh weights and tokens with the worker.
+With `--bf16` it records nothing and prints the deviation of PyTorch's own bf16 from float64.
 """
 import json
 import math
@@ -20,7 +20,7 @@ from record_shared import normal, tokens
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "recorded"
 STEPS = 50
-# Beside the cases' own: one at which a rounding more or less stays one over all steps.
+# In addition to the cases' own rates: one at which rounding differences do not grow over the steps.
 GENTLE = 1e-3
 
 
@@ -111,7 +111,7 @@ class Model:
         return self.linear(name + "down", act)
 
     def loss(self, batch, trained, starts):
-        """Sum over labels that are trained on. Documents are kept apart in attention, positions and labels."""
+        """Returns the sum over labels that are trained on. Documents are separated in attention, positions and labels."""
         inputs, labels = batch[:, :-1], batch[:, 1:]
         labels = torch.where(trained[:, 1:] & ~starts[:, 1:], labels, -100)
         at = torch.arange(inputs.shape[1])
@@ -142,7 +142,7 @@ def rate(o, s, step):
 
 
 def train(change, seed=17, learning_rate=3e-3, precision="float64"):
-    """Losses and gradient norms of all steps. Below float64 the master weights are float32, and bf16 comes in as
+    """Returns losses and gradient norms of all steps. Below float64 the master weights are float32, and bf16 comes in as
     `autocast` has it; as `fsdp` with MixedPrecision(param_dtype=bfloat16, reduce_dtype=float32) casts; or, `weights`, in
     the weights alone."""
     model = {"family": "llama", "vocab_size": 61, "hidden_size": 32, "intermediate_size": 48, "layers": 2, "heads": 4,
@@ -211,7 +211,7 @@ def record(name, change):
 
 
 def away():
-    """How far PyTorch's own bf16 is from its float64: the worst of 50 steps, over all cases and six seeds."""
+    """Prints the deviation of PyTorch's own bf16 from its float64: the worst of 50 steps, over all cases and six seeds."""
     for learning_rate in (3e-3, GENTLE):
         for precision in ("weights", "autocast", "fsdp"):
             worst = []

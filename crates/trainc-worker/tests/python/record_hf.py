@@ -1,4 +1,4 @@
-"""Records what `transformers` and `peft` make of small models, and proves that they read what the worker writes.
+"""Records results of `transformers` and `peft` for small models, and checks that they load the worker's files.
 
     python3 -m venv .venv-hf && .venv-hf/bin/pip install torch transformers peft
     cargo build -p trainc-worker
@@ -125,7 +125,7 @@ def config(model, place, **more):
 
 
 def write_data(place):
-    """The form of `trainc data pack`, written here once more from its description."""
+    """Writes the format of `trainc data pack`, implemented independently from its description."""
     import zlib
     place.mkdir(parents=True)
     data = tokens(40, SEQUENCE, VOCAB, 1).tolist()
@@ -165,7 +165,7 @@ def digests(place):
 def case(name, hf, ours, dtype, shard):
     torch.manual_seed(hash_of(name))
     model = transformers.AutoModelForCausalLM.from_config(hf)
-    for parameter in model.parameters():  # norms and biases too, or their order would not show
+    for parameter in model.parameters():  # norms and biases too, so that errors in their order are detected
         if parameter.dim() == 1:
             parameter.data += torch.randn_like(parameter) * 0.2
     model = model.to(dtype)

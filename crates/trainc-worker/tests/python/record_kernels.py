@@ -1,4 +1,4 @@
-"""Records what PyTorch computes for each kernel of the worker: float64, outputs and the gradients that autograd makes.
+"""Records PyTorch's results for each kernel of the worker: float64, outputs and the gradients of autograd.
 
     python3 -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
     .venv-torch/bin/python crates/trainc-worker/tests/python/record_kernels.py
@@ -21,18 +21,18 @@ CASES = []
 
 
 def given(name, *sizes):
-    """A leaf whose values follow from its name, rounded to f32 so that both precisions begin alike."""
+    """Returns a leaf with values derived from its name, rounded to f32 so that both precisions start equal."""
     values = torch.tensor(normal(7, name, math.prod(sizes))).float().double()
     return values.view(*sizes).requires_grad_()
 
 
 def numbers(name, n, below):
-    """Integers that follow from a seed."""
+    """Returns integers derived from a seed."""
     return torch.tensor((mix(np.arange(n) + name * 1000) % np.uint64(below)).astype(np.int64))
 
 
 def record(kernel, sizes, output, wants, **more):
-    """Sends a given gradient back through `output`, and writes all down."""
+    """Backpropagates a given gradient through `output` and records all results."""
     dy = given("dy", *output.shape)
     output.backward(dy.detach())
     flat = lambda t: [float(f"{v:.12e}") for v in t.detach().flatten().tolist()]
@@ -50,7 +50,7 @@ def norm(kind, rows, width):
 
 
 def rotary(rows, heads, dim, rotated, positions):
-    """Only the first `heads` heads of a row of one head more are turned."""
+    """Rotates only the first `heads` heads of rows with one more head."""
     x = given("x", rows, (heads + 1) * dim)
     frequencies = 10000.0 ** (-torch.arange(0, rotated, 2, dtype=torch.float64) / rotated)
     angle = torch.outer(torch.arange(rows, dtype=torch.float64) % positions, frequencies)
@@ -74,14 +74,14 @@ def activation(kind, rows, width):
 
 
 def linear(rows, inner, width):
-    """The three products of a pass, and the bias."""
+    """Records the three matrix multiplications of a linear layer, and the bias."""
     x, weight, bias = given("x", rows, inner), given("weight", width, inner), given("bias", width)
     sizes = {"rows": rows, "inner": inner, "width": width}
     record("linear", sizes, F.linear(x, weight, bias), {"x": x, "weight": weight, "bias": bias})
 
 
 def begins_of(rows, sequence, every):
-    """Where each row's document begins in its sequence: a new one at each `every`th row."""
+    """Returns the start of each row's document in its sequence: a new one every `every` rows."""
     return [at - at % every if every else 0 for _ in range(rows // sequence) for at in range(sequence)]
 
 
@@ -112,7 +112,7 @@ def attention(batch, sequence, heads, kv_heads, dim, every):
 
 
 def cross_entropy(rows, vocab, scale):
-    """The gradient is of `scale` times the sum; every fourth label counts for nothing."""
+    """Records the gradient of `scale` times the sum; every fourth label is excluded."""
     logits, labels = given("logits", rows, vocab), numbers(2, rows, vocab)
     labels[3::4] = -100
     loss = F.cross_entropy(logits, labels, reduction="sum", ignore_index=-100)

@@ -1,4 +1,4 @@
-"""Fresh weights and tokens by the worker's formulas, for the scripts that record."""
+"""Fresh weights and tokens by the worker's formulas, for the recording scripts."""
 import hashlib
 import math
 
