@@ -288,7 +288,7 @@ fn read(file: &Path) -> Result<Account, String> {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Account::default()),
         Err(error) => {
-            return Err(format!("error: `{}`: {}\n", file.display(), super::world::describe(&error)));
+            return Err(format!("error: `{}`: {}\n", file.display(), super::files::describe(&error)));
         }
     };
     serde_json::from_str(&text)
@@ -303,7 +303,7 @@ fn can_be_kept(file: &Path) -> Result<(), String> {
 }
 
 fn unkept(file: &Path, error: &std::io::Error) -> String {
-    format!("error: `{}` cannot be written: {}\n", file.display(), super::world::describe(error))
+    format!("error: `{}` cannot be written: {}\n", file.display(), super::files::describe(error))
 }
 
 fn write(file: &Path, account: &Account) -> Result<(), String> {

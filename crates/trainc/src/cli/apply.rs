@@ -1,21 +1,21 @@
 //! `trainc apply`: each job looked at, shown, agreed to, and made; several jobs at the same time.
 
-mod one;
-mod standing;
+mod billed_storage;
+mod job_apply;
 
 use super::account::{AccountArgs, Accounts, Tasks};
+use super::account_comparison::compare_with_account;
 use super::args::{Global, Input, problems};
-use super::ask::ask;
+use super::confirmation::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{Form, errors};
+use super::job_context::{Form, errors};
 use super::manifests::{Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress, json_line, version_line};
-use super::prospects::look_at;
-use super::transcript::Desk;
+use super::transcript::Transcript;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use one::One;
+use job_apply::JobApply;
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
@@ -113,7 +113,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         unsound(io, &set);
     }
     show_problems(io, &set, global);
-    let desk = Desk::new(set.manifests.len());
+    let desk = Transcript::new(set.manifests.len());
     let idle = RefCell::new(BTreeSet::new());
     let (mut jobs, mut plans) = (Vec::new(), Vec::new());
     let simulated = accounts.is_simulated();
@@ -133,7 +133,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 plans.push(plan);
                 let saved = saved.as_ref();
                 let input = &input;
-                jobs.push(One {
+                jobs.push(JobApply {
                     at,
                     args,
                     input,
@@ -276,8 +276,8 @@ fn summary(io: &mut Io, set: &Set, codes: &[u8], idle: &BTreeSet<usize>) {
 struct Applies<'a> {
     args: &'a Args,
     global: &'a Global,
-    jobs: &'a [One<'a>],
-    desk: &'a Desk,
+    jobs: &'a [JobApply<'a>],
+    desk: &'a Transcript,
     /// Places of those that were as they should be.
     idle: &'a RefCell<BTreeSet<usize>>,
 }
@@ -291,8 +291,9 @@ impl Tasks for Applies<'_> {
         let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
         let choices = |plan: &Plan| self.jobs.first().map(|job| job.choices_of(plan)).unwrap_or_default();
         let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
-        let looked = progress.busy(LOOKING, look_at(looks, &plans, &known, &progress, choices)).await;
-        let mut going: Vec<(&One<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
+        let looked =
+            progress.busy(LOOKING, compare_with_account(looks, &plans, &known, &progress, choices)).await;
+        let mut going: Vec<(&JobApply<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();
         let mut said: BTreeSet<String> = BTreeSet::new();
         for ((job, look), mut looked) in all.zip(looked) {

@@ -2,9 +2,9 @@
 
 use super::args::Global;
 use super::exit;
-use super::impossible::Impossibles;
+use super::files::describe;
+use super::invalid_rows::InvalidRows;
 use super::io::Io;
-use super::world::describe;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_calibrate::bounds::comment;
@@ -58,7 +58,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
-    let found = Impossibles::of(&table, &args.runs, &text);
+    let found = InvalidRows::of(&table, &args.runs, &text);
     io.note(&found.shown(io, global));
     let constants = match constants(args.calibration.as_deref()) {
         Ok(constants) => constants,

@@ -1,9 +1,9 @@
 //! `trainc catalog`.
 
 use super::args::{Global, problems};
+use super::completion_values::any_text;
 use super::exit;
 use super::io::Io;
-use super::known::any_of;
 use super::manifests::compile_all;
 use super::table::table;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use trainc_plan::Options;
 pub(super) struct Args {
     /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules, permissions, or any
     /// other name that the list of all tables has; that list if left out
-    #[arg(value_name = "TABLE", value_parser = any_of(names), hide_possible_values = true)]
+    #[arg(value_name = "TABLE", value_parser = any_text(names), hide_possible_values = true)]
     table: Option<String>,
     /// Only rows that contain this
     #[arg(value_name = "FILTER")]

@@ -1,11 +1,11 @@
 //! `trainc check`.
 
 use super::args::{Global, Input, problems};
+use super::completion_values::{any_text, with_values};
 use super::exit;
+use super::files::describe;
 use super::io::Io;
-use super::known::{any_of, one_of};
 use super::manifests::{Keep, Manifest, Set, compile_keeping};
-use super::world::describe;
 use std::collections::BTreeMap;
 use trainc_diag::source::is_file;
 use trainc_diag::text;
@@ -25,10 +25,10 @@ pub(super) struct Args {
     input: Input,
     /// How to write: human, json, short (one line each), sarif, github,
     /// gitlab (a Code Quality report), markdown
-    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = one_of(format, formats), hide_possible_values = true)]
+    #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = with_values(format, formats), hide_possible_values = true)]
     output: Format,
     /// Write into the files the edit that mends every problem of this code (or `all`), then check again
-    #[arg(long, value_name = "CODE", value_parser = any_of(fixable), hide_possible_values = true)]
+    #[arg(long, value_name = "CODE", value_parser = any_text(fixable), hide_possible_values = true)]
     fix: Option<String>,
 }
 

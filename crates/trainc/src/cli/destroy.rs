@@ -2,10 +2,10 @@
 
 use super::account::Task;
 use super::args::Global;
-use super::ask::ask;
+use super::confirmation::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Form, JobArgs, abouts, worst};
+use super::job_context::{Form, JobArgs, JobContext, job_contexts, worst};
 use super::progress::{LOOKING, Mode, Progress};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -50,13 +50,14 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let form = Form::of(&args.output);
-    let (mut accounts, mut abouts, mut codes) = match abouts(io, global, &args.job, "destroy", &form) {
-        Ok(found) => found,
-        Err(code) => return code,
-    };
+    let (mut accounts, mut job_contexts, mut codes) =
+        match job_contexts(io, global, &args.job, "destroy", &form) {
+            Ok(found) => found,
+            Err(code) => return code,
+        };
     if let Some(name) = &args.only {
-        match only(abouts, name) {
-            Ok(about) => abouts = vec![about],
+        match only(job_contexts, name) {
+            Ok(about) => job_contexts = vec![about],
             Err(words) => {
                 io.note(&words);
                 return exit::USAGE;
@@ -65,7 +66,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let mut families = BTreeSet::new();
     let mut swept = Vec::new();
-    for about in abouts {
+    for about in job_contexts {
         let plan = about.plan.clone();
         let family = (plan.job.swept_from.clone(), plan.job.region.value().cloned());
         if args.only.is_none() && family.0.is_some() && families.insert(family) {
@@ -88,14 +89,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 }
 
 /// The one job that is meant: one of the manifest's, or one that its sweep no longer makes, in the manifest's place.
-fn only(abouts: Vec<About>, name: &str) -> Result<About, String> {
-    let mut paths = abouts.iter().map(|about| &about.manifest.path);
+fn only(job_contexts: Vec<JobContext>, name: &str) -> Result<JobContext, String> {
+    let mut paths = job_contexts.iter().map(|about| &about.manifest.path);
     let first = paths.next();
     if first.is_none() || paths.any(|path| Some(path) != first) {
         return Err("error: `--job` goes with one manifest: name the file\n".to_owned());
     }
-    let own = abouts.iter().position(|about| about.name() == name);
-    let mut about = abouts.into_iter().nth(own.unwrap_or(0)).ok_or("error: no manifest\n")?;
+    let own = job_contexts.iter().position(|about| about.name() == name);
+    let mut about = job_contexts.into_iter().nth(own.unwrap_or(0)).ok_or("error: no manifest\n")?;
     if own.is_some() {
         return Ok(about);
     }
@@ -113,12 +114,12 @@ fn only(abouts: Vec<About>, name: &str) -> Result<About, String> {
 
 /// What is left of jobs that a sweep no longer makes: only said.
 struct Strays {
-    about: About,
+    about: JobContext,
 }
 
 impl Task for Strays {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let About { plan, set, .. } = &self.about;
+        let JobContext { plan, set, .. } = &self.about;
         let mut problems = Problems::default();
         let jobs = set.jobs();
         let strays = self.about.progress().busy(LOOKING, look.orphaned_jobs(plan, &jobs)).await;
@@ -137,7 +138,7 @@ struct Destroy {
     output: String,
     /// Whether one job of several was named.
     only: bool,
-    about: About,
+    about: JobContext,
 }
 
 impl Task for Destroy {

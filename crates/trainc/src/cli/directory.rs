@@ -1,6 +1,6 @@
 //! Directories of artefacts: compared with what they should hold, and replaced all of them or none.
 
-use super::world::describe;
+use super::files::describe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;

@@ -1,6 +1,7 @@
 //! `trainc emit`.
 
 use super::account::{AccountArgs, Accounts, Task};
+use super::account_comparison::{only, show};
 use super::args::{Global, Input, problems};
 use super::directory::{self, Target, Tree};
 use super::exit;
@@ -8,7 +9,6 @@ use super::invocation::invocation;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress};
-use super::prospects::{only, show};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! `trainc explain`.
 
+use super::completion_values::any_text;
 use super::exit;
 use super::io::Io;
-use super::known::any_of;
 use trainc_diag::human::Options;
 use trainc_diag::text;
 use trainc_diag::{find, page};
@@ -12,7 +12,7 @@ use trainc_diag::{find, page};
 #[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
 pub(super) struct Args {
     /// A code, as T0301, or its name, as a problem shows both; `trainc catalog rules` lists all
-    #[arg(value_parser = any_of(names), hide_possible_values = true)]
+    #[arg(value_parser = any_text(names), hide_possible_values = true)]
     code: String,
 }
 

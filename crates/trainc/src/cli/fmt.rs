@@ -2,9 +2,9 @@
 
 use super::args::Named;
 use super::exit;
-use super::expand::{expand, root_of};
+use super::files::describe;
 use super::io::Io;
-use super::world::describe;
+use super::manifest_paths::{expand, root_of};
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;

@@ -3,10 +3,10 @@
 use super::account::{AccountArgs, Accounts, Task};
 use super::args::{Global, problems};
 use super::exit;
+use super::files::{Files, describe};
 use super::io::Io;
 use super::manifests::{Manifest, Set};
 use super::progress::{LOOKING, Mode, Progress};
-use super::world::{Files, describe};
 use crate::import::{self, Imported};
 use serde_json::{Value, json};
 use std::fs;

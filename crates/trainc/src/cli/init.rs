@@ -1,8 +1,8 @@
 //! `trainc init`.
 
 use super::exit;
+use super::files::describe;
 use super::io::Io;
-use super::world::describe;
 use clap::builder::PossibleValuesParser;
 use std::fs;
 use std::io::Write as _;

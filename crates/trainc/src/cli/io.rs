@@ -21,12 +21,12 @@ pub(super) struct Io<'a> {
 }
 
 /// A writer that remembers the first fault of what it writes to.
-pub(super) struct Heeded<W: Write> {
+pub(super) struct TrackedWriter<W: Write> {
     inner: W,
     fault: Option<std::io::Error>,
 }
 
-impl<W: Write> Heeded<W> {
+impl<W: Write> TrackedWriter<W> {
     /// Writes to this.
     pub(super) fn new(inner: W) -> Self {
         Self { inner, fault: None }
@@ -49,7 +49,7 @@ impl<W: Write> Heeded<W> {
     }
 }
 
-impl<W: Write> Write for Heeded<W> {
+impl<W: Write> Write for TrackedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let done = self.inner.write(bytes);
         self.heed(done)
@@ -94,7 +94,7 @@ pub(super) fn iso_date(days: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heeded, iso_date};
+    use super::{TrackedWriter, iso_date};
     use std::io::{Error, ErrorKind, Write};
 
     struct Broken(ErrorKind);
@@ -114,11 +114,11 @@ mod tests {
         for (kind, wanted) in
             [(ErrorKind::StorageFull, Some(ErrorKind::StorageFull)), (ErrorKind::BrokenPipe, None)]
         {
-            let mut out = Heeded::new(Broken(kind));
+            let mut out = TrackedWriter::new(Broken(kind));
             assert!(out.write_all(b"x").is_err());
             assert_eq!(out.end().map(|fault| fault.kind()), wanted);
         }
-        let mut out = Heeded::new(Vec::new());
+        let mut out = TrackedWriter::new(Vec::new());
         out.write_all(b"x").unwrap();
         assert!(out.end().is_none());
     }

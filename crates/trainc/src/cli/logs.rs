@@ -4,9 +4,9 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Form, JobArgs, clock, each, existing};
+use super::job_context::{Form, JobArgs, JobContext, clock, each, existing};
+use super::log_start::{self, LogStart};
 use super::progress::READING;
-use super::since::{self, Since};
 use serde_json::json;
 use trainc_apply::account::LogEvent;
 use trainc_apply::cloud::{Answer, Clock, Cloud};
@@ -30,8 +30,8 @@ pub(super) struct Args {
     host: Option<String>,
     /// Only what was written within that time, as 10m, or since a time of UTC, as 2026-11-22T09:15:10Z: where a follow was
     /// cut off, it need not begin again at the first line
-    #[arg(long, value_name = "TIME", value_parser = since::since)]
-    since: Option<Since>,
+    #[arg(long, value_name = "TIME", value_parser = log_start::parse)]
+    since: Option<LogStart>,
     /// Go on until the job ends
     #[arg(short, long)]
     follow: bool,
@@ -57,8 +57,8 @@ const WAITING: &str = "waiting for more lines";
 struct Logs {
     host: Option<String>,
     follow: bool,
-    since: Option<Since>,
-    about: About,
+    since: Option<LogStart>,
+    about: JobContext,
 }
 
 impl Task for Logs {
@@ -167,7 +167,7 @@ impl Logs {
     fn fail(&self, io: &mut Io, fault: &Fault, last: Option<i64>) -> u8 {
         let mut verdict = verdict::read_failed(&self.about.plan, fault);
         if let Some(last) = last {
-            let since = since::text(last);
+            let since = log_start::text(last);
             let host = self.host.as_ref().map(|host| format!("--host {host}"));
             let follow = self.follow.then(|| "--follow".to_owned());
             let flags = host.into_iter().chain(follow).chain([format!("--since {since}")]);

@@ -1,8 +1,8 @@
 //! `trainc lsp`.
 
 use super::exit;
-use super::expand::{expand, root_of};
-use super::world::{Files, Tree as _, describe};
+use super::files::{Files, Tree as _, describe};
+use super::manifest_paths::{expand, root_of};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Response};
 use lsp_types::InitializeParams;
 use serde_json::{Value, json};

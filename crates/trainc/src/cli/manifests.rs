@@ -1,9 +1,9 @@
 //! Which manifests a command means: files, directories, globs, standard input; each read once.
 
-use super::expand::{self, Named, expand, root_of};
-pub(super) use super::set::Set;
-use super::threads::in_parts;
-use super::world::{Files, Tree};
+use super::files::{Files, Tree};
+use super::manifest_paths::{self, Named, expand, root_of};
+pub(super) use super::manifest_set::Set;
+use super::parallel::in_parts;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Manifest {
 
     /// The manifest as it is named on a command line.
     pub(super) fn named(&self) -> &str {
-        if self.path == expand::STDIN { "-" } else { &self.path }
+        if self.path == manifest_paths::STDIN { "-" } else { &self.path }
     }
 
     /// A manifest that nothing could be read of.
@@ -84,7 +84,10 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
         walks.extend(found.many.map(|_| (argument, found.files.len())));
         many |= found.many.unwrap_or_default();
         if found.files.is_empty() || found.fault.is_some() {
-            failed.push((argument.clone(), expand::nothing(&mut sources, argument, found.fault.as_deref())));
+            failed.push((
+                argument.clone(),
+                manifest_paths::nothing(&mut sources, argument, found.fault.as_deref()),
+            ));
         }
         for file in found.files {
             // By what the path leads to: `a` and `./a/trainc.kdl` name one file, and it is read once.
@@ -104,7 +107,8 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
         sources.absorb(part.sources);
     }
     if manifests.iter().all(|manifest| manifest.compiled.is_layer) {
-        let said = walks.iter().map(|(at, files)| (at, expand::layers_alone(&mut sources, at, *files)));
+        let said =
+            walks.iter().map(|(at, files)| (at, manifest_paths::layers_alone(&mut sources, at, *files)));
         manifests.extend(said.map(|(at, problems)| Manifest::failed(at, problems)));
     }
     check_across_jobs(

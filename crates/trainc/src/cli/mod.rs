@@ -8,58 +8,55 @@
 )]
 
 mod account;
-mod against;
+mod account_comparison;
 mod apply;
 mod args;
-mod ask;
 mod calibrate;
 mod catalog;
+mod change_bill;
 mod check;
+mod completion_values;
 mod completions;
+mod confirmation;
 mod data;
+mod delete_after_job;
 mod destroy;
 mod directory;
 mod emit;
 mod exit;
-mod expand;
 mod explain;
-mod feed;
+mod files;
 mod fmt;
 mod git;
-mod held;
+mod html_report;
 mod import;
-mod impossible;
 mod init;
+mod invalid_rows;
 mod invocation;
 mod io;
-mod job;
-mod known;
+mod job_context;
+mod loaded_manifest;
+mod log_start;
 mod logs;
 mod lsp;
+mod manifest_paths;
+mod manifest_set;
 mod manifests;
 mod overlay;
-mod parts;
-mod pictures;
+mod parallel;
+mod partial_plan;
 mod plan;
 mod progress;
-mod prospects;
-mod release;
 mod report;
 mod run;
 mod schema;
-mod set;
-mod shards;
-mod since;
 mod status;
 mod stop;
 mod table;
-mod threads;
 mod transcript;
 mod tune;
-mod unsound;
 mod watch;
-mod worker;
-mod world;
+mod worker_binary;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use io::Io;
@@ -69,7 +66,7 @@ use trainc_diag::Code;
 
 /// The codes of this stage.
 pub fn codes() -> Vec<&'static Code> {
-    [manifests::CODES, expand::CODES, run::CODES].concat()
+    [manifests::CODES, manifest_paths::CODES, run::CODES].concat()
 }
 
 /// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
@@ -144,7 +141,7 @@ pub fn main() -> ExitCode {
         // It has standard output for itself.
         return ExitCode::from(lsp::run(args, &today));
     }
-    let mut out = io::Heeded::new(std::io::stdout().lock());
+    let mut out = io::TrackedWriter::new(std::io::stdout().lock());
     // Not locked: a bar that moves is drawn there by a thread of its own, and would wait for the end of the command.
     let mut err = std::io::stderr();
     let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today, unread: false };
@@ -173,7 +170,7 @@ pub fn main() -> ExitCode {
         Command::Lsp(_) => exit::DONE,
     };
     let Some(fault) = out.end() else { return ExitCode::from(code) };
-    let why = world::describe(&fault);
+    let why = files::describe(&fault);
     let _ = writeln!(err, "error: the result cannot be written to standard output: {why}");
     ExitCode::from(if code == exit::DONE { exit::USAGE } else { code })
 }

@@ -1,16 +1,16 @@
 //! `trainc plan`.
 
-mod next;
+mod next_command;
 
 use super::account::{AccountArgs, Accounts, Tasks};
+use super::account_comparison::{Comparison, compare_with_account};
 use super::args::{Global, Input, problems};
 use super::exit;
 use super::invocation::invocation;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::progress::{LOOKING, Mode, Progress};
-use super::prospects::{Looked, look_at};
-use next::{InTheWay, next};
+use next_command::{Refusals, next_command};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use trainc_apply::cloud::{Clock, Cloud};
@@ -100,18 +100,18 @@ fn identity(manifest: &Manifest) -> Option<Identity> {
 }
 
 /// Looks at the account for all manifests at the same time. It is given an account that could be changed, and passes on
-/// one that cannot: `look_at` asks for no more than to observe.
+/// one that cannot: `compare_with_account` asks for no more than to observe.
 struct Compare<'a> {
     plans: &'a [&'a trainc_ir::Plan],
     known: &'a [&'a str],
     choices: Choices,
     progress: &'a Progress,
-    found: &'a RefCell<Vec<Looked>>,
+    found: &'a RefCell<Vec<Comparison>>,
 }
 
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let all = look_at(looks, self.plans, self.known, self.progress, |_| self.choices);
+        let all = compare_with_account(looks, self.plans, self.known, self.progress, |_| self.choices);
         let looked = self.progress.busy(LOOKING, all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
@@ -119,7 +119,7 @@ impl Tasks for Compare<'_> {
 }
 
 /// Compares every sound manifest with the account; none for those that are not, or where nobody is asked.
-fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Option<Looked>>, u8> {
+fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Option<Comparison>>, u8> {
     let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
         io.note(&words);
         exit::USAGE
@@ -161,7 +161,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     if let Some(against) = &args.against {
-        return super::against::run(io, global, args, &paths, against);
+        return super::change_bill::run(io, global, args, &paths, against);
     }
     let mut options = args.input.overlay.options(io, false);
     options.fetch = is_online(args);
@@ -214,7 +214,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         .iter()
         .map(|one| invocation(one.manifest.named(), &args.input.overlay, &args.account))
         .collect();
-    let blocked = InTheWay::new(&looked, &invocations);
+    let blocked = Refusals::new(&looked, &invocations);
     match args.output.as_str() {
         "json" => json(io, &set, &documents),
         "markdown" => {
@@ -241,7 +241,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             if let Some(words) = blocked.words() {
                 io.note(&format!("warning: `{}` is saved, and {words}\n", file.display()));
                 if args.output != "human" {
-                    io.note(&format!("  next  {}\n", next(args, 0, false, &blocked)));
+                    io.note(&format!("  next  {}\n", next_command(args, 0, false, &blocked)));
                 }
             }
             code
@@ -258,7 +258,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 }
 
 /// What the account asks of the exit code.
-fn online_exit(args: &Args, looked: &[Option<Looked>]) -> u8 {
+fn online_exit(args: &Args, looked: &[Option<Comparison>]) -> u8 {
     let wrong = looked.iter().flatten().map(|one| one.exit).filter(|code| *code != exit::DONE);
     if let Some(code) = verdict::worst_exit(wrong).filter(|_| !args.input.exit_zero) {
         return code;
@@ -287,7 +287,7 @@ fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
 }
 
 /// Writes the plan of one manifest for `apply`.
-fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &std::path::Path) -> u8 {
+fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Comparison>], file: &std::path::Path) -> u8 {
     let Some(manifest) = set.manifests.first() else { return exit::USAGE };
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref());
     let Some(prospects) = prospects.collect::<Option<Vec<_>>>() else { return exit::USAGE };
@@ -300,7 +300,7 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Looked>], file: &s
     let plan = SavedPlan::new(&input, &prospects, choices);
     let text = serde_json::to_string_pretty(&plan).unwrap_or_default();
     if let Err(error) = std::fs::write(file, format!("{text}\n")) {
-        let why = super::world::describe(&error);
+        let why = super::files::describe(&error);
         io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
         return exit::USAGE;
     }
@@ -323,9 +323,9 @@ struct Page<'a> {
     ready: &'a [Ready<'a>],
     documents: &'a [Document],
     /// What the account says; empty where nobody asked.
-    looked: &'a [Option<Looked>],
+    looked: &'a [Option<Comparison>],
     /// What apply would refuse.
-    blocked: &'a InTheWay,
+    blocked: &'a Refusals,
 }
 
 fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
@@ -365,7 +365,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     if let Some(words) = blocked.words().filter(|_| errors == 0) {
         io.print(&report::human::blocked(&words, &blocked.first, options));
     }
-    say(io, &report::human::next(&next(args, errors, local, blocked), options));
+    say(io, &report::human::next(&next_command(args, errors, local, blocked), options));
 }
 
 /// Whether the job is for this machine.
@@ -393,5 +393,5 @@ pub(super) fn pictures(
     options: &trainc_plan::Options,
 ) -> String {
     let ready = Ready::new(manifest, set);
-    super::pictures::report(&ready.subject(), document, manifest, set, options)
+    super::html_report::report(&ready.subject(), document, manifest, set, options)
 }

@@ -3,9 +3,9 @@
 use super::account::Task;
 use super::args::{Global, problems};
 use super::exit;
-use super::impossible::Impossibles;
+use super::invalid_rows::InvalidRows;
 use super::io::Io;
-use super::job::{About, Form, JobArgs, each, existing};
+use super::job_context::{Form, JobArgs, JobContext, each, existing};
 use super::manifests::{Manifest, compile_all};
 use super::progress::{Mode, Progress, READING};
 use std::fs;
@@ -117,7 +117,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         name => name,
     };
     let names: Vec<String> = here.iter().map(named).collect();
-    let found = Impossibles::of_logs(reader.faults(), &names);
+    let found = InvalidRows::of_logs(reader.faults(), &names);
     io.note(&found.shown(io, global));
     shared.tell(io, manifest, plan, (&reader, &found), None)
 }
@@ -162,7 +162,7 @@ fn read(path: &Path) -> Result<String, String> {
     } else {
         fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
     };
-    done.map_err(|error| super::world::describe(&error))?;
+    done.map_err(|error| super::files::describe(&error))?;
     // Progress bars write bytes that are no text.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -189,7 +189,7 @@ impl Shared {
         io: &mut Io,
         manifest: &Manifest,
         plan: &Plan,
-        (reader, wrong): (&Reader, &Impossibles),
+        (reader, wrong): (&Reader, &InvalidRows),
         job: Option<&trainc_apply::account::TrainingJob>,
     ) -> u8 {
         let measured = Measured::of(plan, &reader.reports, self.warm_up, reader.out_of_memory);
@@ -336,7 +336,7 @@ fn add(
         }
     }
     let fault = |error: std::io::Error| {
-        format!("`{}` cannot be written: {}", path.display(), super::world::describe(&error))
+        format!("`{}` cannot be written: {}", path.display(), super::files::describe(&error))
     };
     let table = match fs::read_to_string(path) {
         Ok(table) => table,
@@ -357,7 +357,7 @@ fn add(
 
 /// A run that the account knows.
 struct Online {
-    about: About,
+    about: JobContext,
     shared: Shared,
 }
 
@@ -389,7 +389,7 @@ impl Task for Online {
         if let Err(fault) = progress.busy(READING, read).await {
             io.note(&format!("note: the logs are not read: {}\n", fault.message));
         }
-        let wrong = Impossibles::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
+        let wrong = InvalidRows::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
         io.note(&wrong.shown(io, &self.about.global));
         self.shared.tell(io, &self.about.manifest, &self.about.plan, (&reader, &wrong), Some(&found.job))
     }

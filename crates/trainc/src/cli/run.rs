@@ -3,7 +3,7 @@
 use super::args::{Global, Input, problems};
 use super::io::Io;
 use super::manifests::{Manifest, compile_all};
-use super::{exit, worker};
+use super::{exit, worker_binary};
 use serde_json::{Value, json};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -72,8 +72,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some((manifest, plan)) = set.manifests.first().and_then(|m| Some((m, m.compiled.checked()?))) else {
         return exit::MANIFEST;
     };
-    let Some(binary) = worker::find(args.input.overlay.worker.as_deref()) else {
-        io.note(&worker::missing());
+    let Some(binary) = worker_binary::find(args.input.overlay.worker.as_deref()) else {
+        io.note(&worker_binary::missing());
         return exit::USAGE;
     };
     match prepare(args, manifest, plan) {
@@ -102,7 +102,7 @@ fn refuse_engine(manifest: &mut Manifest) {
 
 /// Where a run lies on this machine.
 struct Place {
-    /// Held while it lasts; the kernel lets go of it with this process, however that ends.
+    /// LoadedManifest while it lasts; the kernel lets go of it with this process, however that ends.
     _lock: Option<File>,
     /// All results.
     out: PathBuf,
@@ -170,7 +170,7 @@ fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, Strin
         ));
     }
     let fault = |error: std::io::Error| {
-        format!("`{}` cannot be written: {}", shown(&out), super::world::describe(&error))
+        format!("`{}` cannot be written: {}", shown(&out), super::files::describe(&error))
     };
     fs::create_dir_all(&out).map_err(fault)?;
     let place = Place { _lock: lock(&out)?, config: out.join("worker.json"), checkpoints, out: out.clone() };
@@ -207,5 +207,5 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
 }
 
 fn shown(path: &Path) -> String {
-    super::world::shown(path)
+    super::files::shown(path)
 }

@@ -4,7 +4,7 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Form, JobArgs, Kept, clock, each, existing, running};
+use super::job_context::{Form, JobArgs, JobContext, Kept, clock, each, existing, running};
 use super::progress::{LOOKING, READING};
 use serde_json::json;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 }
 
 struct Show {
-    about: About,
+    about: JobContext,
 }
 
 impl Task for Show {

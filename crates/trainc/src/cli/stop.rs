@@ -2,10 +2,10 @@
 
 use super::account::Task;
 use super::args::Global;
-use super::ask::ask;
+use super::confirmation::ask;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Form, Found, JobArgs, each, find, not_ours, running};
+use super::job_context::{Form, Found, JobArgs, JobContext, each, find, not_ours, running};
 use super::progress::{LOOKING, Mode, Progress};
 use serde_json::json;
 use std::io::IsTerminal as _;
@@ -51,7 +51,7 @@ struct Stop {
     yes: bool,
     output: String,
     run: Option<String>,
-    about: About,
+    about: JobContext,
 }
 
 impl Task for Stop {

@@ -20,7 +20,7 @@ struct Said {
 
 /// All jobs of one command, in order.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Transcript {
     jobs: Vec<Said>,
     /// The first whose words were not handed out yet.
     next: Cell<usize>,
@@ -32,7 +32,7 @@ pub(super) struct Writer<'a> {
     stream: Stream,
 }
 
-impl Desk {
+impl Transcript {
     /// So many jobs, of which nothing is known yet.
     pub(super) fn new(jobs: usize) -> Self {
         Self { jobs: (0..jobs).map(|_| Said::default()).collect(), next: Cell::new(0) }

@@ -1,14 +1,14 @@
 //! `trainc watch`: a job to its end.
 
 use super::account::Tasks;
+use super::account_comparison::{only, show};
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job::{About, Form, JobArgs, abouts, clock, existing, worst};
+use super::job_context::{Form, JobArgs, JobContext, clock, existing, job_contexts, worst};
 use super::manifests::{Manifest, Set};
 use super::progress::{Mode, Progress, json_line};
-use super::prospects::{only, show};
-use super::transcript::Desk;
+use super::transcript::Transcript;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
@@ -43,14 +43,18 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let form = Form::of(&args.output);
-    let (mut accounts, abouts, mut codes) = match abouts(io, global, &args.job, "watch", &form) {
+    let (mut accounts, job_contexts, mut codes) = match job_contexts(io, global, &args.job, "watch", &form) {
         Ok(found) => found,
         Err(code) => return code,
     };
-    let desk = Desk::new(abouts.len());
-    let plans: Vec<&Plan> = abouts.iter().map(|about| &about.plan).collect();
-    if !abouts.is_empty() {
-        let code = accounts.all(io, &plans, Watches { output: &args.output, abouts: &abouts, desk: &desk });
+    let desk = Transcript::new(job_contexts.len());
+    let plans: Vec<&Plan> = job_contexts.iter().map(|about| &about.plan).collect();
+    if !job_contexts.is_empty() {
+        let code = accounts.all(
+            io,
+            &plans,
+            Watches { output: &args.output, job_contexts: &job_contexts, desk: &desk },
+        );
         desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
     }
     codes.extend(desk.codes());
@@ -60,26 +64,26 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 /// All jobs of a command, followed side by side.
 struct Watches<'a> {
     output: &'a str,
-    abouts: &'a [About],
-    desk: &'a Desk,
+    job_contexts: &'a [JobContext],
+    desk: &'a Transcript,
 }
 
 impl Tasks for Watches<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
-        let Self { output, abouts, desk } = self;
-        let quiet = abouts.first().is_some_and(|about| about.global.quiet);
+        let Self { output, job_contexts, desk } = self;
+        let quiet = job_contexts.first().is_some_and(|about| about.global.quiet);
         let progress = Progress::new(Mode::of(output, quiet));
-        let watch = async |io: &mut Io<'_>, about: &About, look: &Look<'_, C, K>| {
+        let watch = async |io: &mut Io<'_>, about: &JobContext, look: &Look<'_, C, K>| {
             let name = about.plan.job.name.value().map_or("", String::as_str);
-            watch(io, look, about, output, &progress.of(name, abouts.len() > 1)).await
+            watch(io, look, about, output, &progress.of(name, job_contexts.len() > 1)).await
         };
-        if let ([about], [look]) = (abouts, looks) {
+        if let ([about], [look]) = (job_contexts, looks) {
             // Nobody writes between its words: they are shown as they come.
             desk.end(0, watch(io, about, look).await);
             return exit::DONE;
         }
         let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
-        let mut watching: FuturesUnordered<_> = abouts
+        let mut watching: FuturesUnordered<_> = job_contexts
             .iter()
             .zip(looks)
             .enumerate()
@@ -102,7 +106,7 @@ impl Tasks for Watches<'_> {
 async fn watch<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
-    about: &About,
+    about: &JobContext,
     output: &str,
     progress: &Progress,
 ) -> u8 {
@@ -114,7 +118,7 @@ async fn watch<C: Observe, K: Clock>(
     if found.is_other {
         io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
     }
-    let About { global, set, manifest, invocation, .. } = about;
+    let JobContext { global, set, manifest, invocation, .. } = about;
     let planned = about.planned(found.is_other || !found.is_ours);
     let stay = Stay::WhileRead;
     let code = follow(io, look, set, manifest, &planned, invocation, &job.name, global, progress, stay).await;

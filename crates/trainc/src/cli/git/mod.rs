@@ -46,7 +46,7 @@ impl Repository {
     fn output(&self, words: &[&str]) -> Result<Output, String> {
         self.command().args(words).output().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => "the program `git` is not installed".to_owned(),
-            _ => format!("`git` cannot be run: {}", super::world::describe(&error)),
+            _ => format!("`git` cannot be run: {}", super::files::describe(&error)),
         })
     }
 

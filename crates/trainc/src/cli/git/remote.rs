@@ -32,7 +32,7 @@ impl<'a> Remote<'a> {
         let dir = cache_dir().join("trainc/git").join(name.get(..16).unwrap_or(&name));
         let is_new = !dir.join("HEAD").is_file();
         if is_new {
-            std::fs::create_dir_all(&dir).map_err(|error| crate::cli::world::describe(&error))?;
+            std::fs::create_dir_all(&dir).map_err(|error| crate::cli::files::describe(&error))?;
         }
         let cache = Repository { dir, is_bare: true };
         if is_new {

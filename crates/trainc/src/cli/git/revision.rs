@@ -4,7 +4,7 @@
 
 use super::{Repository, reason};
 use crate::cli::directory::is_of_emit;
-use crate::cli::world::{
+use crate::cli::files::{
     MOST_MANIFEST_BYTES, MOST_SOURCE_BYTES, MOST_SOURCE_FILES, TOO_LARGE, Tree, describe, is_left_out,
 };
 use std::collections::BTreeMap;
@@ -310,7 +310,7 @@ impl World for Revision {
     }
 
     fn worker(&mut self) -> Option<SourceFile> {
-        crate::cli::worker::read(self.worker.as_deref())
+        crate::cli::worker_binary::read(self.worker.as_deref())
     }
 }
 

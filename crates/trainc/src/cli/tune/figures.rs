@@ -1,6 +1,6 @@
 //! The figures of a layout as `tune` shows them, each with what it is expected between.
 
-use super::sound::Sound;
+use super::checked_layouts::Sound;
 use trainc_diag::text;
 use trainc_predict::{Interval, Run};
 use trainc_tune::description::card;
@@ -150,5 +150,5 @@ pub(super) fn capital(words: &str) -> String {
 
 /// The last line of a comment: what was varied, and what was not.
 pub(super) fn varied_and_held(space: &Space) -> String {
-    format!("\nVaried: {}. Held: {}.\n", space.varied().join(", "), space.held().join(", "))
+    format!("\nVaried: {}. LoadedManifest: {}.\n", space.varied().join(", "), space.held().join(", "))
 }

@@ -1,17 +1,17 @@
 //! `trainc tune`.
 
+mod chart;
+mod checked_layouts;
 mod figures;
-mod pictured;
+mod output;
 mod rows;
-mod show;
-mod sound;
 mod untimed;
 mod write;
 
 use super::args::{Global, Input, problems};
 use super::exit;
-use super::held::Held;
 use super::io::Io;
+use super::loaded_manifest::LoadedManifest;
 use super::manifests::{Set, compile_all};
 use std::fs;
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let Some(mut held) = Held::only(&manifests, &options) else {
+    let Some(mut held) = LoadedManifest::only(&manifests, &options) else {
         return none(io, global, &compile_all(&manifests, &options));
     };
     let set = held.compile(&options);
@@ -153,9 +153,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
-    let judged = sound::judge(&mut held, &options, base, &space, points);
+    let judged = checked_layouts::judge(&mut held, &options, base, &space, points);
     let job = base.job.as_deref().unwrap_or(&held.path);
-    let page = show::Page::of(job, &space, &limits, constants, &judged, args.next);
+    let page = output::Page::of(job, &space, &limits, constants, &judged, args.next);
     io.print(&match args.output.as_str() {
         "json" => page.json(),
         "markdown" => page.markdown(),
@@ -163,9 +163,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     });
     if let Some(file) = &args.report {
         let pictures =
-            report::html::pareto_front(&pictured::front(job, &held.path, &space, &judged, page.lost()));
+            report::html::pareto_front(&chart::front(job, &held.path, &space, &judged, page.lost()));
         if let Err(error) = fs::write(file, pictures) {
-            let why = super::world::describe(&error);
+            let why = super::files::describe(&error);
             io.note(&format!("error: `{}` cannot be written: {why}\n", file.display()));
             return exit::USAGE;
         }

@@ -1,8 +1,8 @@
 //! The layouts that are shown, each with its figures, as JSON has them.
 
+use super::checked_layouts::Sound;
 use super::figures::{Figures, OnDemand, Unit};
-use super::show::texts;
-use super::sound::Sound;
+use super::output::texts;
 use serde_json::{Value, json};
 use trainc_predict::{Interval, Run};
 use trainc_tune::front::is_beaten;

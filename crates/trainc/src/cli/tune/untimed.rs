@@ -1,12 +1,12 @@
 //! Output of `tune` for a job whose step time cannot be predicted.
 
+use super::checked_layouts::{compile, new_warnings};
 use super::figures::{capital, varied_and_held};
-use super::show::{changed, changes, paragraph, texts, wrapped_at};
-use super::sound::{compile, new_warnings};
+use super::output::{changed, changes, paragraph, texts, wrapped_at};
 use super::write;
 use crate::cli::exit;
-use crate::cli::held::Held;
 use crate::cli::io::Io;
+use crate::cli::loaded_manifest::LoadedManifest;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainc_diag::markdown::cell;
@@ -34,7 +34,7 @@ pub(super) struct UnrankedOutput<'a> {
 
 impl<'a> UnrankedOutput<'a> {
     pub(super) fn new(
-        held: &mut Held,
+        held: &mut LoadedManifest,
         options: &Options,
         base: &'a Compiled,
         space: &'a Space<'a>,
@@ -212,7 +212,13 @@ impl<'a> UnrankedOutput<'a> {
     }
 
     /// Writes the layout of that number into the manifest.
-    pub(super) fn write(&self, io: &mut Io, held: &mut Held, options: &Options, number: Option<usize>) -> u8 {
+    pub(super) fn write(
+        &self,
+        io: &mut Io,
+        held: &mut LoadedManifest,
+        options: &Options,
+        number: Option<usize>,
+    ) -> u8 {
         let Some(number) = number else {
             io.note("error: these layouts are not ranked: choose one with `--write=N`\n");
             return exit::USAGE;

@@ -1,9 +1,9 @@
 //! A chosen layout put into the manifest's file.
 
-use super::sound::Judged;
+use super::checked_layouts::CheckedLayouts;
 use crate::cli::exit;
-use crate::cli::held::Held;
 use crate::cli::io::Io;
+use crate::cli::loaded_manifest::LoadedManifest;
 use crate::cli::overlay::Overlay;
 use std::fs;
 use std::path::Path;
@@ -18,10 +18,10 @@ use trainc_tune::{Choice, Point, Space};
 /// Edits the manifest to the layout of that number, or to the first choice, and writes it only where the new text plans to what was shown.
 pub(super) fn write(
     io: &mut Io,
-    held: &mut Held,
+    held: &mut LoadedManifest,
     options: &Options,
     space: &Space,
-    judged: &Judged,
+    judged: &CheckedLayouts,
     number: Option<usize>,
 ) -> u8 {
     let asked = number.is_some();
@@ -80,7 +80,7 @@ pub(super) fn tight(high_bytes: f64, capacity_bytes: f64) -> String {
 /// Edits the manifest to a layout, and writes it only where the new text plans to what was shown; else says why not.
 pub(super) fn put(
     io: &mut Io,
-    held: &mut Held,
+    held: &mut LoadedManifest,
     options: &Options,
     space: &Space,
     choice: &Choice,
@@ -129,7 +129,7 @@ fn without_sets(options: &Options) -> Options {
 }
 
 /// Whether a text in the manifest's place comes to what is shown.
-fn plans_to(held: &mut Held, text: &str, options: &Options, shown: &Compiled) -> bool {
+fn plans_to(held: &mut LoadedManifest, text: &str, options: &Options, shown: &Compiled) -> bool {
     let set = held.compile_as(text, options);
     set.manifests.first().is_some_and(|new| is_same(&new.compiled, shown))
 }

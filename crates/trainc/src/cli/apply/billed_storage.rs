@@ -4,7 +4,7 @@ use trainc_diag::{Invocation, NextCommand, text};
 
 /// A line for those that only this job uses, and one for each that others use as well: whoever made it, it stays for them.
 /// `systems` are names with the other jobs.
-pub(super) fn standing(systems: &[(String, Vec<String>)], invocation: &Invocation) -> String {
+pub(super) fn billed_storage(systems: &[(String, Vec<String>)], invocation: &Invocation) -> String {
     let destroy = NextCommand::new("destroy");
     let (own, shared): (Vec<_>, Vec<_>) = systems.iter().partition(|(_, others)| others.is_empty());
     let mut out = String::new();
@@ -33,7 +33,7 @@ pub(super) fn standing(systems: &[(String, Vec<String>)], invocation: &Invocatio
 
 #[cfg(test)]
 mod tests {
-    use super::standing;
+    use super::billed_storage;
     use trainc_diag::Invocation;
 
     #[test]
@@ -42,17 +42,17 @@ mod tests {
         let of = |name: &str, others: &[&str]| {
             (name.to_owned(), others.iter().map(|other| (*other).to_owned()).collect())
         };
-        assert_eq!(standing(&[], &invocation), "");
+        assert_eq!(billed_storage(&[], &invocation), "");
         assert_eq!(
-            standing(&[of("corpus", &[])], &invocation),
+            billed_storage(&[of("corpus", &[])], &invocation),
             "  file system `corpus` stays and is billed: trainc destroy c.kdl --delete-data removes it\n"
         );
         assert_eq!(
-            standing(&[of("corpus", &["a"]), of("spill", &[]), of("more", &[])], &invocation),
+            billed_storage(&[of("corpus", &["a"]), of("spill", &[]), of("more", &[])], &invocation),
             "  file systems `spill` and `more` stay and are billed: trainc destroy c.kdl --delete-data removes them\n  \
              file system `corpus` stays, for `a` uses it, too: trainc destroy c.kdl leaves it to that job\n"
         );
-        let both = standing(&[of("corpus", &["a", "b"])], &invocation);
+        let both = billed_storage(&[of("corpus", &["a", "b"])], &invocation);
         assert!(both.contains("for `a` and `b` use it, too") && both.ends_with("leaves it to those jobs\n"));
     }
 }

@@ -55,7 +55,11 @@ fn places(plan: &Plan, command: &str) -> Option<Vec<Span>> {
 
 /// The plan of a manifest with errors that a command can go on with: what the command needs was read, and no error is
 /// about that.
-pub(super) fn known<'a>(compiled: &'a Compiled, sources: &SourceMap, command: &str) -> Option<&'a Plan> {
+pub(super) fn plan_with_errors<'a>(
+    compiled: &'a Compiled,
+    sources: &SourceMap,
+    command: &str,
+) -> Option<&'a Plan> {
     needs(command)?;
     let plan = compiled.plan.as_deref()?;
     let places = places(plan, command)?;
@@ -68,7 +72,7 @@ pub(super) fn known<'a>(compiled: &'a Compiled, sources: &SourceMap, command: &s
 }
 
 /// The errors of such a manifest as notes, and what is said after them.
-pub(super) fn noted(compiled: &Compiled, command: &str) -> (Problems, String) {
+pub(super) fn errors_as_notes(compiled: &Compiled, command: &str) -> (Problems, String) {
     let mut out = Problems::default();
     for one in compiled.problems.iter().filter(|one| one.severity == Severity::Error) {
         out.push(one.clone().severity(Severity::Note));

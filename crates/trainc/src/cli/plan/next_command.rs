@@ -1,8 +1,8 @@
 //! The command to type after a plan, and what would keep apply from doing it.
 
 use super::{Args, is_online};
+use crate::cli::account_comparison::Comparison;
 use crate::cli::exit;
-use crate::cli::prospects::Looked;
 use std::collections::BTreeSet;
 use trainc_apply::verdict;
 use trainc_diag::{Diagnostic, Invocation, NextCommand, Severity};
@@ -12,7 +12,7 @@ use trainc_report::markdown::describe_blocked;
 
 /// What apply would refuse as things stand.
 #[derive(Default)]
-pub(super) struct InTheWay {
+pub(super) struct Refusals {
     /// The codes of what is in the way, of all jobs.
     codes: BTreeSet<&'static str>,
     /// The exit code of apply.
@@ -31,9 +31,9 @@ pub(super) struct InTheWay {
     idle: Option<usize>,
 }
 
-impl InTheWay {
+impl Refusals {
     /// Collects them from what was found for each job; `invocations` are those of the jobs.
-    pub(super) fn new(looked: &[Option<Looked>], invocations: &[Invocation]) -> Self {
+    pub(super) fn new(looked: &[Option<Comparison>], invocations: &[Invocation]) -> Self {
         let mut out = Self::default();
         let mut exits = Vec::new();
         for (one, invocation) in looked.iter().zip(invocations) {
@@ -98,7 +98,7 @@ const MOST_FIRST: usize = 3;
 const LOST: &str = "T0649";
 
 /// How many runs go on, where apply would do nothing for any job.
-fn idle(looked: &[Option<Looked>]) -> Option<usize> {
+fn idle(looked: &[Option<Comparison>]) -> Option<usize> {
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref().filter(|seen| seen.is_empty()));
     let all: Vec<_> = prospects.collect::<Option<_>>()?;
     let runs = all.iter().filter_map(|seen| seen.observed.runs.latest.as_ref());
@@ -107,7 +107,7 @@ fn idle(looked: &[Option<Looked>]) -> Option<usize> {
 
 /// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
 /// with the flag that lets it go on if there is one. Where apply would do nothing, what follows it.
-pub(super) fn next(args: &Args, errors: usize, local: bool, blocked: &InTheWay) -> String {
+pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Refusals) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
     let stops = online && blocked.is_whole();

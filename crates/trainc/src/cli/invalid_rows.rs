@@ -15,7 +15,7 @@ use trainc_plan::Compiled;
 const SHOWN: usize = 20;
 
 /// What cannot be, each at its line of a table or of a log.
-pub(super) struct Impossibles {
+pub(super) struct InvalidRows {
     sources: SourceMap,
     problems: Problems,
     path: String,
@@ -23,7 +23,7 @@ pub(super) struct Impossibles {
     noun: &'static str,
 }
 
-impl Impossibles {
+impl InvalidRows {
     /// Rows of a table.
     pub(super) fn of(table: &calibrate::Table, path: &str, text: &str) -> Self {
         let (mut sources, mut problems) = (SourceMap::default(), Problems::default());

@@ -8,22 +8,27 @@ use std::ffi::OsStr;
 /// Reads a value as another parser does, and names what may stand there. The names are made where a shell asks for them
 /// or a page of help is written: no other command pays for them.
 #[derive(Clone)]
-pub(super) struct Known<P> {
+pub(super) struct CompletionValues<P> {
     read: P,
     names: fn() -> Vec<&'static str>,
 }
 
 /// Any text, with the names of what is known: what is near to it the command itself says.
-pub(super) fn any_of(names: fn() -> Vec<&'static str>) -> Known<impl TypedValueParser<Value = String>> {
-    Known { read: clap::builder::StringValueParser::new(), names }
+pub(super) fn any_text(
+    names: fn() -> Vec<&'static str>,
+) -> CompletionValues<impl TypedValueParser<Value = String>> {
+    CompletionValues { read: clap::builder::StringValueParser::new(), names }
 }
 
 /// What a function reads, with the names that it takes.
-pub(super) fn one_of<P: TypedValueParser>(read: P, names: fn() -> Vec<&'static str>) -> Known<P> {
-    Known { read, names }
+pub(super) fn with_values<P: TypedValueParser>(
+    read: P,
+    names: fn() -> Vec<&'static str>,
+) -> CompletionValues<P> {
+    CompletionValues { read, names }
 }
 
-impl<P: TypedValueParser> TypedValueParser for Known<P> {
+impl<P: TypedValueParser> TypedValueParser for CompletionValues<P> {
     type Value = P::Value;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<P::Value, Error> {

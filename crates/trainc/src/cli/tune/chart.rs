@@ -1,6 +1,6 @@
 //! What the search found, as the page of pictures draws it.
 
-use super::sound::{Judged, Sound};
+use super::checked_layouts::{CheckedLayouts, Sound};
 use std::collections::BTreeMap;
 use trainc_predict::Run;
 use trainc_report::html::{FrontLayout, ParetoFront, PlotPoint, RunnerUp};
@@ -15,7 +15,7 @@ pub(super) fn front(
     job: &str,
     manifest: &str,
     space: &Space,
-    judged: &Judged,
+    judged: &CheckedLayouts,
     lost: Vec<(String, String)>,
 ) -> ParetoFront {
     let measure = Measure::of(&judged.points);

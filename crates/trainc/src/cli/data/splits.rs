@@ -1,9 +1,9 @@
 //! The parts of packed data: what is trained on, and what is held out of it to evaluate on.
 
-use super::data::Stop;
-use super::exit;
-use super::feed::hex;
-use super::shards::{Writer, replaceable};
+use super::Stop;
+use super::document_reader::hex;
+use super::shard_writer::{Writer, check_replaceable};
+use crate::cli::exit;
 use crate::data::document::Document;
 use crate::data::fault::Fault;
 use crate::data::pack::{Packer, held_out, shuffled};
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
 /// What `--validation` asks for.
-pub(super) enum Held {
+pub(super) enum HeldOut {
     /// Nothing.
     None,
     /// A fraction of the documents, above 0 and below 1.
@@ -21,7 +21,7 @@ pub(super) enum Held {
     Files(Vec<String>),
 }
 
-impl Held {
+impl HeldOut {
     /// One fraction, or files.
     pub(super) fn read(written: &[String]) -> Result<Self, Stop> {
         let fractions: Vec<Option<f64>> = written.iter().map(|word| word.parse().ok()).collect();
@@ -66,14 +66,14 @@ impl Held {
 }
 
 /// Where held-out data goes: beside, not inside, so that a channel of the one is not one of both.
-pub(super) fn beside(out: &Path) -> PathBuf {
+pub(super) fn validation_dir(out: &Path) -> PathBuf {
     let mut name = out.file_name().unwrap_or_default().to_os_string();
     name.push("-validation");
     out.with_file_name(name)
 }
 
 /// One directory of packed data on its way.
-pub(super) struct Part {
+pub(super) struct SplitWriter {
     /// Where it will be.
     pub(super) out: PathBuf,
     /// What was read for it.
@@ -87,10 +87,10 @@ pub(super) struct Part {
     written: Result<(), Stop>,
 }
 
-impl Part {
+impl SplitWriter {
     /// Begins to write beside `out`, if that may be replaced.
     pub(super) fn new(out: &Path, layout: Layout, seed: Option<u64>) -> Result<Self, Stop> {
-        replaceable(out)?;
+        check_replaceable(out)?;
         Ok(Self {
             out: out.to_path_buf(),
             inputs: Vec::new(),

@@ -1,6 +1,6 @@
 //! Which of the layouts that would be shown pass every check: each is compiled as it would be written.
 
-use crate::cli::held::Held;
+use crate::cli::loaded_manifest::LoadedManifest;
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::{Problems, Severity};
 use trainc_plan::Compiled;
@@ -38,7 +38,7 @@ impl Sound {
 }
 
 /// What the search found, with what the checks said.
-pub(super) struct Judged {
+pub(super) struct CheckedLayouts {
     /// Every layout of the space.
     pub(super) points: Vec<Point>,
     /// Those that none beats which fits as surely, sound, the fastest first.
@@ -53,7 +53,7 @@ pub(super) struct Judged {
     off_types: BTreeSet<usize>,
 }
 
-impl Judged {
+impl CheckedLayouts {
     /// Layouts that are predicted to fit, whatever the bounds.
     pub(super) fn fit(&self) -> usize {
         use Status::{NeverFinishes, Refused, TooExpensive, TooLate, Valid};
@@ -125,13 +125,13 @@ impl Judged {
 /// Compiles the members of the front until all of those that are shown pass; a member that does not gives its place to
 /// those that it beat, and with it goes what differs from it in batch and recomputation alone.
 pub(super) fn judge(
-    held: &mut Held,
+    held: &mut LoadedManifest,
     options: &Options,
     base: &Compiled,
     space: &Space,
     points: Vec<Point>,
-) -> Judged {
-    let mut out = Judged {
+) -> CheckedLayouts {
+    let mut out = CheckedLayouts {
         points,
         front: Vec::new(),
         refused: Vec::new(),
@@ -229,7 +229,7 @@ pub(super) fn new_warnings(
 
 /// Compiles the manifest with a layout laid over it; the first error, and whether it is the instance type's fault.
 pub(super) fn compile(
-    held: &mut Held,
+    held: &mut LoadedManifest,
     options: &Options,
     space: &Space,
     choice: &Choice,

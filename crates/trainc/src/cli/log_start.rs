@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// From when on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Since {
+pub(super) enum LogStart {
     /// So long ago.
     Ago(Duration),
     /// At this time, milliseconds since 1970, UTC.
@@ -16,7 +16,7 @@ pub(super) enum Since {
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
-impl Since {
+impl LogStart {
     /// The time as seconds since 1970, seen from now.
     pub(super) fn seconds(self, now: f64) -> f64 {
         match self {
@@ -27,12 +27,12 @@ impl Since {
 }
 
 /// `10m`, or `2026-11-22T09:15:10.250Z`.
-pub(super) fn since(written: &str) -> Result<Since, String> {
+pub(super) fn parse(written: &str) -> Result<LogStart, String> {
     match written.strip_suffix('Z') {
-        Some(time) => at(time).map(Since::At).ok_or_else(|| {
+        Some(time) => at(time).map(LogStart::At).ok_or_else(|| {
             format!("`{written}` is no time; expected one of UTC as 2026-11-22T09:15:10Z, or a while as 10m")
         }),
-        None => args::duration(written).map(Since::Ago),
+        None => args::duration(written).map(LogStart::Ago),
     }
 }
 
@@ -55,9 +55,9 @@ fn at(time: &str) -> Option<i64> {
     (is_whole && is_time).then_some(day * DAY + ((hour * 60 + minute) * 60 + second) * 1_000 + milliseconds)
 }
 
-/// A time as [`since`] reads it, from milliseconds since 1970.
+/// A time as [`parse`] reads it, from milliseconds since 1970.
 pub(super) fn text(milliseconds: i64) -> String {
-    let clock = super::job::clock(milliseconds);
+    let clock = super::job_context::clock(milliseconds);
     format!("{}T{clock}.{:03}Z", iso_date(milliseconds.div_euclid(DAY)), milliseconds.rem_euclid(1_000))
 }
 
@@ -70,11 +70,11 @@ mod tests {
         for time in
             [0, 951_782_400_001, 1_709_164_799_999, 1_735_689_600_000, 1_767_603_600_250, 4_102_444_799_000]
         {
-            assert_eq!(since(&text(time)), Ok(Since::At(time)), "{}", text(time));
+            assert_eq!(parse(&text(time)), Ok(LogStart::At(time)), "{}", text(time));
         }
-        assert_eq!(since("2026-01-05T09:00:00Z"), Ok(Since::At(1_767_603_600_000)));
-        assert_eq!(since("2026-01-05T09:00:00.5Z"), Ok(Since::At(1_767_603_600_500)));
-        assert_eq!(since("10m"), Ok(Since::Ago(Duration::from_mins(10))));
+        assert_eq!(parse("2026-01-05T09:00:00Z"), Ok(LogStart::At(1_767_603_600_000)));
+        assert_eq!(parse("2026-01-05T09:00:00.5Z"), Ok(LogStart::At(1_767_603_600_500)));
+        assert_eq!(parse("10m"), Ok(LogStart::Ago(Duration::from_mins(10))));
         for wrong in [
             "2026-02-30T09:00:00Z",
             "2026-01-05T24:00:00Z",
@@ -83,7 +83,7 @@ mod tests {
             "2026-01-05T09:00:00.Z",
             "10",
         ] {
-            assert!(since(wrong).is_err(), "{wrong}");
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 }

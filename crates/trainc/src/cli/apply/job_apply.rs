@@ -1,16 +1,16 @@
-//! One job of an apply: looked at, shown, made, reported.
+//! JobApply job of an apply: looked at, shown, made, reported.
 
 use super::Args;
-use super::standing::standing;
+use super::billed_storage::billed_storage;
+use crate::cli::account_comparison::{Comparison, lines, only, show};
 use crate::cli::args::{Global, Input, duration_text};
+use crate::cli::delete_after_job::{outlasting, release};
 use crate::cli::exit;
 use crate::cli::invocation::invocation;
 use crate::cli::io::Io;
-use crate::cli::job::planned;
+use crate::cli::job_context::planned;
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
-use crate::cli::prospects::{Looked, lines, only, show};
-use crate::cli::release::{outlasting, release};
 use crate::cli::watch::{Stay, follow};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ use trainc_diag::{Invocation, NextCommand, Severity};
 use trainc_emit::quoted;
 use trainc_ir::Plan;
 
-/// One job.
-pub(super) struct One<'a> {
+/// JobApply job.
+pub(super) struct JobApply<'a> {
     /// Its place among the manifests.
     pub at: usize,
     pub args: &'a Args,
@@ -52,14 +52,14 @@ fn chosen(choices: Choices) -> impl Iterator<Item = String> {
     flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag.to_owned())
 }
 
-impl One<'_> {
+impl JobApply<'_> {
     /// Its name.
     pub(super) fn name(&self) -> &str {
         self.manifest.compiled.job.as_deref().unwrap_or(&self.manifest.path)
     }
 
     /// Shows what was found and what would be done; the exit code where it ends here.
-    pub(super) fn show(&self, io: &mut Io, looked: Looked) -> Result<Prospect, u8> {
+    pub(super) fn show(&self, io: &mut Io, looked: Comparison) -> Result<Prospect, u8> {
         self.problems(io, &looked);
         let Some(prospect) = looked.prospect else {
             looked.obstacles.iter().for_each(|verdict| self.verdict(io, verdict));
@@ -188,7 +188,7 @@ impl One<'_> {
         }
     }
 
-    /// One object on a line, with the job that it is about.
+    /// JobApply object on a line, with the job that it is about.
     fn object(&self, io: &mut Io, mut object: Value) {
         if let Some(members) = object.as_object_mut() {
             members.insert("job".to_owned(), json!(self.name()));
@@ -196,7 +196,7 @@ impl One<'_> {
         io.print(&format!("{object}\n"));
     }
 
-    fn problems(&self, io: &mut Io, looked: &Looked) {
+    fn problems(&self, io: &mut Io, looked: &Comparison) {
         let mut findings = looked.findings.clone().complete(&self.invocation());
         if self.is_json() {
             for one in findings.iter() {
@@ -342,7 +342,7 @@ impl One<'_> {
         if self.simulated {
             return String::new();
         }
-        standing(&ledger.file_systems(), &self.invocation())
+        billed_storage(&ledger.file_systems(), &self.invocation())
     }
 
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {

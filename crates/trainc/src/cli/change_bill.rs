@@ -2,12 +2,12 @@
 
 use super::args::{Global, problems};
 use super::exit;
-use super::expand::{Named, expand, is_passed_over, root_of};
+use super::files::Files;
 use super::git::Revision;
 use super::io::Io;
+use super::manifest_paths::{Named, expand, is_passed_over, root_of};
 use super::manifests::{Manifest, Set, compile_all, compile_from};
 use super::plan::Args;
-use super::world::Files;
 use std::path::{Path, PathBuf};
 use trainc_diag::source::SourceMap;
 use trainc_diag::{Format, Problems};
@@ -183,7 +183,7 @@ fn in_revision(
         return Ok(there.then_some((inside, None)).into_iter().collect());
     }
     let dir = if is_glob { Path::new(".") } else { path };
-    let whole = dir.canonicalize().map_err(|error| super::world::describe(&error))?;
+    let whole = dir.canonicalize().map_err(|error| super::files::describe(&error))?;
     let dir = whole.strip_prefix(root).map_err(|_| outside())?.to_string_lossy().replace('\\', "/");
     // A directory that the revision lacks has no jobs there.
     let files = if dir.is_empty() || objects.holds(&dir) { objects.files(&dir)? } else { Vec::new() };

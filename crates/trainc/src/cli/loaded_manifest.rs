@@ -1,14 +1,14 @@
 //! One manifest, read once, to be compiled again with other choices or as another text.
 
-use super::expand::{expand, root_of};
+use super::files::{Files, Tree as _};
+use super::manifest_paths::{expand, root_of};
 use super::manifests::{Manifest, Set};
-use super::world::{Files, Tree as _};
 use trainc_check::compile;
 use trainc_diag::source::SourceMap;
 use trainc_plan::Options;
 
 /// A manifest in memory, with the files around it as far as they were read.
-pub(super) struct Held {
+pub(super) struct LoadedManifest {
     /// The path as it is shown.
     pub path: String,
     /// Its text.
@@ -17,7 +17,7 @@ pub(super) struct Held {
     reader: Files,
 }
 
-impl Held {
+impl LoadedManifest {
     /// The only manifest that the arguments lead to; none where they lead to another number of them, or where it
     /// cannot be read as text.
     pub(super) fn only(arguments: &[String], options: &Options) -> Option<Self> {

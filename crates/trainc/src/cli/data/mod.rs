@@ -1,21 +1,25 @@
 //! `trainc data`.
 
+mod document_reader;
+mod shard_writer;
+mod splits;
+
 use super::args::{Global, problems};
 use super::exit;
-use super::feed::{self, Made, Refused, hex};
+use super::files::describe;
 use super::io::Io;
 use super::manifests::{Manifest, Set};
-use super::parts::{Held, Part, beside};
-use super::shards::replaceable;
-use super::world::describe;
 use crate::data::document::{Maker, TrainOn};
 use crate::data::fault::Fault;
 use crate::data::shard::{self, Index, Layout};
 use crate::data::template::{ELI5, Template};
 use crate::data::vocabulary::{self, Vocabulary};
 use clap::{Subcommand, ValueEnum};
+use document_reader::{ReadDocument, RejectedLine, hex};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sha2::{Digest as _, Sha256};
+use shard_writer::check_replaceable;
+use splits::{HeldOut, SplitWriter, validation_dir};
 use std::fs;
 use std::io::{BufRead, BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -153,7 +157,7 @@ impl Findings {
 
     /// Problems of lines. The source that shows them holds these lines at their numbers, and nothing else: a file may be
     /// larger than memory.
-    fn lines(&mut self, name: &str, refused: Vec<Refused>) {
+    fn lines(&mut self, name: &str, refused: Vec<RejectedLine>) {
         let mut content = String::new();
         let mut placed = Vec::new();
         let mut line = 0;
@@ -171,32 +175,33 @@ impl Findings {
 }
 
 fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Result<String, Stop> {
-    let held = Held::read(&args.validation)?;
-    replaceable(&args.out)?;
+    let held_out = HeldOut::read(&args.validation)?;
+    check_replaceable(&args.out)?;
     let (maker, index) = maker(io, args, found)?;
     let threads = args
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from);
     let layout = Layout::new(index.sequence_length, maker.vocabulary.size);
-    let discard = |parts: &[Part]| parts.iter().for_each(Part::discard);
-    let mut parts = vec![Part::new(&args.out, layout, args.seed)?];
-    if held.is_some() {
+    let discard = |parts: &[SplitWriter]| parts.iter().for_each(SplitWriter::discard);
+    let mut parts = vec![SplitWriter::new(&args.out, layout, args.seed)?];
+    if held_out.is_some() {
         // Shuffling what is evaluated would change nothing.
-        let part = Part::new(&beside(&args.out), layout, None).inspect_err(|_| discard(&parts))?;
+        let part =
+            SplitWriter::new(&validation_dir(&args.out), layout, None).inspect_err(|_| discard(&parts))?;
         parts.push(part);
     }
     let bar = bar(args, global);
     let (mut failed, mut place, seed) = (0_u64, 0_u64, args.seed.unwrap_or(0));
     let named = args.inputs.iter().map(|input| (input, false));
-    for (input, apart) in named.chain(held.files().iter().map(|input| (input, true))) {
+    for (input, apart) in named.chain(held_out.files().iter().map(|input| (input, true))) {
         let mut reader = open(input).inspect_err(|_| discard(&parts))?;
-        let mut refused: Vec<Refused> = Vec::new();
+        let mut refused: Vec<RejectedLine> = Vec::new();
         let (mut wrong, mut documents) = (0_u64, 0_u64);
-        let mut take = |made: Vec<Made>, bytes: u64| {
+        let mut take = |made: Vec<ReadDocument>, bytes: u64| {
             for one in made {
                 match one {
                     Ok(document) => {
-                        let at = usize::from(apart || held.takes(seed, place));
+                        let at = usize::from(apart || held_out.takes(seed, place));
                         documents += 1;
                         place += 1;
                         if let Some(part) = parts.get_mut(at).filter(|_| failed + wrong == 0) {
@@ -214,7 +219,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
             bar.inc(bytes);
         };
         let shown = if input == "-" { "<stdin>" } else { input.as_str() };
-        let seen = feed::documents(&maker, input, &mut reader, threads, &mut take)
+        let seen = document_reader::read_documents(&maker, input, &mut reader, threads, &mut take)
             .map_err(|error| cannot(shown, "read", &error))
             .inspect_err(|_| discard(&parts))?;
         if !refused.is_empty() {
@@ -229,7 +234,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
         let (name, bytes, sha256) = (name.into_owned(), seen.bytes, seen.sha256);
         let input = shard::Input { name, bytes, documents, sha256 };
         // A part lists what it was taken from.
-        let mine = matches!(held, Held::Files(_)).then_some(usize::from(apart));
+        let mine = matches!(held_out, HeldOut::Files(_)).then_some(usize::from(apart));
         for (_, part) in parts.iter_mut().enumerate().filter(|(at, _)| mine.is_none_or(|mine| mine == *at)) {
             part.inputs.push(input.clone());
         }
@@ -238,7 +243,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
     let mut dropped = Vec::new();
     if failed == 0 {
         for at in 0..parts.len() {
-            let Some(closed) = parts.get_mut(at).map(Part::close) else { continue };
+            let Some(closed) = parts.get_mut(at).map(SplitWriter::close) else { continue };
             match closed.inspect_err(|_| discard(&parts))? {
                 Ok(tokens) => dropped.push(tokens),
                 Err(fault) => {
@@ -246,9 +251,9 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
                     let first = if at == 0 {
                         args.inputs.first()
                     } else {
-                        held.files().first().or(args.inputs.first())
+                        held_out.files().first().or(args.inputs.first())
                     };
-                    let fault = if at == 1 && matches!(held, Held::Fraction(_)) {
+                    let fault = if at == 1 && matches!(held_out, HeldOut::Fraction(_)) {
                         fault.help("a larger `--validation`; a text file is one document: name another with `--validation FILE`")
                     } else {
                         fault
@@ -265,7 +270,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
     let mut said = String::new();
     for ((part, dropped), name) in parts.into_iter().zip(dropped).zip(["train", "validation"]) {
         let out = part.out.clone();
-        let index = part.publish(&index, dropped, held.split(name, seed))?;
+        let index = part.publish(&index, dropped, held_out.split(name, seed))?;
         said.push_str(&summary(&index, &out));
     }
     Ok(said)

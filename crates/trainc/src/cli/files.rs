@@ -1,7 +1,7 @@
 //! Files: manifests, layers, program directories, all below the repository's root.
 
 use super::directory::is_emitted;
-use super::expand::MOST_NESTED;
+use super::manifest_paths::MOST_NESTED;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
@@ -163,7 +163,7 @@ impl World for Files {
     }
 
     fn worker(&mut self) -> Option<SourceFile> {
-        self.binary.get_or_init(|| super::worker::read(self.worker.as_deref())).clone()
+        self.binary.get_or_init(|| super::worker_binary::read(self.worker.as_deref())).clone()
     }
 }
 

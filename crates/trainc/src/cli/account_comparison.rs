@@ -19,7 +19,7 @@ use trainc_ir::Plan;
 use trainc_report::json::{Blocked, Document, Resource};
 
 /// A manifest compared with an account.
-pub(super) struct Looked {
+pub(super) struct Comparison {
     /// What would be done; none where the account could not be looked at.
     pub prospect: Option<Prospect>,
     /// What was found before the first write.
@@ -32,13 +32,13 @@ pub(super) struct Looked {
 
 /// Looks at everything for several jobs at the same time; what each is found to need counts for those after it. `known`
 /// are the names of all jobs that the manifests of the command describe, sound or not.
-pub(super) async fn look_at<C: Observe, K: Clock>(
+pub(super) async fn compare_with_account<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],
     known: &[&str],
     progress: &Progress,
     choices: impl Fn(&Plan) -> Choices,
-) -> Vec<Looked> {
+) -> Vec<Comparison> {
     let hear = |fault: &Fault| progress.repeating(fault);
     let heard = looks.iter().map(|look| Look { repeated: Some(Repeated(&hear)), ..*look });
     let looks: Vec<Look<'_, C, K>> = heard.collect();
@@ -76,14 +76,14 @@ async fn one<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
     plan: &Plan,
     choices: Choices,
-) -> (Looked, Option<Facts>) {
+) -> (Comparison, Option<Facts>) {
     let failed = |verdicts: Vec<Verdict>| {
         let exit = verdict::worst_exit(verdicts.iter().map(|verdict| verdict.exit)).unwrap_or(exit::DONE);
         let mut findings = Problems::default();
         for verdict in verdicts {
             findings.push(verdict.diagnostic);
         }
-        (Looked { prospect: None, findings, obstacles: Vec::new(), exit }, None)
+        (Comparison { prospect: None, findings, obstacles: Vec::new(), exit }, None)
     };
     if !plan.deployable {
         return failed(vec![verdict::not_deployable(plan)]);
@@ -126,17 +126,17 @@ async fn one<C: Observe, K: Clock>(
         .collect();
     if unseen.is_empty() {
         let exit = preflight::exit(&findings);
-        let looked = Looked { prospect: survey.prospect, findings, obstacles, exit };
+        let looked = Comparison { prospect: survey.prospect, findings, obstacles, exit };
         return (looked, starting.then_some(facts));
     }
     // All that is missing is said at once. Nothing is made of what was not seen, so the rest is no plan.
     preflight::drop_repeated_notes(&survey.faults, &mut findings);
-    let (Looked { findings: mut all, exit, .. }, _) = failed(unseen);
+    let (Comparison { findings: mut all, exit, .. }, _) = failed(unseen);
     all.extend(findings);
-    (Looked { prospect: None, findings: all, obstacles, exit }, None)
+    (Comparison { prospect: None, findings: all, obstacles, exit }, None)
 }
 
-impl Looked {
+impl Comparison {
     /// Why apply would refuse the job as things stand, if it would: the exit code, and the codes of what is in the way.
     pub(super) fn refusal(&self) -> Option<Blocked> {
         let stops = self.obstacles.iter().map(|verdict| verdict.exit).chain([self.exit]);

@@ -1,8 +1,8 @@
 //! The directory of packed shards: written beside its place, and put there at once.
 
-use super::data::{Stop, cannot};
-use super::exit;
-use super::feed::hex;
+use super::document_reader::hex;
+use super::{Stop, cannot};
+use crate::cli::exit;
 use crate::data::shard::{self, Index, Layout};
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const FILE_BYTES: usize = 256 << 20;
 
 /// Whether the directory may be written: it is not there, empty, or what this command wrote.
-pub(super) fn replaceable(out: &Path) -> Result<(), Stop> {
+pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
     let shown = out.display().to_string();
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,

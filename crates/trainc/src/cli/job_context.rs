@@ -1,15 +1,15 @@
 //! What the commands about a job that is there share: which manifest, which training job.
 
 use super::account::{AccountArgs, Accounts, Task};
+use super::account_comparison::{only, show};
 use super::args::{Global, Named, problems};
 use super::exit;
 use super::invocation::invocation;
 use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::overlay::Overlay;
+use super::partial_plan;
 use super::progress::{LOOKING, Mode, Progress, version_line};
-use super::prospects::{only, show};
-use super::unsound;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -115,7 +115,7 @@ pub(super) fn errors(set: &Set, manifest: &Manifest) -> Vec<Value> {
 
 /// The manifest that a task is about.
 #[derive(Clone)]
-pub(super) struct About {
+pub(super) struct JobContext {
     /// The flags of every command.
     pub global: Global,
     /// All manifests of the command, for their texts.
@@ -132,7 +132,7 @@ pub(super) struct About {
     pub form: Form,
 }
 
-impl About {
+impl JobContext {
     /// The job's name.
     pub(super) fn name(&self) -> &str {
         self.plan.job.name.value().map_or("", String::as_str)
@@ -156,7 +156,7 @@ impl About {
 
     /// Says that the manifest has errors which stand in no way of this command.
     fn go_on(&self, io: &mut Io, command: &str) {
-        let (notes, words) = unsound::noted(&self.manifest.compiled, command);
+        let (notes, words) = partial_plan::errors_as_notes(&self.manifest.compiled, command);
         if let Form::Lines = self.form {
             for one in notes.iter() {
                 self.tell(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
@@ -206,13 +206,13 @@ pub(super) fn each<T: Task>(
     args: &JobArgs,
     command: &str,
     form: &Form,
-    task: impl Fn(About) -> T,
+    task: impl Fn(JobContext) -> T,
 ) -> u8 {
-    let (mut accounts, abouts, mut codes) = match abouts(io, global, args, command, form) {
+    let (mut accounts, job_contexts, mut codes) = match job_contexts(io, global, args, command, form) {
         Ok(found) => found,
         Err(code) => return code,
     };
-    for about in abouts {
+    for about in job_contexts {
         let plan = about.plan.clone();
         codes.push(accounts.run(io, &plan, task(about)));
     }
@@ -225,13 +225,13 @@ pub(super) fn worst(codes: Vec<u8>) -> u8 {
 }
 
 /// The account of a command, the manifests that it can go on with, and the exit codes of the others; else the command's.
-pub(super) fn abouts(
+pub(super) fn job_contexts(
     io: &mut Io,
     global: &Global,
     args: &JobArgs,
     command: &str,
     form: &Form,
-) -> Result<(Accounts, Vec<About>, Vec<u8>), u8> {
+) -> Result<(Accounts, Vec<JobContext>, Vec<u8>), u8> {
     let usage = |io: &mut Io, words: String| {
         io.note(&words);
         exit::USAGE
@@ -247,7 +247,9 @@ pub(super) fn abouts(
     let (mut out, mut codes) = (Vec::new(), Vec::new());
     for manifest in &set.manifests {
         let sound = manifest.compiled.checked();
-        let Some(plan) = sound.or_else(|| unsound::known(&manifest.compiled, &set.sources, command)) else {
+        let Some(plan) =
+            sound.or_else(|| partial_plan::plan_with_errors(&manifest.compiled, &set.sources, command))
+        else {
             let text = problems(&set, Format::Human, io, io.color, global);
             io.note(&text);
             for object in errors(&set, manifest) {
@@ -256,7 +258,7 @@ pub(super) fn abouts(
             codes.push(exit::MANIFEST);
             continue;
         };
-        let about = About {
+        let about = JobContext {
             global: global.clone(),
             set: set.clone(),
             manifest: manifest.clone(),
@@ -306,7 +308,7 @@ pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Pla
 /// All runs of the job that are not over, of whatever digest.
 pub(super) async fn running<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
-    about: &About,
+    about: &JobContext,
     desired: &Desired,
 ) -> Result<Vec<TrainingJob>, Verdict> {
     let found = look.ours_running(&desired.stem, &desired.job).await;
@@ -314,7 +316,12 @@ pub(super) async fn running<C: Observe, K: Clock>(
 }
 
 /// Why a job of our name is not ours by its tags, and what to do about it; nothing where it is.
-pub(super) fn not_ours(about: &About, desired: &Desired, job: &TrainingJob, tags: &Tags) -> Option<Verdict> {
+pub(super) fn not_ours(
+    about: &JobContext,
+    desired: &Desired,
+    job: &TrainingJob,
+    tags: &Tags,
+) -> Option<Verdict> {
     if is_ours(tags, &desired.job) {
         return None;
     }
@@ -357,7 +364,7 @@ pub(super) struct Existing {
 pub(super) async fn existing<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
-    about: &About,
+    about: &JobContext,
     progress: &Progress,
 ) -> Result<Existing, u8> {
     match progress.busy(LOOKING, find(look, &about.plan)).await {
@@ -375,7 +382,7 @@ pub(super) async fn existing<C: Observe, K: Clock>(
 }
 
 /// The words where there is no job.
-fn none(io: &mut Io, about: &About) -> u8 {
+fn none(io: &mut Io, about: &JobContext) -> u8 {
     about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
     let apply = NextCommand::new("apply");

@@ -1,8 +1,8 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
+use super::checked_layouts::CheckedLayouts;
 use super::figures::{Unit, beside, capital, varied_and_held};
 use super::rows::{Lost, Row};
-use super::sound::Judged;
 use serde_json::json;
 use std::fmt::Write as _;
 use trainc_diag::markdown::cell;
@@ -21,7 +21,7 @@ const REFUSED: usize = 4;
 pub(super) struct Page<'a> {
     job: &'a str,
     space: &'a Space<'a>,
-    judged: &'a Judged,
+    judged: &'a CheckedLayouts,
     front: Vec<Row<'a>>,
     lost: Vec<Lost>,
     /// Instance types of which no layout is ranked or fits, and why.
@@ -36,7 +36,7 @@ impl<'a> Page<'a> {
         space: &'a Space<'a>,
         limits: &Limits,
         constants: &Constants,
-        judged: &'a Judged,
+        judged: &'a CheckedLayouts,
         next: usize,
     ) -> Self {
         let point = |at: usize| judged.points.get(at).copied();

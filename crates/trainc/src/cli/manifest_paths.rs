@@ -1,7 +1,7 @@
 //! Which files an argument means: a file, a directory that is walked, a glob, or standard input.
 
 use super::directory::is_emitted;
-use super::world::describe;
+use super::files::describe;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainc_diag::declare_code;

@@ -13,11 +13,11 @@ use std::sync::{Mutex, PoisonError};
 const BATCH: usize = 256 << 10;
 
 /// A document, or what is wrong with its line.
-pub(super) type Made = Result<Document, Box<Refused>>;
+pub(super) type ReadDocument = Result<Document, Box<RejectedLine>>;
 
 /// A line that is no document.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct RejectedLine {
     /// From 0.
     pub line: usize,
     /// The line's bytes, as text.
@@ -28,7 +28,7 @@ pub(super) struct Refused {
 
 /// What is known of a file after it was read.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct InputSummary {
     /// Bytes.
     pub bytes: u64,
     /// sha256, hexadecimal.
@@ -43,13 +43,13 @@ struct Batch {
 
 /// Reads a file and gives its documents to `take`, in order and as many at a time as `threads` make; `take` also learns
 /// how many bytes were read for them. The order, and so the result, does not depend on the number of threads.
-pub(super) fn documents(
+pub(super) fn read_documents(
     maker: &Maker,
     name: &str,
     reader: &mut (dyn BufRead + Send),
     threads: usize,
-    take: &mut dyn FnMut(Vec<Made>, u64),
-) -> std::io::Result<Seen> {
+    take: &mut dyn FnMut(Vec<ReadDocument>, u64),
+) -> std::io::Result<InputSummary> {
     let kind = record::lines_of(name, reader.fill_buf()?);
     if kind == Lines::Text {
         return whole(maker, reader, take);
@@ -57,7 +57,7 @@ pub(super) fn documents(
     let (send, batches) = sync_channel::<Batch>(threads);
     let batches = Mutex::new(batches);
     std::thread::scope(|scope| {
-        let (done, made) = sync_channel::<(usize, u64, Vec<Made>)>(threads);
+        let (done, made) = sync_channel::<(usize, u64, Vec<ReadDocument>)>(threads);
         for _ in 0..threads {
             let (done, batches) = (done.clone(), &batches);
             scope.spawn(move || work(maker, batches, &done));
@@ -78,7 +78,7 @@ pub(super) fn documents(
 }
 
 /// Cuts the file into batches of lines.
-fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<Seen> {
+fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<InputSummary> {
     let mut hash = Sha256::new();
     let (mut bytes, mut number, mut line, mut ended) = (0, 0, 0, false);
     while !ended {
@@ -102,10 +102,10 @@ fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<
             break;
         }
     }
-    Ok(Seen { bytes, sha256: hex(&hash.finalize()) })
+    Ok(InputSummary { bytes, sha256: hex(&hash.finalize()) })
 }
 
-fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usize, u64, Vec<Made>)>) {
+fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usize, u64, Vec<ReadDocument>)>) {
     loop {
         let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(batch) = batch else { return };
@@ -122,7 +122,7 @@ fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usiz
                     made.map_err(|fault| {
                         let text = String::from_utf8_lossy(line).into_owned();
                         let fault = if fault.at.1 == 0 { fault.at(0, text.len()) } else { fault };
-                        Box::new(Refused { line: batch.first_line + at, text, fault })
+                        Box::new(RejectedLine { line: batch.first_line + at, text, fault })
                     })
                 })
             })
@@ -137,17 +137,17 @@ fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usiz
 fn whole(
     maker: &Maker,
     reader: &mut dyn BufRead,
-    take: &mut dyn FnMut(Vec<Made>, u64),
-) -> std::io::Result<Seen> {
+    take: &mut dyn FnMut(Vec<ReadDocument>, u64),
+) -> std::io::Result<InputSummary> {
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes)?;
-    let seen = Seen { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(&bytes)) };
+    let seen = InputSummary { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(&bytes)) };
     let text = String::from_utf8(bytes)
         .map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8 text"))?;
     if !text.trim().is_empty() {
         let made = maker.make(&Record::Text(text));
         take(
-            vec![made.map_err(|fault| Box::new(Refused { line: 0, text: String::new(), fault }))],
+            vec![made.map_err(|fault| Box::new(RejectedLine { line: 0, text: String::new(), fault }))],
             seen.bytes,
         );
     }
