@@ -12,6 +12,9 @@ pub const VALIDATION_CHANNEL: &str = "validation";
 /// The channel with initial weights in Hugging Face format.
 pub const WEIGHTS_CHANNEL: &str = "model";
 
+/// Seconds between SIGTERM and the end of the container: SageMaker grants 120, less some for the last bytes.
+pub const GRACE_SECONDS: u64 = 100;
+
 /// The settings of the worker's config that are derived from the job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worker {
@@ -39,8 +42,44 @@ pub struct Worker {
     pub keep: Val<u64>,
     /// Seed of the initial weights and of the data order.
     pub seed: Val<u64>,
+    /// Intervals, paths and adapter of the run; the default until bound.
+    pub run: WorkerRun,
     /// The worker's binary, if found.
     pub binary: Option<SourceFile>,
+}
+
+/// Intervals, paths and adapter of a worker's run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkerRun {
+    /// Steps between log lines.
+    pub log_interval_steps: u64,
+    /// Steps between evaluations; `None` without validation data.
+    pub evaluation_interval_steps: Option<u64>,
+    /// Seconds between checkpoints, if the interval is a time.
+    pub checkpoint_interval_seconds: Option<u64>,
+    /// Steps between checkpoints, if the interval is a number of steps.
+    pub checkpoint_interval_steps: Option<u64>,
+    /// The directory of the checkpoints.
+    pub checkpoint_directory: String,
+    /// Seconds after which the worker saves and stops, before SageMaker stops the job at max-run.
+    pub max_seconds: Option<u64>,
+    /// The adapter, if only it is trained.
+    pub adapter: Option<WorkerAdapter>,
+}
+
+/// An adapter that the worker trains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerAdapter {
+    /// `lora` or another kind.
+    pub kind: String,
+    /// Rank of the adapter matrices.
+    pub rank: u64,
+    /// Scale of the adapter: it is multiplied by alpha ÷ rank.
+    pub alpha: f64,
+    /// Dropout probability.
+    pub dropout: f64,
+    /// The matrices that get an adapter.
+    pub targets: Vec<String>,
 }
 
 /// The network, with names as in `schemas/worker.v1.json`.

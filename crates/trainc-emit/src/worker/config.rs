@@ -1,19 +1,17 @@
 //! `worker/worker.json`, the config of the worker, by `schemas/worker.v1.json`: every field is present, null if not set. Sizes
 //! are bytes, times seconds, counts integers.
 
-use super::GRACE_SECONDS;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use trainc_ir::Plan;
 use trainc_ir::architecture::RopeScaling;
 use trainc_ir::worker::{
-    TRAIN_CHANNEL, VALIDATION_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerActivation, WorkerFamily, WorkerNorm,
+    GRACE_SECONDS, TRAIN_CHANNEL, VALIDATION_CHANNEL, WEIGHTS_CHANNEL, Worker, WorkerActivation,
+    WorkerFamily, WorkerNorm,
 };
-use trainc_ir::{CheckpointInterval, Plan};
 
 /// The version of the schema.
 const SCHEMA: &str = "trainc.worker/v1";
-/// Default seconds between checkpoints: an interruption then costs a quarter of an hour on average.
-const CHECKPOINT_SECONDS: u64 = 1800;
 /// TCP port of the first host; any free one.
 const RENDEZVOUS_PORT: u16 = 7777;
 /// Seconds to wait for other hosts: in a large job their names may take a quarter of an hour to resolve.
@@ -23,8 +21,6 @@ const JOIN_SECONDS: u64 = 1200;
 const PEER_DEAD_SECONDS: u64 = 20;
 /// Timeout of a collective, seconds.
 const COLLECTIVE_SECONDS: u64 = 600;
-/// Steps between log lines on SageMaker; a local run logs every step.
-const LOG_STEPS: u64 = 10;
 
 #[derive(Serialize)]
 pub(super) struct Config {
@@ -180,10 +176,8 @@ struct Limits {
 pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
     let worker = plan.worker.as_ref()?;
     let (mesh, batch) = (plan.mesh.as_ref()?, plan.batch.as_ref()?);
-    let (every_seconds, every_steps) = checkpoint_interval(plan);
-    let validation = directory(plan, VALIDATION_CHANNEL);
     let steps = plan.run.steps.as_ref()?.value;
-    let optimizer = &worker.optimizer;
+    let (optimizer, run) = (&worker.optimizer, &worker.run);
     Some(Config {
         schema: SCHEMA,
         job: plan.job.name.value().cloned().unwrap_or_default(),
@@ -221,15 +215,10 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             steps,
             minimum_learning_rate: worker.schedule.minimum_learning_rate.value,
         },
-        log: Log {
-            every_steps: if plan.deployable { LOG_STEPS } else { 1 },
-            evaluate_every_steps: validation
-                .is_some()
-                .then(|| every_steps.unwrap_or(steps.div_ceil(10).max(1))),
-        },
+        log: Log { every_steps: run.log_interval_steps, evaluate_every_steps: run.evaluation_interval_steps },
         data: Data {
             train: directory(plan, TRAIN_CHANNEL)?,
-            validation,
+            validation: directory(plan, VALIDATION_CHANNEL),
             seed: worker.seed.value,
             // The plan converts epochs to steps.
             epochs: None,
@@ -237,9 +226,9 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             document_mask: worker.document_mask.value,
         },
         checkpoint: Checkpoint {
-            directory: checkpoints(plan),
-            every_seconds,
-            every_steps,
+            directory: run.checkpoint_directory.clone(),
+            every_seconds: run.checkpoint_interval_seconds,
+            every_steps: run.checkpoint_interval_steps,
             keep: worker.keep.value,
             grace_seconds: GRACE_SECONDS,
             resume: "auto",
@@ -257,7 +246,7 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
             collective_seconds: COLLECTIVE_SECONDS,
             environment: super::environment(plan).into_iter().collect(),
         },
-        limits: Limits { max_seconds: max_seconds(plan), max_loss: None },
+        limits: Limits { max_seconds: run.max_seconds, max_loss: None },
     })
 }
 
@@ -287,15 +276,12 @@ fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
         tied_embeddings: a.tied,
         initializer_range: parts.initializer_range.value,
         weights: directory(plan, WEIGHTS_CHANNEL),
-        adapter: plan.job.adapter.as_ref().and_then(|adapter| {
-            Some(Adapter {
-                kind: adapter.kind.value()?.clone(),
-                rank: adapter.rank.get()?,
-                alpha: adapter.alpha.get().unwrap_or(adapter.rank.get()? as f64),
-                dropout: adapter.dropout.get().unwrap_or(0.0),
-                // The same default as in the count of trainable parameters.
-                targets: adapter.targets.value().cloned().unwrap_or_else(|| vec!["all-linear".to_owned()]),
-            })
+        adapter: worker.run.adapter.as_ref().map(|adapter| Adapter {
+            kind: adapter.kind.clone(),
+            rank: adapter.rank,
+            alpha: adapter.alpha,
+            dropout: adapter.dropout,
+            targets: adapter.targets.clone(),
         }),
     })
 }
@@ -316,25 +302,4 @@ fn directory(plan: &Plan, name: &str) -> Option<String> {
         return Some(format!("/opt/ml/input/data/{name}"));
     }
     Some(channel.path.value().cloned().unwrap_or_else(|| name.to_owned()))
-}
-
-fn checkpoints(plan: &Plan) -> String {
-    let written = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.local.value()).cloned();
-    written.unwrap_or_else(|| if plan.deployable { "/opt/ml/checkpoints" } else { "checkpoints" }.to_owned())
-}
-
-/// Returns seconds or steps between checkpoints. `every="optimal"` gets the default interval, since the optimal one is a
-/// prediction, and predictions must not affect a job's digest.
-fn checkpoint_interval(plan: &Plan) -> (Option<u64>, Option<u64>) {
-    match plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every.get()) {
-        Some(CheckpointInterval::Steps(steps)) => (None, Some(steps)),
-        Some(CheckpointInterval::Seconds(seconds)) => (Some(seconds), None),
-        Some(CheckpointInterval::Optimal) | None => (Some(CHECKPOINT_SECONDS), None),
-    }
-}
-
-/// Returns the time after which the worker saves and stops, before SageMaker stops the job at max-run.
-fn max_seconds(plan: &Plan) -> Option<u64> {
-    let cluster = plan.job.cluster.as_ref().filter(|_| plan.deployable)?;
-    cluster.max_run_seconds.get()?.checked_sub(GRACE_SECONDS).filter(|left| *left > 0)
 }

@@ -17,9 +17,6 @@ pub const BINARY: &str = "trainc-worker";
 /// The file name of the config in the same channel.
 pub const CONFIG: &str = "worker.json";
 
-/// Seconds between SIGTERM and the end of the container: SageMaker grants 120, less some for the last bytes.
-const GRACE_SECONDS: u64 = 100;
-
 /// The command that starts the binary, `worker/launch.json`.
 #[derive(Serialize)]
 struct Launch {

@@ -19,6 +19,7 @@ pub mod smp;
 mod version_suggestion;
 pub mod worker;
 mod worker_network;
+mod worker_run;
 
 use crate::ReadError;
 use trainc_catalog::{instances, prices};
@@ -109,6 +110,10 @@ pub fn plan(job: Job, inputs: PlanInputs, problems: &mut Problems) -> Plan {
 /// Decides the values of a bound plan that its texts determine.
 pub fn decide_bound_values(mut plan: Plan) -> Plan {
     plan.launch = launch::launch(&plan);
+    let run = worker_run::worker_run(&plan);
+    if let Some(worker) = &mut plan.worker {
+        worker.run = run;
+    }
     plan
 }
 

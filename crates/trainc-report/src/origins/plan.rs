@@ -313,6 +313,7 @@ fn worker(table: &mut OriginTable, worker: &Worker) {
         document_mask,
         keep,
         seed,
+        run: _,
         binary,
     } = worker;
     table.set_prefix("worker");
