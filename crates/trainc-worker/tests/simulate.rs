@@ -13,23 +13,23 @@ use crate::cases::{Place, llama, mesh, parse, write_data};
 use crate::processes::{lines, text, worker, write};
 use crate::ranks::on_ranks;
 
-type Said = Arc<Mutex<Vec<(Kind, Operation, usize)>>>;
+type Calls = Arc<Mutex<Vec<(Kind, Operation, usize)>>>;
 
 /// A group that records its calls.
 struct Recorder {
     inner: Box<dyn Collectives>,
     group: Kind,
-    said: Said,
+    calls: Calls,
 }
 
 impl Recorder {
-    fn around(group: Kind, place: &mut Box<dyn Collectives>, said: &Said) {
+    fn around(group: Kind, place: &mut Box<dyn Collectives>, calls: &Calls) {
         let inner = std::mem::replace(place, Box::new(SingleRank::default()));
-        *place = Box::new(Self { inner, group, said: Arc::clone(said) });
+        *place = Box::new(Self { inner, group, calls: Arc::clone(calls) });
     }
 
     fn note(&self, operation: Operation, elements: usize) {
-        self.said.lock().unwrap().push((self.group, operation, elements));
+        self.calls.lock().unwrap().push((self.group, operation, elements));
     }
 }
 
@@ -63,19 +63,19 @@ impl Collectives for Recorder {
 }
 
 /// Returns the calls of each rank in a pass and in the reduction over replicas.
-fn said(config: &Value) -> Vec<Vec<(Kind, Operation, usize)>> {
+fn recorded_calls(config: &Value) -> Vec<Vec<(Kind, Operation, usize)>> {
     on_ranks(&parse(config), |_, mut engine| {
-        let said = Said::default();
-        Recorder::around(Kind::World, &mut engine.groups.world, &said);
-        Recorder::around(Kind::Shard, &mut engine.groups.shard, &said);
-        Recorder::around(Kind::Replica, &mut engine.groups.replica, &said);
+        let calls = Calls::default();
+        Recorder::around(Kind::World, &mut engine.groups.world, &calls);
+        Recorder::around(Kind::Shard, &mut engine.groups.shard, &calls);
+        Recorder::around(Kind::Replica, &mut engine.groups.replica, &calls);
         let tokens: Vec<u32> = (0..engine.rows() as u32).map(|i| i % 61).collect();
         // The second pass starts from the state that the first left.
         for _ in 0..2 {
             engine.micro_step(&tokens, &tokens, 0.01).unwrap();
         }
         engine.reduce_replicas().unwrap();
-        said.lock().unwrap().clone()
+        calls.lock().unwrap().clone()
     })
 }
 
@@ -111,7 +111,7 @@ fn a_schedule_is_what_an_engine_says() {
                 // A step consists of its pass, the gradients, and one small sum, which is not the engine's.
                 let mut expected = one.clone();
                 expected.extend(&step[..step.len() - 1]);
-                for found in said(&config) {
+                for found in recorded_calls(&config) {
                     assert_eq!(
                         found, expected,
                         "{shards} x {replicas}, {field} {value}, tied {tied}, adapters {adapters}"

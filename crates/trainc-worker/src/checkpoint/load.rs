@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::fsdp::{Engine, shard_len};
 use crate::safetensors::Reader;
 
-/// How a checkpoint was selected, which determines the advice given when it is damaged.
+/// Selection of a checkpoint, which determines the advice given when it is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// Named by `latest`.

@@ -84,7 +84,7 @@ impl SharedMemory {
     }
 
     /// # Safety
-    /// Until the slice is dropped nobody, in any process, may write these elements.
+    /// Until the slice is dropped, no process may write these elements.
     unsafe fn read(&self, at: usize, elements: usize) -> &[f32] {
         assert!(
             at.is_multiple_of(4) && at + 4 * elements <= self.map.len(),
@@ -95,7 +95,7 @@ impl SharedMemory {
     }
 
     /// # Safety
-    /// Until the slice is dropped nobody else, in any process, may read or write these elements.
+    /// Until the slice is dropped, no other code in any process may read or write these elements.
     #[allow(
         clippy::mut_from_ref,
         reason = "the mapping is shared by nature; the caller holds the slot alone"
