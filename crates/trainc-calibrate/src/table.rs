@@ -38,7 +38,7 @@ const IDENTITY_AND_MEASUREMENTS: [&str; 10] = [
     "oom",
 ];
 
-/// Why a row gives no layout.
+/// Reason why a row gives no layout.
 enum NoLayout {
     Incomplete(String),
     Impossible(Impossible),

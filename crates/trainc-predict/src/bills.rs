@@ -1,4 +1,4 @@
-//! What is billed of a job: instances, their volumes, the file systems that it makes.
+//! Billing of a job: instances, their volumes, the file systems that it creates.
 
 use super::prediction::CostParts;
 use trainc_catalog::instances;
@@ -9,7 +9,7 @@ use trainc_ir::{Plan, Price};
 /// Seconds of an hour.
 const HOUR: f64 = 3_600.0;
 
-/// What is billed. A price that is not known is `None`.
+/// Prices. An unknown one is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Bills {
     /// US dollars of an instance for an hour: of those on which the ranks run.
@@ -117,8 +117,8 @@ pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
-/// What a job costs if all of it is there for so many seconds, at the price on demand, which spot instances never exceed:
-/// its instances, their volumes, the file systems that it makes.
+/// Returns the cost of a job that runs for so many seconds, at the on-demand price, which spot instances never exceed:
+/// instances, their volumes, and the file systems that it creates.
 pub fn at_most(plan: &Plan, seconds: f64) -> CostParts {
     let free = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
     let nodes = match plan.job.rank_group() {
@@ -136,7 +136,7 @@ impl CostParts {
         self.file_systems.and(self.least_usd())
     }
 
-    /// What is known of it; without the instances the rest says nothing.
+    /// Known part of the cost; none without the price of the instances.
     pub fn least_usd(&self) -> Option<f64> {
         Some(self.instances? + self.volumes.unwrap_or(0.0) + self.least_file_systems)
     }

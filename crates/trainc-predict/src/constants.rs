@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 const SHIPPED: &str = include_str!("constants.toml");
 
-/// What is known of a kind of GPU.
+/// Constants of a GPU type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
     /// Share of the dense 16-bit peak that large matrix products reach.
@@ -144,17 +144,17 @@ names! {
     Download = "run.download_bytes_per_second";
     /// Half-width of a step time's interval where GPU and link kinds were measured, a natural logarithm.
     Known = "interval.known";
-    /// What exposed communication and bubble add to it, times their share of the step.
+    /// Widening for exposed communication and bubble, times their share of the step.
     Waiting = "interval.waiting";
     /// Half-width of a setting that was not measured: that of sources which a fit did not see.
     Unseen = "interval.unseen";
     /// Half-width where the kind of GPU was never measured.
     Unknown = "interval.unknown";
-    /// What start, download and saves of a run take at least, a share of their prediction.
+    /// Lower bound of startup, download and checkpoints, a share of their prediction.
     AroundLow = "interval.around_low";
     /// The same at most.
     AroundHigh = "interval.around_high";
-    /// What the caching allocator holds beyond what is allocated, a fraction of it, while the card has room.
+    /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has room.
     MemorySlack = "memory.slack";
     /// The part of it that cannot be given back when the card is full: blocks that are split.
     MemoryFragments = "memory.fragments";
@@ -162,9 +162,9 @@ names! {
     MemoryContext = "memory.context_bytes";
     /// NCCL's buffers and communicators where ranks talk, bytes.
     MemoryNccl = "memory.nccl_bytes";
-    /// How far a measured peak lies below the prediction at most, nineteen times in twenty, a fraction.
+    /// Lower end of the interval of a peak: a fraction below the prediction that 19 in 20 measurements stay within.
     MemoryBelow = "memory.below";
-    /// How far above it, a fraction.
+    /// Upper end, a fraction above the prediction.
     MemoryAbove = "memory.above";
     /// Host memory of one Python process with torch and CUDA loaded, bytes.
     HostProcess = "host.process_bytes";
@@ -316,7 +316,7 @@ impl Constants {
         self.ranges.get(word).or_else(|| Self::shipped().ranges.get(word)).copied()
     }
 
-    /// Whether two systems have one range.
+    /// Returns true if two systems have one range.
     pub fn same_range(a: System, b: System) -> bool {
         range_of(a) == range_of(b)
     }
@@ -345,7 +345,7 @@ impl Constants {
         self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
     }
 
-    /// How many runs of a setting are behind the constants.
+    /// Returns the number of runs of a setting behind the constants.
     pub fn runs_of(&self, setting: &Setting) -> f64 {
         let own = self.settings().iter().find(|(known, _)| known.is_like(setting));
         own.map_or(0.0, |(_, rows)| *rows)
@@ -366,7 +366,7 @@ impl Constants {
         self.gpus.get(&kind.chip())
     }
 
-    /// How many runs of a kind of GPU the values rest on.
+    /// Number of runs on a GPU type behind the values.
     pub fn set_rows(&mut self, kind: GpuKind, rows: f64) {
         if let Some(gpu) = self.gpus.get_mut(&kind) {
             gpu.rows = rows;

@@ -1,64 +1,63 @@
-//! How far a layout lies beyond the runs that the constants rest on, and how much wider that makes its interval.
+//! Extrapolation: distance of a layout from the measured runs, and the widening of its interval.
 
 use super::constants::{Constants, Gpu, Name};
 use super::layout::{GpuKind, Layout};
 use super::settings::{FEWEST_RUNS, Setting};
 
-/// What a step time's half-width (a natural logarithm) grows by when a layout has `e` times the GPUs, or the parameters,
-/// of the largest run that was measured.
+/// Widening of the half-width of a step time (a natural logarithm) for a layout with `e` times the GPUs, or the parameters,
+/// of the largest measured run.
 ///
-/// Found by fitting the constants to the small runs of the shipped table alone and predicting the large ones (limits of
-/// 8, 16, 32, 64 and 128 GPUs; of 2, 8, 20 and 60 billion parameters; `data/README.md` has the figures): nine errors in
-/// ten lay within the half-width of rows inside the range and at most 0.046 for each factor of `e` beyond it, but for one
-/// group of nine rows.
-const WIDER: f64 = 0.05;
+/// From fits of the constants to the small runs of the shipped table, which then predicted the large ones (limits of 8, 16,
+/// 32, 64 and 128 GPUs; of 2, 8, 20 and 60 billion parameters; figures in `data/README.md`): 90 % of the errors were within
+/// the half-width inside the range plus at most 0.046 for each factor of `e`, except for one group of nine rows.
+const WIDENING: f64 = 0.05;
 
-/// A count that is larger than any that was measured.
+/// A count larger than that of any measured run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LargerCount {
-    /// The layout's.
+    /// Count of the layout.
     pub here: f64,
-    /// The most that was measured.
+    /// Largest measured count.
     pub measured: f64,
 }
 
-/// A system, on a kind of GPU and over links, of which too few runs were measured.
+/// A setting with too few measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnseenSetting {
-    /// The layout's.
+    /// Setting of the layout.
     pub setting: Setting,
-    /// How many: fewer than [`FEWEST_RUNS`].
+    /// Number of its runs, fewer than [`FEWEST_RUNS`].
     pub runs: f64,
-    /// What it adds to the half-width, up to that of sources which a fit did not see; a natural logarithm.
+    /// Widening up to the half-width of held-out sources, a natural logarithm.
     pub wider: f64,
 }
 
-/// A kind of GPU on which too few runs were measured.
+/// A GPU type with too few measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NewGpu {
-    /// The kind, that of the constants.
+    /// GPU type, as in the constants.
     pub gpu: GpuKind,
-    /// How many runs were.
+    /// Number of measured runs.
     pub runs: f64,
-    /// By how much its half-width is more than that of a kind that was measured; a natural logarithm.
+    /// Widening compared with a measured GPU type, a natural logarithm.
     pub wider: f64,
 }
 
-/// In what a layout lies beyond the measured runs; nothing where it lies inside.
+/// Properties in which a layout lies outside of the measured runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extrapolation {
-    /// Kind of GPU, whose own half-width it is: not a part of [`Self::width`].
+    /// GPU type; its widening is not part of [`Self::width`].
     pub gpu: Option<NewGpu>,
-    /// GPUs of the cluster.
+    /// Number of GPUs.
     pub gpus: Option<LargerCount>,
-    /// Parameters of the model.
+    /// Number of parameters.
     pub parameters: Option<LargerCount>,
-    /// System, kind of GPU and links.
+    /// System, GPU type and links.
     pub setting: Option<UnseenSetting>,
 }
 
 impl Extrapolation {
-    /// Of a layout, with the half-width of its kind of GPU, a natural logarithm.
+    /// Returns the extrapolation of a layout, and the half-width of its GPU type, a natural logarithm.
     pub(super) fn of(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
         let general = constants.of_kind(own);
         let inside = own.interval.unwrap_or(general);
@@ -69,7 +68,7 @@ impl Extrapolation {
         (Self { gpu, ..Self::inside(layout, constants, inside) }, inside)
     }
 
-    /// Of a layout whose kind of GPU has a half-width of `inside`.
+    /// Returns the extrapolation of a layout whose GPU type has a half-width of `inside`.
     fn inside(layout: &Layout, constants: &Constants, inside: f64) -> Self {
         let unseen = Setting::of(layout).map(|setting| UnseenSetting {
             setting,
@@ -78,7 +77,7 @@ impl Extrapolation {
         });
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
         let Some(range) = constants.range(layout.system) else { return Self { setting, ..Self::default() } };
-        // Counts of published models are rounded.
+        // Published parameter counts are rounded.
         let past =
             |here: f64, measured: f64| (here > 1.001 * measured).then_some(LargerCount { here, measured });
         Self {
@@ -89,10 +88,10 @@ impl Extrapolation {
         }
     }
 
-    /// What it adds to the half-width of a step time's interval, a natural logarithm.
+    /// Returns the widening of the half-width of the step time, a natural logarithm.
     pub fn width(&self) -> f64 {
         let folds = |past: LargerCount| (past.here / past.measured).ln();
-        let past = WIDER * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
+        let past = WIDENING * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
         past + self.setting.map_or(0.0, |unseen| unseen.wider)
     }
 }

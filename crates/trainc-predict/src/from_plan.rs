@@ -9,7 +9,7 @@ use trainc_ir::architecture::{Activation, Architecture, Class, Family, Norm};
 use trainc_ir::hardware::{Accelerator, Instance};
 use trainc_ir::{Cluster, Engine, Parallel, Plan, Scalar, Smp, Train};
 
-/// Why nothing can be predicted: a lowercase fragment for a note.
+/// Reason why nothing can be predicted: a lowercase fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown(pub &'static str);
 
@@ -149,7 +149,7 @@ const WRAP_ARGUMENTS: [&str; 4] = [
     "transformer_layer_cls_to_wrap",
 ];
 
-/// Whether FSDP shards and neither `wrap`, a least size nor a hyperparameter of the program says what a unit is. Of a
+/// Returns true if FSDP shards and neither `wrap`, a least size nor a hyperparameter of the program says what a unit is. Of a
 /// manifest that is a part of another nothing can be said.
 pub fn one_unit(plan: &Plan) -> bool {
     let Some(parallel) =
@@ -227,7 +227,7 @@ impl Hardware {
         }
     }
 
-    /// What one rank has of the accelerator of that product name, with what its row says.
+    /// Returns the share of one rank in an accelerator, by its product name and catalogue row.
     fn of_accelerator(name: &str, row: Option<&Accelerator>) -> Self {
         let share = 1.0 / row.map_or(1, |row| row.ranks.max(1)) as f64;
         Self {
@@ -304,13 +304,13 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 
-/// Whether a version is that one or a later one.
+/// Returns true if a version is that one or a later one.
 fn at_least(version: &str, least: (u64, u64)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }
 
-/// Whether PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
+/// Returns true if PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
 fn recent(pytorch: Option<&str>) -> bool {
     pytorch.is_none_or(|version| at_least(version, (2, 2)))
 }
@@ -361,7 +361,7 @@ fn optimizer(train: &Train) -> &str {
     train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
 }
 
-/// Whether the moments of token embeddings stay in 32 bit beside an 8-bit optimizer. bitsandbytes quantises every tensor of
+/// Returns true if the moments of token embeddings stay in 32 bit beside an 8-bit optimizer. bitsandbytes quantises every tensor of
 /// 4,096 elements and more (`Optimizer2State.init_state` @06029dd); transformers' Trainer asks it to leave embeddings out
 /// (#15622), which reached nothing from 4.30 on, when the optimizer's class got another name, until 4.52 (#37331). Of a
 /// script without it nothing is known, and bitsandbytes' own way is taken.
@@ -381,7 +381,7 @@ fn moments(plan: &Plan) -> Moments {
     }
 }
 
-/// Whether a hyperparameter of the program gives the optimizer a momentum.
+/// Returns true if a hyperparameter of the program gives the optimizer a momentum.
 fn has_momentum(plan: &Plan) -> bool {
     let hyperparameters = plan.job.program.iter().flat_map(|program| &program.hyperparameters);
     hyperparameters.filter(|one| one.name.ends_with("momentum")).any(|one| match one.value.value() {

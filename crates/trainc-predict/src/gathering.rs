@@ -1,9 +1,9 @@
-//! How much is gathered and reduced at once, as the parameters of an engine say it.
+//! Sizes of gathered and reduced buckets, from the parameters of an engine.
 
 use super::from_plan::option;
 use trainc_ir::{Parallel, Plan, Recompute, Scalar};
 
-/// How much of sharded weights may lie gathered, and how much is reduced at a time.
+/// Limits on gathered sharded weights and on the size of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gathering {
     /// FSDP: which unit the backward pass gathers ahead.
@@ -77,7 +77,7 @@ pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
     options.chain(schedule.then_some("schedule")).collect()
 }
 
-/// What is written and is taken for something else that is known: the member of the prediction, and the words.
+/// Returns the settings that are approximated by others: the member of the prediction, and the note.
 pub fn taken_for(plan: &Plan) -> Vec<(&'static str, String)> {
     let job = &plan.job;
     let mut out = Vec::new();

@@ -14,7 +14,7 @@ const MB: f64 = 1e6;
 /// GiB of a TiB, for which the service states throughput.
 const GIB_OF_TIB: f64 = 1024.0;
 
-/// What is read, and how fast it can be.
+/// Amount and rate of data loading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Input {
     /// Bytes of one sequence.
@@ -49,7 +49,7 @@ impl Input {
         sequences * self.sequence_bytes / self.bytes_per_second
     }
 
-    /// What a step of so many sequences waits for them, seconds, where everything else in it takes `rest`.
+    /// Returns the seconds that a step waits for its sequences, if everything else in it takes `rest`.
     pub fn exposed_seconds(&self, sequences: f64, rest: f64) -> f64 {
         (self.seconds(sequences) - rest).max(0.0)
     }
@@ -65,7 +65,7 @@ pub fn file_system(plan: &Plan) -> Option<&Storage> {
     channels.all(|channel| channel.from.value() == Some(from)).then_some(storage)
 }
 
-/// What a sequence takes on disk, bytes: the data of an epoch over its sequences.
+/// Returns the bytes of a sequence on disk: the data of an epoch over its sequences.
 pub fn sequence_bytes(plan: &Plan) -> Option<f64> {
     let train = &plan.job.train;
     let dataset = train.dataset.as_ref()?;
@@ -86,7 +86,7 @@ pub fn disk_mb_s_per_tib(legal: &LegalCombination, tier: Option<u32>) -> Option<
     .map(f64::from)
 }
 
-/// What a file system's disks give, bytes per second; `None` of a capacity or a throughput that the service refuses.
+/// Returns the disk throughput of a file system in bytes per second; `None` if the service refuses its capacity or throughput.
 pub fn disk_rate(storage: &Storage) -> Option<f64> {
     let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
     let legal = fsx::legal_with(&deployment, &kind, storage.efa.get() == Some(true))?;

@@ -8,45 +8,45 @@ pub use super::worker::WorkerSettings;
 /// Everything that memory and speed depend on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// What is trained.
+    /// Model.
     pub model: Model,
     /// On what.
     pub hardware: Hardware,
     /// By which system.
     pub system: System,
-    /// How the ranks are divided.
+    /// Parallel degrees.
     pub degrees: Degrees,
-    /// Which axis is the fastest over ascending ranks: which groups cross nodes.
+    /// Order of the axes over ascending ranks, which determines the groups that cross nodes.
     pub order: super::Order,
-    /// Which states are sharded over `degrees.shard`.
+    /// States sharded over `degrees.shard`.
     pub sharding: Sharding,
     /// The work of a step.
     pub work: Work,
     /// Bytes and arithmetic of the numbers.
     pub precision: Precision,
-    /// What the backward pass computes again.
+    /// Activation recomputation.
     pub recompute: Recompute,
-    /// How attention runs.
+    /// Attention implementation.
     pub attention: Attention,
-    /// Whether the attention kernels are those of FlashAttention 2 (PyTorch 2.2 and later).
+    /// True if the attention kernels are those of FlashAttention 2 (PyTorch 2.2 and later).
     pub flash2: bool,
-    /// Whether a compiler fused the elementwise operations (`torch.compile`, hand-written kernels).
+    /// True if a compiler fused the elementwise operations (`torch.compile`, hand-written kernels).
     pub compiled: bool,
-    /// Whether what lies between the tensor-parallel matrices is split along the sequence.
+    /// True if what lies between the tensor-parallel matrices is split along the sequence.
     pub sequence_parallel: bool,
-    /// What waits in host memory.
+    /// State offloaded to host memory.
     pub offload: Offload,
     /// A trained adapter beside frozen weights.
     pub lora: Option<Lora>,
-    /// How frozen weights are stored.
+    /// Quantisation of frozen weights.
     pub quantisation: Option<Quantisation>,
     /// Moments of the optimizer.
     pub moments: Moments,
-    /// Whether the collectives are SMDDP's instead of NCCL's.
+    /// True if SMDDP runs the collectives instead of NCCL.
     pub smddp: bool,
     /// Whose code the model is: which tensors it keeps for the backward pass.
     pub code: Code,
-    /// Whether the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels).
+    /// True if the optimizer's step takes temporary copies of what it updates (torch's `foreach` kernels).
     pub optimizer_copies: bool,
     /// FSDP: whether a unit of frozen weights is freed when the backward pass is through with it: where each parameter is
     /// sharded for itself (`fully_shard`), and since PyTorch 2.1 where adapters are wrapped apart from what is frozen
@@ -54,11 +54,11 @@ pub struct Layout {
     pub frees_frozen: bool,
     /// FSDP: whether the whole model is one unit: gathered before anything runs, scattered when everything has run.
     pub one_unit: bool,
-    /// What is read in a step, where it is known.
+    /// Bytes read per step, if known.
     pub input: Option<super::Input>,
-    /// How much may be gathered and reduced at once.
+    /// Limits on gathering and reducing.
     pub gathering: Gathering,
-    /// What engine `worker` is told beside; its defaults under other engines.
+    /// Settings of engine `worker`; its defaults under other engines.
     pub worker: WorkerSettings,
 }
 
@@ -99,17 +99,17 @@ pub struct Model {
     pub experts: f64,
     /// Experts that see a token; 0 for a dense model.
     pub active_experts: f64,
-    /// Whether attention looks only backwards.
+    /// True if attention looks only backwards.
     pub causal: bool,
-    /// Whether dropout masks are kept.
+    /// True if dropout masks are kept.
     pub dropout: bool,
-    /// Whether attention and feed-forward read the same input.
+    /// True if attention and feed-forward read the same input.
     pub parallel_blocks: bool,
-    /// Whether the head shares the embedding's weights.
+    /// True if the head shares the embedding's weights.
     pub tied: bool,
-    /// Whether norms are root-mean-square norms.
+    /// True if norms are root-mean-square norms.
     pub rms_norm: bool,
-    /// Whether GELU is made of separate operations (`gelu_new` of Hugging Face), each of which keeps a tensor.
+    /// True if GELU is made of separate operations (`gelu_new` of Hugging Face), each of which keeps a tensor.
     pub composite_gelu: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct Hardware {
     pub inter_bytes_per_second: Option<f64>,
     /// Host memory of a node, bytes.
     pub host_memory_bytes: Option<f64>,
-    /// Whether nodes talk over EFA.
+    /// True if nodes talk over EFA.
     pub efa: bool,
 }
 
@@ -227,7 +227,7 @@ impl Degrees {
     }
 }
 
-/// Which states are sharded over the shard group.
+/// States sharded over the shard group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sharding {
     /// None: every rank has all states.
@@ -267,7 +267,7 @@ impl Work {
     }
 }
 
-/// How numbers are kept and multiplied.
+/// Numerical precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Precision {
     /// 32-bit throughout.
@@ -286,7 +286,7 @@ pub enum Precision {
     Fp8,
 }
 
-/// What the backward pass computes again.
+/// Activation recomputation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Recompute {
     /// Nothing.
@@ -302,7 +302,7 @@ pub enum Recompute {
     Full,
 }
 
-/// How attention runs.
+/// Attention implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
     /// The score matrix is written to memory.
@@ -311,12 +311,12 @@ pub enum Attention {
     Flash,
 }
 
-/// What waits in host memory.
+/// State offloaded to host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Offload {
     /// Checkpointed activations.
     pub activations: bool,
-    /// How many layers' activations stay on the GPU when they are offloaded.
+    /// Number of layers whose activations stay on the GPU when they are offloaded.
     pub horizon: Option<f64>,
     /// Parameters.
     pub parameters: bool,
@@ -331,7 +331,7 @@ pub struct Offload {
 pub struct Lora {
     /// Parameters that are trained.
     pub trainable: f64,
-    /// What it does to the layers.
+    /// Kind of adapter.
     pub kind: AdapterKind,
 }
 
@@ -346,7 +346,7 @@ pub enum AdapterKind {
     Scaled,
 }
 
-/// How frozen weights are stored.
+/// Quantisation of frozen weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantisation {
     /// NF4, with the scales quantised too or not.
@@ -365,7 +365,7 @@ pub enum Moments {
     Two,
     /// Two in 8 bit.
     TwoInt8 {
-        /// Whether the script keeps those of token embeddings in 32 bit; bitsandbytes itself does not.
+        /// True if the script keeps those of token embeddings in 32 bit; bitsandbytes itself does not.
         wide_embeddings: bool,
     },
     /// One (SGD with momentum, Lion).

@@ -1,4 +1,4 @@
-//! What a layout needs and how fast it is: memory of a GPU by part, seconds of a step by part, time and money of a run.
+//! Cost model: memory of a GPU by part, seconds per step by part, time and cost of a run.
 //!
 //! In: a [`Layout`], plain data of a model, a machine and a division of the work, made from a plan
 //! ([`Layout::of_plan`]) or from a row of measured runs. Out: a [`Prediction`] whose halves are `None` where
@@ -48,7 +48,7 @@ pub use settings::{FEWEST_OWN, FEWEST_RUNS, Fabric, Setting};
 
 use trainc_ir::Plan;
 
-/// What a layout needs and how fast it is; a half that cannot be known is `None`, with the reason beside it.
+/// Predicts memory and speed of a layout. An unknown half is `None`, with its reason.
 pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
     let (speed, no_speed) = split(speed::speed(layout, constants));
     Prediction {

@@ -7,7 +7,7 @@ use trainc_ir::{Axis, Mesh};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order([Axis; 4]);
 
-/// Where the groups of an axis lie. Counts, fractions where a group does not divide a node.
+/// Placement of the groups of an axis. Counts; fractions if a group does not divide a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// Nodes that a group touches.
@@ -46,8 +46,8 @@ impl Order {
             .fold(1.0, |product, degree| product * degree.max(1.0))
     }
 
-    /// Where groups of so many `ranks` along an axis lie. Replicas and shards lie side by side in every order, so that
-    /// a group of all data ranks is one along the shard axis.
+    /// Returns the placement of groups of `ranks` along an axis. Replicas and shards are adjacent in every order, so a
+    /// group of all data-parallel ranks is one along the shard axis.
     pub fn spread(self, degrees: &Degrees, nodes: f64, per_node: f64, axis: Axis, ranks: f64) -> Spread {
         let (ranks, per_node) = (ranks.max(1.0), per_node.max(1.0));
         if nodes <= 1.0 {

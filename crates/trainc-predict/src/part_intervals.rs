@@ -1,17 +1,17 @@
-//! Where each part of a prediction is expected. What was measured are wholes: peaks of a GPU and times of a step. A part
-//! that is counted is as it is; what the whole was off by lies in the others.
+//! Intervals of the parts of a prediction. Only wholes were measured: peaks of a GPU and times of a step. Counted parts are
+//! exact; the error of the whole is shared by the others.
 
 use super::prediction::{Communication, Interval, MemoryParts, Speed, SpeedParts};
 
-/// What an interval of a part rests on.
+/// Basis of the interval of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Basis {
-    /// Nothing is estimated of it: numbers, each of a known width, over known ranks. Both ends are the figure.
+    /// Exact: known counts of known widths over known ranks. Both ends are the figure.
     Counted,
     /// The residuals of the whole: measured peaks or steps against predicted ones.
     #[default]
     Residuals,
-    /// The worker's own account of its memory, to which tests hold every part.
+    /// The worker's own account of its memory, which tests compare with every part.
     Account,
 }
 
@@ -26,12 +26,12 @@ impl Basis {
     }
 }
 
-/// Where a part is expected, and what says so.
+/// Interval of a part, with its basis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PartInterval {
     /// Its ends, in the part's unit.
     pub interval: Interval,
-    /// What they rest on.
+    /// Basis.
     pub basis: Basis,
 }
 
@@ -51,16 +51,16 @@ impl MemoryParts {
     }
 }
 
-/// Where the parts of a peak are expected that as a whole is expected in `whole`, bytes.
+/// Returns the intervals of the parts of a peak, in bytes, given the interval of the whole.
 ///
-/// Weights, gradients and states that stay are counted. Which of the others a peak was off by, no measured run tells:
-/// each takes of it by its bytes, so that the lower ends add up to the lower end of the whole, but where that would ask
-/// for less than nothing, and the upper ends to its upper end.
+/// Weights, gradients and resident states are counted. No measured run shows which of the other parts caused the error of a
+/// peak: it is shared in proportion to their bytes, so that the lower ends add up to the lower end of the whole (at least
+/// 0), and the upper ends to its upper end.
 pub(super) fn shared(parts: &MemoryParts, whole: Interval) -> MemoryParts<PartInterval> {
     let counted = parts.parameters + parts.gradients + parts.optimizer;
     let estimated = parts.total() - counted;
     let share = |end: f64| if estimated > 0.0 { ((end - counted) / estimated).max(0.0) } else { 1.0 };
-    // What rounding makes of a whole without errors keeps the part inside.
+    // Keeps the part inside in spite of rounding.
     let (low, high) = (share(whole.low).min(1.0), share(whole.high).max(1.0));
     let exact =
         |bytes: f64| PartInterval { interval: Interval { low: bytes, high: bytes }, basis: Basis::Counted };
@@ -76,14 +76,14 @@ pub(super) fn shared(parts: &MemoryParts, whole: Interval) -> MemoryParts<PartIn
     }
 }
 
-/// Of what the interval of a step is made. Its half-width is the mean of those of its parts, weighed by their time.
+/// Half-widths of the parts of a step. That of the step is their mean, weighted by time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Widths {
-    /// Half-width of what the GPU does itself, a natural logarithm.
+    /// Half-width of the GPU's own work, a natural logarithm.
     pub work: f64,
-    /// How much wider that of what waits is.
+    /// Additional half-width of the parts that wait.
     pub waiting: f64,
-    /// What reading the sequences of a step takes, seconds, where that is known.
+    /// Seconds to read the sequences of a step, if known.
     pub read_seconds: Option<f64>,
 }
 
@@ -102,11 +102,10 @@ fn around(seconds: f64, width: f64) -> Interval {
 }
 
 impl Speed {
-    /// Where each part of the step is expected, seconds: as far off as whole steps are (`interval` of the constants),
-    /// what waits further than what works.
+    /// Returns the interval of each part of the step, seconds: as wide as that of whole steps (`interval` of the constants),
+    /// wider for the parts that wait.
     ///
-    /// What is read ahead is waited for where the rest of the step is over before it: its ends are those of reading
-    /// against the rest's.
+    /// Data loading is exposed if the rest of the step is shorter: its ends are those of reading minus those of the rest.
     pub fn part_intervals(&self) -> SpeedParts<Interval> {
         let (widths, parts) = (&self.widths, &self.parts);
         let mut out = SpeedParts {
@@ -128,7 +127,7 @@ impl Speed {
         out
     }
 
-    /// Where what goes over links is expected, seconds.
+    /// Returns the intervals of communication, seconds.
     pub fn communication_intervals(&self) -> Communication<Interval> {
         let (widths, links) = (&self.widths, &self.communication);
         Communication {
@@ -150,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What is counted is as it is, what is not is as far off as the whole: ends add up to those of the whole.
+        /// Counted parts are exact, the others have the error of the whole: their ends add up to those of the whole.
         #[test]
         fn parts_of_a_peak_add_up_to_its_ends(
             parts in proptest::array::uniform8(0.0_f64..4e10), below in 0.0_f64..0.2, above in 0.0_f64..0.3

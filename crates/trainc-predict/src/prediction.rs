@@ -1,4 +1,4 @@
-//! What the cost model says. A figure that cannot be known is `None`, never 0.
+//! Predictions of the cost model. An unknown figure is `None`, never 0.
 
 use super::extrapolation::Extrapolation;
 use super::from_plan::Unknown;
@@ -13,15 +13,15 @@ pub struct Prediction {
     pub speed: Option<Speed>,
     /// Time and money of the run.
     pub run: Option<Run>,
-    /// Why there is no memory.
+    /// Reason why memory is unknown.
     pub no_memory: Option<Unknown>,
-    /// Why there is no speed.
+    /// Reason why the speed is unknown.
     pub no_speed: Option<Unknown>,
-    /// Why there is no run.
+    /// Reason why the run is unknown.
     pub no_run: Option<Unknown>,
 }
 
-/// Where the true figure is expected nine times in ten.
+/// 90 % interval of the true figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
     /// Lower end, in the figure's unit.
@@ -35,34 +35,34 @@ pub struct Interval {
 pub struct Memory {
     /// The sum of the parts.
     pub per_gpu_bytes: f64,
-    /// What the card offers; `None` where the card is not known.
+    /// Usable memory of the GPU; `None` if it is unknown.
     pub capacity_bytes: Option<f64>,
-    /// Whether it fits.
+    /// True if it fits.
     pub fits: Option<bool>,
-    /// Where the peak is expected.
+    /// Interval of the peak.
     pub interval: Interval,
-    /// What one host needs beside.
+    /// Additional memory of one host.
     pub host_bytes: Option<f64>,
-    /// Where that is expected, by bounds: of GPU jobs no run of the table measured a host.
+    /// Interval from bounds: no measured run of a GPU job reports host memory.
     pub host_interval: Option<Interval>,
     /// The peak while a checkpoint is saved.
     pub peak_checkpoint_bytes: Option<f64>,
-    /// Where that is expected, by the errors of a step's peaks: what was measured are these.
+    /// Interval from the errors of measured peaks of a step.
     pub peak_checkpoint_interval: Option<Interval>,
     /// Its parts.
     pub parts: MemoryParts,
-    /// Where each part is expected.
+    /// Intervals of the parts.
     pub part_intervals: MemoryParts<PartInterval>,
 }
 
 impl Memory {
-    /// How it stands to its card; `None` where the card is not known.
+    /// Returns the comparison with its GPU; `None` if the GPU is unknown.
     pub fn fit(&self) -> Option<Fit> {
         Some(Fit::of(self.per_gpu_bytes, self.interval, self.capacity_bytes?))
     }
 }
 
-/// How a predicted memory stands to a card: the one judgement of plans, checks, edits and searches.
+/// Comparison of a predicted memory with a GPU, shared by plans, checks, edits and searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
     /// It fits even at the upper end of its interval.
@@ -105,7 +105,7 @@ pub struct MemoryParts<T = f64> {
     pub gradients: T,
     /// Moments and 32-bit copies.
     pub optimizer: T,
-    /// What the backward pass needs.
+    /// Memory of the backward pass.
     pub activations: T,
     /// Units gathered for the moment.
     pub gathered: T,
@@ -144,7 +144,7 @@ pub struct Speed {
     pub tflops: Tflops,
     /// Model FLOPs over peak, a fraction.
     pub mfu: f64,
-    /// Where the step time is expected, seconds.
+    /// Interval of the step time, seconds.
     pub interval: Interval,
     /// In what it lies beyond the runs that were measured, which makes the interval wider.
     pub extrapolation: Extrapolation,
@@ -152,15 +152,15 @@ pub struct Speed {
     pub widths: Widths,
     /// Its parts.
     pub parts: SpeedParts,
-    /// What goes over links in it, hidden behind work or waited for.
+    /// Communication, hidden or exposed.
     pub communication: Communication,
 }
 
 /// Communication of a step by collective, seconds of one GPU, hidden and exposed together; or what is
 /// said of each.
 ///
-/// What tensor ranks, stages and experts exchange is waited for whole. The others run beside the passes: of them
-/// [`SpeedParts::exposed_communication`] holds what the work does not hide.
+/// Communication of tensor parallelism, pipeline stages and experts is fully exposed. The rest overlaps with compute:
+/// [`SpeedParts::exposed_communication`] holds its exposed part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Communication<T = f64> {
     /// All-reduces of a layer's tensor group.
@@ -187,12 +187,12 @@ impl Communication {
         self.waited() + self.beside()
     }
 
-    /// What nothing hides, seconds.
+    /// Exposed time, seconds.
     pub fn waited(&self) -> f64 {
         self.tensor + self.pipeline + self.experts
     }
 
-    /// What runs beside the passes, seconds.
+    /// Seconds in parallel with the passes.
     pub fn beside(&self) -> f64 {
         self.context + self.gather + self.replicas + self.gradients
     }
@@ -245,17 +245,17 @@ impl SpeedParts {
 pub struct Run {
     /// Billed time, seconds: the sum of the parts.
     pub seconds: f64,
-    /// Where it is expected, seconds.
+    /// Interval, seconds.
     pub interval: Interval,
     /// Its parts.
     pub parts: RunParts,
-    /// Where these are expected.
+    /// Their intervals.
     pub part_intervals: RunPartIntervals,
     /// Checkpoints, where the job writes any.
     pub checkpoint: Option<Checkpoints>,
-    /// What interruptions make of it, where their rate is given and it ends.
+    /// Time with interruptions, if their rate is given and the run finishes.
     pub spot: Option<Spot>,
-    /// Whether at the given rate of interruptions it takes more than a year even if its steps are as quick as can be.
+    /// True if at the given rate of interruptions it takes more than a year even if its steps are as quick as can be.
     pub never_ends: bool,
     /// US dollars that are expected, where prices are known: with interruptions at a given rate those of the expected
     /// time, work that is done again included.
@@ -266,7 +266,7 @@ pub struct Run {
     pub cost_parts: CostParts,
 }
 
-/// Where each part of a run is expected, seconds.
+/// Intervals of the parts of a run, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunPartIntervals {
     /// Image, start of the processes, model.
@@ -277,7 +277,7 @@ pub struct RunPartIntervals {
     pub training: Interval,
     /// Writing checkpoints.
     pub checkpoints: Interval,
-    /// What interruptions take; `None` where no rate is given, and where at the high end no end is.
+    /// Time lost to interruptions; `None` without a rate, or if the run does not finish at the upper end.
     pub interruptions: Option<Interval>,
 }
 
@@ -287,7 +287,7 @@ impl Run {
         self.spot.map_or(self.seconds, |spot| spot.expected_seconds)
     }
 
-    /// Where that is expected, seconds; `None` where at the high end no end is.
+    /// Interval, seconds; `None` if the run does not finish at the upper end.
     pub fn expected_interval(&self) -> Option<Interval> {
         match &self.spot {
             Some(spot) => spot.interval,
@@ -295,8 +295,8 @@ impl Run {
         }
     }
 
-    /// Where the cost is expected, US dollars: all of it is paid by the time that the run lasts, with what interruptions at
-    /// a given rate make of it.
+    /// Returns the interval of the cost in US dollars, which is proportional to the time of the run, including interruptions
+    /// at a given rate.
     pub fn cost_interval(&self) -> Option<Interval> {
         match &self.spot {
             Some(spot) => spot.expected_usd_interval,
@@ -329,22 +329,21 @@ pub struct RunParts {
 }
 
 impl RunParts {
-    /// What is known of the time before the first step, seconds. A download of unknown size is left out of it and of what is
-    /// summed from it: without it the run's time would not be known at all, and with it longer; [`RunParts::download`]
-    /// stays `None`, and a note of plan.json says what is missing.
+    /// Known part of the time before the first step, seconds. Excludes a download of unknown size, so the run takes longer
+    /// than predicted; [`RunParts::download`] is `None` then, and a note in plan.json says so.
     pub fn start(&self) -> f64 {
         self.startup + self.download.unwrap_or(0.0)
     }
 }
 
-/// What checkpoints take.
+/// Cost of checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Checkpoints {
     /// Bytes of one, for a full resumption.
     pub bytes: f64,
     /// Seconds in which one is written.
     pub seconds: f64,
-    /// Where that is expected, seconds.
+    /// Interval, seconds.
     pub interval: Interval,
     /// The interval with the least expected loss (Young and Daly), seconds; `None` where nothing was given of how often
     /// nodes fail or are taken away.
@@ -360,8 +359,8 @@ pub struct Spot {
     pub expected_seconds: f64,
     /// The same where a run without interruptions takes the low end of its interval.
     pub low_seconds: f64,
-    /// Where the expected time lies as the run without interruptions does in its interval; `None` where at the high end
-    /// no end is expected.
+    /// Interval of the expected time, from that of the run without interruptions; `None` if the run does not finish at the
+    /// upper end.
     pub interval: Option<Interval>,
     /// Time that nine runs in ten stay below, seconds; of the interruptions alone, at the predicted step time.
     pub p90_seconds: f64,

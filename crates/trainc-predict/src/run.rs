@@ -29,13 +29,13 @@ impl Around {
         Self { low: constants.get(Name::AroundLow), high: constants.get(Name::AroundHigh) }
     }
 
-    /// Where so many predicted seconds are expected.
+    /// Returns the interval of predicted seconds.
     pub fn seconds(self, predicted: f64) -> Interval {
         Interval { low: self.low * predicted, high: self.high * predicted }
     }
 }
 
-/// What time and money of a run depend on beside layout and speed: read once, for as many layouts as there are.
+/// Inputs of time and cost of a run other than layout and speed, read once for all layouts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
     /// Optimizer steps.
@@ -113,7 +113,7 @@ impl Terms {
         bills.cost(nodes, seconds).usd().filter(|usd| usd.is_finite())
     }
 
-    /// Whether a price of the instances is known, on demand at least.
+    /// Returns true if a price of the instances is known, on demand at least.
     pub fn has_instance_price(&self) -> bool {
         self.bills.instance_at_most.is_some()
     }
@@ -305,7 +305,7 @@ mod tests {
         Terms { node_failures: Some(seconds), losses: Some(HOUR / seconds), ..terms() }
     }
 
-    /// What no one gave a rate for is not known, and a rate at which nothing is ever done has no expected time.
+    /// Without a rate the time is unknown, and at a rate at which the run never finishes it is not finite.
     #[test]
     fn what_cannot_be_known_is_none() {
         let architecture = trainc_ir::architecture::Architecture::from_dimensions(

@@ -1,7 +1,7 @@
-//! Which constants a plan's figures rest on, and where each of them comes from.
+//! Sensitivity of a plan's figures to the constants, and the source of each constant.
 //!
-//! Found by trying: a constant counts where a little more or less of it moves the figure. So the list is never older than
-//! the model, and says nothing of what a layout does not do.
+//! Each constant is varied in turn: it counts if the figure changes. So the list always matches the model, and names no
+//! constant that the layout does not use.
 
 use super::constants::{Constants, Name};
 use super::layout::Layout;
@@ -13,7 +13,7 @@ use trainc_ir::Plan;
 
 const FIXED: &str = include_str!("fixed_constants.toml");
 
-/// How far a constant is moved either way, as factors: a hundredth, and twice, where a part is hidden behind another.
+/// Factors by which a constant is varied: 1 %, and 2 for parts that are hidden behind others.
 const MOVES: [f64; 4] = [1.01, 0.99, 2.0, 0.5];
 
 /// A figure of a plan.
@@ -21,33 +21,33 @@ const MOVES: [f64; 4] = [1.01, 0.99, 2.0, 0.5];
 pub enum Figure {
     /// Bytes of the fullest GPU.
     Memory,
-    /// How far they may be off.
+    /// Their interval.
     MemoryInterval,
     /// Bytes of one host.
     Host,
-    /// How far they may be off.
+    /// Their interval.
     HostInterval,
     /// Bytes of a GPU while a checkpoint is saved.
     Saving,
-    /// How far they may be off.
+    /// Their interval.
     SavingInterval,
     /// Seconds of a step.
     Step,
-    /// How far they may be off.
+    /// Their interval.
     StepInterval,
-    /// Seconds of the run beside its steps: start, data, checkpoints.
+    /// Seconds of the run outside its steps: startup, data, checkpoints.
     Run,
-    /// How far they may be off.
+    /// Their interval.
     RunInterval,
 }
 
-/// Both ends of an interval over what is predicted, as one figure.
+/// Combines both ends of an interval, relative to the prediction, in one figure.
 fn ends(interval: Interval, of: f64) -> f64 {
     interval.high / of + interval.low / of
 }
 
 impl Figure {
-    /// All of them, in the order of a plan.
+    /// All figures, in the order of a plan.
     pub const ALL: [Self; 10] = [
         Self::Memory,
         Self::MemoryInterval,
@@ -84,18 +84,18 @@ impl Figure {
     }
 }
 
-/// A constant, its value, and the figures that rest on it.
+/// A constant, its value, and the figures that depend on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sensitivity {
-    /// Its name in a file of constants.
+    /// Name in a file of constants.
     pub key: String,
-    /// Its value.
+    /// Value.
     pub value: f64,
-    /// What it moves.
+    /// Figures that depend on it.
     pub moves: Vec<Figure>,
 }
 
-/// The constants that move a plan's figures, in the order of the file.
+/// Returns the constants that affect a plan's figures, in the order of the file.
 pub fn sensitivities(plan: &Plan, constants: &Constants) -> Vec<Sensitivity> {
     let chip =
         Layout::of_plan(plan).ok().and_then(|layout| layout.hardware.gpu).map(|kind| kind.chip().word());
@@ -132,23 +132,23 @@ pub fn sensitivities(plan: &Plan, constants: &Constants) -> Vec<Sensitivity> {
     out
 }
 
-/// What a constant was taken from that no fit moves.
+/// Source of a constant that is not fitted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct FixedConstant {
-    /// The source, or whose judgement it is.
+    /// Source, or rule of thumb.
     pub source: String,
-    /// When it came into the constants (ISO date).
+    /// ISO date on which it was added.
     pub date: String,
 }
 
-/// The constants that no fit moves, by name.
+/// Returns the constants that are not fitted, by name.
 pub fn fixed_constants() -> &'static BTreeMap<String, FixedConstant> {
     static ONCE: LazyLock<BTreeMap<String, FixedConstant>> =
         LazyLock::new(|| toml::from_str(FIXED).unwrap_or_default());
     &ONCE
 }
 
-/// Where a constant's value comes from, in words.
+/// Describes the source of a constant.
 pub fn source(constants: &Constants, key: &str) -> String {
     let shipped = Constants::shipped();
     let value = |of: &Constants| of.clone().slot(key).map(|value| *value);

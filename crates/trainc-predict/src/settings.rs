@@ -1,48 +1,47 @@
-//! Of what kind the runs are that the constants rest on: which system, on which GPUs, over which links.
+//! Settings of the measured runs behind the constants: system, GPU type and links.
 
 use super::layout::{GpuKind, Hardware, Layout, System};
 
-/// Rates that differ by less are of one fabric: data sheets round.
-const APART: f64 = 0.05;
+/// Largest difference between the rates of one fabric, a natural logarithm: data sheets round.
+const TOLERANCE: f64 = 0.05;
 
-/// The fewest published runs of a setting that its narrow interval may rest on: one says nothing of how far the next one
-/// is.
+/// Fewest published runs of a setting for the narrow interval: a single run does not show the spread.
 pub const FEWEST_RUNS: f64 = 2.0;
 
-/// The fewest runs of one's own that narrow an interval: of fewer no error is one that nine in ten stay below (split
-/// conformal prediction, Vovk et al. 2005). Nor do fewer make a kind of GPU one that was measured.
+/// Fewest own runs that narrow an interval: with fewer, no error is a 90 % bound (split conformal prediction, Vovk et al.
+/// 2005). A GPU type with fewer runs does not count as measured.
 pub const FEWEST_OWN: f64 = 9.0;
 
-/// What joins nodes.
+/// Network between nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fabric {
     /// Line rate of a node in one direction, Gb/s.
     pub gigabits: f64,
-    /// Whether it is EFA; else InfiniBand, RoCE, Omni-Path or what a source does not name.
+    /// True if it is EFA; otherwise InfiniBand, RoCE, Omni-Path or unknown.
     pub efa: bool,
 }
 
 impl Fabric {
-    /// That of a machine of more than one node; none where its rate is not known.
+    /// Returns the fabric of several nodes; none if its rate is unknown.
     fn of(hardware: &Hardware) -> Option<Self> {
         let bytes = hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0)?;
         Some(Self { gigabits: bytes * 8.0 / 1e9, efa: hardware.efa })
     }
 }
 
-/// What two runs share whose errors say something of each other.
+/// Setting shared by runs with comparable errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// Kind of GPU, that of the constants.
+    /// GPU type, as in the constants.
     pub gpu: GpuKind,
-    /// Which system trains.
+    /// Training system.
     pub system: System,
-    /// What joins the nodes; none within one.
+    /// Network between nodes; none on one node.
     pub fabric: Option<Fabric>,
 }
 
 impl Setting {
-    /// That of a layout; none where kind of GPU or rate are not known.
+    /// Returns the setting of a layout; none if GPU type or rate is unknown.
     pub fn of(layout: &Layout) -> Option<Self> {
         let fabric = Fabric::of(&layout.hardware);
         let known = fabric.is_some() || layout.hardware.nodes <= 1.0;
@@ -50,23 +49,23 @@ impl Setting {
         Some(Self { gpu, system: layout.system, fabric })
     }
 
-    /// Whether two are of one kind.
+    /// Returns true if two settings count as the same.
     pub fn is_like(&self, other: &Self) -> bool {
         let links = match (self.fabric, other.fabric) {
-            (Some(a), Some(b)) => a.efa == b.efa && (a.gigabits / b.gigabits).ln().abs() < APART,
+            (Some(a), Some(b)) => a.efa == b.efa && (a.gigabits / b.gigabits).ln().abs() < TOLERANCE,
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
         links && (self.gpu, self.system) == (other.gpu, other.system)
     }
 
-    /// By which settings stand in a file.
+    /// Returns the sort key of settings in a file.
     pub(super) fn place(&self) -> (GpuKind, System, bool, f64) {
         let fabric = self.fabric;
         (self.gpu, self.system, fabric.is_some_and(|one| one.efa), fabric.map_or(0.0, |one| one.gigabits))
     }
 
-    /// Its place in a file of constants: `A100-fsdp` within a node, `A100-400-fsdp` or `A100-400-efa-fsdp` over several.
+    /// Returns its key in a file of constants: `A100-fsdp` within a node, `A100-400-fsdp` or `A100-400-efa-fsdp` over several.
     pub(super) fn key(&self) -> String {
         let links = self.fabric.map_or_else(String::new, |fabric| {
             let efa = if fabric.efa { "-efa" } else { "" };
@@ -75,7 +74,7 @@ impl Setting {
         format!("{}{links}-{}", self.gpu.word(), self.system.word())
     }
 
-    /// Reads [`Self::key`].
+    /// Parses a [`Self::key`].
     pub(super) fn read(key: &str) -> Option<Self> {
         let (word, rest) = key.split_once('-')?;
         let gpu = GpuKind::chips().find(|kind| kind.word() == word)?;
@@ -89,7 +88,7 @@ impl Setting {
         Some(Self { gpu, system: of(rest)?, fabric: Some(Fabric { gigabits, efa }) })
     }
 
-    /// In words, after "no run of": `FSDP on A100 nodes over EFA at 400 Gb/s`.
+    /// Describes the setting: `FSDP on A100 nodes over EFA at 400 Gb/s`.
     pub fn words(&self) -> String {
         let (system, gpu) = (self.system.name(), self.gpu.word());
         self.fabric.map_or_else(

@@ -23,7 +23,7 @@ const MOST: usize = 5_000;
 /// Work that is tried until it is done without an interruption, so many times over.
 #[derive(Clone, Copy)]
 struct Stretches {
-    /// How many of them the run has, one after another.
+    /// Number of them in the run.
     count: f64,
     /// Chance that one try is not interrupted.
     done: f64,
@@ -187,7 +187,7 @@ mod tests {
         assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
     }
 
-    /// Where more than nine runs in ten meet no interruption, nine in ten take what a calm run takes: e^-0.1 is 0.905.
+    /// If more than nine runs in ten have no interruption, the 90 % quantile is the uninterrupted time: e^-0.1 is 0.905.
     #[test]
     fn rare_interruptions_leave_the_ninth_decile_alone() {
         let hour = 3_600.0;

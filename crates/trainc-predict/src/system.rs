@@ -1,4 +1,4 @@
-//! Which system trains: whose schedules, buffers and measured runs hold.
+//! Training systems, each with its own schedules, buffers and measured runs.
 
 /// Systems whose schedules and buffers differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! What engine `worker` is told.
+//! Settings of engine `worker`.
 
 /// Settings of engine `worker` that shape its memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -7,7 +7,7 @@ pub struct WorkerSettings {
     pub cpu: bool,
     /// Units gathered ahead of use.
     pub prefetch: f64,
-    /// Whether blocks are freed after forward and gathered again.
+    /// True if blocks are freed after forward and gathered again.
     pub reshard: bool,
     /// Rank of the adapters; 0 without.
     pub adapter_rank: f64,

@@ -1,14 +1,14 @@
-//! How many nodes would keep bounds that no layout of a space keeps.
+//! Number of nodes with which a layout would keep the bounds.
 
 use super::search::{Status, search};
 use super::space::{Limits, Space};
 use trainc_ir::Plan;
 use trainc_predict::Constants;
 
-/// How often the number of nodes is doubled: further off is another job.
+/// Maximum number of doublings of the nodes.
 const DOUBLINGS: u32 = 4;
 
-/// What more nodes do to bounds.
+/// Effect of more nodes on the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoreNodes {
     /// With so many at most there are so many layouts that fit and keep them, before any check.

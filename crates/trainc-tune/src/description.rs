@@ -69,7 +69,7 @@ impl Space<'_> {
         )
     }
 
-    /// What is not known of what a run on these machines costs, and what gives it: `no price of …: `--price` gives one`.
+    /// Describes the unknown price of a run on these machines, and the flag that sets it.
     pub fn unpriced(&self, site: usize) -> String {
         if self.sites.get(site).is_some_and(|site| site.terms.has_instance_price()) {
             let systems = self.unpriced_file_systems();
@@ -92,7 +92,7 @@ impl Space<'_> {
         }
     }
 
-    /// What varies, in words.
+    /// Describes the axes that vary.
     pub fn varied(&self) -> Vec<String> {
         let mut out: Vec<String> = self.rules.varied().into_iter().map(str::to_owned).collect();
         if self.nodes.len() > 1 {
@@ -108,7 +108,7 @@ impl Space<'_> {
         out
     }
 
-    /// What is held as the manifest has it, in words, each with the reason where it is not plain.
+    /// Describes the settings that are not varied.
     pub fn held(&self) -> Vec<String> {
         let job = &self.plan.job;
         let mut out = vec![format!(
@@ -145,7 +145,7 @@ fn seconds(amount: f64) -> String {
     if amount < 0.01 { format!("{:.1} ms", 1e3 * amount) } else { format!("{amount:.2} s") }
 }
 
-/// What a card has, GiB of these bytes, as everywhere it is said: `22.4`, `40`.
+/// Formats the memory of a GPU in GiB: `22.4`, `40`.
 pub fn card(bytes: f64) -> String {
     text::short_number(bytes / GIB)
 }

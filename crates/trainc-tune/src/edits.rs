@@ -8,7 +8,7 @@ use trainc_predict::{Recompute, Sharding};
 /// One value of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Where it stands, as `--set` takes it: `train.micro-batch`.
+    /// Path as accepted by `--set`: `train.micro-batch`.
     pub path: &'static str,
     /// The value as text.
     pub value: String,
@@ -31,7 +31,7 @@ fn switch(on: bool) -> &'static str {
 }
 
 impl Space<'_> {
-    /// What must be laid over the manifest so that it plans to this choice; nothing where it does already.
+    /// Returns the values that change the manifest to this choice; empty if it has them already.
     pub fn sets(&self, choice: &Choice) -> Vec<Set> {
         let mut out = Vec::new();
         if choice.site != self.written.site

@@ -1,4 +1,4 @@
-//! What fits where no time can be predicted: by memory alone, the cheapest machines first.
+//! Layouts that fit by memory alone, for jobs without a predicted time.
 
 use super::choice::Choice;
 use super::space::Space;
@@ -24,11 +24,11 @@ pub struct Fitting {
     pub changes: usize,
     /// By how much its micro-batch differs from the manifest's.
     pub micro_apart: u64,
-    /// How many layouts of its shape fit, it among them.
+    /// Number of layouts of its shape that fit, including itself.
     pub alike: usize,
 }
 
-/// Whether a layout may not fit, how far it is from the manifest, and how much it does beside training: of these the least
+/// Returns true if a layout may not fit, how far it is from the manifest, and how much it does beside training: of these the least
 /// is the mildest.
 fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
     let choice = &one.choice;
@@ -42,7 +42,7 @@ fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
     )
 }
 
-/// What fits of a space.
+/// Layouts of a space that fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fits {
     /// Of each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest shape first: where
@@ -57,7 +57,7 @@ pub struct Fits {
     pub fit: usize,
 }
 
-/// What fits of a space by memory alone.
+/// Returns the layouts of a space that fit by memory alone.
 pub fn fitting(space: &Space, constants: &Constants) -> Fits {
     let memory_constants = MemoryConstants::of(constants);
     let mut out = Fits::default();
@@ -120,7 +120,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
     out
 }
 
-/// Whether two layouts are of one shape: a check that refuses one refuses the other.
+/// Returns true if two layouts are of one shape: a check that refuses one refuses the other.
 pub fn is_alike(a: &Choice, b: &Choice) -> bool {
     a.site == b.site && a.nodes == b.nodes && a.degrees == b.degrees && a.host_offload == b.host_offload
 }

@@ -1,22 +1,22 @@
-//! The layouts that no other beats in both time and money.
+//! Pareto-optimal layouts by time and cost.
 
 use super::search::{Point, Status};
 use std::collections::BTreeSet;
 
-/// What a run costs for comparison: dollars; on spot instances whose price is not known, what the same hours cost on
-/// demand, storage included; where no price is known anywhere, the time of all nodes stands for them.
+/// Measure of the cost of a run: dollars; for spot instances of unknown price, the on-demand price including storage; if no
+/// price is known at all, node time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// US dollars.
     Dollars,
-    /// US dollars at the price on demand.
+    /// US dollars at the on-demand price.
     OnDemand,
-    /// Seconds of nodes.
+    /// Node seconds.
     NodeSeconds,
 }
 
 impl Measure {
-    /// What these points can be compared by.
+    /// Returns the measure by which these points can be compared.
     pub fn of<'a>(points: impl IntoIterator<Item = &'a Point>) -> Self {
         points.into_iter().fold(Self::NodeSeconds, |so_far, point| {
             match (so_far, point.usd, point.most_usd) {
@@ -27,7 +27,7 @@ impl Measure {
         })
     }
 
-    /// What a point costs by it. Beside priced ones, what has no price cannot be cheaper than any.
+    /// Returns the cost of a point. Without a price it is infinite if other points have one.
     pub fn cost(self, point: &Point) -> f64 {
         match self {
             Self::Dollars | Self::OnDemand => self.usd(point).unwrap_or(f64::INFINITY),
@@ -35,7 +35,7 @@ impl Measure {
         }
     }
 
-    /// The same where it is money, US dollars.
+    /// Returns the cost in US dollars, if the measure is money.
     pub fn usd(self, point: &Point) -> Option<f64> {
         match self {
             Self::Dollars => point.usd,
@@ -44,25 +44,24 @@ impl Measure {
         }
     }
 
-    /// What follows a sum of money by it: ` on demand`.
+    /// Returns the suffix of an amount: ` on demand`.
     pub fn words(self) -> &'static str {
         if self == Self::OnDemand { " on demand" } else { "" }
     }
 }
 
-/// Places of the sound points that no other beats in both time and money, the fastest first. Of equals the one that
-/// changes the manifest least stays, then the first.
+/// Returns the indices of the Pareto-optimal valid points, the fastest first. Of equal points the one that changes the
+/// manifest least is kept, then the first.
 pub fn front(points: &[Point]) -> Vec<usize> {
     front_of(points, |_| true)
 }
 
-/// By how much the times or the costs of two layouts may differ and yet not be told apart, a fraction (judgement: the
-/// same layout measured again differs by more, and the model by more still).
+/// Largest difference in time or cost that is noise, a fraction (assumed: repeated measurements of one layout differ by
+/// more, and predictions by more still).
 pub const NOISE: f64 = 0.01;
 
-/// The front as it is offered. A member that may not fit gives way to one that surely fits where the two differ by less
-/// than [`NOISE`] in time and in cost; and the fastest of those that surely fit is always among them, with a price and
-/// without.
+/// Returns the front to show. A point that may not fit is replaced by one that surely fits if the two differ by less than
+/// [`NOISE`] in time and cost. The fastest point that surely fits is always included, with and without a price.
 pub fn offered(points: &[Point]) -> Vec<usize> {
     let measure = Measure::of(points);
     let surely = front_of(points, Point::surely_fits);
@@ -89,8 +88,8 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
     out
 }
 
-/// The place among offered points, the fastest first, of the one to take where none is named: the fastest that surely
-/// fits, and of those one whose price is known where any has one, since beside it what has none cannot be compared.
+/// Returns the index of the default choice among points to show, the fastest first: the fastest that surely fits, with a
+/// known price if any has one.
 pub fn first(offered: &[&Point]) -> usize {
     let is_sure = |point: &&Point| point.surely_fits();
     let measure = Measure::of(offered.iter().copied());
@@ -98,8 +97,8 @@ pub fn first(offered: &[&Point]) -> usize {
     priced.or_else(|| offered.iter().position(is_sure)).unwrap_or(0)
 }
 
-/// Whether another sound point beats one in time or in cost and does not lose to it in the other. Of the offered points
-/// those are beaten that stand there because they fit more surely.
+/// Returns true if another valid point is better in time or cost and not worse in the other. Shown points that replaced one
+/// which may not fit are beaten.
 pub fn is_beaten(points: &[Point], at: usize) -> bool {
     let measure = Measure::of(points);
     let Some(own) = points.get(at) else { return false };
@@ -110,7 +109,7 @@ pub fn is_beaten(points: &[Point], at: usize) -> bool {
     })
 }
 
-/// The front of those points that are kept, measured by what all can be compared by.
+/// Returns the front of the points that `keep` selects, by their common measure.
 fn front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
     let measure = Measure::of(points);
     let mut order: Vec<(f64, f64, usize, usize)> = points
@@ -122,7 +121,7 @@ fn front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
     order.sort_unstable_by(|a, b| {
         a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then((a.2, a.3).cmp(&(b.2, b.3)))
     });
-    // A point without a price stands only where it is the fastest of all.
+    // A point without a price is on the front only if it is the fastest.
     let mut best = None;
     order.retain(|(_, cost, ..)| {
         let cheaper = best.is_none_or(|best| *cost < best);

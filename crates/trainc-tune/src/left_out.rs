@@ -26,7 +26,7 @@ pub fn left_out<'a>(space: &'a Space, constants: &Constants, points: &[Point]) -
     found.collect()
 }
 
-/// Why no layout of a type has a time.
+/// Returns the reason why no layout of an instance type has a time.
 fn no_time(space: &Space, constants: &Constants, site: usize) -> &'static str {
     let mut why = None;
     space.visit(|choice, layout| {

@@ -1,10 +1,9 @@
-//! Legal layouts of a job, searched for the shortest time and the least money.
+//! Search over the valid layouts of a job for the shortest time and the lowest cost.
 //!
-//! In: a plan and what may vary. Out: every layout of the space with its predicted time and cost ([`search`]), those
-//! that no other beats in both ([`front`]), which of the others are worth a word ([`next`]) and why each lost ([`reasons`]); a layout becomes values
-//! laid over the manifest ([`edits`]) and, where it is chosen, text of the manifest ([`write`]). The global batch stays:
-//! another batch is another training. Whether a layout passes every check, only its own compilation says: the caller
-//! asks it.
+//! In: a plan and the axes that may vary. Out: every layout of the space with its predicted time and cost ([`search`]), the
+//! Pareto-optimal ones ([`front`]), the runners-up ([`runners_up`]) and why each was rejected ([`reasons`]); a layout
+//! becomes values of the manifest ([`edits`]) and, if it is chosen, text of the manifest ([`write`]). The global batch
+//! stays, so the training does. The caller compiles a layout to find out if it passes every check.
 
 pub mod bounds;
 pub mod choice;
@@ -30,7 +29,7 @@ pub use reasons::{Reason, Refusal};
 pub use search::{Point, Status, search};
 pub use space::{Limits, Space};
 
-/// Why nothing can be searched: a lowercase fragment.
+/// Reason why nothing can be searched: a lowercase fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsearchable(pub &'static str);

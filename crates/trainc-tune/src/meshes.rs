@@ -1,4 +1,4 @@
-//! Which degrees, strategies, recomputation and offload an engine takes, as the language and the catalogue have them.
+//! Degrees, strategies, recomputation and offload that an engine supports, by the language and the catalogue.
 
 use super::choice::{Choice, Degrees, HostOffload, whole};
 use trainc_catalog::images::version_key;
@@ -8,7 +8,7 @@ use trainc_plan::plan::divisors::divisors;
 use trainc_plan::plan::smp::splits_sequences;
 use trainc_predict::{Layout, Precision, Recompute, Sharding};
 
-/// What the engine takes for this model.
+/// Values that the engine supports for this model.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub(super) engine: Engine,
@@ -31,7 +31,7 @@ pub struct Rules {
     shards_optimizer: bool,
 }
 
-/// What the image's SMP v1 takes.
+/// Restrictions of the image's SMP v1.
 #[derive(Clone, Copy, Debug)]
 struct V1 {
     /// Sharded data parallelism.
@@ -211,7 +211,7 @@ impl Rules {
         if divides { written.num_micro_batches } else { choice.passes }
     }
 
-    /// Whether offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
+    /// Returns true if offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
     /// between the micro-batches of one batch alone. Where it moves nothing it is no choice, but for the manifest's own.
     pub(super) fn allows(&self, choice: &Choice, written: &Choice) -> bool {
         if !choice.host_offload.activations {

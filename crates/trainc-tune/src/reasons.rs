@@ -1,4 +1,4 @@
-//! Why a layout was not chosen: what beat it and by what, or what refused it.
+//! Reasons why a layout was not chosen.
 
 use super::choice::Choice;
 use super::front::Measure;
@@ -9,38 +9,38 @@ use trainc_predict::memory::{self, MemoryConstants, of_gpu};
 use trainc_predict::speed::speed;
 use trainc_predict::{Communication, Constants, MemoryParts, Sharding, SpeedParts};
 
-/// Why a layout was not chosen.
+/// Reason why a layout was not chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     /// Another is at least as fast and as cheap.
     Beaten {
         /// The place of the one that beats it by least, in the front.
         by: usize,
-        /// How much longer the run takes, a fraction.
+        /// Additional time of the run, a fraction.
         slower: f64,
-        /// How much more it costs, where both prices are known.
+        /// Additional cost, if both prices are known.
         dearer: Option<Money>,
-        /// What of a step takes longer, the most first, seconds of a step.
+        /// Parts of the step that take longer, the largest first.
         longer_parts: Vec<LongerPart>,
-        /// What in the layout makes it so.
+        /// Differences of the layout that cause it.
         traits: Vec<String>,
     },
     /// It is better by less than can be told apart, and may not fit, where another surely does.
     LessCertain {
         /// The place of that one in the front.
         by: usize,
-        /// How much shorter the run is, a fraction.
+        /// Time saved, a fraction.
         quicker: f64,
-        /// How much less it costs, where both prices are known.
+        /// Saving, if both prices are known.
         cheaper: Option<Money>,
-        /// How much less of what it costs is measured by, dollars or the time of all nodes, a fraction.
+        /// Saving in dollars or node time, a fraction.
         less: f64,
     },
     /// It does not fit.
     TooLarge {
-        /// What the fullest GPU needs, bytes.
+        /// Bytes needed on the fullest GPU.
         needs_bytes: f64,
-        /// What it has, bytes.
+        /// Available bytes.
         has_bytes: f64,
         /// The largest part of it.
         part: &'static str,
@@ -49,9 +49,9 @@ pub enum Reason {
     },
     /// It leaves too little room.
     Tight {
-        /// What the fullest GPU needs, bytes.
+        /// Bytes needed on the fullest GPU.
         needs_bytes: f64,
-        /// What it has, bytes.
+        /// Available bytes.
         has_bytes: f64,
     },
     /// It ends after the deadline.
@@ -65,11 +65,11 @@ pub enum Reason {
     TooExpensive {
         /// US dollars of the run.
         usd: Option<f64>,
-        /// What it costs at most: of spot instances at the price on demand.
+        /// Upper bound of the cost: for spot instances, the on-demand price.
         at_most_usd: Option<f64>,
         /// The most that it may cost.
         most_usd: f64,
-        /// What of its cost is not known, where neither is.
+        /// The unknown price, if both are unknown.
         unpriced: String,
     },
     /// A check refuses it.
@@ -86,24 +86,24 @@ pub struct Money {
 }
 
 impl Money {
-    /// How much more one costs than another, where both prices are known.
+    /// Returns the additional cost of one over another, if both prices are known.
     fn more(by: Measure, one: &Point, other: &Point) -> Option<Self> {
         let (one, other) = by.usd(one).zip(by.usd(other))?;
         Some(Self { usd: one - other, by })
     }
 
-    /// Where it is what runs cost, US dollars.
+    /// Returns the amount in US dollars if it is a cost.
     pub fn paid(self) -> Option<f64> {
         (self.by == Measure::Dollars).then_some(self.usd)
     }
 
-    /// Where it is what they would cost on demand, US dollars.
+    /// Returns the amount in US dollars if it is an on-demand cost.
     pub fn on_demand(self) -> Option<f64> {
         (self.by == Measure::OnDemand).then_some(self.usd)
     }
 }
 
-/// What a check says of a layout.
+/// Error of a check on a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The code: `T0391`.
@@ -117,15 +117,15 @@ pub struct Refusal {
 /// A part of a step that takes longer than where the layout was beaten.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LongerPart {
-    /// Which part.
+    /// Part.
     pub part: &'static str,
-    /// How much longer, seconds of a step.
+    /// Additional seconds per step.
     pub seconds: f64,
     /// The collective behind most of it.
     pub collective: Option<&'static str>,
 }
 
-/// Why the point is not on the front; none where it is.
+/// Returns the reason why a point is not on the front; none if it is.
 pub fn why(
     space: &Space,
     limits: &Limits,
@@ -199,7 +199,7 @@ fn memory_parts(parts: &MemoryParts) -> [(&'static str, f64); 8] {
     ]
 }
 
-/// What differs between layouts: all read the same data, and what waits for them is what the rest leaves of that time.
+/// Returns the parts that differ between layouts: all of them read the same data.
 fn speed_parts(parts: &SpeedParts) -> [(&'static str, f64); 5] {
     [
         ("compute", parts.compute),
@@ -222,7 +222,7 @@ fn kinds(of: &Communication) -> [(&'static str, f64); 7] {
     ]
 }
 
-/// What of a step takes longer than in the other layout, the most first; what is under a tenth of the most is left out.
+/// Returns the parts of a step that take longer, the largest first, without those under a tenth of it.
 fn longer_parts(space: &Space, constants: &Constants, point: &Choice, best: &Choice) -> Vec<LongerPart> {
     let of = |choice: &Choice| {
         let found = speed(&space.layout(choice)?, constants).ok()?;
@@ -250,7 +250,7 @@ fn longer_parts(space: &Space, constants: &Constants, point: &Choice, best: &Cho
     out
 }
 
-/// What in the layout makes it slower or dearer than the other.
+/// Describes the differences that make a layout slower or more expensive.
 fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
     let mut out = Vec::new();
     let (mine, theirs) = (space.nodes_of_shard_group(point), space.nodes_of_shard_group(best));

@@ -1,4 +1,4 @@
-//! Which of the layouts that were not chosen are worth a word.
+//! Runners-up: layouts off the front that are worth showing.
 
 use super::choice::Choice;
 use super::front::{Measure, NOISE};
@@ -6,8 +6,8 @@ use super::search::{Point, Status};
 use std::collections::BTreeMap;
 use trainc_predict::Recompute;
 
-/// How far a point lies behind the member of the front that beats it by least: the larger of the ratios of time and
-/// money, from 1; none where nothing beats it.
+/// Returns the member of the front that beats a point by least, and the larger of the ratios of time and cost, at least 1;
+/// none if no member beats it.
 pub(super) fn behind(
     points: &[Point],
     front: &[usize],
@@ -27,7 +27,7 @@ pub(super) fn behind(
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// How much is computed again, for order.
+/// Returns a rank of the amount of recomputation.
 pub(super) fn again(recompute: Recompute) -> u64 {
     match recompute {
         Recompute::None => 0,
@@ -37,7 +37,7 @@ pub(super) fn again(recompute: Recompute) -> u64 {
     }
 }
 
-/// A value on an axis, told apart from those of the others.
+/// Returns the value on each axis, tagged with the axis.
 fn values(choice: &Choice) -> [(u8, u64); 11] {
     let degrees = &choice.degrees;
     [
@@ -55,7 +55,7 @@ fn values(choice: &Choice) -> [(u8, u64); 11] {
     ]
 }
 
-/// The member of the front that stands there for a point that may not fit, since the two cannot be told apart.
+/// Returns the member of the front that replaced a point which may not fit, because they differ by less than the noise.
 pub(super) fn stands_in(points: &[Point], front: &[usize], measure: Measure, point: &Point) -> Option<usize> {
     if point.surely_fits() {
         return None;
@@ -70,12 +70,11 @@ pub(super) fn stands_in(points: &[Point], front: &[usize], measure: Measure, poi
     })
 }
 
-/// Places of the layouts that are worth a word beside the front, the closest first, `most` at most.
+/// Returns the indices of the runners-up, the closest first, at most `most`.
 ///
-/// First those that another stands for on the front, because it fits more surely.
-/// For each value on each axis that no member of the front has (an instance type, a strategy, recomputation or none),
-/// the layout that comes closest with it: the answer to "why not that". Then whatever else comes closest. Of layouts
-/// that are too large, too late or too dear only those that would be on the front.
+/// First the points that were replaced on the front because they may not fit. Then, for each value on each axis that the
+/// front lacks (an instance type, a strategy, recomputation), the closest layout with it: the answer to "why not that".
+/// Then the closest others. Layouts that are too large, too late or too expensive only if they would be on the front.
 pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
     let measure = Measure::of(points);
     let chosen: Vec<_> =
@@ -88,7 +87,7 @@ pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> 
     for (at, point) in points.iter().enumerate().filter(|(at, _)| !front.contains(at)) {
         let found = behind(points, front, measure, point);
         match (point.status, found) {
-            // What is as fast and as cheap as a member of the front has not lost by anything.
+            // Equal to a member of the front: there is no reason to show.
             (Status::Valid, Some((_, gap))) if gap <= 1.0 => {}
             (Status::Valid, Some((_, gap))) => {
                 for value in values(&point.choice) {
@@ -115,18 +114,18 @@ pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> 
         }
     }
     aside.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut out: Vec<usize> = aside.into_iter().take(BARRED).map(|(_, at)| at).collect();
+    let mut out: Vec<usize> = aside.into_iter().take(PER_LIMIT).map(|(_, at)| at).collect();
     let (room, bounds) = ([Status::Tight, Status::TooLarge], [Status::TooLate, Status::TooExpensive]);
-    // Where something was in reach but for the bounds, what misses them by least comes first.
+    // If the bounds alone exclude layouts, those closest to the bounds come first.
     let order = if front.is_empty() { [bounds, room] } else { [room, bounds] };
     for status in order.into_iter().flatten() {
         let mut of_it: Vec<(f64, usize)> =
             barred.iter().filter(|(key, _)| key.0 == status).map(|(_, found)| *found).collect();
         of_it.sort_by(|a, b| a.0.total_cmp(&b.0));
-        out.extend(of_it.into_iter().take(BARRED).map(|(_, at)| at));
+        out.extend(of_it.into_iter().take(PER_LIMIT).map(|(_, at)| at));
     }
     out.truncate(most);
-    // Of those with the same figures (offload that moves nothing) one is enough: the one that changes least.
+    // One of several with the same figures (offload without effect): the one with the fewest changes.
     let figures =
         |at: &usize| points.get(*at).map(|point| (point.seconds, measure.usd(point), point.memory_bytes));
     let changes = |at: usize| points.get(at).map_or(0, |point| point.changes);
@@ -143,8 +142,8 @@ pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> 
     out
 }
 
-/// Layouts that are shown at most for each bar that they do not pass.
-const BARRED: usize = 2;
+/// Layouts shown per violated limit.
+const PER_LIMIT: usize = 2;
 
 fn keep_closer<K: Ord>(into: &mut BTreeMap<K, (f64, usize)>, key: K, new: (f64, usize)) {
     let slot = into.entry(key).or_insert(new);

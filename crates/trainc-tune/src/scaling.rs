@@ -13,11 +13,11 @@ use trainc_predict::{self as predict, Constants, Prediction};
 pub struct Scaled {
     /// Nodes.
     pub nodes: u64,
-    /// What becomes of it.
+    /// Result.
     pub outcome: Outcome,
 }
 
-/// What becomes of a job on a number of nodes.
+/// Result for a number of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It runs: its plan and what is predicted of it.

@@ -7,7 +7,7 @@ use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, memory_with, of_gpu};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Interval, Memory, Run, Speed};
 
-/// What became of a layout.
+/// Status of a layout in the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// It fits and keeps the bounds.
@@ -47,12 +47,12 @@ pub struct Point {
     pub capacity_bytes: f64,
     /// On how many axes it differs from the manifest.
     pub changes: usize,
-    /// Whether it can be chosen.
+    /// True if it can be chosen.
     pub status: Status,
 }
 
 impl Point {
-    /// Whether it fits even at the high end of its predicted memory.
+    /// Returns true if it fits even at the high end of its predicted memory.
     pub fn surely_fits(&self) -> bool {
         // Of what is searched the low end is not asked for.
         let interval = Interval { low: self.memory_bytes, high: self.memory_high_bytes };
@@ -60,7 +60,7 @@ impl Point {
     }
 }
 
-/// What is predicted of one layout, whole.
+/// Prediction of a layout.
 #[derive(Clone, Debug)]
 pub struct Predicted {
     /// Its step.
@@ -79,7 +79,7 @@ pub fn predicted(space: &Space, choice: &Choice, constants: &Constants) -> Optio
     Some(Predicted { run, memory: memory_with(&layout, &MemoryConstants::of(constants)), speed })
 }
 
-/// How a layout that fits stands to the bounds of a run.
+/// Returns the status of a layout that fits, given the bounds of a run.
 fn bounded(point: &Point, limits: &Limits) -> Status {
     if limits.deadline_seconds.is_some_and(|deadline| point.seconds > deadline) {
         return Status::TooLate;

@@ -10,7 +10,7 @@ use trainc_plan::plan::hourly_price;
 use trainc_predict::run::Terms;
 use trainc_predict::{Constants, Hardware, Layout, Sharding};
 
-/// What the user lets vary beside the layout itself, and the bounds of a run.
+/// Axes that the user allows to vary, and the bounds of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Instance types; the manifest's own where empty.
@@ -55,7 +55,7 @@ pub struct Space<'a> {
 }
 
 impl<'a> Space<'a> {
-    /// What a plan may be changed into; or why it cannot be searched.
+    /// Returns the space of a plan, or the reason why it cannot be searched.
     pub fn of(plan: &'a Plan, limits: &Limits, constants: &Constants) -> Result<Self, Unsearchable> {
         let base = Layout::of_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
         let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
@@ -114,7 +114,7 @@ impl<'a> Space<'a> {
         Ok(space)
     }
 
-    /// Whether some mesh over so many nodes divides the batch.
+    /// Returns true if some mesh over so many nodes divides the batch.
     fn divides(&self, nodes: u64) -> bool {
         (0..self.sites.len()).any(|site| {
             let per_node = self.gpus_per_node(site);
@@ -146,7 +146,7 @@ impl<'a> Space<'a> {
         self.global
     }
 
-    /// What the manifest says now, where its instance type is among those that are compared.
+    /// Returns the layout of the manifest, if its instance type is compared.
     pub fn as_written(&self) -> Option<&Choice> {
         (self.written.site < self.sites.len()).then_some(&self.written)
     }

@@ -149,7 +149,7 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     assert_eq!(beaten(&[sure(100.0, 100.0), sure(100.0, 100.0)]), [false]);
 }
 
-/// What has no price is taken only where nothing that surely fits has one.
+/// A layout without a price is chosen only if none that surely fits has one.
 #[test]
 fn the_first_choice_surely_fits_and_has_a_price() {
     let unpriced = |seconds: f64| Point { usd: None, ..sure(seconds, 0.0) };

@@ -3,7 +3,7 @@
 use super::edits::Set;
 use trainc_syntax::edit::{self, EditError, PathStep};
 
-/// What the job's nodes say of themselves where they must be added to a job that takes them from a base.
+/// Values for nodes that must be added to a job which inherits them from a base.
 #[derive(Clone, Copy, Debug)]
 pub struct BaseValues<'a> {
     /// The job's name.
@@ -59,7 +59,7 @@ fn put(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, EditError>
     Ok(edited?.text)
 }
 
-/// Whether the value puts an end to the offload of activations, whose `horizon` nothing reads without it.
+/// Returns true if the value puts an end to the offload of activations, whose `horizon` nothing reads without it.
 pub fn is_off(set: &Set) -> bool {
     set.path == "parallel.offload-activations" && set.value == "#false"
 }

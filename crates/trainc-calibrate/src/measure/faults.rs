@@ -1,28 +1,28 @@
-//! Lines of a log whose figures cannot be. Each is left out of what the run is said to have measured.
+//! Impossible figures in the lines of a log. Such a line is ignored.
 
 use trainc_diag::text;
 
-/// What cannot be, at the first line that says so.
+/// An impossible figure, at its first line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// Which of the logs that were read, from 0.
+    /// Index of the log, from 0.
     pub log: usize,
     /// The line, from 1.
     pub line: usize,
     /// The line's text.
     pub text: String,
-    /// What of it is wrong, as it stands there.
+    /// The wrong figure as written.
     pub cell: String,
-    /// What is wrong: a lowercase fragment.
+    /// Description: a lowercase fragment.
     pub message: String,
-    /// Why it may be so, where that is known.
+    /// Possible cause, if known.
     pub note: Option<&'static str>,
-    /// Lines of which the same is wrong, this one among them.
+    /// Number of lines with the same fault.
     pub lines: usize,
     kind: (String, &'static str),
 }
 
-/// A figure that cannot be, on its way to its line.
+/// An impossible figure without its line.
 #[derive(Clone, Debug)]
 pub(super) struct Wrong {
     name: String,
@@ -33,7 +33,7 @@ pub(super) struct Wrong {
 }
 
 impl Wrong {
-    /// A rate or a time that is none; `None` where it is one.
+    /// Returns the fault of a rate or time that is not above 0.
     pub(super) fn amount(name: &str, cell: &str, value: f64) -> Option<Self> {
         (!value.is_finite() || value <= 0.0).then(|| Self {
             name: name.to_owned(),
@@ -44,7 +44,7 @@ impl Wrong {
         })
     }
 
-    /// An MFU above the whole, as a fraction.
+    /// Returns the fault of an MFU above 1.
     pub(super) fn mfu(name: &str, cell: &str, share: f64) -> Option<Self> {
         (share > 1.0).then(|| Self {
             name: name.to_owned(),
@@ -58,7 +58,7 @@ impl Wrong {
         })
     }
 
-    /// A step before the one that was reported last.
+    /// Returns the fault of a step below the last one.
     pub(super) fn backwards(name: &str, cell: &str, step: u64, last: u64) -> Option<Self> {
         (step < last).then(|| Self {
             name: name.to_owned(),
@@ -76,47 +76,47 @@ impl Wrong {
     }
 }
 
-/// The number as it stands behind the name.
+/// Returns the number as written.
 fn written(cell: &str, value: f64) -> String {
-    // Behind a job's own expression there may be more than the number.
+    // A job's own expression may match more than the number.
     let number = cell.rsplit(['=', ':', ' ']).next().unwrap_or_default().trim();
     if number.parse::<f64>().is_ok() { number.to_owned() } else { text::short_number(value) }
 }
 
-/// Where in what logs the reader is, and what was wrong so far.
+/// Position of the reader, and faults so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Logs that were begun.
+    /// Number of logs so far.
     pub(super) logs: usize,
-    /// The line that is read, from 1.
+    /// Current line, from 1.
     pub(super) line: usize,
-    /// Its text, as it stands in the log.
+    /// Its text.
     pub(super) text: String,
     pub(super) found: Vec<Fault>,
 }
 
 impl Faults {
-    /// The next log begins.
+    /// Starts the next log.
     pub(super) fn begin(&mut self) {
         self.logs += 1;
         self.line = 0;
     }
 
-    /// The next line is read.
+    /// Starts the next line.
     pub(super) fn next(&mut self, text: &str) {
         self.line += 1;
         self.text.clear();
         self.text.push_str(text);
     }
 
-    /// A member of JSON as it stands in the line.
+    /// Returns a JSON member as written in the line.
     pub(super) fn member(&self, name: &str, value: &serde_json::Value) -> String {
         let spaced = [format!("\"{name}\": {value}"), format!("\"{name}\":{value}")];
         let there = spaced.into_iter().find(|cell| self.text.contains(cell.as_str()));
         there.unwrap_or_else(|| value.to_string())
     }
 
-    /// What of the line is wrong: the first of its kind is kept, the others are counted.
+    /// Records a fault of the line: the first of its kind is kept, the others are counted.
     pub(super) fn say(&mut self, wrong: Wrong) {
         let kind = (wrong.name, wrong.kind);
         if let Some(known) = self.found.iter_mut().find(|one| one.kind == kind) {

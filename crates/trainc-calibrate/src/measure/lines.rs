@@ -7,7 +7,7 @@ use serde_json::Value;
 use trainc_diag::text;
 use trainc_predict::memory::MeasuredAs;
 
-/// What one line reports.
+/// Report of a line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// The optimizer step that it is of.
@@ -41,9 +41,9 @@ pub struct Reader {
     /// Names of the metrics that were told, and whether each is looked for.
     metrics: Vec<(String, bool)>,
     host: Option<String>,
-    /// What was read.
+    /// Parsed value.
     pub reports: Vec<Report>,
-    /// Whether a GPU ran out of memory.
+    /// True if a GPU ran out of memory.
     pub out_of_memory: bool,
     faults: Faults,
     /// The step that was reported last.
@@ -83,12 +83,12 @@ impl Reader {
         }
     }
 
-    /// What cannot be, each at the first line that says so; those lines are left out.
+    /// Impossible figures, each at its first line; those lines are ignored.
     pub fn faults(&self) -> &[Fault] {
         &self.faults.found
     }
 
-    /// What is looked for in a log, in words: names that say what a figure is, and the job's own metrics.
+    /// Describes the names that are looked for in a log, including the job's own metrics.
     pub fn sought(&self) -> String {
         let names: Vec<&str> =
             [STEP_TIMES, TOKENS, SAMPLES].iter().filter_map(|words| words.first().copied()).collect();
@@ -211,7 +211,7 @@ impl Reader {
     }
 }
 
-/// What a line says, as it is read.
+/// Figures of a line.
 #[derive(Default)]
 struct Found {
     report: Report,
@@ -248,7 +248,7 @@ impl Found {
 }
 
 impl Report {
-    /// Whether it says more than a number of a step.
+    /// Returns true if it says more than a number of a step.
     fn is_measured(&self) -> bool {
         *self != Self { step: self.step, ..Self::default() }
     }

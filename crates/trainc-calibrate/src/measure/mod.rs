@@ -1,8 +1,8 @@
-//! What a run measured, beside what was predicted of it.
+//! Measurements of a run, compared with its prediction.
 //!
-//! In: lines of a job's log, what the service says of the job, a plan and its prediction. Out: medians over the steps
-//! ([`Measured`]), each figure beside its prediction ([`Row`]), and the run as a row of a table for `calibrate`. Touches
-//! no file.
+//! In: lines of a job's log, the service's description of the job, a plan and its prediction. Out: medians over the steps
+//! ([`Measured`]), each figure with its prediction ([`Row`]), and the run as a row of a table for `calibrate`. Touches no
+//! file.
 
 mod faults;
 mod lines;

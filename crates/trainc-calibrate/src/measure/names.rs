@@ -1,8 +1,8 @@
-//! What a figure of a log is, by its name.
+//! Names of figures in logs.
 
 use trainc_predict::memory::MeasuredAs;
 
-/// What a figure is, by its name.
+/// Meaning of a figure, by its name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Meaning {
     Step,
@@ -68,7 +68,7 @@ const UNITS: &[(&str, f64)] = &[
     ("_gb", 1e9),
 ];
 
-/// What a metric of that name is, and what its number is times; `train:tokens_per_s` is tokens per second.
+/// Returns the meaning of a metric and the factor to its unit; `train:tokens_per_s` is tokens per second.
 pub(super) fn meaning(name: &str, gpus: f64) -> Option<(Meaning, f64)> {
     let whole = name.to_lowercase();
     let last = whole.rsplit([':', '.']).next().unwrap_or(&whole);

@@ -6,7 +6,7 @@ use trainc_predict::memory::{MeasuredAs, MemoryConstants, as_measured};
 use trainc_predict::run::Around;
 use trainc_predict::{Constants, Interval, Layout, Memory, Prediction, Speed};
 
-/// What the service says of a job that ended.
+/// Description of a finished job by the service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     /// Its name.
@@ -35,7 +35,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What a described job and its log say together.
+    /// Figures of a described job and its log.
     pub fn of(job: &TrainingJob, measured: &Measured) -> Self {
         let lasted = |names: &[&str]| {
             let spans = job.transitions.iter().filter(|one| names.contains(&one.status.as_str()));
@@ -72,20 +72,20 @@ impl Job {
         }
     }
 
-    /// Whether it ran to its end.
+    /// Returns true if it ran to its end.
     pub fn completed(&self) -> bool {
         self.status == "Completed"
     }
 }
 
-/// What a figure is a part of.
+/// Whole that a figure is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// A step as a whole.
     Step,
     /// A part of a step; all of them add up to it.
     StepPart,
-    /// What goes over links in a step, hidden behind work or waited for.
+    /// Communication per step, hidden or exposed.
     Links,
     /// Memory of the fullest GPU.
     Memory,
@@ -112,15 +112,15 @@ impl Group {
 /// One figure, predicted and measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is, as plan.json calls it.
+    /// Name in plan.json.
     pub key: &'static str,
-    /// What it is a part of.
+    /// Whole that it is a part of.
     pub group: Group,
-    /// What was predicted.
+    /// Prediction.
     pub predicted: Option<f64>,
-    /// Where it was expected nine times in ten.
+    /// 90 % interval of the prediction.
     pub interval: Option<Interval>,
-    /// What was measured: a median where there are several.
+    /// Measurement, the median if there are several.
     pub measured: Option<f64>,
     /// The quartiles, where it is a median.
     pub median: Option<Median>,
@@ -138,7 +138,7 @@ impl Row {
         Some(measured / predicted - 1.0)
     }
 
-    /// Whether what was measured lies in the interval.
+    /// Returns true if what was measured lies in the interval.
     pub fn inside(&self) -> Option<bool> {
         let (measured, interval) = (self.measured?, self.interval?);
         Some(interval.low <= measured && measured <= interval.high)
@@ -203,7 +203,7 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
         .collect()
 }
 
-/// What the figures of a GPU's memory leave out that its parts hold, where the instrument sees less than the whole.
+/// Returns a note on the parts of GPU memory that the instrument does not count.
 pub fn counted(kind: MeasuredAs) -> Option<&'static str> {
     match kind {
         MeasuredAs::Allocated => Some(

@@ -16,7 +16,7 @@ pub struct Median {
     pub low: f64,
     /// The upper quartile.
     pub high: f64,
-    /// How many figures.
+    /// Number of figures.
     pub of: usize,
 }
 
@@ -40,12 +40,12 @@ impl Median {
     }
 }
 
-/// What a run measured.
+/// Measurements of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Seconds of an optimizer step.
     pub step_seconds: Option<Median>,
-    /// What the step's seconds were made of.
+    /// Source of the step time.
     pub step_from: Option<&'static str>,
     /// Of the whole cluster.
     pub tokens_per_second: Option<Median>,
@@ -67,7 +67,7 @@ pub struct Measured {
     pub reports: (usize, usize),
     /// When the first step was reported and when the last, with their numbers, where lines carry their time.
     pub times: Option<((f64, u64), (f64, u64))>,
-    /// Whether a GPU ran out of memory.
+    /// True if a GPU ran out of memory.
     pub out_of_memory: bool,
 }
 
@@ -135,7 +135,7 @@ impl Measured {
         }
     }
 
-    /// Whether nothing could be read.
+    /// Returns true if nothing could be read.
     pub fn is_empty(&self) -> bool {
         self.step_seconds.is_none() && self.memory.is_none() && self.mfu.is_none() && !self.out_of_memory
     }

@@ -1,32 +1,32 @@
-//! A row more in a table of runs.
+//! Appending a row to a table of runs.
 
 use std::collections::BTreeMap;
 
-/// The columns of a table of runs, in their order.
+/// Columns of a table of runs.
 const COLUMNS: &str = "id,family,source,year,framework,engine,model,params,layers,hidden,heads,kv_heads,ffn,vocab,seq,gpu,gpu_mem_gib,gpus_per_node,nodes,intra_bw_gbps,inter_bw_gbps,precision,shard_degree,tp,pp,cp,ep,dp_replicas,zero_stage,micro_batch,global_batch_sequences,grad_accum,recompute,flash,offload,tokens_per_s,samples_per_s,step_s,tflops_per_gpu,mfu,tflops_convention,peak_mem_gib,mem_kind,oom,notes";
 
-/// What becomes of a row in a table.
+/// Result of adding a row to a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addition {
-    /// The table has it already.
+    /// The table has the row already.
     There,
-    /// What to add, the head first where the table is empty, and the name that the row has there.
+    /// The row to add, after the header if the table is empty.
     New {
         /// Its `id`.
         id: String,
-        /// Text that is put behind the table's.
+        /// Text to append.
         text: String,
     },
 }
 
-/// What to add to a table of that text so that it has the row too. A row of the same `id` that says something else is
-/// another run where names are made from the job (`again`): it is numbered. Where the service names a run, its name is once.
+/// Returns the text to append to a table for a row. If ids are job names (`again`), a different row with the same `id` is
+/// another run and gets a number; if the service names the runs, it is the same run.
 pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) -> Addition {
     let head = table.lines().next().filter(|line| !line.trim().is_empty());
     let columns: Vec<&str> = head.unwrap_or(COLUMNS).trim_start_matches('\u{feff}').split(',').collect();
     let first = cells.get("id").cloned().unwrap_or_default();
     let at = columns.iter().position(|column| column.trim() == "id");
-    // An id is the first of our columns; a table of another order is looked through by its own.
+    // `id` is our first column; other tables have their own order.
     let of = |id: &str| {
         let id = field(id);
         let same = move |line: &&str| at.and_then(|at| line.split(',').nth(at)) == Some(id.as_str());
@@ -62,7 +62,7 @@ pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) 
     Addition::New { id, text: out }
 }
 
-/// A field as RFC 4180 writes it.
+/// Quotes a field as in RFC 4180.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,4 +1,4 @@
-//! What the forward pass keeps for the backward pass, tensor by tensor.
+//! Activations saved for the backward pass, tensor by tensor.
 //!
 //! Korthikanti et al. 2022, section 4.1 counts a GPT layer of Megatron: `s b h (34 + 5 a s / h)` bytes. The same count
 //! for other layers and implementations is made here from the tensors that each operation saves; `tests/python/
@@ -6,35 +6,35 @@
 
 use crate::layout::{AdapterKind, Attention, Code, Layout, Model, Precision, Recompute, System};
 
-/// Which tensors a layer keeps.
+/// Tensors that a layer saves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kept {
     /// Bytes of an activation's element.
     pub width: f64,
     /// Bytes of an element of the residual stream: autocast keeps it in 32 bit.
     pub stream: f64,
-    /// Whether root-mean-square norms run in 32 bit and keep what they normalised.
+    /// True if root-mean-square norms run in 32 bit and keep what they normalised.
     pub wide_norm: bool,
-    /// Whether attention probabilities are made in 32 bit and then cast.
+    /// True if attention probabilities are made in 32 bit and then cast.
     pub wide_softmax: bool,
-    /// Whether keys and values are repeated for every query head.
+    /// True if keys and values are repeated for every query head.
     pub repeats_heads: bool,
-    /// Whether the attention's output is copied into the order of the next product.
+    /// True if the attention's output is copied into the order of the next product.
     pub copies_output: bool,
-    /// Whether one matrix makes query, key and value, so that rotated copies keep the whole of it alive.
+    /// True if one matrix makes query, key and value, so that rotated copies keep the whole of it alive.
     pub fused_projection: bool,
-    /// Whether a compiler recomputes cheap operations instead of keeping their results.
+    /// True if a compiler recomputes cheap operations instead of keeping their results.
     pub compiled: bool,
-    /// Whether products with frozen weights keep their inputs all the same (bitsandbytes' `MatMul4Bit`).
+    /// True if products with frozen weights keep their inputs all the same (bitsandbytes' `MatMul4Bit`).
     pub frozen_inputs: bool,
-    /// Whether weights are frozen beside an adapter.
+    /// True if weights are frozen beside an adapter.
     pub frozen: bool,
-    /// Whether the part between tensor-parallel products is gathered before it is kept.
+    /// True if the part between tensor-parallel products is gathered before it is kept.
     pub gathers_inputs: bool,
 }
 
 impl Kept {
-    /// What this layout's code keeps.
+    /// Returns the tensors that the layout's code saves.
     pub fn of(layout: &Layout) -> Self {
         let code = layout.code;
         let width = if layout.precision == Precision::Fp32 { 4.0 } else { 2.0 };
@@ -166,12 +166,12 @@ pub(super) fn checkpoint_bytes_per_token(layout: &Layout, kept: &Kept) -> f64 {
     kept.stream * layout.model.hidden / split
 }
 
-/// What a layer keeps, and what it computes again when it goes backward; bytes per token.
+/// Saved and recomputed activations of a layer, bytes per token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Saved {
     pub(super) kept: f64,
     pub(super) again: f64,
-    /// What there is of a layer while it goes backward, kept and computed again.
+    /// Activations of a layer during its backward pass, saved and recomputed.
     pub(super) whole: f64,
 }
 

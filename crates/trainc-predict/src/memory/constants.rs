@@ -8,7 +8,7 @@ use crate::constants::{Constants, Name};
 /// 2.0 GiB after the first barrier (the same). Slack: fitted on what nvidia-smi and `max_memory_reserved` showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryConstants {
-    /// What the caching allocator holds beyond what is allocated, a fraction of it, while the card has room.
+    /// Memory that the caching allocator reserves above allocations, a fraction of them, while the GPU has room.
     pub slack: f64,
     /// The part of it that cannot be given back when the card is full: blocks that are split.
     pub fragments: f64,
@@ -16,9 +16,9 @@ pub struct MemoryConstants {
     pub context_bytes: f64,
     /// NCCL's buffers and communicators where ranks talk, bytes.
     pub nccl_bytes: f64,
-    /// How far below the prediction a measured peak lies at most, nineteen times in twenty, a fraction.
+    /// Lower end of the interval of a peak: a fraction below the prediction that 19 in 20 measurements stay within.
     pub below: f64,
-    /// How far above it, a fraction.
+    /// Upper end, a fraction above the prediction.
     pub above: f64,
     /// Host memory of one Python process with torch and CUDA loaded, bytes.
     pub process: f64,

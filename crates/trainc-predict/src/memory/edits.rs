@@ -42,7 +42,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Where it stands when no time is known: what costs nothing first, what costs money last.
+    /// Rank without a known time: free edits first, those that cost money last.
     pub(super) fn rank(self) -> u8 {
         match self {
             Self::FlashAttention | Self::Wrap => 0,
@@ -63,7 +63,7 @@ impl Edit {
     }
 }
 
-/// What a manifest lets be changed.
+/// Changes that a manifest allows.
 #[derive(Clone, Debug, Default)]
 pub struct Freedom {
     /// Micro-batches below the present one that the batch arithmetic takes.
@@ -76,13 +76,13 @@ pub struct Freedom {
     pub context_degrees: Vec<u64>,
     /// The same of numbers of stages.
     pub pipeline_degrees: Vec<u64>,
-    /// Whether what launches the ranks also starts FSDP, and the layers' class is known.
+    /// True if what launches the ranks also starts FSDP, and the layers' class is known.
     pub sharded_engine: bool,
-    /// Whether the layers' class is known and `wrap` is not written.
+    /// True if the layers' class is known and `wrap` is not written.
     pub wrap: bool,
-    /// Whether the frozen weights may be stored as NF4.
+    /// True if the frozen weights may be stored as NF4.
     pub nf4: bool,
-    /// Whether the optimizer can step parameters that lie in host memory.
+    /// True if the optimizer can step parameters that lie in host memory.
     pub offload_states: bool,
     /// Node counts above the present one, where the shard group is the whole world.
     pub nodes: Vec<u64>,

@@ -19,24 +19,24 @@ fn fullest(layout: &Layout) -> Option<Stage> {
     stages(layout).max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
 }
 
-/// What one node's host holds, bytes by part.
+/// Host memory of a node by part, bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostParts {
     /// Its processes.
     pub processes: f64,
-    /// What is offloaded to it.
+    /// Offloaded state.
     pub offloaded: f64,
     /// The copy of a checkpoint on its way out.
     pub checkpoint: f64,
 }
 
-/// What the processes of a node hold, bytes, where a Python process holds so much.
+/// Returns the bytes of a node's processes, given those of a Python process.
 fn of_processes(layout: &Layout, python: f64) -> f64 {
     let share = if layout.system == System::Worker { WORKER_SHARE } else { 1.0 };
     processes(layout) * share * python
 }
 
-/// What one node's host holds: its processes, what is offloaded to it, and the copy of a checkpoint on its way out.
+/// Returns the host memory of a node: processes, offloaded state, and the copy of a checkpoint being saved.
 pub fn host_parts(layout: &Layout, constants: &MemoryConstants) -> HostParts {
     HostParts {
         processes: of_processes(layout, constants.process),
@@ -67,7 +67,7 @@ pub(super) fn between(layout: &Layout, constants: &MemoryConstants) -> Interval 
     }
 }
 
-/// What one GPU moves to its host.
+/// State offloaded by one GPU.
 fn offloaded_per_gpu(layout: &Layout) -> f64 {
     let Some(stage) = fullest(layout) else { return 0.0 };
     let kept = Layout { offload: crate::layout::Offload::default(), ..layout.clone() };

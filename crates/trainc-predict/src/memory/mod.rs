@@ -38,7 +38,7 @@ use super::prediction::{Interval, Memory, MemoryParts};
 /// 2³⁰ bytes.
 pub const GIB: f64 = 1_073_741_824.0;
 
-/// How far predicted peaks lie from measured ones in the mean, a fraction: what `trainc calibrate data/runs.csv` prints.
+/// Mean error of predicted peaks, a fraction, as printed by `trainc calibrate data/runs.csv`.
 pub const MEAN_ERROR: f64 = 0.068;
 
 /// Memory of the fullest GPU, with the shipped constants.
@@ -46,7 +46,7 @@ pub fn memory(layout: &Layout) -> Memory {
     memory_with(layout, &MemoryConstants::of(Constants::shipped()))
 }
 
-/// What one host needs at least, bytes: the low end of [`Memory::host_bytes`]. `None` where processes run on cores.
+/// Returns the lower bound of [`Memory::host_bytes`]. `None` if the processes run on CPU cores.
 pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<f64> {
     let cores = layout.system == System::Worker && layout.worker.cpu;
     (!cores).then(|| host::between(layout, constants).low)
@@ -114,7 +114,7 @@ fn parts(layout: &Layout, constants: &MemoryConstants) -> (MemoryParts, Reserve)
     (MemoryParts { reserve: reserve.total(), ..peak }, reserve)
 }
 
-/// What a source that measures in its own way would have printed for this layout, bytes.
+/// Predicts the peak in bytes that an instrument would show for a layout.
 pub fn as_measured(layout: &Layout, kind: MeasuredAs, constants: &MemoryConstants) -> f64 {
     let capacity = layout.hardware.memory_bytes;
     let peak = moments::peak(layout).total();

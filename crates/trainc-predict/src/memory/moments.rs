@@ -7,7 +7,7 @@ use super::{activations, loss, schedule};
 use crate::layout::{Code, Layout, Recompute, Sharding, System};
 use crate::prediction::MemoryParts;
 
-/// What is allocated at the peak on the fullest GPU; no reserve.
+/// Returns the peak of allocations on the fullest GPU, without the reserve.
 pub(super) fn peak(layout: &Layout) -> MemoryParts {
     let mut highest = MemoryParts::default();
     for stage in stages(layout) {
@@ -34,7 +34,7 @@ fn tokens(layout: &Layout) -> f64 {
     layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context
 }
 
-/// Whether offloaded activations leave the GPU.
+/// Returns true if offloaded activations leave the GPU.
 ///
 /// They need checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
 /// microbatch, it does not save memory", SageMaker developer guide), more than one of them in flight: passes that

@@ -1,4 +1,4 @@
-//! What would make a layout fit: edits of a manifest, what each leaves of the memory, and what it costs in time.
+//! Edits of a manifest that make a layout fit, with their effect on memory and time.
 
 use super::MEAN_ERROR;
 pub use super::edits::{Edit, Freedom};
@@ -15,7 +15,7 @@ pub struct Remedy {
     pub layout: Layout,
     /// The memory after them.
     pub after: Memory,
-    /// How much longer it takes by [`Judge::seconds`], a fraction; none where speed is not known.
+    /// Additional time by [`Judge::seconds`], a fraction; none if the speed is unknown.
     pub slower: Option<f64>,
 }
 
@@ -26,7 +26,7 @@ pub struct Remedy {
 /// and the time besides.
 const RUINOUS: f64 = 1.0;
 
-/// Whether an edit by which a run takes so much longer, a fraction, more than doubles its time.
+/// Returns true if an edit by which a run takes so much longer, a fraction, more than doubles its time.
 pub fn is_ruinous(slower: Option<f64>) -> bool {
     slower.is_some_and(|slower| slower > RUINOUS)
 }
@@ -36,7 +36,7 @@ pub fn on_instance(layout: &Layout, name: &'static str) -> Option<Layout> {
     edited(layout, Edit::Instance(name))
 }
 
-/// Whether a remedy moves the job to another instance type.
+/// Returns true if a remedy moves the job to another instance type.
 pub fn is_elsewhere(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| matches!(edit, Edit::Instance(_)))
 }
@@ -47,15 +47,15 @@ const BUNDLES: usize = 3;
 /// By how much cheaper than every single edit a bundle is, a fraction of the time: less is not worth a second line.
 const WORTH: f64 = 0.01;
 
-/// What is known of a layout beside its memory.
+/// Facts about a layout other than its memory.
 pub struct Judge<'a> {
     /// The memory that a layout needs once it is written.
     pub memory: &'a dyn Fn(&Layout) -> Memory,
     /// The time that edits are priced in, of a sequence or of a run, where it is known.
     pub seconds: &'a dyn Fn(&Layout) -> Option<f64>,
-    /// Whether nothing else refuses the layout: host memory, the longest run.
+    /// True if nothing else refuses the layout: host memory, the longest run.
     pub passes: &'a dyn Fn(&Layout, &Memory) -> bool,
-    /// Whether a micro-batch and more nodes may be written together: what is accumulated follows from the global batch, and
+    /// True if a micro-batch and more nodes may be written together: what is accumulated follows from the global batch, and
     /// the training stays the same.
     pub batch_follows: bool,
 }
@@ -67,8 +67,8 @@ pub struct Judge<'a> {
 /// even where they save time: they stand behind what does without, but before what is ruinous. Another instance type stands
 /// last, alone: the one with the least memory that fits, and where its price is not known the first whose price is.
 ///
-/// What is offered leaves as much room as a predicted memory is off by in the mean ([`MEAN_ERROR`]), as of the layouts that
-/// `tune` offers; where nothing does, what fits just so.
+/// Remedies leave room for the mean error of predicted memory ([`MEAN_ERROR`]), as the layouts of `tune` do; if none does,
+/// remedies that just fit are returned.
 pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let with = |room: f64| {
         let passes = |new: &Layout, after: &Memory| {
@@ -147,7 +147,7 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     found
 }
 
-/// Where what fits alone only may: the cheapest second edit that makes it sure.
+/// Cheapest second edit that makes an uncertain fit certain.
 fn surer(found: &[Remedy], kinds: &[Vec<Edit>], weigh: &Weigh, allowed: &Allowed) -> Option<Remedy> {
     let is_sure = |one: &Remedy| one.after.fit() == Some(Fit::Surely) && !is_ruinous(one.slower);
     let here: Vec<&Remedy> = found.iter().filter(|one| !more_nodes(one) && !is_ruinous(one.slower)).collect();
@@ -192,7 +192,7 @@ fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
         .then_with(|| used(a).total_cmp(&used(b)))
 }
 
-/// Whether edits may be made together: numbers that were chosen for the present ranks do not hold for other ones, but for a
+/// Returns true if edits may be made together: numbers that were chosen for the present ranks do not hold for other ones, but for a
 /// micro-batch beside more nodes where what is accumulated follows.
 fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
     let is_micro = |edit: Edit| matches!(edit, Edit::MicroBatch(_));

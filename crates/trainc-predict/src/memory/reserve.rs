@@ -1,4 +1,4 @@
-//! What a process holds beside what it allocates, and what a card offers.
+//! Memory of a process outside of its allocations, and usable memory of a GPU.
 
 use super::constants::MemoryConstants;
 use super::has_collectives;
@@ -20,7 +20,7 @@ impl Reserve {
     }
 }
 
-/// What a source measured.
+/// Instrument of a measured peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeasuredAs {
     /// `max_memory_allocated`.

@@ -1,4 +1,4 @@
-//! How many micro-batches' activations wait on a stage.
+//! Number of micro-batches whose activations a pipeline stage holds.
 
 use super::stages::Stage;
 use crate::layout::{Layout, System};

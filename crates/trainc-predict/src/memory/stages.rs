@@ -13,7 +13,7 @@ pub(super) struct Stage {
     pub(super) layer_parameters: f64,
     /// Parameters outside the layers on one GPU, before sharding.
     pub(super) outer_parameters: f64,
-    /// Whether the loss is computed here.
+    /// True if the loss is computed here.
     pub(super) last: bool,
 }
 
@@ -41,9 +41,9 @@ fn head_parameters(layout: &Layout) -> f64 {
 
 /// Layers of the first, an inner and the last stage.
 ///
-/// Where the layers alone do not divide evenly but the layers and both ends do, the ends count as layers
-/// (`partition_method=type:transformer|embedding` of Megatron-DeepSpeed's BLOOM runs, whose 70 layers lie on 12
-/// stages); else the fullest stage has one layer more than the emptiest.
+/// If the layers do not divide evenly but the layers plus both ends do, the ends count as layers
+/// (`partition_method=type:transformer|embedding` of Megatron-DeepSpeed's BLOOM runs, whose 70 layers are split over 12
+/// stages); otherwise the largest stage has one layer more than the smallest.
 fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
     let with_ends = layers + 2.0;
     if layers % stages != 0.0 && with_ends % stages == 0.0 {

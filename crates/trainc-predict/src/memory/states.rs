@@ -12,7 +12,7 @@ pub struct StateBytes {
     pub gradients: f64,
     /// Master copies and moments.
     pub optimizer: f64,
-    /// Whether gradients are there before the first backward pass: allocated once, or kept from the pass before.
+    /// True if gradients are there before the first backward pass: allocated once, or kept from the pass before.
     pub gradients_stay: bool,
 }
 

@@ -14,7 +14,7 @@ fn shipped() -> MemoryConstants {
     MemoryConstants::of(Constants::shipped())
 }
 
-/// What a layout needs by the constants that ship.
+/// Predicts the memory of a layout by the shipped constants.
 fn needs(layout: &Layout) -> Memory {
     memory_with(layout, &shipped())
 }
@@ -115,8 +115,8 @@ fn states_by_recipe() {
     near(7.5 * of(&|l| zero(l, Sharding::Full)), 1.9, 0.015);
 }
 
-/// What a resumption needs: 32-bit weights and two moments (FSDP, DDP; the 16-bit weights are cast from them), or 16-bit
-/// weights beside a 32-bit copy and the moments (DeepSpeed, SMP v1), as `torch.save` and DeepSpeed's checkpoints hold them.
+/// State needed to resume: 32-bit weights and two moments (FSDP, DDP; the 16-bit weights are cast from them), or 16-bit
+/// weights with a 32-bit copy and the moments (DeepSpeed, SMP v1), as in the checkpoints of `torch.save` and DeepSpeed.
 #[test]
 fn saved_states_by_recipe() {
     let of = |system: System, precision: Precision| {
@@ -373,7 +373,7 @@ fn rules_of_thumb_of_the_slides() {
     assert_eq!(qlora(&falcon_40b()), Some(false));
 }
 
-/// What PyTorch itself saves and keeps: `tests/python/saved_tensors.py` wrote the record.
+/// Compares with tensors saved by PyTorch, as recorded by `tests/python/saved_tensors.py`.
 #[test]
 fn as_pytorch_saves() {
     let record: serde_json::Value = serde_json::from_str(include_str!("testdata/pytorch.json")).unwrap();
@@ -705,7 +705,7 @@ fn one_unit_is_gathered_whole() {
     near(host::peak_checkpoint(&layout).1 - kept, 2.0 * layout.model.parameters, 1e-6);
 }
 
-/// What is written of gathering and reducing is what lies there, to the byte.
+/// Sizes of gathering and reducing in the manifest are exact to the byte.
 #[test]
 fn what_may_be_gathered_at_once() {
     let of = |layout: &Layout| {

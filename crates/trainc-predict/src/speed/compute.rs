@@ -1,4 +1,4 @@
-//! What one GPU computes: matrix products by a roofline, attention, elementwise traffic, launches, logits, optimizer.
+//! Compute time of a GPU: matrix multiplications by a roofline, attention, elementwise traffic, launches, logits, optimizer.
 
 use super::{Machine, Name, RecomputedWork, recomputed_work};
 use crate::layout::{Attention, Code, Layout, Precision, Quantisation, Sharding, System};
@@ -13,7 +13,7 @@ pub(super) struct Pass {
     pub(super) head: f64,
     /// The part of `gpu` that is attention's core.
     pub(super) attention: f64,
-    /// What of the forward work is done again.
+    /// Recomputed share of the forward pass.
     pub(super) again: RecomputedWork,
 }
 

@@ -1,4 +1,4 @@
-//! What goes over links: bytes over bandwidth, with the latency of short messages.
+//! Communication time: bytes over bandwidth, with the latency of short messages.
 
 use super::{Machine, Name, megatron};
 use crate::layout::{Code, GpuKind, Layout, Precision, Sharding, System};
@@ -18,7 +18,7 @@ fn own(layout: &Layout) -> f64 {
     layout.model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
 }
 
-/// Where the groups of so many ranks along an axis lie.
+/// Returns the placement of the groups of so many ranks along an axis.
 fn spread(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
     let hardware = &layout.hardware;
     layout.order.spread(&layout.degrees, hardware.nodes, hardware.gpus_per_node, axis, ranks)
@@ -93,7 +93,7 @@ pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
     2.0 * (bytes / bandwidth + START)
 }
 
-/// How often a pass moves a shard group's parameters: gathers, and the scatter of gradients.
+/// Returns the collectives of a pass over a shard group's parameters: gathers, and the scatter of gradients.
 fn rounds(layout: &Layout) -> (f64, f64) {
     // What is one unit stays gathered from the forward pass to the backward pass.
     let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
@@ -186,7 +186,7 @@ pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
     (model.layers / degrees.pipeline.max(1.0)).ceil() * 4.0 * (bytes / bandwidth + START)
 }
 
-/// What waits for host memory: states that the host updates, and checkpointed activations past what the layers hide.
+/// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute does not hide.
 pub(super) fn offload(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
     let mut seconds = 0.0;
     let degrees = &layout.degrees;

@@ -17,7 +17,7 @@ use super::layout::{AdapterKind, Attention, Layout, Precision, Prefetch, Recompu
 use super::part_intervals::Widths;
 use super::prediction::{Communication, Interval, Speed, SpeedParts, Tflops};
 
-/// What the machine does in a second, and the constants at hand.
+/// Rates of the machine, and the constants.
 pub(super) struct Machine<'a> {
     constants: &'a Constants,
     gpu: Gpu,
@@ -59,7 +59,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// What the backward pass does again, as shares of a layer's forward work of a kind.
+/// Recomputation in the backward pass, as shares of a layer's forward work by kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RecomputedWork {
     /// Of its matrix products, by their FLOP.
@@ -280,7 +280,7 @@ fn late(layout: &Layout) -> f64 {
     }
 }
 
-/// Whether gradients are reduced as Megatron does it.
+/// Returns true if gradients are reduced as Megatron does it.
 pub(super) fn megatron(layout: &Layout) -> bool {
     layout.system == System::Megatron || layout.system == System::SmpV1 && layout.sharding != Sharding::Full
 }

@@ -426,7 +426,7 @@ fn frozen_weights_have_no_gradient_products() {
     );
 }
 
-/// What frees nothing costs nothing: selective recomputation beside FlashAttention, activations offloaded with one
+/// Settings that free no memory take no time: selective recomputation with FlashAttention, offloaded activations with one
 /// micro-batch.
 #[test]
 fn options_without_effect_cost_nothing() {
@@ -592,7 +592,7 @@ fn one_run_of_a_setting_narrows_no_interval() {
     assert_eq!([with(0.0), with(1.0), with(2.0)], [Some(0.0), Some(1.0), None]);
 }
 
-/// What BLOOM's runs showed of DeepSpeed's buckets over Omni-Path is no property of EFA or of other optimizers.
+/// The effect of DeepSpeed's buckets over Omni-Path in BLOOM's runs does not apply to EFA or other optimizers.
 #[test]
 fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
     let mut layout = gpt2_30b(4.0, 1.0, 512.0, 1.0, 64.0);

@@ -7,11 +7,11 @@ use trainc_syntax::ast::{Node, Value};
 /// One edit: a value, a list of values, or a node with all that stands in it.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// What was edited, as `cluster.nodes`.
+    /// Path of the edited value, as `cluster.nodes`.
     pub path: String,
-    /// What stood there before; none where it was added.
+    /// Old value; none if it was added.
     pub before: Option<Place>,
-    /// What stands there now; none where it was taken away.
+    /// New value; none if it was removed.
     pub after: Option<Place>,
     steps: Vec<Step>,
     what: What,
@@ -20,9 +20,9 @@ pub struct Edit {
 /// A place of an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where to look: the value, or the node's name.
+    /// Position: the value, or the node's name.
     pub at: Span,
-    /// What was written: the value, or the whole node.
+    /// Text: the value, or the whole node.
     pub text: Span,
 }
 
@@ -160,7 +160,7 @@ fn same_values(a: &[Spanned<Value>], b: &[Spanned<Value>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.value == b.value)
 }
 
-/// Whether two nodes say the same, wherever they stand.
+/// Returns true if two nodes say the same, wherever they stand.
 fn same(a: &Node, b: &Node) -> bool {
     a.name.value == b.name.value
         && same_values(&a.args, &b.args)

@@ -68,7 +68,7 @@ pub struct Figures {
     pub global_sequences: Option<u64>,
     values: [Option<f64>; Figure::ALL.len()],
     intervals: [Option<Interval>; Figure::ALL.len()],
-    /// Why a cost, a time or the memory is not known.
+    /// Reason why a cost, a time or the memory is unknown.
     pub unknown: Option<String>,
 }
 
@@ -144,17 +144,17 @@ impl Figures {
         Figure::ALL.iter().position(|one| *one == figure).and_then(|at| self.values.get(at).copied()?)
     }
 
-    /// Where it is expected nine times in ten.
+    /// 90 % interval.
     pub fn interval(&self, figure: Figure) -> Option<Interval> {
         Figure::ALL.iter().position(|one| *one == figure).and_then(|at| self.intervals.get(at).copied()?)
     }
 
-    /// What is added to a figure on the way to another job.
+    /// Change of a figure.
     pub fn difference(&self, after: &Self, figure: Figure) -> Option<f64> {
         Some(after.get(figure)? - self.get(figure)?)
     }
 
-    /// Whether a figure of the two is another, by more than rounding.
+    /// Returns true if a figure of the two is another, by more than rounding.
     pub fn moved(&self, after: &Self, figure: Figure) -> bool {
         match (self.get(figure), after.get(figure)) {
             (Some(before), Some(after)) => counts(after - before, before.abs().max(after.abs())),
@@ -163,7 +163,7 @@ impl Figures {
     }
 }
 
-/// Whether a difference is more than rounding beside figures of that size.
+/// Returns true if a difference is more than rounding beside figures of that size.
 pub(super) fn counts(difference: f64, beside: f64) -> bool {
     difference.abs() > 1e-9 * beside
 }

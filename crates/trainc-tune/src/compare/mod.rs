@@ -25,12 +25,12 @@ pub struct Side<'a> {
     pub figures: &'a Figures,
 }
 
-/// What became of a job.
+/// Result of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
     /// Every value that was written otherwise.
     pub edits: Vec<Edit>,
-    /// What each of them does to the figures.
+    /// Effect of each edit.
     pub shares: Shares,
 }
 

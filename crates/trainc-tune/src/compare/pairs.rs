@@ -1,6 +1,6 @@
-//! Which manifest before a change is which one after it.
+//! Matching of the manifests before and after a change.
 
-/// What a manifest is known by.
+/// Key of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     /// Its path, where that means the same on both sides; else empty.

@@ -1,4 +1,4 @@
-//! Which edit did it: each is made by itself in the job as it was, and left out by itself of the job as it is.
+//! Effect of each edit: applied alone to the old job, and left out of the new one.
 
 use super::figures::counts;
 use super::{Edit, Figure, Figures, Side};
@@ -10,7 +10,7 @@ const MOST: usize = 200;
 /// The most edits whose pairs are tried.
 const MOST_PAIRED: usize = 24;
 
-/// What is added to figures.
+/// Change of figures.
 pub type Added = BTreeMap<Figure, f64>;
 
 /// One edit, or several that only make a job together.
@@ -18,9 +18,9 @@ pub type Added = BTreeMap<Figure, f64>;
 pub struct Share {
     /// Positions among the edits.
     pub edits: Vec<usize>,
-    /// What it adds to the job as it was; none where nothing can be planned with it alone.
+    /// Effect of the edit alone; none if the job cannot be planned with it alone.
     pub alone: Option<Added>,
-    /// What it adds on top of all the others; none where nothing can be planned without it.
+    /// Effect on top of all other edits; none if the job cannot be planned without it.
     pub last: Option<Added>,
 }
 
@@ -31,14 +31,14 @@ pub struct Shares {
     pub shares: Vec<Share>,
     /// Edits that move none.
     pub inert: Vec<usize>,
-    /// What the shares, each by itself, leave of the whole difference: what the edits do together.
+    /// Remainder of the difference after the shares of each edit: their joint effect.
     pub together: Added,
-    /// Whether every share could be told by itself.
+    /// True if every share could be told by itself.
     pub complete: bool,
 }
 
 impl Shares {
-    /// What the edits do together, where it is more than half a percent of the whole movement.
+    /// Joint effect of the edits, if it is more than 0.5 % of the whole change.
     pub fn interaction(&self, figure: Figure) -> Option<f64> {
         let rest = *self.together.get(&figure)?;
         let moved: f64 = self
@@ -158,7 +158,7 @@ fn pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usize>> {
     None
 }
 
-/// What the shares leave of the whole.
+/// Remainder of the whole.
 fn rest(trial: &Trial<'_>, after: &Figures, shares: &[Share]) -> Added {
     let whole = trial.added(trial.before.figures, after);
     whole
