@@ -78,7 +78,7 @@ def test_a_job_that_fails_leaves_the_others_alone(account, jobs):
     done, _ = apply(account, jobs, ".")
     assert done.returncode == 6, done
     report = [line.strip() for line in done.stdout.splitlines()[-JOBS:]]
-    assert report[1] == "job-2: its manifest has errors", report
+    assert report[1] == "job-2: not applied: errors in the manifest", report
     assert report[3].startswith("job-4: ") and "denied" in report[3], report
     assert [line.partition(": ")[2] for at, line in enumerate(report) if at not in (1, 3)] == ["applied"] * 4, report
     assert len(account.state()["jobs"]) == 4

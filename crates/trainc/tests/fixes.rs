@@ -457,7 +457,7 @@ fn what_is_written_and_may_not_fit_is_said() {
             )
         });
     let note = format!(
-        "note: trainc.kdl: it may not fit: {needs} are predicted, {high} at the upper end, of {has}\n"
+        "note: trainc.kdl: may still not fit: predicted {needs} (upper bound {high}) of {has}\n"
     );
     assert!(fixed.err.contains(&note), "{note}\n{}", fixed.err);
 }

@@ -85,14 +85,14 @@ fn a_price_of_storage_is_taken_wherever_it_counts() {
 fn wrong_usage_says_what_to_type() {
     let dir = starter("usage-wrong");
     for (args, words) in [
-        (&["check", "--account", "12"][..], "twelve digits, as 111122223333"),
-        (&["check", ""], "an empty path"),
-        (&["check", "--set", "="], "no path before the `=` (T0210); expected PATH=VALUE, as cluster.nodes=4"),
-        (&["check", "--set", "cluster.nodes="], "no value behind the `=`"),
-        (&["check", "--set", "cluster"], "no `=`"),
+        (&["check", "--account", "12"][..], "twelve digits, e.g. 111122223333"),
+        (&["check", ""], "empty path"),
+        (&["check", "--set", "="], "missing path before `=` (T0210); expected PATH=VALUE, e.g. cluster.nodes=4"),
+        (&["check", "--set", "cluster.nodes="], "missing value after `=`"),
+        (&["check", "--set", "cluster"], "missing `=`"),
         (
             &["check", "--price", "fsx/us-west-2/PERSISTENT_2/SSD/200=0.2"],
-            "as fsx/us-west-2/PERSISTENT_2/SSD/125",
+            "e.g. fsx/us-west-2/PERSISTENT_2/SSD/125",
         ),
         (&["check", "--price", "ebs-training/us-west-9=0.2"], "or ebs-training/REGION"),
         (&["schema", "wroker"], "manifest, plan, bill, report, tune, diagnostic, worker"),
@@ -109,8 +109,8 @@ fn denied_warnings_say_so_however_quiet() {
     let warned = ["check", "--deny-warnings", "--set", "checkpoint.s3=s3://your-bucket/x/"];
     let ran = run(&dir.0, &[&warned[..], &["-q"]].concat());
     assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""));
-    assert_eq!(ran.err, "error: 1 warning, and `--deny-warnings` takes none; leave out `-q` to see them\n");
-    assert_eq!(run(&dir.0, &warned).err, "error: 1 warning, and `--deny-warnings` takes none\n");
+    assert_eq!(ran.err, "error: 1 warning, denied by `--deny-warnings`; omit `-q` to see them\n");
+    assert_eq!(run(&dir.0, &warned).err, "error: 1 warning, denied by `--deny-warnings`\n");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The account that a command talks to: AWS's, or one in memory that can be kept in a file.
+//! The account that a command uses: one of AWS, or a simulated one that can be persisted in a file.
 
 use super::exit;
 use super::io::Io;
@@ -14,18 +14,18 @@ use trainc_apply::patience::Patience;
 use trainc_ir::Plan;
 use trainc_predict::{self as predict, Constants};
 
-/// Which account.
+/// Flag that selects the account.
 #[derive(clap::Args, Debug)]
 pub(super) struct AccountArgs {
-    /// Use an account in memory instead of AWS: no credentials, no network, no cost, and time passes by itself. With a
-    /// FILE it is kept there between commands
+    /// Use a simulated account instead of AWS: no credentials, no network, no cost. `--simulate` runs against an
+    /// in-memory account; `--simulate=FILE` persists it between commands
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    #[expect(clippy::option_option, reason = "not given, given, given with a file: as clap reads it")]
+    #[expect(clippy::option_option, reason = "clap: absent, alone, or with a file")]
     pub simulate: Option<Option<PathBuf>>,
 }
 
 impl AccountArgs {
-    /// Whether the account is gone when the command ends.
+    /// Returns true if the account is lost when the command ends.
     pub(super) fn is_forgotten(&self) -> bool {
         matches!(self.simulate, Some(None))
     }
@@ -44,15 +44,15 @@ impl AccountArgs {
     }
 }
 
-/// What a command does with an account, whichever it is.
+/// A command that uses an account, real or simulated.
 pub(super) trait Task {
-    /// Does it.
+    /// Runs it.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8;
 }
 
-/// What a command does for several jobs at the same time, each seen in its region.
+/// A command that runs for several jobs concurrently, each in its region.
 pub(super) trait Tasks {
-    /// Does it; the looks are in the order of the jobs.
+    /// Runs it; `looks` are in the order of the jobs.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8;
 }
 
@@ -61,19 +61,19 @@ pub(super) struct Accounts {
     simulated: Option<(Fake, Option<PathBuf>)>,
     runtime: tokio::runtime::Runtime,
     patience: Patience,
-    /// By what a simulated job that is started trains as fast as its plan says.
+    /// Constants from which the speed of simulated jobs is predicted.
     constants: Option<Constants>,
 }
 
 impl Accounts {
-    /// Reads what is simulated; the words of a usage error where that cannot be.
+    /// Opens the account; fails with a usage error.
     pub(super) fn new(args: &AccountArgs, capacity: Option<Duration>) -> Result<Self, String> {
         let simulated = match &args.simulate {
             None => None,
             Some(None) => Some((Fake::new(Account::default()), None)),
             Some(Some(file)) => {
                 let account = read(file)?;
-                // Nothing is done that could not be kept.
+                // Checked first: nothing is done that cannot be saved.
                 can_be_kept(file)?;
                 Some((Fake::new(account), Some(file.clone())))
             }
@@ -81,7 +81,7 @@ impl Accounts {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| format!("error: no runtime: {error}\n"))?;
+            .map_err(|error| format!("error: the async runtime cannot be started: {error}\n"))?;
         let mut patience = Patience { capacity, ..Patience::default() };
         if let Ok(text) = std::env::var("TRAINC_POLL_SECONDS") {
             patience.poll = interval(&text)?;
@@ -89,13 +89,13 @@ impl Accounts {
         Ok(Self { simulated, runtime, patience, constants: None })
     }
 
-    /// The same, where a simulated job that is started trains as fast as these constants predict.
+    /// Makes simulated jobs train as fast as these constants predict.
     #[must_use]
     pub(super) fn predicting(self, constants: &Constants) -> Self {
         Self { constants: Some(constants.clone()), ..self }
     }
 
-    /// How fast a job trains that a command starts in a simulated account; nothing where nothing is predicted of it.
+    /// Returns the speed of a simulated job; `None` without a prediction.
     fn pace(&self, plan: &Plan) -> Option<Pace> {
         let speed = predict::of_plan(plan, self.constants.as_ref()?).speed?;
         let (step_seconds, tokens_per_second, mfu) = (speed.step_seconds, speed.tokens_per_second, speed.mfu);
@@ -103,18 +103,18 @@ impl Accounts {
         is_known.then_some(Pace { step_seconds, tokens_per_second, mfu })
     }
 
-    /// Whether nothing real is touched.
+    /// Returns true for a simulated account.
     pub(super) fn is_simulated(&self) -> bool {
         self.simulated.is_some()
     }
 
-    /// Does something with the account in the plan's region, until it is done or the user has had enough.
+    /// Runs a task in the plan's region until it ends or the user interrupts it.
     pub(super) fn run(&mut self, io: &mut Io, plan: &Plan, task: impl Task) -> u8 {
         let region = plan.job.region.value().map_or("", String::as_str);
         self.within(io, region, plan.run.steps.as_ref().map(|steps| steps.value), task)
     }
 
-    /// Does something with the account in a region; a simulated one keeps its own where that is empty.
+    /// Runs a task in a region; an empty one means that of the simulated account.
     pub(super) fn within(&mut self, io: &mut Io, region: &str, steps: Option<u64>, task: impl Task) -> u8 {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
@@ -136,7 +136,7 @@ impl Accounts {
         keep(io, fake, file.as_deref(), code)
     }
 
-    /// Does something for several jobs at the same time, until all are done or the user has had enough.
+    /// Runs tasks for several jobs concurrently until all end or the user interrupts them.
     pub(super) fn all(&mut self, io: &mut Io, plans: &[&Plan], tasks: impl Tasks) -> u8 {
         let patience = self.patience;
         let permits = Semaphore::new(MAX_CONCURRENT_CALLS);
@@ -170,7 +170,7 @@ impl Accounts {
     }
 }
 
-/// Keeps a simulated account in its file, if it has one.
+/// Saves a simulated account to its file, if it has one.
 fn keep(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
     let kept = file.map_or(Ok(()), |file| write(file, &fake.account()));
     let Err(why) = kept else { return code };
@@ -178,7 +178,7 @@ fn keep(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
     exit::USAGE
 }
 
-/// Runs to the end, or to Ctrl-C: what was begun stays, and the next run goes on.
+/// Runs to the end or to Ctrl-C; the next run continues what was begun.
 async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u8) -> u8 {
     let interrupted = {
         let work = pin!(work(io));
@@ -187,13 +187,13 @@ async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u
             Either::Left((code, _)) => return code,
             Either::Right((outcome, work)) => match outcome {
                 Ok(()) => true,
-                // No signals here: then it runs to its end.
+                // Signals are unsupported here.
                 Err(_) => return work.await,
             },
         }
     };
     if interrupted {
-        io.note("\ninterrupted: what is there stays, and is billed where it costs; the same command goes on from it, `trainc status` shows it, `trainc destroy` takes it away\n");
+        io.note("\ninterrupted: existing resources remain and are billed; repeat the command to continue, `trainc status` to see them, `trainc destroy` to remove them\n");
     }
     exit::INCOMPLETE
 }
@@ -225,7 +225,7 @@ async fn connect(region: &str, patience: Patience) -> trainc_aws::Account {
     trainc_aws::Account::connect(&settings).await
 }
 
-/// Jobs of one region share one account: its credentials are fetched once, and its connections serve all.
+/// Jobs of one region share one connection and its credentials.
 #[cfg(feature = "aws")]
 async fn all_on_aws(
     io: &mut Io<'_>,
@@ -271,16 +271,16 @@ async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Semaphore, _
 
 #[cfg(not(feature = "aws"))]
 fn without_aws(io: &mut Io<'_>) -> u8 {
-    io.note("error: this trainc was built without the feature `aws`: it knows only `--simulate` and `plan --offline`\n");
+    io.note("error: trainc was built without the feature `aws` and only supports `--simulate` and `plan --offline`\n");
     exit::USAGE
 }
 
-/// The interval of every wait, as TRAINC_POLL_SECONDS says it.
+/// Parses the polling interval of TRAINC_POLL_SECONDS.
 fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.trim().parse::<f64>().ok();
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("error: `{text}` in TRAINC_POLL_SECONDS is no number of seconds\n"))
+        .ok_or_else(|| format!("error: TRAINC_POLL_SECONDS: `{text}` is not a number of seconds\n"))
 }
 
 fn read(file: &Path) -> Result<Account, String> {
@@ -292,10 +292,10 @@ fn read(file: &Path) -> Result<Account, String> {
         }
     };
     serde_json::from_str(&text)
-        .map_err(|error| format!("error: `{}` holds no simulated account: {error}\n", file.display()))
+        .map_err(|error| format!("error: `{}` is not a simulated account: {error}\n", file.display()))
 }
 
-/// Whether a file can be written: what is in it stays, and what was not there is not there after.
+/// Fails if a file cannot be written; leaves it unchanged, or absent.
 fn can_be_kept(file: &Path) -> Result<(), String> {
     let there = file.exists();
     std::fs::OpenOptions::new().append(true).create(true).open(file).map_err(|error| unkept(file, &error))?;

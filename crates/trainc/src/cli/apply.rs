@@ -1,4 +1,4 @@
-//! `trainc apply`: each job looked at, shown, agreed to, and made; several jobs at the same time.
+//! `trainc apply`: compares each job with the account, asks for confirmation and applies it; several jobs concurrently.
 
 mod billed_storage;
 mod job_apply;
@@ -33,10 +33,11 @@ use trainc_apply::verdict;
 use trainc_diag::{Format, Severity};
 use trainc_ir::Plan;
 
-/// Make the account match the plan, and start the training job
+/// Create or update the job's resources and start the training job
 ///
-/// Shows what it will do and asks first. It can be run again after any failure: names and tokens follow from the plan,
-/// so what is there is found again, and nothing is made twice. Takes manifests, or a plan that `plan --save` wrote.
+/// Shows the changes and asks for confirmation. Safe to repeat after any failure: names and client tokens are derived
+/// from the plan, so existing resources are found again and nothing is created twice. Accepts manifests, or a plan saved
+/// with `plan --save`.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc apply --simulate job.kdl\n  trainc apply job.kdl\n  trainc apply saved.plan\n  trainc apply jobs/ --yes -o json"
@@ -46,22 +47,22 @@ pub(super) struct Args {
     input: Input,
     #[command(flatten)]
     account: AccountArgs,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(short, long)]
     yes: bool,
-    /// Start another run, though one of this digest is over, or another digest of the job is there
+    /// Start another run even if a run of this digest has ended or another version of the job exists
     #[arg(long)]
     new_run: bool,
-    /// Take over objects of our names that carry no tags of this job
+    /// Adopt resources that have the expected names but no tags of this job
     #[arg(long)]
     adopt: bool,
-    /// Where AWS has no machines or the quota is used up, try again for so long, as 2h
+    /// Retry for this long while AWS has no capacity or a quota is exhausted, e.g. 2h
     #[arg(long, value_name = "TIME", value_parser = super::args::duration)]
     wait_for_capacity: Option<Duration>,
-    /// Stay until the job ends; the exit code says how
+    /// Wait until the job ends; the exit code reports its outcome
     #[arg(long)]
     wait: bool,
-    /// How to write: human, or json for one object on each line
+    /// Output format: human, or json (one object per line)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }
@@ -85,13 +86,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut input = args.input.clone();
     let mut paths = paths;
     if let Some(saved) = &saved {
-        if let Err(words) = args.leaves_no_choice().and_then(|()| input.overlay.keep(&saved.given)) {
+        if let Err(words) = args.check_saved_plan_flags().and_then(|()| input.overlay.restore(&saved.given)) {
             io.note(&words);
             return exit::USAGE;
         }
         if !std::path::Path::new(&saved.manifest).exists() {
             io.note(&format!(
-                "error: the saved plan names `{}`, which is not here: apply it in the directory where it was saved\n",
+                "error: `{}`, which the saved plan names, does not exist here: run apply in the directory where the plan was saved\n",
                 saved.manifest
             ));
             return exit::USAGE;
@@ -122,9 +123,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let denied = args.input.deny_warnings && manifest.compiled.problems.warnings() > 0;
         let twin = twin(&set, at);
         if let Some(twin) = twin.filter(|_| manifest.compiled.checked().is_some()) {
-            // Its problem stands at the later of the two; which of them is meant nobody knows.
+            // The problem is reported at the later of the two; either may be the mistake.
             io.note(&format!(
-                "`{}` is not applied: `{twin}` describes a job of its name as well\n",
+                "`{}` is not applied: `{twin}` describes a job of the same name\n",
                 manifest.path
             ));
         }
@@ -153,7 +154,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut whole = exit::DONE;
     if !jobs.is_empty() {
         let code = accounts.all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle });
-        // What was cut off or never asked ends as the whole did.
+        // Jobs that were interrupted or never confirmed get the exit code of the whole.
         desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
         whole = code;
     }
@@ -175,7 +176,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     code
 }
 
-/// Another manifest that describes a job of the same name.
+/// Returns another manifest that describes a job of the same name.
 fn twin(set: &Set, at: usize) -> Option<&str> {
     let job = set.manifests.get(at)?.compiled.job.as_ref()?;
     let mut others = set.manifests.iter().enumerate().filter(|(other, _)| *other != at);
@@ -183,7 +184,7 @@ fn twin(set: &Set, at: usize) -> Option<&str> {
     twin.map(|(_, manifest)| manifest.path.as_str())
 }
 
-/// The errors of manifests that nothing is made of, for scripts; a sound one's stand on standard error alone.
+/// Prints the errors of invalid manifests as JSON lines.
 fn unsound(io: &mut Io, set: &Set) {
     for manifest in set.manifests.iter().filter(|manifest| manifest.compiled.checked().is_none()) {
         for object in errors(set, manifest) {
@@ -192,7 +193,7 @@ fn unsound(io: &mut Io, set: &Set) {
     }
 }
 
-/// What the compiler found: of notes only the count, for `plan` shows them.
+/// Shows the problems of the compiler; notes only with `--verbose`.
 fn show_problems(io: &mut Io, set: &Set, global: &Global) {
     let mut set = set.clone();
     if !global.verbose {
@@ -206,7 +207,7 @@ fn show_problems(io: &mut Io, set: &Set, global: &Global) {
     }
 }
 
-/// A plan that was saved, if the only path leads to one; the words of a usage error where it cannot be applied.
+/// Returns the saved plan if the only path is one; fails with a usage error if it cannot be applied.
 fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
     let read = |path: &String| {
         let text = std::fs::read_to_string(path).ok()?;
@@ -216,19 +217,18 @@ fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
         (_, None) => Ok(None),
         ([_], Some((_, Ok(plan)))) => Ok(Some(plan)),
         ([_], Some((path, Err(why)))) => Err(format!(
-            "error: `{path}` is a saved plan that cannot be read: {why}\nsave it again: trainc plan --save {}\n",
+            "error: `{path}` is a saved plan that cannot be read: {why}\nhelp: save it again: trainc plan --save {}\n",
             trainc_emit::quoted(&path)
         )),
-        (_, Some((path, _))) => {
-            Err(format!("error: `{path}` is a saved plan, and one is applied at a time\n"))
-        }
+        (_, Some((path, _))) => Err(format!(
+            "error: `{path}` is a saved plan; only one can be applied at a time, and no manifests with it\n"
+        )),
     }
 }
 
 impl Args {
-    /// A saved plan holds everything that was chosen, so nothing of it is said again; how long is waited, and whether
-    /// anybody watches, is not part of what is done.
-    fn leaves_no_choice(&self) -> Result<(), String> {
+    /// Refuses flags that a saved plan already fixes; flags for waiting are allowed.
+    fn check_saved_plan_flags(&self) -> Result<(), String> {
         let given = self.input.overlay.given();
         let said = [
             ("--set", !given.sets.is_empty()),
@@ -244,13 +244,13 @@ impl Args {
         match said.into_iter().find(|(_, said)| *said) {
             None => Ok(()),
             Some((flag, _)) => Err(format!(
-                "error: a saved plan leaves no choice to apply, and `{flag}` would be one\ngive it to the plan: trainc plan {flag} … --save FILE\n"
+                "error: `{flag}` cannot be combined with a saved plan\nhelp: pass it to the plan: trainc plan {flag} … --save FILE\n"
             )),
         }
     }
 }
 
-/// What became of each of several jobs.
+/// Prints the outcome of each of several jobs.
 fn summary(io: &mut Io, set: &Set, codes: &[u8], idle: &BTreeSet<usize>) {
     io.print("\n");
     for (at, (manifest, code)) in set.manifests.iter().zip(codes).enumerate() {
@@ -259,32 +259,34 @@ fn summary(io: &mut Io, set: &Set, codes: &[u8], idle: &BTreeSet<usize>) {
         let words = match *code {
             exit::DONE if idle.contains(&at) => "nothing to do".to_owned(),
             exit::DONE => "applied".to_owned(),
-            exit::MANIFEST if sound => "not applied: what it names is not so, as was said above".to_owned(),
-            exit::MANIFEST => "its manifest has errors".to_owned(),
-            exit::DIFFERENT => "another version of it is there".to_owned(),
-            exit::INCOMPLETE => "incomplete, safe to run again".to_owned(),
+            exit::MANIFEST if sound => "not applied: see the errors above".to_owned(),
+            exit::MANIFEST => "not applied: errors in the manifest".to_owned(),
+            exit::DIFFERENT => "not applied: another version of the job exists".to_owned(),
+            exit::INCOMPLETE => "incomplete, safe to repeat".to_owned(),
             exit::JOB => "the training job failed or was stopped".to_owned(),
             verdict::exit::DENIED => "access denied, or no valid credentials".to_owned(),
-            verdict::exit::FOREIGN => "something that is not ours is in the way".to_owned(),
+            verdict::exit::FOREIGN => {
+                "not applied: blocked by a resource that trainc does not own".to_owned()
+            }
             other => format!("exit code {other}"),
         };
         io.print(&format!("  {name}: {words}\n"));
     }
 }
 
-/// The jobs of one command, as far as their manifests are sound.
+/// The jobs of one command with valid manifests.
 struct Applies<'a> {
     args: &'a Args,
     global: &'a Global,
     jobs: &'a [JobApply<'a>],
     desk: &'a Transcript,
-    /// Places of those that were as they should be.
+    /// Indices of the jobs without changes.
     idle: &'a RefCell<BTreeSet<usize>>,
 }
 
 impl Tasks for Applies<'_> {
-    /// All are looked at before the first is made, and shown in the order of their manifests whoever answers first; then
-    /// they are made at the same time, and each goes on when another fails.
+    /// Compares all jobs first and shows them in the order of their manifests; then applies them concurrently, each
+    /// independently of the failure of others.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = self.jobs.iter().zip(looks);
         let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
@@ -300,7 +302,7 @@ impl Tasks for Applies<'_> {
             if let Some(prospect) = &mut looked.prospect {
                 once(&mut made, prospect, job.name());
             } else if self.args.output != "json" {
-                // Credentials that have expired have so for all: what a call was answered is said once.
+                // The same answer to the same call, e.g. expired credentials, is shown once for all jobs.
                 looked
                     .findings
                     .retain(|one| !one.facts.contains_key("call") || said.insert(one.message.clone()));
@@ -324,7 +326,7 @@ impl Tasks for Applies<'_> {
         }
         let locks = ResourceLocks::default();
         if let [(job, look, prospect)] = going.as_slice() {
-            // Nobody writes between its words: they are shown as they come.
+            // A single job writes its output directly.
             let code = job.make(io, **look, prospect, &progress.of(job.name(), job.several), &locks).await;
             self.desk.end(job.at, code);
             return exit::DONE;

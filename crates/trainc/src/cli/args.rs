@@ -1,4 +1,4 @@
-//! Flags that many commands take.
+//! Flags shared by commands.
 
 use super::io::Io;
 use super::manifests::Set;
@@ -6,27 +6,27 @@ use super::overlay::Overlay;
 use clap::{Args, ValueEnum};
 use trainc_diag::{self as diag, Format, ManifestReport};
 
-/// When results are coloured.
+/// Value of `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Color {
-    /// On a terminal, unless NO_COLOR is set.
+    /// Only on a terminal, and unless NO_COLOR is set
     Auto,
-    /// Always.
+    /// Always
     Always,
-    /// Never.
+    /// Never
     Never,
 }
 
 /// Flags of every command.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Global {
-    /// Say less: of the problems only the errors, and no progress
+    /// Quiet output: only errors, no progress
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more: `plan` also shows where every value comes from, and `check` why its notes say so
+    /// Verbose output, e.g. the origin of every value in `plan` and the reasons of notes in `check`
     #[arg(short, long, global = true)]
     pub verbose: bool,
-    /// Colour the output
+    /// When to colour the output
     #[arg(
         long,
         global = true,
@@ -36,13 +36,13 @@ pub(super) struct Global {
         hide_possible_values = false
     )]
     pub color: Color,
-    /// Take this day for today, as 2026-12-31; it may only change problems, never what is emitted
+    /// Use this date as today, e.g. 2026-12-31. Affects diagnostics only, never the output
     #[arg(long, global = true, value_name = "DATE", value_parser = day)]
     pub today: Option<String>,
 }
 
 impl Global {
-    /// Whether to colour, given the terminal and `NO_COLOR`.
+    /// Returns true if results are coloured, given the terminal and `NO_COLOR`.
     pub(super) fn wants_color(&self, terminal: bool, no_color: bool) -> bool {
         match self.color {
             Color::Always => true,
@@ -52,51 +52,51 @@ impl Global {
     }
 }
 
-/// Which manifests.
+/// Arguments that select manifests.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Named {
-    /// Manifests: files, directories (walked for *.kdl), globs, or `-` for standard input; if none is named, those of
-    /// the current directory
+    /// Manifests: files, directories (searched for *.kdl), globs, or `-` for standard input [default: the current
+    /// directory]
     #[arg(value_name = "MANIFEST", value_parser = path)]
     pub manifests: Vec<String>,
 }
 
 impl Named {
-    /// The manifests that are meant; the words of a usage error where none is named and none is here.
+    /// Returns the manifests, or a usage error if none is named and the current directory has none.
     pub(super) fn paths(&self, command: &str) -> Result<Vec<String>, String> {
         if !self.manifests.is_empty() {
             return Ok(self.manifests.clone());
         }
-        // Only where a manifest lies right here: nobody wants a home directory walked for want of an argument.
+        // Only if a manifest is directly here: a home directory is not searched because an argument is missing.
         let here = std::fs::read_dir(".").into_iter().flatten().flatten();
         let mut names = here.map(|entry| entry.file_name().to_string_lossy().into_owned());
         if names.any(|name| name.ends_with(".kdl") && !name.starts_with('.')) {
             return Ok(vec![".".to_owned()]);
         }
         Err(format!(
-            "error: no manifest is named, and no `*.kdl` is in this directory\nname one, as `trainc {command} job.kdl`, or write a first one with `trainc init`\n"
+            "error: no manifest given, and no `*.kdl` in the current directory\nhelp: `trainc {command} job.kdl`, or write a first manifest with `trainc init`\n"
         ))
     }
 }
 
-/// Which manifests, and what is laid over them.
+/// Manifests, and the values that override theirs.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Input {
     #[command(flatten)]
     pub named: Named,
     #[command(flatten)]
     pub overlay: Overlay,
-    /// Exit with 3 on warnings as on errors
+    /// Treat warnings as errors: exit with 3
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Exit with 0 whatever is found: for a CI step that only uploads the results
+    /// Exit with 0 even if problems are found, e.g. in a CI step that only uploads the results
     #[arg(long)]
     pub exit_zero: bool,
 }
 
 fn path(written: &str) -> Result<String, String> {
     if written.is_empty() {
-        Err("an empty path; name a file, a directory or `-`".to_owned())
+        Err("empty path; expected a file, a directory or `-`".to_owned())
     } else {
         Ok(written.to_owned())
     }
@@ -106,11 +106,11 @@ fn day(written: &str) -> Result<String, String> {
     if trainc_check::is_date(written) {
         Ok(written.to_owned())
     } else {
-        Err("expected a day of the calendar, as 2026-12-31".to_owned())
+        Err("expected a date, e.g. 2026-12-31".to_owned())
     }
 }
 
-/// A time as [`duration`] reads it, in the largest unit that holds it whole.
+/// Formats a duration in the largest unit that divides it; [`duration`] reads it back.
 pub(super) fn duration_text(time: std::time::Duration) -> String {
     let units = [("d", 86_400), ("h", 3_600), ("m", 60)];
     let seconds = time.as_secs();
@@ -121,9 +121,9 @@ pub(super) fn duration_text(time: std::time::Duration) -> String {
     whole.map_or_else(|| format!("{seconds}s"), |(unit, size)| format!("{}{unit}", seconds / size))
 }
 
-/// `2h`, `30m`, `90s`, `1d`.
+/// Parses a duration such as `2h`, `30m`, `90s` or `1d`.
 pub(super) fn duration(written: &str) -> Result<std::time::Duration, String> {
-    let fault = || "expected a time with its unit, as 2h or 30m".to_owned();
+    let fault = || "expected a duration with a unit, e.g. 2h or 30m".to_owned();
     let number = written.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let each = match written.get(number.len()..) {
         Some("s") => 1.0,
@@ -137,7 +137,7 @@ pub(super) fn duration(written: &str) -> Result<std::time::Duration, String> {
 }
 
 impl Input {
-    /// Says why the exit code is no 0 where nothing else does: warnings alone, denied.
+    /// Explains the exit code if only `--deny-warnings` makes it nonzero.
     pub(super) fn say_denied(&self, io: &mut Io, set: &Set, quiet: bool) {
         let count = |of: fn(&diag::Problems) -> usize| -> usize {
             set.manifests.iter().map(|manifest| of(&manifest.compiled.problems)).sum()
@@ -147,11 +147,11 @@ impl Input {
             return;
         }
         let found = trainc_diag::text::count(warnings as u64, "warning");
-        let hint = if quiet { "; leave out `-q` to see them" } else { "" };
-        io.note(&format!("error: {found}, and `--deny-warnings` takes none{hint}\n"));
+        let hint = if quiet { "; omit `-q` to see them" } else { "" };
+        io.note(&format!("error: {found}, denied by `--deny-warnings`{hint}\n"));
     }
 
-    /// The exit code of what was found.
+    /// Returns the exit code for the problems found.
     pub(super) fn exit(&self, set: &Set) -> u8 {
         let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
         let warnings: usize = set.manifests.iter().map(|m| m.compiled.problems.warnings()).sum();
@@ -163,7 +163,7 @@ impl Input {
     }
 }
 
-/// All problems of a run in one format.
+/// Formats all problems of a run.
 pub(super) fn problems(set: &Set, format: Format, io: &Io, color: bool, global: &Global) -> String {
     let mut errors: Vec<diag::Problems> = Vec::new();
     if global.quiet {
@@ -205,7 +205,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_time_has_a_unit() {
+    fn durations_require_a_unit() {
         assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
         for written in ["2h", "90s", "1d", "45m", "0s", "0.5s"] {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_one_of_the_calendar() {
+    fn dates_must_exist_in_the_calendar() {
         assert_eq!(day("2026-12-31").as_deref(), Ok("2026-12-31"));
         assert!(day("2026-13-01").is_err());
         assert!(day("tomorrow").is_err());

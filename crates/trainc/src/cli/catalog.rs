@@ -15,28 +15,28 @@ use trainc_diag::{Code, Format, Status, page};
 use trainc_ir::Plan;
 use trainc_plan::Options;
 
-/// Show what trainc knows, with the source and date of each fact
+/// List the known instances, images, models, prices and limits
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the IAM policy that lets a person or a pipeline run these commands, and nothing else; with `--manifest`, for these jobs: their buckets, keys, roles.\n\nWith `-v` a table has the source and date of each row; `-o json` always does.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
+    after_help = "`trainc catalog permissions [plan|emit|apply|watch|stop|destroy|import]` prints the least-privilege IAM policy for these commands; with `--manifest`, restricted to the buckets, keys and roles of these jobs.\n\nWith `-v` or `-o json` each row has its source and date.\n\nExamples:\n  trainc catalog\n  trainc catalog permissions apply\n  trainc catalog permissions apply --manifest jobs/\n  trainc catalog instances -v\n  trainc catalog models llama\n  trainc catalog prices -o json"
 )]
 pub(super) struct Args {
-    /// instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules, permissions, or any
-    /// other name that the list of all tables has; that list if left out
+    /// Name of a table, e.g. instances, accelerators, images, models, prices, regions, quotas, limits, fsx, support, rules
+    /// or permissions [default: lists all tables]
     #[arg(value_name = "TABLE", value_parser = any_text(names), hide_possible_values = true)]
     table: Option<String>,
-    /// Only rows that contain this
+    /// Only rows that contain this text
     #[arg(value_name = "FILTER")]
     filter: Option<String>,
-    /// With `permissions`: only what the jobs of these manifests ask for, a file or a directory
+    /// With `permissions`: restrict the policy to the jobs of this manifest or directory
     #[arg(long = "manifest", value_name = "MANIFEST")]
     manifests: Vec<String>,
-    /// How to write: human or json
+    /// Output format: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }
 
-/// Columns of a table that goes to a file or a pipe: a page's width. Tools read `-o json`.
+/// Width of a table that is written to a file or a pipe.
 const PIPED: usize = 120;
 
 /// Runs the command.
@@ -44,14 +44,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let Some(name) = args.table.as_deref() else {
         return print(io, global, tables(), args);
     };
-    // Some tables were called with underscores once.
+    // Some tables used to have underscores.
     let name = name.replace('_', "-");
     let name = name.as_str();
     if name == "permissions" {
         return permissions(io, global, args);
     }
     if !args.manifests.is_empty() {
-        io.note("error: `--manifest` goes with `trainc catalog permissions`\n");
+        io.note("error: `--manifest` is only valid with `trainc catalog permissions`\n");
         return exit::USAGE;
     }
     let listing = match name {
@@ -66,20 +66,20 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let known = names();
     let hint = match text::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", known.join(", ")),
+        None => format!("expected one of {}", known.join(", ")),
     };
-    io.note(&format!("error: the catalogue has no table `{name}`; {hint}\n"));
+    io.note(&format!("error: unknown table `{name}`; {hint}\n"));
     exit::USAGE
 }
 
-/// Names of the tables.
+/// Returns the names of all tables.
 fn names() -> Vec<&'static str> {
     let listed = listing::NAMES.iter().copied().chain(["models", "permissions", "rules"]);
     let all: BTreeSet<&str> = listed.chain(generic_listing::names()).collect();
     all.into_iter().collect()
 }
 
-/// The operator's policy, for one command or for all; of all jobs, or of those that are named.
+/// Prints the IAM policy for one command or all, for any job or those of `--manifest`.
 fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
     use trainc_apply::calls::Command;
     use trainc_apply::permissions::{PolicyScope, policy};
@@ -109,16 +109,16 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::MANIFEST;
     }
     if deployable.is_empty() {
-        io.note("error: none of these jobs is for SageMaker: they ask nothing of an account\n");
+        io.note("error: none of these jobs runs on SageMaker: no permissions are required\n");
         return exit::USAGE;
     }
     io.print(&trainc_emit::canonical_json::pretty(&policy(&commands, &deployable)));
     exit::DONE
 }
 
-/// Says that no row has a word, with the nearest name of a row.
-fn none_of(name: &str, filter: &str, rows: &[Vec<String>]) -> String {
-    // A name is also known without its owner, and an instance type without `ml.`.
+/// Returns the error for a filter that matches no row, with the most similar name.
+fn no_match(name: &str, filter: &str, rows: &[Vec<String>]) -> String {
+    // Also compared without the owner of a model and the `ml.` of an instance type.
     let names = rows.iter().filter_map(|row| row.first()).flat_map(|name| {
         let short = name.rsplit('/').next().unwrap_or(name);
         [name.as_str(), short, name.strip_prefix("ml.").unwrap_or(name)]
@@ -143,7 +143,7 @@ fn print(io: &mut Io, global: &Global, mut listing: Listing, args: &Args) -> u8 
             .map(|row| row.iter().any(|cell| cell.to_lowercase().contains(&wanted)))
             .collect();
         if let Some(name) = args.table.as_deref().filter(|_| !keep.contains(&true)) {
-            none = Some(none_of(name, filter, &listing.rows));
+            none = Some(no_match(name, filter, &listing.rows));
         }
         let mut at = keep.iter();
         listing.rows.retain(|_| at.next().copied().unwrap_or(true));

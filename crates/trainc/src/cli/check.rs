@@ -12,10 +12,10 @@ use trainc_diag::text;
 use trainc_diag::{Diagnostic, Format, find, fix};
 use trainc_predict::{Fit, Memory};
 
-/// Find every problem of every manifest, at once and without a network
+/// Report all problems of all manifests, without a network
 ///
-/// Reads the manifests and all they name (layers, source directories, model configs), plans them and runs every
-/// rule. Exits with 3 if any manifest has an error.
+/// Reads the manifests and the files they name (layers, source directories, model configs), plans them and applies
+/// every rule. Exits with 3 if a manifest has errors.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc check\n  trainc check job.kdl\n  trainc check job.kdl --env prod --set cluster.nodes=4\n  trainc check jobs/ -o sarif --exit-zero > trainc.sarif"
@@ -23,11 +23,11 @@ use trainc_predict::{Fit, Memory};
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// How to write: human, json, short (one line each), sarif, github,
-    /// gitlab (a Code Quality report), markdown
+    /// Output format: human, json, short (one line per problem), sarif, github, gitlab (Code Quality report) or
+    /// markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = with_values(format, formats), hide_possible_values = true)]
     output: Format,
-    /// Write into the files the edit that mends every problem of this code (or `all`), then check again
+    /// Apply the suggested edits for this code (or `all`) to the files, then check again
     #[arg(long, value_name = "CODE", value_parser = any_text(fixable), hide_possible_values = true)]
     fix: Option<String>,
 }
@@ -40,7 +40,7 @@ fn fixable() -> Vec<&'static str> {
     std::iter::once("all").chain(super::explain::names()).collect()
 }
 
-/// Reads a format.
+/// Parses an output format.
 pub(super) fn format(written: &str) -> Result<Format, String> {
     Format::parse(written).ok_or_else(|| {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
@@ -57,26 +57,26 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    // What an edit does to the batch is seen on the plans.
+    // The plans show how an edit changes the batch.
     let keep = if args.fix.is_some() { Keep::Plans } else { Keep::Problems };
     let mut set = compile_keeping(&paths, &args.input.overlay.options(io, false), keep);
     if let Some(code) = &args.fix {
         if code != "all" && find(crate::codes(), code).is_none() {
-            io.note(&format!("error: there is no code `{code}`; `trainc catalog rules` lists all codes\n"));
+            io.note(&format!("error: unknown code `{code}`; `trainc catalog rules` lists all codes\n"));
             return exit::USAGE;
         }
         if paths.iter().any(|path| path == "-") {
-            io.note("error: `--fix` writes into files, and standard input is none: name the file\n");
+            io.note("error: `--fix` requires a file: standard input cannot be edited\n");
             return exit::USAGE;
         }
         let code = Some(code.as_str()).filter(|code| *code != "all");
         match write_fixes(io, &set, code) {
             Ok(0) => io.note("nothing to fix\n"),
             Ok(_) => {
-                let (before, needy) = (batches(&set), needy(&set));
+                let (before, oversized) = (batches(&set), oversized(&set));
                 set = compile_keeping(&paths, &args.input.overlay.options(io, false), keep);
-                say_batches(io, &before, &batches(&set));
-                say_tight(io, &needy, &set);
+                note_changed_batches(io, &before, &batches(&set));
+                note_tight_memory(io, &oversized, &set);
             }
             Err(message) => {
                 io.note(&message);
@@ -90,7 +90,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     args.input.exit(&set)
 }
 
-/// Writes the edits of all problems of a code; says how many.
+/// Applies the edits of all problems of a code; returns their number.
 fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, String> {
     let problems: Vec<&Diagnostic> = set.manifests.iter().flat_map(|m| m.compiled.problems.iter()).collect();
     let fixed = fix::apply(&set.sources, problems, code);
@@ -107,7 +107,7 @@ fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, Stri
     Ok(fixed.applied.len())
 }
 
-/// The global batch of each job, by its manifest and name.
+/// Returns the global batch of each job, by its manifest and name.
 fn batches(set: &Set) -> BTreeMap<(String, Option<String>), u64> {
     let of = |manifest: &Manifest| {
         let batch = manifest.compiled.plan.as_ref()?.batch.as_ref()?.global_sequences.value;
@@ -116,8 +116,8 @@ fn batches(set: &Set) -> BTreeMap<(String, Option<String>), u64> {
     set.manifests.iter().filter_map(of).collect()
 }
 
-/// A step of other sequences is another training, whatever it costs.
-fn say_batches(
+/// Notes each job whose global batch was changed by an edit.
+fn note_changed_batches(
     io: &mut Io,
     before: &BTreeMap<(String, Option<String>), u64>,
     after: &BTreeMap<(String, Option<String>), u64>,
@@ -125,27 +125,30 @@ fn say_batches(
     for (job, new) in after {
         let Some(old) = before.get(job).filter(|old| *old != new) else { continue };
         let [old, new] = [*old, *new].map(text::group_digits);
-        io.note(&format!("note: {}: another training: global batch {new} instead of {old}\n", job.0));
+        io.note(&format!(
+            "note: {}: the edit changes the training: global batch {new} instead of {old}\n",
+            job.0
+        ));
     }
 }
 
-/// The jobs that are predicted not to fit, by manifest and name.
-fn needy(set: &Set) -> Vec<(String, Option<String>)> {
+/// Returns the jobs that are predicted not to fit, by manifest and name.
+fn oversized(set: &Set) -> Vec<(String, Option<String>)> {
     let fit = |manifest: &&Manifest| manifest.compiled.prediction.memory.as_ref().and_then(Memory::fit);
     let found = set.manifests.iter().filter(|one| matches!(fit(one), Some(Fit::Hardly | Fit::Never)));
     found.map(|one| (one.path.clone(), one.compiled.job.clone())).collect()
 }
 
-/// What was made to fit by its figure alone may not fit all the same.
-fn say_tight(io: &mut Io, needy: &[(String, Option<String>)], after: &Set) {
+/// Notes each job that an edit made to fit only by the point estimate of its memory.
+fn note_tight_memory(io: &mut Io, oversized: &[(String, Option<String>)], after: &Set) {
     for manifest in &after.manifests {
         let Some(memory) = &manifest.compiled.prediction.memory else { continue };
         let was = (manifest.path.clone(), manifest.compiled.job.clone());
         let (Some(Fit::Maybe), Some(has)) = (memory.fit(), memory.capacity_bytes) else { continue };
-        if needy.contains(&was) {
+        if oversized.contains(&was) {
             let [needs, high, has] = [memory.per_gpu_bytes, memory.interval.high, has].map(gib);
             io.note(&format!(
-                "note: {}: it may not fit: {needs} are predicted, {high} at the upper end, of {has}\n",
+                "note: {}: may still not fit: predicted {needs} (upper bound {high}) of {has}\n",
                 was.0
             ));
         }
@@ -157,9 +160,9 @@ fn gib(bytes: f64) -> String {
     text::bytes(bytes.max(0.0).round() as u64)
 }
 
-/// The lines of the old text that went, and those of the new one that came, as `diff` writes them.
+/// Formats the removed and added lines like `diff`.
 fn changed(old: &str, new: &str) -> String {
-    /// Lines between the first and the last that differ, beyond which only that is said.
+    /// Maximum lines between the first and the last difference; beyond it only their number is shown.
     const MOST: usize = 400;
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let first = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -173,7 +176,7 @@ fn changed(old: &str, new: &str) -> String {
             text::count(old.len() as u64, "line")
         );
     }
-    // Of each two rests of the texts the most lines that both have, in order.
+    // Longest common subsequence of each pair of suffixes.
     let mut same = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
     let at = |same: &[Vec<usize>], i: usize, j: usize| same.get(i).and_then(|row| row.get(j)).copied();
     for (i, a) in old.iter().enumerate().rev() {
@@ -210,7 +213,7 @@ mod tests {
     use super::changed;
 
     #[test]
-    fn what_an_edit_changed_is_said_line_by_line() {
+    fn changed_lists_removed_and_added_lines() {
         let old = "a\n    micro-batch 8\n    seed 1\n    steps 5\n}\n";
         let new = "a\n    micro-batch 4\n    seed 1\n    steps 5\n    accumulation 2\n}\n";
         assert_eq!(changed(old, new), "  - micro-batch 8\n  + micro-batch 4\n  + accumulation 2\n");

@@ -4,13 +4,13 @@ use super::exit;
 use super::io::Io;
 use clap_complete::Shell;
 
-/// Print a completion script for a shell
+/// Print a shell completion script
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc completions bash > /etc/bash_completion.d/trainc\n  trainc completions zsh > ~/.zfunc/_trainc\n  trainc completions fish > ~/.config/fish/completions/trainc.fish"
 )]
 pub(super) struct Args {
-    /// The shell
+    /// Shell
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -24,25 +24,26 @@ use trainc_diag::{NextCommand, Problems};
 use trainc_emit as emit;
 use trainc_ir::Plan;
 
-/// Remove what trainc made for the job: its role, file systems, uploads; stop it first
+/// Delete what trainc created for the job: role, file systems and uploads
 ///
-/// Shows first what goes and what stays, and asks. Only what carries the job's tags goes. A file system that other
-/// jobs use as well is left to them; the last one's goes with `--delete-data`, or where the manifest says `delete-after-job`. Output and checkpoints stay, and so does the record of the training job.
+/// Stops the job first. Shows what is deleted and what remains, and asks for confirmation. Only resources with the job's
+/// tags are deleted. A file system that other jobs use remains; with its last job it is deleted by `--delete-data`, or if
+/// the manifest sets `delete-after-job`. Output, checkpoints and the record of the training job remain.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc destroy job.kdl\n  trainc destroy job.kdl --delete-data --yes")]
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(short, long)]
     yes: bool,
-    /// Delete file systems too, with all data in them
+    /// Also delete file systems, with all their data
     #[arg(long)]
     delete_data: bool,
-    /// Only this job, also one that the sweep of the manifest no longer makes: what carries its tags
+    /// Only this job; may be one that was removed from the manifest's sweep
     #[arg(long = "job", value_name = "NAME")]
     only: Option<String>,
-    /// How to write: human, or json for one object on each line
+    /// Output format: human, or json (one object per line)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }
@@ -221,7 +222,7 @@ impl Destroy {
         }
         if !self.yes {
             if !std::io::stdin().is_terminal() {
-                io.note("nobody is here to ask: say `--yes`\n");
+                io.note("stdin is not a terminal: pass `--yes`\n");
                 return exit::INCOMPLETE;
             }
             if !ask(io, "Remove this?") {

@@ -22,11 +22,12 @@ use trainc_emit::canonical_json;
 use trainc_ir::Plan;
 use trainc_plan::Options;
 
-/// Write everything that a manifest becomes into a directory
+/// Write the requests, policies and scripts of a job, and its plan, into a directory
 ///
-/// Definitions, the source archive's content, and the plan: `plan.json`, `plan.md`, and `report.html` with pictures, one
-/// file that loads nothing. The same manifest gives the same bytes. Nothing is written if any manifest has an error; all directories are
-/// written, or none. A directory that holds a file that `emit` did not write is refused, and the file named.
+/// Writes the resource definitions, the content of the source archive, and the plan as `plan.json`, `plan.md` and
+/// `report.html` (self-contained, with charts). The same manifest gives the same bytes. Nothing is written if a manifest
+/// has errors; with several manifests all directories are written, or none. A directory that contains files not written
+/// by `emit` is refused.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc emit job.kdl --out generated/\n  trainc emit jobs/ --out generated/ --check\n  trainc emit job.kdl --out generated/ --resolve"
@@ -34,14 +35,14 @@ use trainc_plan::Options;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// The directory to write; several manifests make one directory each below it
+    /// Output directory; with several manifests, one directory per job below it
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write nothing; exit with 4 if the directory differs, or holds a job that no manifest makes any more
+    /// Write nothing; exit with 4 if the directory differs, or contains a job that is no longer in the manifests
     #[arg(long)]
     check: bool,
-    /// Ask the account for what stands as `${…}` otherwise: its number, the role's ARN, file systems. What is not
-    /// there yet stays, and a note says so
+    /// Read account ID, role ARN and file system IDs from the account instead of writing `${…}`. Values that do not
+    /// exist yet stay `${…}`, with a note
     #[arg(long)]
     resolve: bool,
     #[command(flatten)]
@@ -58,7 +59,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     if args.account.simulate.is_some() && !args.resolve {
-        io.note("error: `emit` asks an account only with `--resolve`\n");
+        io.note("error: `--simulate` requires `--resolve`\n");
         return exit::USAGE;
     }
     let mut options = args.input.overlay.options(io, true);
@@ -67,13 +68,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut marks = Vec::new();
     if args.resolve && args.input.exit(&set) == exit::DONE {
         match ask(io, global, args, &set) {
-            Ok(told) => {
-                // The account is as if it had been written: every check and every name sees it.
-                if let Some(account) = told.iter().flatten().map(|(account, _)| account.clone()).next() {
+            Ok(resolved) => {
+                // Compiled as if the manifest set the account.
+                if let Some(account) = resolved.iter().flatten().map(|(account, _)| account.clone()).next() {
                     options.choices.account = Some(account);
                     set = compile_all(&paths, &options);
                 }
-                marks = told;
+                marks = resolved;
             }
             Err(code) => return code,
         }
@@ -86,13 +87,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if errors > 0 || code != exit::DONE {
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
     }
-    settle(&mut set);
-    for (manifest, told) in set.manifests.iter_mut().zip(&marks) {
-        let (Some((_, found)), Some(plan)) = (told, &mut manifest.compiled.plan) else { continue };
+    remove_unstable(&mut set);
+    for (manifest, resolved) in set.manifests.iter_mut().zip(&marks) {
+        let (Some((_, found)), Some(plan)) = (resolved, &mut manifest.compiled.plan) else { continue };
         plan.account_facts.role_arn.clone_from(&found.account_facts.role_arn);
         plan.account_facts.file_systems.clone_from(&found.account_facts.file_systems);
         for (mark, why) in found.unresolved.iter().filter(|_| !global.quiet) {
-            io.note(&format!("note: {mark} stays: {why}\n"));
+            io.note(&format!("note: {mark} is not resolved: {why}\n"));
         }
     }
     let targets = targets(&set, &args.out, &options);
@@ -126,11 +127,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     code
 }
 
-/// What the account of each manifest says: its number, and what the marks stand for; nothing for a cluster that is not
-/// SageMaker's.
-type Told = Option<(String, Placeholders)>;
+/// The account ID and the values of the marks; `None` for a cluster outside SageMaker.
+type Resolved = Option<(String, Placeholders)>;
 
-fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Told>, u8> {
+fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Resolved>, u8> {
     let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
         io.note(&words);
         exit::USAGE
@@ -157,28 +157,28 @@ struct Resolve<'a> {
     plan: &'a Plan,
     invocation: Invocation,
     global: &'a Global,
-    found: &'a RefCell<Told>,
+    found: &'a RefCell<Resolved>,
 }
 
 impl Task for Resolve<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let progress = Progress::new(Mode::of("human", self.global.quiet));
         match progress.busy(LOOKING, marks(&look, self.plan)).await {
-            Ok(told) => {
-                *self.found.borrow_mut() = told;
+            Ok(resolved) => {
+                *self.found.borrow_mut() = resolved;
                 exit::DONE
             }
             Err(verdict) => {
-                let told = verdict.diagnostic.complete(&self.invocation);
-                show(io, self.set, self.manifest, &only(told), self.global);
+                let resolved = verdict.diagnostic.complete(&self.invocation);
+                show(io, self.set, self.manifest, &only(resolved), self.global);
                 verdict.exit
             }
         }
     }
 }
 
-/// Only looks: it is given nothing that writes.
-async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Told, Verdict> {
+/// Resolves the marks of a plan, read-only.
+async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Resolved, Verdict> {
     let failed = |fault| verdict::read_failed(plan, &fault);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
     if let Some(other) = verdict::account_mismatch(plan, &caller) {
@@ -189,8 +189,8 @@ async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Resu
     Ok(Some((caller.account, marks)))
 }
 
-/// Takes out of the reports what would change without the manifest: the calendar, and from where it was read.
-fn settle(set: &mut Set) {
+/// Removes what would change the output without a change of the manifest: the date, and the working directory.
+fn remove_unstable(set: &mut Set) {
     let root = set.root.clone();
     let rooted = |name: &str| match Path::new(name).canonicalize() {
         Ok(path) => path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned(),
@@ -203,7 +203,7 @@ fn settle(set: &mut Set) {
     }
 }
 
-/// The files of each job's directory.
+/// Returns the files of each job's directory.
 fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
     let mut targets = Vec::new();
     for manifest in &set.manifests {
@@ -222,7 +222,7 @@ fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
         tree.insert(PathBuf::from("report.html"), page.into_bytes());
         if let Ok(mut value) = serde_json::to_value(&document) {
             let name = PathBuf::from("plan.json");
-            // By this list the next `emit` tells its own files from yours.
+            // The next `emit` recognizes its own files by this list.
             let files: BTreeSet<&Path> = tree.keys().map(PathBuf::as_path).chain([name.as_path()]).collect();
             if let Some(members) = value.as_object_mut() {
                 let files = files.iter().map(|path| path.to_string_lossy()).collect();

@@ -7,16 +7,16 @@ use trainc_diag::human::Options;
 use trainc_diag::text;
 use trainc_diag::{find, page};
 
-/// Show the page of a diagnostic code: what it is, why it matters, a wrong and a right manifest
+/// Show the page of a diagnostic: its meaning, its cause, an incorrect and a corrected manifest
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc explain T0301\n  trainc explain degree-does-not-divide")]
 pub(super) struct Args {
-    /// A code, as T0301, or its name, as a problem shows both; `trainc catalog rules` lists all
+    /// Code or name of a diagnostic, e.g. T0301; `trainc catalog rules` lists all
     #[arg(value_parser = any_text(names), hide_possible_values = true)]
     code: String,
 }
 
-/// Codes and their names.
+/// Returns all codes and their names.
 pub(super) fn names() -> Vec<&'static str> {
     crate::codes().iter().flat_map(|code| [code.id, code.name]).collect()
 }
@@ -24,11 +24,11 @@ pub(super) fn names() -> Vec<&'static str> {
 /// Runs the command.
 pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     let codes = crate::codes();
-    // `301` is what is left of a code that was read aloud.
+    // `301` is short for `T0301`.
     let is_number = !args.code.is_empty() && args.code.bytes().all(|b| b.is_ascii_digit());
     let wanted = if is_number { format!("T{:0>4}", args.code) } else { args.code.clone() };
     if let Some(code) = find(codes, &wanted) {
-        // No wider than a column of text is read with ease.
+        // Prose is hard to read in wider columns.
         let options = Options { color: io.color, unicode: io.unicode, width: io.width.min(100), notes: true };
         let text = page::render(code.page, options);
         io.print(&text);
@@ -39,6 +39,6 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         Some(near) => format!("did you mean `{near}`?"),
         None => "`trainc catalog rules` lists all codes".to_owned(),
     };
-    io.note(&format!("error: there is no code `{}`; {hint}\n", args.code));
+    io.note(&format!("error: unknown code `{}`; {hint}\n", args.code));
     exit::USAGE
 }

@@ -12,9 +12,9 @@ use trainc_diag::source::SourceMap;
 use trainc_diag::{self as diag, Format, ManifestReport, Problems};
 use trainc_syntax::{document, format};
 
-/// Lay manifests out in the one canonical way, comments kept
+/// Format manifests, keeping comments
 ///
-/// Rewrites the files in place. A file with syntax errors is left as it is.
+/// Rewrites the files in place. Files with syntax errors are left unchanged.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc fmt\n  trainc fmt job.kdl\n  trainc fmt --check .\n  trainc fmt - < job.kdl"

@@ -28,29 +28,29 @@ use trainc_plan::Options;
 /// The most bytes of a request that are read: the service takes far less.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Make a manifest of a training job's request, or of a described job
+/// Turn a CreateTrainingJob request or an existing training job into a manifest
 ///
-/// Reads a CreateTrainingJob request or a DescribeTrainingJob answer, as JSON; or asks the account for the training
-/// job of that name. The manifest says the same request as far as the language can, and in its header what it loses;
-/// what a request does not hold (the model, how it is trained, the source) is asked for in comments and listed on
-/// standard error. A described job is also reviewed, with what it cost.
+/// Reads a CreateTrainingJob request or a DescribeTrainingJob response (JSON), or the training job of that name from the
+/// account. The manifest produces the same request; its header lists the members that the language does not support.
+/// What a request does not contain (model, hyperparameters, source) is marked by comments and listed on standard error.
+/// An existing job is also reviewed, with its cost.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc import request.json > job.kdl\n  trainc import llama-7b-2026-11-21-09-15-10-123 --region us-west-2 --out job.kdl\n  aws sagemaker describe-training-job --training-job-name NAME > job.json\n  trainc import job.json --out job.kdl"
 )]
 pub(super) struct Args {
-    /// A JSON file, `-` for standard input, or the name of a training job where there is no such file
+    /// JSON file, `-` for standard input, or else the name of a training job
     #[arg(value_name = "FILE|JOB")]
     file: String,
-    /// The region of the training job [default: `AWS_REGION`, `AWS_DEFAULT_REGION`]
+    /// Region of the training job [default: `AWS_REGION`, `AWS_DEFAULT_REGION`]
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
     #[command(flatten)]
     account: AccountArgs,
-    /// Write the manifest here, never over an existing file
+    /// Write the manifest to this file, which must not exist
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How to write: human, json or markdown
+    /// Output format: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
 }

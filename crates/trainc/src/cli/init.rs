@@ -11,16 +11,16 @@ use trainc_diag::text;
 
 /// Write a commented manifest to start from
 ///
-/// Writes `trainc.kdl` and the scripts that it names. Never writes over an existing file.
+/// Writes `trainc.kdl` and the scripts that it names. Existing files are never overwritten.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc init\n  trainc init my-job\n  trainc init --example llama-7b-fsdp llama"
 )]
 pub(super) struct Args {
-    /// Start from this example
+    /// Example to start from
     #[arg(long, value_name = "NAME", default_value = "starter", value_parser = names())]
     example: String,
-    /// The directory to write into; made if it is not there
+    /// Output directory; created if missing
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }
@@ -30,7 +30,7 @@ type Example = (&'static str, &'static [(&'static str, &'static str)]);
 
 macro_rules! examples {
     ($($name:literal: $($file:literal)*;)*) => {
-        /// The shipped examples; a test holds the list equal to the directory.
+        /// The shipped examples; a test compares the list with the directory.
         pub(super) const EXAMPLES: &[Example] = &[
             $(($name, &[$(($file, include_str!(concat!("../../examples/", $name, "/", $file)))),*]),)*
         ];
@@ -54,7 +54,7 @@ examples! {
     "tiny-llama": "alice.txt" "tokenizer.json" "tokenizer_config.json" "trainc.kdl";
 }
 
-/// The names that `--example` takes: help and completions list them, and a wrong one is told the nearest.
+/// Returns the values of `--example`.
 fn names() -> PossibleValuesParser {
     EXAMPLES.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
 }
@@ -71,8 +71,8 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         .map(|path| format!("`{}`", path.display()))
         .collect();
     if !taken.is_empty() {
-        let verb = if taken.len() == 1 { "is" } else { "are" };
-        io.note(&format!("error: {} {verb} there already; nothing was written\n", text::list(&taken, "and")));
+        let verb = if taken.len() == 1 { "exists" } else { "exist" };
+        io.note(&format!("error: {} already {verb}; nothing was written\n", text::list(&taken, "and")));
         return exit::USAGE;
     }
     for (file, content) in *files {
@@ -87,14 +87,13 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     exit::DONE
 }
 
-/// What to plan of an example: its manifest, or the whole directory. Layers may lie anywhere below that, so that a
-/// directory of jobs alone would not do.
+/// Returns the path to plan next: the manifest, or the whole directory if jobs and layers are spread over it.
 fn next(dir: &Path, files: &[(&str, &str)]) -> PathBuf {
     let manifest = "trainc.kdl";
     if files.iter().any(|(file, _)| *file == manifest) { dir.join(manifest) } else { dir.to_path_buf() }
 }
 
-/// Makes a file that was not there; another that appeared meanwhile is left alone.
+/// Creates a file; fails if it exists.
 fn write_new(path: &Path, content: &str) -> std::io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent)?;

@@ -17,7 +17,7 @@ use trainc_apply::patience::{Outage, OutageStep};
 use trainc_apply::verdict;
 use trainc_diag::NextCommand;
 
-/// Show the job's logs: all hosts in the order of time, or one
+/// Show the logs of the job: all hosts merged by time, or one host
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc logs job.kdl\n  trainc logs job.kdl --host algo-1 --follow\n  trainc logs job.kdl --follow --since 10m"
@@ -25,17 +25,16 @@ use trainc_diag::NextCommand;
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
-    /// One host, as algo-1
+    /// Only this host, e.g. algo-1
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Only what was written within that time, as 10m, or since a time of UTC, as 2026-11-22T09:15:10Z: where a follow was
-    /// cut off, it need not begin again at the first line
+    /// Only lines of the last duration, e.g. 10m, or since a UTC time, e.g. 2026-11-22T09:15:10Z
     #[arg(long, value_name = "TIME", value_parser = log_start::parse)]
     since: Option<LogStart>,
-    /// Go on until the job ends
+    /// Keep printing new lines until the job ends
     #[arg(short, long)]
     follow: bool,
-    /// How to write: human, or json for one object on each line
+    /// Output format: human, or json (one object per line)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }

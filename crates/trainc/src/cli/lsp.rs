@@ -18,27 +18,26 @@ use trainc_plan::ReadError;
 use trainc_plan::World;
 use trainc_plan::resolve::{Choices, LayerLoader, LoadedLayer};
 
-/// Serve editors: problems as you type, hover, completion and fixes (Language Server Protocol)
+/// Serve editors over the Language Server Protocol: diagnostics, hover, completion and fixes
 ///
-/// An editor starts this and speaks with it over standard input and output; README.md shows how to set up three of
-/// them. Unsaved text counts as if it were saved.
+/// Started by the editor, over standard input and output; docs/editors.md shows the setup. Unsaved text is used as if it
+/// were saved.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc lsp\n  trainc lsp --env prod")]
 pub(super) struct Args {
-    /// Lay the environment of that name over every manifest: the node `env "NAME" { … }`
+    /// Apply an environment to every manifest: the node `env "NAME" { … }`
     #[arg(long, value_name = "NAME")]
     env: Option<String>,
 }
 
-/// A bug of the client by the protocol: it sent `exit` without `shutdown` (LSP 3.17, `exit`: "the server should exit
+/// Exit code if the client sent `exit` without `shutdown` (LSP 3.17, `exit`: "the server should exit
 /// with … 1").
 const EXIT_WITHOUT_SHUTDOWN: u8 = 1;
 
-/// Runs the command. Standard output belongs to the protocol: nothing else may hold or write it.
+/// Runs the command. Standard output is reserved for the protocol.
 pub(super) fn run(args: &Args, today: &str) -> u8 {
     if std::io::stdin().is_terminal() {
-        let hint =
-            "trainc lsp waits for an editor on standard input (Language Server Protocol); Ctrl-C ends it\n";
+        let hint = "trainc lsp is waiting for an editor on standard input (Language Server Protocol); press Ctrl-C to exit\n";
         let _ = std::io::stderr().write_all(hint.as_bytes());
     }
     let (connection, threads) = Connection::stdio();
@@ -49,7 +48,7 @@ pub(super) fn run(args: &Args, today: &str) -> u8 {
             exit::USAGE
         }
     };
-    // The writer ends when the connection is gone.
+    // The writer thread ends with the connection.
     drop(connection);
     match threads.join() {
         Err(error) if code == exit::DONE => {
@@ -124,7 +123,7 @@ fn serve(connection: &Connection, args: &Args, today: &str) -> Result<u8, String
     Ok(exit::DONE)
 }
 
-/// The workspace folders of the client, canonical.
+/// Returns the canonical workspace folders of the client.
 fn folders(given: &InitializeParams) -> Vec<PathBuf> {
     let uris = given.workspace_folders.iter().flatten().map(|folder| folder.uri.as_str());
     uris.filter_map(file_path).filter_map(|path| Path::new(&path).canonicalize().ok()).collect()
@@ -161,9 +160,11 @@ fn manifests_around(folders: &[PathBuf], buffers: &Buffers) -> Vec<PathBuf> {
 fn response(id: lsp_server::RequestId, answer: Result<Value, RequestError>) -> Response {
     match answer {
         Ok(value) => Response::new_ok(id, value),
-        Err(RequestError::UnknownMethod(method)) => {
-            Response::new_err(id, ErrorCode::MethodNotFound as i32, format!("trainc has no `{method}`"))
-        }
+        Err(RequestError::UnknownMethod(method)) => Response::new_err(
+            id,
+            ErrorCode::MethodNotFound as i32,
+            format!("trainc does not support `{method}`"),
+        ),
         Err(RequestError::BadParameters(why)) => Response::new_err(id, ErrorCode::InvalidParams as i32, why),
     }
 }

@@ -1,11 +1,8 @@
-//! The command line: the only room, with `aws`, that touches files, environment, clock and terminal.
+//! The command line. Only this module and `trainc-aws` read files, environment, clock and terminal.
 //!
 //! In: arguments. Out: results on standard output, problems and progress on standard error, an exit code. One
-//! command per file; what they share is in `args` and `manifests`. Nobody imports this stage.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is the room where files, environment and clock are read"
-)]
+//! command per file; shared flags are in `args`, the reading of manifests in `manifests`.
+#![expect(clippy::disallowed_methods, reason = "files, environment and clock are read here")]
 
 mod account;
 mod account_comparison;
@@ -69,9 +66,9 @@ pub fn codes() -> Vec<&'static Code> {
     [manifests::CODES, manifest_paths::CODES, run::CODES].concat()
 }
 
-/// A compiler for training jobs: one KDL manifest to a checked plan and AWS definitions.
+/// A compiler for training jobs: turns a KDL manifest into a checked plan and AWS resource definitions.
 ///
-/// Every mistake is shown at its place before a dollar is spent. `check` and `plan --offline` touch no network.
+/// Problems are reported with their source line before anything is paid for. `check` and `plan --offline` need no network.
 #[derive(Parser, Debug)]
 #[command(
     name = "trainc",
@@ -81,7 +78,7 @@ pub fn codes() -> Vec<&'static Code> {
     subcommand_required = true
 )]
 #[command(
-    after_help = "Start with `trainc init`. Exit codes: 0 done, 2 usage, 3 the manifest has errors, 4 differences, 5 incomplete and safe to run again, 6 access denied, 7 something that is not ours is in the way, 8 the training job failed or was stopped."
+    after_help = "Start with `trainc init`. Exit codes: 0 success, 2 usage error, 3 errors in the manifest, 4 differences found, 5 incomplete and safe to repeat, 6 access denied, 7 blocked by a resource that trainc does not own, 8 training job failed or stopped."
 )]
 struct App {
     #[command(subcommand)]
@@ -116,7 +113,7 @@ enum Command {
     Lsp(lsp::Args),
 }
 
-/// The commands and their flags, as clap has them.
+/// Returns the definition of all commands and flags.
 pub fn command() -> clap::Command {
     App::command()
 }
@@ -138,11 +135,11 @@ pub fn main() -> ExitCode {
         .is_ok_and(|lang| lang == "C" || lang == "POSIX");
     let today = app.global.today.clone().unwrap_or_else(today);
     if let Command::Lsp(args) = &app.command {
-        // It has standard output for itself.
+        // The protocol owns standard output.
         return ExitCode::from(lsp::run(args, &today));
     }
     let mut out = io::TrackedWriter::new(std::io::stdout().lock());
-    // Not locked: a bar that moves is drawn there by a thread of its own, and would wait for the end of the command.
+    // Not locked: progress bars are drawn there by another thread.
     let mut err = std::io::stderr();
     let mut io = Io { out: &mut out, err: &mut err, color, unicode, width: width(), today, unread: false };
     let code = match &app.command {
@@ -171,7 +168,7 @@ pub fn main() -> ExitCode {
     };
     let Some(fault) = out.end() else { return ExitCode::from(code) };
     let why = files::describe(&fault);
-    let _ = writeln!(err, "error: the result cannot be written to standard output: {why}");
+    let _ = writeln!(err, "error: standard output cannot be written: {why}");
     ExitCode::from(if code == exit::DONE { exit::USAGE } else { code })
 }
 
@@ -181,13 +178,13 @@ fn today() -> String {
     io::iso_date(i64::try_from(seconds / 86_400).unwrap_or(0))
 }
 
-/// Columns of text, between 60 and 120; 100 where nobody says how many there are.
+/// Returns the width of printed text in columns: that of the terminal, between 60 and 120, or 100 if unknown.
 fn width() -> usize {
     columns().map_or(100, |columns| columns.clamp(60, 120))
 }
 
-/// Columns by `COLUMNS`, or of the terminal.
+/// Returns the width by `COLUMNS`, or of the terminal.
 fn columns() -> Option<usize> {
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    said.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    set.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
 }

@@ -1,5 +1,5 @@
-//! What is laid over a manifest on the command line: one group of flags for all commands that read one, so that what a
-//! run is held against is what was planned.
+//! Flags that override values of a manifest: one group for all commands, so that a run is compared with what was
+//! planned.
 
 use super::io::Io;
 use std::path::{Path, PathBuf};
@@ -9,29 +9,29 @@ use trainc_plan::Options;
 use trainc_plan::resolve::Choices;
 use trainc_predict::Constants;
 
-/// What is laid over the manifests, and what they are priced and predicted with.
+/// Overridden values, and the prices and constants for the prediction.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Overlay {
-    /// Lay one value over the manifest, as cluster.nodes=4 or channel.train.s3=s3://…
+    /// Override a value of the manifest, e.g. cluster.nodes=4 or channel.train.s3=s3://…
     #[arg(long = "set", value_name = "PATH=VALUE", value_parser = set)]
     pub sets: Vec<String>,
-    /// Lay the environment of that name over the manifest: the node `env "NAME" { … }`
+    /// Apply an environment of the manifest: its node `env "NAME" { … }`
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
-    /// The AWS account, twelve digits, where the manifest does not say it
+    /// AWS account ID, if the manifest does not set one
     #[arg(long, value_name = "ID", value_parser = account)]
     pub account: Option<String>,
-    /// A price in US dollars: of an instance per hour, as ml.p4d.24xlarge=25.25; of storage per GB and month, as
+    /// Override a price in US dollars: per instance-hour, e.g. ml.p4d.24xlarge=25.25, or per GB-month of storage, e.g.
     /// fsx/us-west-2/PERSISTENT_2/SSD/125=0.145 or ebs-training/us-west-2=0.14
     #[arg(long = "price", value_name = "WHAT=USD", value_parser = price)]
     pub prices: Vec<(String, f64)>,
-    /// A discount on every instance price, as 0.25
+    /// Discount on all instance prices, e.g. 0.25 for 25 %
     #[arg(long, value_name = "FRACTION", value_parser = fraction)]
     pub discount: Option<f64>,
-    /// The binary `trainc-worker` that engine `worker` runs, where it is not beside trainc
+    /// The `trainc-worker` binary for engine `worker` [default: next to trainc]
     #[arg(long, value_name = "PATH", value_parser = binary)]
     pub worker: Option<PathBuf>,
-    /// Constants of the cost model, as `trainc calibrate --write` makes them
+    /// Constants of the cost model, written by `trainc calibrate --write`
     #[arg(long, value_name = "FILE", value_parser = calibration)]
     pub calibration: Option<Calibration>,
 }
@@ -39,61 +39,61 @@ pub(super) struct Overlay {
 fn set(written: &str) -> Result<String, String> {
     let what = match written.split_once('=') {
         Some((path, value)) if !path.is_empty() && !value.is_empty() => return Ok(written.to_owned()),
-        Some(("", _)) => "no path before the `=`",
-        Some(_) => "no value behind the `=`",
-        None => "no `=`",
+        Some(("", _)) => "missing path before `=`",
+        Some(_) => "missing value after `=`",
+        None => "missing `=`",
     };
-    Err(format!("{what} (T0210); expected PATH=VALUE, as cluster.nodes=4 (the empty text is PATH='\"\"')"))
+    Err(format!("{what} (T0210); expected PATH=VALUE, e.g. cluster.nodes=4 (an empty string is PATH='\"\"')"))
 }
 
 fn account(written: &str) -> Result<String, String> {
     if written.len() == 12 && written.bytes().all(|byte| byte.is_ascii_digit()) {
         Ok(written.to_owned())
     } else {
-        Err("an account number has twelve digits, as 111122223333".to_owned())
+        Err("not an AWS account ID; expected twelve digits, e.g. 111122223333".to_owned())
     }
 }
 
 fn price(written: &str) -> Result<(String, f64), String> {
     let (name, usd) = written
         .split_once('=')
-        .ok_or("expected WHAT=USD, as ml.p4d.24xlarge=25.25 or fsx/us-west-2/PERSISTENT_2/SSD/125=0.145")?;
-    let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is no number of dollars"))?;
+        .ok_or("expected WHAT=USD, e.g. ml.p4d.24xlarge=25.25 or fsx/us-west-2/PERSISTENT_2/SSD/125=0.145")?;
+    let usd: f64 = usd.parse().map_err(|_| format!("`{usd}` is not a number"))?;
     if name.contains('/') {
         if !trainc_catalog::prices::is_storage_key(name) {
             return Err(format!(
-                "`{name}` is no storage; write fsx/REGION/DEPLOYMENT/TYPE/TIER, as fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 where none is chosen), or ebs-training/REGION"
+                "`{name}` is not a storage price; expected fsx/REGION/DEPLOYMENT/TYPE/TIER, e.g. fsx/us-west-2/PERSISTENT_2/SSD/125 (tier 0 for none), or ebs-training/REGION"
             ));
         }
     } else if !trainc_catalog::instances::instance_exists(name) {
         let known = trainc_catalog::instances::all_names();
         return Err(match trainc_diag::text::nearest(name, known.iter().map(String::as_str)) {
             Some(near) => {
-                format!("`{name}` is no instance type of SageMaker training; did you mean `{near}`?")
+                format!("`{name}` is not a SageMaker training instance type; did you mean `{near}`?")
             }
-            None => format!(
-                "`{name}` is no instance type of SageMaker training; write it whole, as ml.p4d.24xlarge"
-            ),
+            None => {
+                format!("`{name}` is not a SageMaker training instance type; expected e.g. ml.p4d.24xlarge")
+            }
         });
     }
     if usd.is_finite() && usd >= 0.0 {
         Ok((name.to_owned(), usd))
     } else {
-        Err(format!("`{usd}` is no price"))
+        Err(format!("`{usd}` is not a price"))
     }
 }
 
 pub(super) fn binary(written: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(written);
-    if path.is_file() { Ok(path) } else { Err("there is no such file".to_owned()) }
+    if path.is_file() { Ok(path) } else { Err("no such file".to_owned()) }
 }
 
-/// A file of constants, and what is in it.
+/// A file of constants for the cost model.
 #[derive(Clone, Debug)]
 pub(super) struct Calibration {
-    /// As it was named.
+    /// Path as the user wrote it.
     pub path: String,
-    /// What it holds.
+    /// Its content.
     pub constants: Constants,
 }
 
@@ -104,16 +104,16 @@ pub(super) fn calibration(path: &str) -> Result<Calibration, String> {
 }
 
 fn fraction(written: &str) -> Result<f64, String> {
-    let value: f64 = written.parse().map_err(|_| format!("`{written}` is no number"))?;
+    let value: f64 = written.parse().map_err(|_| format!("`{written}` is not a number"))?;
     if (0.0..1.0).contains(&value) {
         Ok(value)
     } else {
-        Err("expected a fraction of at least 0 and below 1, as 0.25 for 25 % off".to_owned())
+        Err("expected a fraction from 0 to below 1, e.g. 0.25 for 25 %".to_owned())
     }
 }
 
 impl Overlay {
-    /// What is laid over the manifest, as a saved plan keeps it.
+    /// Returns the overrides in the form of a saved plan.
     pub(super) fn given(&self) -> Overrides {
         Overrides {
             sets: self.sets.clone(),
@@ -126,8 +126,8 @@ impl Overlay {
         }
     }
 
-    /// The same as a saved plan has kept it; the words of a usage error where a file that it names is gone.
-    pub(super) fn keep(&mut self, given: &Overrides) -> Result<(), String> {
+    /// Restores the overrides of a saved plan; fails if a file that it names is missing.
+    pub(super) fn restore(&mut self, given: &Overrides) -> Result<(), String> {
         let gone = |path: &str, why: &str| format!("error: the saved plan names `{path}`: {why}\n");
         self.sets.clone_from(&given.sets);
         self.env.clone_from(&given.env);
@@ -174,12 +174,12 @@ impl Overlay {
         out
     }
 
-    /// The constants of the command's own file, else those that ship with trainc.
+    /// Returns the constants of `--calibration`, or those that ship with trainc.
     pub(super) fn constants(&self) -> &Constants {
         self.calibration.as_ref().map_or_else(|| Constants::shipped(), |file| &file.constants)
     }
 
-    /// What the compiler is told beside the text.
+    /// Returns the options of the compiler.
     pub(super) fn options(&self, io: &Io, complete: bool) -> Options {
         Options {
             choices: Choices {

@@ -25,12 +25,12 @@ use trainc_report::human::{Depth, Problems};
 use trainc_report::json::Document;
 use trainc_report::{self as report, Options, Subject};
 
-/// Show what a manifest comes to: the mesh, the batch, the cost, and what would be made
+/// Show the resolved plan: mesh, batch, memory, speed, cost and resources
 ///
-/// The mesh is how the GPUs divide the work: copies of the model, and the GPUs over which each copy is split. Checks
-/// first, then looks at the account: what exists, what would be created or changed, and whether everything that the
-/// manifest names is there and has room. It only looks. With `--offline` it needs no credentials and compares with
-/// nothing.
+/// The mesh says how the GPUs divide the work: the replicas of the model, and the GPUs over which each replica is split.
+/// Checks the manifest, then compares the plan with the account: what would be created or changed, whether everything
+/// that the manifest names exists, and whether quotas suffice. Read-only. With `--offline` no account is read and no
+/// credentials are needed.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc plan --offline job.kdl\n  trainc plan job.kdl\n  trainc plan job.kdl --save job.plan\n  trainc plan --offline jobs/ -o json\n  trainc plan jobs/ --against main"
@@ -38,37 +38,36 @@ use trainc_report::{self as report, Options, Subject};
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) input: Input,
-    /// Compare with nothing: no credentials, no network
+    /// Do not read the account: no credentials, no network
     #[arg(long)]
     offline: bool,
-    /// How to write: human, json or markdown
+    /// Output format: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     pub(super) output: String,
-    /// Show the bill of a change instead: what dollars, hours and memory were in another manifest or in a revision of
-    /// git, what they are, and which edit did it; needs no credentials
+    /// Show the cost of a change instead: dollars, hours and memory before and after, and the edit responsible. REF is a
+    /// git revision, FILE another manifest. Needs no credentials
     #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["save", "new_run", "adopt", "simulate"])]
     against: Option<String>,
-    /// Exit with 4 if the account differs from the plan, or with `--against` if any job is another; with `--offline`
-    /// alone there is nothing to compare
+    /// Exit with 4 if the account differs from the plan, or, with `--against`, if a job differs
     #[arg(long)]
     pub(super) detailed_exit_code: bool,
-    /// Save what apply will do and nothing else, for `trainc apply FILE`
+    /// Save the plan for `trainc apply FILE`, which makes exactly these changes
     #[arg(long, value_name = "FILE", conflicts_with = "offline")]
     save: Option<PathBuf>,
-    /// Plan another run, as `apply --new-run` starts it
+    /// Plan another run, as with `apply --new-run`
     #[arg(long)]
     new_run: bool,
-    /// Plan to take over objects that carry no tags of this job, as `apply --adopt` does
+    /// Plan to adopt resources without tags of this job, as with `apply --adopt`
     #[arg(long)]
     adopt: bool,
     #[command(flatten)]
     account: AccountArgs,
 }
 
-/// Columns of the short plan, on a wider terminal too: it is read in logs and pasted into mails.
+/// Maximum width of the short plan in columns: it is read in logs and pasted into mails.
 const SCREEN: usize = 80;
 
-/// One manifest, ready to be reported.
+/// A manifest with the identity of its job.
 struct Ready<'a> {
     manifest: &'a Manifest,
     set: &'a Set,
@@ -99,8 +98,7 @@ fn identity(manifest: &Manifest) -> Option<Identity> {
     manifest.compiled.checked().map(trainc_emit::identity)
 }
 
-/// Looks at the account for all manifests at the same time. It is given an account that could be changed, and passes on
-/// one that cannot: `compare_with_account` asks for no more than to observe.
+/// Compares all manifests with the account concurrently, read-only.
 struct Compare<'a> {
     plans: &'a [&'a trainc_ir::Plan],
     known: &'a [&'a str],
@@ -118,7 +116,7 @@ impl Tasks for Compare<'_> {
     }
 }
 
-/// Compares every sound manifest with the account; none for those that are not, or where nobody is asked.
+/// Compares every valid manifest with the account; `None` for the others.
 fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Option<Comparison>>, u8> {
     let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
         io.note(&words);
@@ -146,7 +144,7 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
     Ok(set.manifests.iter().map(|manifest| if sound(manifest) { found.next() } else { None }).collect())
 }
 
-/// Whether a plan is compared with an account.
+/// Returns true if the plan is compared with an account.
 fn is_online(args: &Args) -> bool {
     !args.offline && (cfg!(feature = "aws") || args.account.simulate.is_some())
 }
@@ -178,7 +176,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     } else {
         if !args.offline && !global.quiet {
-            io.note("note: this trainc was built without AWS; planned as with `--offline`\n");
+            io.note("note: trainc was built without the feature `aws`: planned as with `--offline`\n");
         }
         Vec::new()
     };
@@ -237,9 +235,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             if saved != exit::DONE {
                 return saved;
             }
-            // Whoever reads only the exit code, or only standard error, hears of it as well.
+            // Also for readers of standard error only.
             if let Some(words) = blocked.words() {
-                io.note(&format!("warning: `{}` is saved, and {words}\n", file.display()));
+                io.note(&format!("warning: `{}` is saved, but {words}\n", file.display()));
                 if args.output != "human" {
                     io.note(&format!("  next  {}\n", next_command(args, 0, false, &blocked)));
                 }
@@ -247,17 +245,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             code
         }
         Some(file) => {
-            io.note(&format!(
-                "error: `{}` is not saved: what was found must be mended first\n",
-                file.display()
-            ));
+            io.note(&format!("error: `{}` is not saved: fix the problems first\n", file.display()));
             code
         }
         None => code,
     }
 }
 
-/// What the account asks of the exit code.
+/// Returns the exit code for the comparison with the account.
 fn online_exit(args: &Args, looked: &[Option<Comparison>]) -> u8 {
     let wrong = looked.iter().flatten().map(|one| one.exit).filter(|code| *code != exit::DONE);
     if let Some(code) = verdict::worst_exit(wrong).filter(|_| !args.input.exit_zero) {
@@ -268,25 +263,25 @@ fn online_exit(args: &Args, looked: &[Option<Comparison>]) -> u8 {
     if differs && args.detailed_exit_code { exit::DIFFERENT } else { exit::DONE }
 }
 
-/// Why a plan cannot be saved, known before anything is looked at or shown.
+/// Returns the reason why a plan cannot be saved, before the account is read.
 fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
-    // A sweep is one manifest of several jobs.
+    // The jobs of a sweep share one manifest.
     let mut paths = set.manifests.iter().map(|manifest| &manifest.path);
     let first = paths.next();
     if first.is_none() || paths.any(|path| Some(path) != first) {
-        return Some("error: one manifest at a time is saved: name a file\n".to_owned());
+        return Some("error: `--save` requires a single manifest: name a file\n".to_owned());
     }
     if args.input.named.manifests.iter().any(|path| path == "-") {
-        let why = "error: standard input cannot be read again when the plan is applied: name a file\n";
+        let why = "error: `--save` requires a file: standard input cannot be read again by apply\n";
         return Some(why.to_owned());
     }
-    // A slip of the hand, as `--save job.kdl`, must not cost the manifest.
+    // A slip such as `--save job.kdl` must not overwrite the manifest.
     let slip =
         std::fs::read(file).is_ok_and(|there| SavedPlan::read(&String::from_utf8_lossy(&there)).is_none());
-    slip.then(|| format!("error: `{}` is there and is no saved plan: name another file\n", file.display()))
+    slip.then(|| format!("error: `{}` exists and is not a saved plan: name another file\n", file.display()))
 }
 
-/// Writes the plan of one manifest for `apply`.
+/// Saves the plan of one manifest for `apply`.
 fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Comparison>], file: &std::path::Path) -> u8 {
     let Some(manifest) = set.manifests.first() else { return exit::USAGE };
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref());
@@ -318,13 +313,13 @@ fn json(io: &mut Io, set: &Set, documents: &[Document]) {
     }
 }
 
-/// What is told of several manifests, in their order.
+/// Everything printed for people, in the order of the manifests.
 struct Page<'a> {
     ready: &'a [Ready<'a>],
     documents: &'a [Document],
-    /// What the account says; empty where nobody asked.
+    /// Comparisons with the account; empty offline.
     looked: &'a [Option<Comparison>],
-    /// What apply would refuse.
+    /// Reasons for which apply would refuse.
     blocked: &'a Refusals,
 }
 
@@ -335,7 +330,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     let options = Options { color: io.color, unicode: io.unicode, width };
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     let place = if errors > 0 { Problems::Above } else { Problems::Here };
-    // Also a plan with errors tells its values and the flags that led to it.
+    // A plan with errors still shows its values.
     let say = |io: &mut Io, text: &str| io.print(&set.sources.mask(text));
     if place == Problems::Above {
         let text = problems(set, Format::Human, io, io.color, global);
@@ -345,7 +340,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     for (at, (one, document)) in ready.iter().zip(*documents).enumerate() {
         let subject = one.subject();
         if subject.plan.is_none() {
-            // Its problems stand above, and there is nothing else to say.
+            // Its problems are already printed.
             continue;
         }
         if at > 0 || place == Problems::Above {
@@ -359,7 +354,7 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
         io.print(&report::human::total(&subjects, options));
     }
     let local = matches!(ready, [one] if one.subject().plan.is_some_and(is_local));
-    // What the account says is no mistake of the manifest: `check` would find nothing.
+    // Problems found in the account are not errors of the manifest.
     let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
     let errors = errors.saturating_sub(found);
     if let Some(words) = blocked.words().filter(|_| errors == 0) {
@@ -368,24 +363,24 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     say(io, &report::human::next(&next_command(args, errors, local, blocked), options));
 }
 
-/// Whether the job is for this machine.
+/// Returns true if the job runs on this machine.
 fn is_local(plan: &trainc_ir::Plan) -> bool {
     plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value()).is_some_and(|name| name == "local")
 }
 
-/// The plan of one manifest for scripts.
+/// Returns the plan of one manifest as a document for scripts.
 pub(super) fn document(manifest: &Manifest, set: &Set) -> Document {
     report::document::document(&Ready::new(manifest, set).subject())
 }
 
-/// The plan of one manifest for a pull request.
+/// Returns the plan of one manifest as Markdown for a pull request.
 pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
     let ready = Ready::new(manifest, set);
     let subject = ready.subject();
     report::markdown::plan(&subject, &report::document::document(&subject))
 }
 
-/// The plan of one manifest with pictures.
+/// Returns the plan of one manifest as an HTML page with charts.
 pub(super) fn pictures(
     manifest: &Manifest,
     set: &Set,

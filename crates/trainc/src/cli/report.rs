@@ -25,11 +25,11 @@ use trainc_ir::Plan;
 use trainc_predict::{Constants, Layout, Precision, Speed};
 use trainc_report::measured::{self, Subject};
 
-/// Show what a run measured beside what was predicted of it
+/// Compare a finished run with its prediction
 ///
-/// Reads the job's log and what the service says of it in the account, or with `--log` a log at hand: `metrics.jsonl` of
-/// the worker, what `trainc run -o json` or `trainc logs` printed, or any text that the job's metrics match. Without
-/// `--log` a job on this machine is looked for in `runs/JOB`.
+/// Reads the logs and the description of the training job from the account, or a local log with `--log`: `metrics.jsonl`
+/// of the worker, the output of `trainc run -o json` or `trainc logs`, or any text that the job's metric definitions
+/// match. Without `--log` the log of a job on this machine is searched in `runs/JOB`.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc report job.kdl\n  trainc report job.kdl --log train.log --csv my-runs.csv\n  trainc calibrate my-runs.csv"
@@ -37,16 +37,16 @@ use trainc_report::measured::{self, Subject};
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
-    /// A log at hand; the account is not asked. Several are read one after the other
+    /// Read this local log instead of the account; may be repeated
     #[arg(long = "log", value_name = "FILE")]
     logs: Vec<PathBuf>,
-    /// How many steps at the start do not count; without it five reports, or a third of a short log
+    /// Steps to skip at the start [default: five reports, or a third of a short log]
     #[arg(long, value_name = "STEPS")]
     warm_up: Option<u64>,
-    /// Add the run to this table, which `trainc calibrate` reads; it is made if it is not there
+    /// Add the run to this table for `trainc calibrate`; created if missing
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// How to write: human, json or markdown
+    /// Output format: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
 }

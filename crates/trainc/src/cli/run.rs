@@ -20,27 +20,27 @@ declare_code!(T0544, "run-needs-worker", Error, "`run` on a job with another eng
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0544];
 
-/// Train on this machine with engine `worker`
+/// Train on this machine with engine `worker`, one process per rank
 ///
-/// Compiles the manifest, starts the ranks as processes, and shows the loss as it falls. Ctrl-C, or a terminal that is
-/// closed, saves a checkpoint and stops; the same command goes on from there.
+/// Compiles the manifest, starts the ranks as processes and shows the loss. Ctrl-C, or closing the terminal, saves a
+/// checkpoint and stops; the same command resumes from it.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  trainc run job.kdl\n  trainc run job.kdl --ranks 4 --data packed/\n\nExit codes: 0 trained, 3 the manifest or its config is refused, 8 the run failed or was stopped."
+    after_help = "Examples:\n  trainc run job.kdl\n  trainc run job.kdl --ranks 4 --data packed/\n\nExit codes: 0 success, 3 errors in the manifest or the worker's config, 8 run failed or stopped."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Processes, one rank each; the global batch stays, and accumulation takes up the rest
+    /// Number of processes, one rank each; accumulation is adjusted to keep the global batch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     ranks: Option<u64>,
-    /// The directory of packed tokens, in place of channel `train`
+    /// Directory of packed tokens, instead of channel `train`
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where checkpoints, model, metrics and the log go [default: runs/JOB]
+    /// Output directory for checkpoints, model, metrics and log [default: runs/JOB]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// How to write: human, or json (one line for each step)
+    /// Output format: human, or json (one line per step)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }

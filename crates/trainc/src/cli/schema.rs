@@ -3,14 +3,14 @@
 use super::exit;
 use super::io::Io;
 
-/// Print a schema: the manifest language, or the form of an output
+/// Print the schema of the manifest language (KDL) or of an output (JSON Schema)
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc schema\n  trainc schema plan > plan.v1.json\n  trainc schema diagnostic > diagnostic.v1.json"
 )]
 pub(super) struct Args {
-    /// Which: `manifest`, the language node by node (KDL); `plan`, what `plan -o json` prints; `bill`, what
-    /// `plan --against REF -o json` prints; `report`, what `report -o json` prints; `tune`, what `tune -o json` prints; `diagnostic`, what `check -o json` prints; `worker`, the config of the training worker (JSON Schema)
+    /// `manifest`: the language (KDL). JSON Schema: `plan`, `report` and `tune` of the same commands with `-o json`; `bill`
+    /// of `plan --against REF -o json`; `diagnostic` of `check -o json`; `worker` of the worker's config
     #[arg(
         value_parser = ["manifest", "plan", "bill", "report", "tune", "diagnostic", "worker"],
         default_value = "manifest",

@@ -17,15 +17,15 @@ use trainc_apply::metrics::Metrics;
 use trainc_apply::status::{Status, status};
 use trainc_diag::{NextCommand, text};
 
-/// Show where the job stands: its states so far, its figures, what it has cost
+/// Show the status, metrics and cost of the job
 ///
-/// Exits with 4 if the account has no training job of the manifest: the two differ.
+/// Exits with 4 if the account has no training job of the manifest.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc status job.kdl\n  trainc status job.kdl -o json")]
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
-    /// How to write: human or json
+    /// Output format: human or json
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }

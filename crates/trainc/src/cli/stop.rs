@@ -17,7 +17,7 @@ use trainc_apply::look::Look;
 use trainc_apply::verdict;
 use trainc_diag::NextCommand;
 
-/// Stop the job: SIGTERM, two minutes, and what it has written is uploaded
+/// Stop the training job: SIGTERM, two minutes to save, then upload of its output
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc stop job.kdl\n  trainc stop job.kdl --yes\n  trainc stop job.kdl --run job-7cdda7f2"
@@ -25,13 +25,13 @@ use trainc_diag::NextCommand;
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(short, long)]
     yes: bool,
-    /// Which run, by the name of its training job, where several are not over
+    /// Training job to stop, if several runs are in progress
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// How to write: human, or json for one object on each line
+    /// Output format: human, or json (one object per line)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }

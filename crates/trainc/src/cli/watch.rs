@@ -27,15 +27,15 @@ use trainc_diag::text;
 use trainc_diag::{Diagnostic, Invocation, NextCommand};
 use trainc_ir::Plan;
 
-/// Follow the job until it ends: its states, loss and rate, and what it costs
+/// Follow the job until it ends: status, loss, throughput and cost
 ///
-/// Exits with 0 if the job completed, with 8 if it failed or was stopped, and with 4 if the account has none.
+/// Exits with 0 if the job completed, 8 if it failed or was stopped, 4 if the account has no such job.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  trainc watch job.kdl\n  trainc watch job.kdl -o json")]
 pub(super) struct Args {
     #[command(flatten)]
     job: JobArgs,
-    /// How to write: human, or json for one object on each line
+    /// Output format: human, or json (one object per line)
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json"])]
     output: String,
 }

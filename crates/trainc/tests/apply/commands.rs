@@ -271,7 +271,7 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     let more = repo.run(&["apply", "noop.plan", "--set", "train.steps=7"]);
     assert!(more.code == Some(2) && more.err.contains("`--set` would be one"), "{}", more.err);
     let both = repo.run(&["apply", "noop.plan", LLAMA]);
-    assert!(both.code == Some(2) && both.err.contains("one is applied at a time"), "{}", both.err);
+    assert!(both.code == Some(2) && both.err.contains("only one can be applied at a time"), "{}", both.err);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_saved_plan_keeps_everything_that_was_chosen() {
     fs::remove_file(repo.0.0.join("bin/trainc-worker")).unwrap();
     let gone = repo.run(&["apply", "job.plan"]);
     assert!(
-        gone.code == Some(2) && gone.err.contains("`bin/trainc-worker`: there is no such file"),
+        gone.code == Some(2) && gone.err.contains("`bin/trainc-worker`: no such file"),
         "{}",
         gone.err
     );
@@ -1079,7 +1079,7 @@ fn emit_asks_the_account_for_what_stands_open() {
     let first = emit(&["--resolve"]);
     assert_eq!(first.code, Some(0), "{}", first.err);
     for mark in ["${role_arn}", "${fsx.corpus.id}", "${fsx.corpus.mount}"] {
-        assert!(first.err.contains(&format!("note: {mark} stays: ")), "{mark}: {}", first.err);
+        assert!(first.err.contains(&format!("note: {mark} is not resolved: ")), "{mark}: {}", first.err);
         assert!(all(mark), "{mark}");
     }
     assert!(!all("${account}") && all("111122223333"));
@@ -1106,7 +1106,7 @@ fn emit_asks_the_account_for_what_stands_open() {
     });
     repo.0.write("account.json", foreign.to_string());
     let third = emit(&["--resolve"]);
-    assert!(third.code == Some(0) && third.err.contains("${role_arn} stays: the role"), "{}", third.err);
+    assert!(third.code == Some(0) && third.err.contains("${role_arn} is not resolved: the role"), "{}", third.err);
     repo.0.write("account.json", r#"{"denied": ["iam:GetRole"]}"#);
     assert_eq!(emit(&["--resolve"]).code, Some(6));
     assert_eq!(emit(&["--resolve", "--account", "444455556666"]).code, Some(3));

@@ -133,7 +133,7 @@ fn a_saved_plan_that_apply_refuses_says_so() {
     let words = "apply would be refused with exit code 4: T0606";
     let saved = repo.run(&["plan", PATH, "--save", "job.plan"]);
     assert_eq!(saved.code, Some(0), "{}{}", saved.out, saved.err);
-    assert!(saved.err.contains(&format!("warning: `job.plan` is saved, and {words}\n")), "{}", saved.err);
+    assert!(saved.err.contains(&format!("warning: `job.plan` is saved, but {words}\n")), "{}", saved.err);
     assert!(saved.out.contains(&next), "{}", saved.out);
     assert_eq!(repo.run(&["apply", "job.plan"]).code, Some(4));
     let json = repo.run(&["plan", PATH, "--save", "job.plan", "-o", "json"]);

@@ -28,7 +28,7 @@ use trainc_diag::text;
 use trainc_diag::{Format, Problems};
 use trainc_plan::Compiled;
 
-/// Make training data for the worker
+/// Prepare training data for engine `worker`
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl"
@@ -43,48 +43,50 @@ enum Verb {
     Pack(Pack),
 }
 
-/// Turn text into packed token shards
+/// Turn text or JSON lines into packed token shards
 ///
 /// Reads JSON lines (`text`; `prompt` and `completion`; `messages`; `question` and `answers`) or plain text, one
-/// document per line or text file, ends each with the end-of-text token, and cuts the stream into sequences of one
-/// length, without padding. Prompts are masked from the loss; where documents begin is kept, so that attention can
-/// stay inside them (`document-mask` of engine `worker`). Writes the shards and `index.json` with counts and digests.
+/// document per line or text file, appends the end-of-text token to each, and cuts the token stream into sequences of
+/// equal length, without padding. Prompts are masked from the loss. Document boundaries are kept, so that attention can
+/// be restricted to a document (`document-mask` of engine `worker`). Writes the shards, and `index.json` with counts and
+/// digests.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --out packed corpus.jsonl\n  trainc data pack --tokenizer gpt-neox/tokenizer.json --sequence-length 2048 --template eli5 --out packed eli5.jsonl\n  trainc data pack --tokenizer tokenizer.json --sequence-length 2048 --validation 0.01 --out packed corpus.jsonl"
 )]
 struct Pack {
-    /// A tokenizer.json; tokenizer_config.json beside it names special tokens and the template
+    /// Path of tokenizer.json; special tokens and the chat template are read from tokenizer_config.json next to it
     #[arg(long, value_name = "FILE")]
     tokenizer: PathBuf,
-    /// Labels of a sequence, as the manifest's sequence-length
+    /// Length of a sequence in tokens; must equal the manifest's sequence-length
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     sequence_length: u32,
-    /// The directory to write; replaced only if trainc data pack wrote it
+    /// Output directory; an existing one is replaced only if `trainc data pack` wrote it
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// A chat template in Jinja as Hugging Face writes them, or `eli5`, which trainc ships
+    /// Chat template (Hugging Face Jinja), or the built-in `eli5`
     #[arg(long, value_name = "FILE")]
     template: Option<String>,
-    /// The token that ends a document
+    /// End-of-text token [default: that of the tokenizer]
     #[arg(long, value_name = "TOKEN")]
     eos: Option<String>,
-    /// Rows of the model's embedding, which no token may exceed
+    /// Vocabulary size of the model, which no token ID may exceed
     #[arg(long, value_name = "N")]
     vocab_size: Option<usize>,
-    /// What is learnt: completions and answers alone, or every token
+    /// Tokens that contribute to the loss: only completions and answers, or all
     #[arg(long, value_enum, value_name = "WHAT", default_value = "answers")]
     train_on: Learnt,
-    /// Shuffle the documents by this seed before they are packed; holds all tokens in memory
+    /// Shuffle the documents with this seed before packing; holds all tokens in memory
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Hold documents out to evaluate on, in DIR-validation: a fraction as 0.05, chosen by `--seed` (0 without), or files
+    /// Write a validation set to DIR-validation: a fraction of the documents, e.g. 0.05, selected by `--seed` (default 0),
+    /// or files
     #[arg(long, value_name = "FRACTION|FILE", num_args = 1)]
     validation: Vec<String>,
-    /// Threads; the result does not depend on them
+    /// Number of threads; does not affect the result
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// JSON lines (.jsonl, .json, .ndjson) or plain text; `-` is standard input
+    /// JSON lines (.jsonl, .json, .ndjson) or plain text; `-` for standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<String>,
 }

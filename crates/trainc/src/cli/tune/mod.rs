@@ -22,15 +22,15 @@ use trainc_tune::bounds::{MoreNodes, more_nodes};
 use trainc_tune::{Limits, Space, search};
 use untimed::UnrankedOutput;
 
-/// Search the legal layouts of a job and show those that no other beats in time and money
+/// Search for the Pareto-optimal layouts of a job by time and cost
 ///
-/// Degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes and instance types vary, as far
-/// as the engine has them; the global batch stays. Only layouts that are predicted to fit and that pass every check are
-/// shown, and of those that come next, what each lost by.
+/// Varies parallelism degrees, sharding strategy, micro-batch, accumulation, recomputation, offload, nodes and instance
+/// types, as far as the engine supports them, at a constant global batch. Shows only layouts that are predicted to fit
+/// and pass every check, and why each runner-up was rejected.
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("manifests", |arg| arg
-        .help("The manifest: one file, a directory that holds one, or `-` for standard input")
+        .help("Manifest: a file, a directory that contains one, or `-` for standard input")
         .num_args(0..=1)
         .value_hint(clap::ValueHint::FilePath)),
     after_help = "Examples:\n  trainc tune job.kdl\n  trainc tune job.kdl --instances ml.p4d.24xlarge,ml.p5.48xlarge --max-nodes 32 --max-usd 5000\n  trainc tune job.kdl --report layouts.html\n  trainc tune job.kdl --write=2"
@@ -38,30 +38,30 @@ use untimed::UnrankedOutput;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Instance types to compare; the manifest's own where not given
+    /// Instance types to compare [default: that of the manifest]
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = instance)]
     instances: Vec<String>,
-    /// Most nodes; the manifest's own where not given
+    /// Maximum number of nodes [default: that of the manifest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     max_nodes: Option<u64>,
-    /// Most US dollars for the run
+    /// Maximum cost of the run in US dollars
     #[arg(long, value_name = "USD", value_parser = usd)]
     max_usd: Option<f64>,
-    /// Longest run, as 12h or 2d
+    /// Maximum duration of the run, e.g. 12h or 2d
     #[arg(long, value_name = "DURATION", value_parser = deadline)]
     deadline: Option<std::time::Duration>,
-    /// How many of those that come next are explained
+    /// Number of runners-up to explain
     #[arg(long, value_name = "N", default_value = "6")]
     next: usize,
-    /// Put the one of that number into the manifest, keeping comments and formatting; the fastest that surely fits and
-    /// has a price where no number is given
+    /// Write this layout into the manifest, keeping comments and formatting [default number: the fastest that certainly
+    /// fits and has a price]
     #[expect(clippy::option_option, reason = "clap: absent, alone, or with a number")]
     #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
     write: Option<Option<usize>>,
-    /// Write a page with a picture of time against cost: one HTML file that loads nothing
+    /// Write a self-contained HTML page with a chart of time against cost
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// How to write: human, json or markdown
+    /// Output format: human, json or markdown
     #[arg(short, long, value_name = "FORMAT", default_value = "human", value_parser = ["human", "json", "markdown"])]
     output: String,
 }
