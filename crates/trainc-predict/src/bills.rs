@@ -61,7 +61,7 @@ impl Bills {
         }
     }
 
-    /// US dollars of so many nodes for so many seconds, and of the groups beside them.
+    /// US dollars of so many nodes for so many seconds, including the other instance groups.
     pub(super) fn cost(&self, nodes: f64, seconds: f64) -> CostParts {
         let hours = seconds / HOUR;
         let volumes = self.volume.zip(self.volumes_beside);
@@ -89,7 +89,7 @@ struct IdleGroup<'a> {
     volume_is_free: bool,
 }
 
-/// The groups of a heterogeneous cluster beside the one on which the ranks run.
+/// Returns the instance groups of a heterogeneous cluster other than the one with the ranks.
 fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
     let ranks = plan.job.rank_group().map(|group| group.span);
     let groups = plan.job.cluster.iter().flat_map(|cluster| &cluster.groups).zip(&plan.group_prices);
@@ -146,7 +146,7 @@ impl CostParts {
 mod tests {
     use super::*;
 
-    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, beside groups of 12 dollars and 40 a month.
+    /// By hand: two hosts at 20 dollars and 100 GiB each, for an hour, plus groups of 12 dollars and 40 a month.
     #[test]
     fn groups_without_ranks_are_billed_as_long() {
         let bills = Bills {
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!((unknown.instances, unknown.usd()), (None, None));
     }
 
-    /// By hand: two hosts at 20 dollars for an hour, beside file systems of 730 and of 73 dollars a month.
+    /// By hand: two hosts at 20 dollars for an hour, plus file systems of 730 and of 73 dollars a month.
     #[test]
     fn without_the_price_of_a_file_system_the_sum_is_a_least() {
         let bills = Bills {

@@ -1,6 +1,6 @@
 //! The constants of the cost model: few, physical, one value per kind of GPU or link; none per model or per run.
 //!
-//! The values stand in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
+//! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
 //! is read by the same function.
 
 use super::figures::{figure, flat_rows, flatten};
@@ -22,9 +22,9 @@ pub struct Gpu {
     pub flash: f64,
     /// Seconds in which a host launches one layer's kernels, forward and backward.
     pub launch: f64,
-    /// Measured runs behind the values; 0 where they are carried over from the kinds beside it.
+    /// Measured runs behind the values; 0 if they are carried over from similar GPU types.
     pub rows: f64,
-    /// Half-width of a step's interval on this kind, a natural logarithm, where runs of one's own show it.
+    /// Half-width of a step's interval on this kind, a natural logarithm, if a user's own runs determine it.
     pub interval: Option<f64>,
 }
 
@@ -117,7 +117,7 @@ names! {
     TensorFabric = "links.tensor_fabric";
     /// Share of the line rate of gradient all-reduces under Megatron.
     Gradients = "links.gradients";
-    /// The same with DeepSpeed's ZeRO-1 beside a pipeline (BLOOM's runs, over Omni-Path); nobody else's optimizer.
+    /// The same with DeepSpeed's ZeRO-1 and a pipeline (BLOOM's runs, over Omni-Path); not for other optimizers.
     Zero1 = "links.zero1";
     /// Share of the line rate that sends between stages reach.
     Pipeline = "links.pipeline";
@@ -174,7 +174,7 @@ names! {
     HostProcessHigh = "host.process_high_bytes";
 }
 
-/// Constants that came after the first files of one's own were written: such a file goes on with the shipped value.
+/// Constants added after the first release: a file without them uses the shipped value.
 const YOUNGER: &[Name] = &[
     Name::Unseen,
     Name::AroundLow,
@@ -340,7 +340,7 @@ impl Constants {
         self.settings = settings;
     }
 
-    /// The half-width of a step time's interval on a kind of GPU, a natural logarithm, where no runs of one's own say it.
+    /// The half-width of a step time's interval on a kind of GPU, a natural logarithm, if no own runs determine it.
     pub fn of_kind(&self, gpu: &Gpu) -> f64 {
         self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
     }
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(old.get(Name::Unseen), Constants::shipped().get(Name::Unseen));
         assert_eq!(old.borrowed, ["interval.unseen"]);
         assert!(Constants::shipped().borrowed.is_empty());
-        // What stands there and is no width is refused all the same.
+        // An invalid width is still refused.
         let wrong = SHIPPED.replace(line, "unseen = -1.0");
         assert!(Constants::read(&wrong).unwrap_err().to_string().contains("interval.unseen"));
     }

@@ -37,7 +37,7 @@ impl Layout {
         let system = system(plan, mesh.engine)?;
         let num_micro_batches = batch.num_micro_batches as f64;
         let mut hardware = hardware(plan, mesh.nodes, mesh.gpus_per_node)?;
-        // MPI may be told to start fewer processes than there are GPUs, and torchrun starts one for each NeuronCore.
+        // MPI can be configured to start fewer processes than there are GPUs, and torchrun starts one for each NeuronCore.
         if !matches!(mesh.engine, Engine::DeviceMap | Engine::None) {
             hardware.gpus_per_node = mesh.ranks_per_node() as f64;
         }
@@ -89,7 +89,7 @@ impl Layout {
             moments: moments(plan),
             smddp: mesh.engine == Engine::Smddp,
             code: if system == System::Worker { Code::Worker } else { Code::HuggingFace },
-            // transformers took torch's foreach AdamW under this name until 4.46; scripts of one's own do by default.
+            // transformers took torch's foreach AdamW under this name until 4.46; other scripts do by default.
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             frees_frozen: matches!(system, System::SmpV2 | System::Worker)
                 || plan.image.as_ref().is_none_or(|image| {
@@ -361,7 +361,7 @@ fn optimizer(train: &Train) -> &str {
     train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value()).map_or("adamw", String::as_str)
 }
 
-/// Returns true if the moments of token embeddings stay in 32 bit beside an 8-bit optimizer. bitsandbytes quantises every tensor of
+/// Returns true if the moments of token embeddings stay in 32 bit with an 8-bit optimizer. bitsandbytes quantises every tensor of
 /// 4,096 elements and more (`Optimizer2State.init_state` @06029dd); transformers' Trainer asks it to leave embeddings out
 /// (#15622), which reached nothing from 4.30 on, when the optimizer's class got another name, until 4.52 (#37331). Of a
 /// script without it nothing is known, and bitsandbytes' own way is taken.
@@ -373,7 +373,7 @@ fn wide_embeddings(plan: &Plan) -> bool {
 fn moments(plan: &Plan) -> Moments {
     match optimizer(&plan.job.train) {
         name if name.contains("8bit") => Moments::TwoInt8 { wide_embeddings: wide_embeddings(plan) },
-        // torch.optim.SGD keeps a buffer for its momentum, which is 0 unless the program is told otherwise.
+        // torch.optim.SGD keeps a buffer for its momentum, which is 0 unless the program sets it.
         "sgd" if !has_momentum(plan) => Moments::Zero,
         "sgd" | "lion" => Moments::One,
         "adafactor" => Moments::Factored,

@@ -36,7 +36,7 @@ pub struct Layout {
     pub sequence_parallel: bool,
     /// State offloaded to host memory.
     pub offload: Offload,
-    /// A trained adapter beside frozen weights.
+    /// Trained adapter with frozen weights.
     pub lora: Option<Lora>,
     /// Quantisation of frozen weights.
     pub quantisation: Option<Quantisation>,
@@ -326,7 +326,7 @@ pub struct Offload {
     pub paged: bool,
 }
 
-/// An adapter that is trained beside frozen weights.
+/// Trained adapter with frozen weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lora {
     /// Parameters that are trained.
@@ -338,7 +338,7 @@ pub struct Lora {
 /// Kinds of adapters, which differ in the tensors that they keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterKind {
-    /// Two small matrices beside a large one (LoRA).
+    /// Two small matrices in parallel with a large one (LoRA).
     LowRank,
     /// Learned prompts in the attention (LLaMA-Adapter).
     Prompt,

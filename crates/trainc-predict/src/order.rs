@@ -1,4 +1,4 @@
-//! In which order ranks are laid over the axes, and so which groups cross nodes.
+//! Order of the ranks along the axes, which determines the groups that cross nodes.
 
 use super::layout::Degrees;
 use trainc_ir::{Axis, Mesh};
@@ -23,7 +23,7 @@ impl Order {
     /// SMP v1's `cluster`, DPT (SageMaker Python SDK, `placement_strategy`).
     pub const CLUSTER: Self = Self([Axis::Replica, Axis::Shard, Axis::Pipeline, Axis::Tensor]);
 
-    /// The order of a plan's mesh; axes that it does not have are of degree 1 and stand anywhere.
+    /// The order of a plan's mesh; absent axes have degree 1 and any position.
     pub fn of_mesh(mesh: &Mesh) -> Self {
         let mut axes: Vec<Axis> = mesh.order.iter().map(|(axis, _)| *axis).collect();
         let rest: Vec<Axis> = Self::MEGATRON.0.into_iter().filter(|axis| !axes.contains(axis)).collect();

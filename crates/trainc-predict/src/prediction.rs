@@ -169,7 +169,7 @@ pub struct Communication<T = f64> {
     pub pipeline: T,
     /// Tokens to their experts and back.
     pub experts: T,
-    /// Keys and values around the ring of a context group, beside the attention.
+    /// Keys and values around the ring of a context group, in parallel with attention.
     pub context: T,
     /// All-gather of parameters and reduce-scatter of gradients inside a shard group.
     pub gather: T,

@@ -132,7 +132,7 @@ impl Terms {
         let rate = nodes * self.node_rate;
         let save = bytes / self.shared_rate.map_or(rate, |shared| rate.min(shared)) + self.barrier;
         let losses = self.losses.unwrap_or(0.0) * nodes / HOUR;
-        // Where nobody says how often nodes fail, they do so as often as elsewhere: that decides when to save.
+        // Without a given rate of node failures, the usual rate determines the checkpoint interval.
         let usual = if self.node_failures.is_some() { 0.0 } else { nodes / self.usual_failures.max(1.0) };
         let failures = 1.0 / (usual + losses);
         let best = best_interval(save, failures);

@@ -207,7 +207,7 @@ mod tests {
         assert!((ratio / 10.0_f64.ln() - 1.0).abs() < 0.015, "{ratio}");
     }
 
-    /// Times of runs, each interruption drawn for itself: a congruential generator (Knuth, MMIX) stands for chance.
+    /// Times of runs, each interruption drawn for itself: by a congruential generator (Knuth, MMIX).
     fn drawn(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Vec<f64> {
         let mut state = 7_u64;
         let mut gap = || {

@@ -188,7 +188,7 @@ impl std::fmt::Display for Reason {
                     longer_parts.iter().map(LongerPart::to_string).chain(traits.iter().cloned()).collect();
                 if why.is_empty() { Ok(()) } else { write!(f, ": {}", why.join("; ")) }
             }
-            // The other is quicker by far, and all that speaks for this one is what cannot be told apart.
+            // The other is much faster, and the advantage of this one is within the noise.
             Self::LessCertain { by, quicker, cheaper, less } if *quicker < 0.0 => {
                 let what = match cheaper {
                     Some(money) => format!("cheaper{}", money.by.words()),

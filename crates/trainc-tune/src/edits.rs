@@ -101,7 +101,7 @@ impl Space<'_> {
         self.plan.job.parallel.as_ref().map_or(&ABSENT, |parallel| &parallel.shard_degree)
     }
 
-    /// FSDP: the strategy and its degree, where what stands there comes to something else on these nodes.
+    /// FSDP: strategy and degree, if those of the manifest resolve to something else on these nodes.
     fn strategy(&self, choice: &Choice, out: &mut Vec<Set>) {
         let per_node = self.gpus_per_node(choice.site);
         let world = choice.nodes * per_node;

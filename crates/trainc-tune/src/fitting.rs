@@ -47,11 +47,11 @@ fn mildness(one: &Fitting) -> (bool, usize, bool, bool, u64) {
 pub struct Fits {
     /// Of each number of nodes of each type the layouts that fit, the mildest of each shape, the mildest shape first: where
     /// a check refuses one, the next may stand in. The fewest dollars an hour first, and of machines without a price the
-    /// fewest. Whether they are quicker, nobody knows.
+    /// fewest. Their speed is unknown.
     pub machines: Vec<Vec<Fitting>>,
     /// Layouts that were looked at.
     pub searched: usize,
-    /// Of them, those on machines of which nobody knows how much memory they have.
+    /// Of them, those on machines of unknown memory.
     pub unknown: usize,
     /// Of them, those that fit with room for what a prediction is off by in the mean.
     pub fit: usize,

@@ -36,7 +36,7 @@ pub struct Rules {
 struct V1 {
     /// Sharded data parallelism.
     shards: bool,
-    /// Tensor parallelism beside it.
+    /// Tensor parallelism together with it.
     tensor_beside_shards: bool,
     /// The precision needs sharded data parallelism.
     must_shard: bool,
@@ -153,7 +153,7 @@ impl Rules {
         out
     }
 
-    /// SMP: what may be sharded beside these degrees.
+    /// SMP: adds the sharding that is valid with these degrees.
     fn beside(&self, plain: Degrees, world: u64, per_node: u64, out: &mut Vec<Degrees>) {
         let (tensor, pipeline) = (plain.tensor, plain.pipeline);
         let data = world / (tensor * pipeline);
@@ -252,7 +252,7 @@ impl Rules {
     }
 }
 
-/// Group sizes that divide the ranks and lie on whole nodes or wholly inside one, with `beside` ranks each.
+/// Group sizes that divide the ranks and span whole nodes or lie inside one, with `beside` ranks each.
 fn groups(ranks: u64, beside: u64, per_node: u64) -> impl Iterator<Item = u64> {
     divisors(ranks).into_iter().filter(move |shard| {
         let all = shard * beside;
@@ -288,7 +288,7 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     out
 }
 
-/// Parts of the experts inside a node that divide them, under SMP v2, which spreads them by itself.
+/// Parts of the experts inside a node that divide them, under SMP v2, which distributes them.
 fn expert_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let mut out = vec![mesh.expert_degree.value.max(1)];
     let experts = whole(layout.model.experts);

@@ -25,7 +25,7 @@ pub enum Reason {
         /// Differences of the layout that cause it.
         traits: Vec<String>,
     },
-    /// It is better by less than can be told apart, and may not fit, where another surely does.
+    /// It is better by less than the noise and may not fit, while another surely does.
     LessCertain {
         /// The place of that one in the front.
         by: usize,
@@ -61,7 +61,7 @@ pub enum Reason {
         /// The deadline, seconds.
         deadline_seconds: f64,
     },
-    /// It costs too much, or nobody knows what.
+    /// It costs too much, or its cost is unknown.
     TooExpensive {
         /// US dollars of the run.
         usd: Option<f64>,

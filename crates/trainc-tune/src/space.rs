@@ -136,7 +136,7 @@ impl<'a> Space<'a> {
         self.sites.get(site).map_or(0, |site| whole(site.hardware.gpus_per_node))
     }
 
-    /// The instance type of a site, or what stands for it.
+    /// Returns the instance type of a site, or `custom`.
     pub fn name(&self, site: usize) -> &str {
         self.sites.get(site).and_then(|site| site.name.as_deref()).unwrap_or("custom")
     }

@@ -84,7 +84,7 @@ proptest! {
         }
     }
 
-    /// On spot instances whose price nobody knows, runs are held against each other at the price on demand.
+    /// Runs on spot instances of unknown price are compared at the on-demand price.
     #[test]
     fn without_a_price_of_spot_the_one_on_demand_ranks(all in points()) {
         let spot: Vec<Point> = all.iter().map(|point| Point { usd: None, ..*point }).collect();
@@ -123,7 +123,7 @@ fn sure(seconds: f64, usd: f64) -> Point {
     Point { memory_high_bytes: 39.0, ..risky(seconds, usd) }
 }
 
-/// A third of a percent is less than the model can tell apart: what surely fits stands for what may not.
+/// A third of a percent is within the noise: a layout that surely fits replaces one that may not.
 #[test]
 fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     let near = [risky(100.0, 100.0), sure(100.3, 100.3)];
@@ -132,7 +132,7 @@ fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
     // Farther off both are: the faster as it is, and the fastest that surely fits.
     let far = [risky(100.0, 100.0), sure(102.0, 102.0), sure(103.0, 103.0)];
     assert_eq!((front(&far), offered(&far)), (vec![0], vec![0, 1]));
-    // What stands there because it fits more surely is marked: the others beat it, and nothing beats them.
+    // A replacement is marked: the others beat it, and nothing beats them.
     let beaten = |points: &[Point]| -> Vec<bool> {
         offered(points).into_iter().map(|at| is_beaten(points, at)).collect()
     };
@@ -182,7 +182,7 @@ fn without_any_price_the_time_of_all_nodes_counts() {
     assert_eq!(front(&all), [1]);
 }
 
-/// A card is said alike wherever it stands: to the tenth where it has tenths.
+/// The memory of a GPU has one decimal, if that is not 0.
 #[test]
 fn cards_are_rounded_alike() {
     let tight = |has: f64| {

@@ -14,7 +14,7 @@ pub struct BaseValues<'a> {
     pub engine: &'a str,
 }
 
-/// The manifest's text with the values in it. Values that stand there are replaced, others added where they belong.
+/// Returns the manifest's text with the values: existing ones are replaced, others added.
 pub fn written(text: &str, base: BaseValues<'_>, sets: &[Set]) -> Result<String, EditError> {
     let mut text = text.to_owned();
     for set in sets {
@@ -30,7 +30,7 @@ fn put(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, EditError>
     let node = [top.as_slice(), &[PathStep::named(head)]].concat();
     let value = kdl(&set.value);
     if matches!(edit::locate(text, &node), Err(EditError::NotFound(_))) {
-        // A layer below may have it: what it must say is written again, the rest is laid over.
+        // A base layer may have it: its required values are repeated, the rest is merged.
         let new = match head {
             "cluster" => format!("cluster {}", kdl(base.instance)),
             "parallel" => format!("parallel engine={}", kdl(base.engine)),

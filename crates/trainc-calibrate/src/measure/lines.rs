@@ -38,7 +38,7 @@ pub struct Reader {
     rows: Vec<(Meaning, f64, Regex)>,
     pairs: Option<Regex>,
     gpus: f64,
-    /// Names of the metrics that were told, and whether each is looked for.
+    /// Names of the job's metrics, with true for each that is looked for.
     metrics: Vec<(String, bool)>,
     host: Option<String>,
     /// Parsed value.
@@ -215,7 +215,7 @@ impl Reader {
 #[derive(Default)]
 struct Found {
     report: Report,
-    /// The step as it stands there.
+    /// Step as written.
     step: String,
     wrong: Option<Wrong>,
 }
@@ -225,7 +225,7 @@ impl Found {
         self.wrong.is_none() && self.report == Report::default()
     }
 
-    /// A figure under its name, as it stands there. The first that says a figure says it: the job's own expressions come
+    /// A figure by its name, as written. The first that says a figure says it: the job's own expressions come
     /// before what is guessed by names.
     fn put(&mut self, meaning: Meaning, value: f64, (name, cell): (&str, &str)) {
         let wrong = match meaning {

@@ -1,4 +1,4 @@
-//! Each figure of a run beside its prediction.
+//! Figures of a run compared with their predictions.
 
 use super::steps::{Measured, Median};
 use trainc_ir::{Plan, TrainingJob};
@@ -15,7 +15,7 @@ pub struct Job {
     pub status: String,
     /// Instances.
     pub instances: u64,
-    /// Seconds until the image was there and the first step began, where that can be told.
+    /// Seconds until the image was there and the first step began, if known.
     pub startup: Option<f64>,
     /// Seconds in which the data were copied.
     pub download: Option<f64>,
@@ -345,7 +345,7 @@ pub fn rows(
     let checkpoints = run.map(|run| run.parts.checkpoints).filter(|seconds| *seconds > 0.0);
     part("checkpoints_seconds", checkpoints, checkpoints.map(around), None);
     part("upload_seconds", None, None, job.upload);
-    // With the interruptions that were told: it is what the cost is of.
+    // Includes the given interruptions, as the cost does.
     let expected = run.map(|run| (run.expected_seconds(), run.expected_interval()));
     let between = expected.and_then(|(_, interval)| interval);
     part("run_seconds", expected.map(|(seconds, _)| seconds), between, ended(job.seconds));

@@ -4,7 +4,7 @@ use super::lines::Report;
 use trainc_ir::Plan;
 use trainc_predict::memory::MeasuredAs;
 
-/// Reports that are left out at the start where nobody says how many steps are: compilation, caches, clocks.
+/// Default number of reports to skip at the start: compilation, caches, clocks.
 const WARM_UP: usize = 5;
 
 /// The middle of many figures.

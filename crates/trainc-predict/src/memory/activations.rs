@@ -27,7 +27,7 @@ pub struct Kept {
     pub compiled: bool,
     /// True if products with frozen weights keep their inputs all the same (bitsandbytes' `MatMul4Bit`).
     pub frozen_inputs: bool,
-    /// True if weights are frozen beside an adapter.
+    /// True if weights are frozen because of an adapter.
     pub frozen: bool,
     /// True if the part between tensor-parallel products is gathered before it is kept.
     pub gathers_inputs: bool,

@@ -70,7 +70,7 @@ pub struct Freedom {
     pub micro_batches: Vec<u64>,
     /// Shard degrees above the present one that divide the world.
     pub shard_degrees: Vec<u64>,
-    /// Tensor degrees above the present one that the engine takes beside the rest.
+    /// Tensor degrees above the present one that the engine supports with the other degrees.
     pub tensor_degrees: Vec<u64>,
     /// The same of context degrees.
     pub context_degrees: Vec<u64>,

@@ -61,7 +61,7 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
         };
     }
     if layout.degrees.pipeline > 1.0 && layout.code == Code::MegatronDeepSpeed {
-        // DeepSpeed's pipeline buffers keep what a stage received and what it sent beside the checkpoints.
+        // DeepSpeed's pipeline buffers keep the received and sent activations of a stage in addition to the checkpoints.
         let whole = activations::Kept::of(layout);
         layers += 2.0 * activations::checkpoint_bytes_per_token(layout, &whole) / saved.kept.max(1.0);
     }

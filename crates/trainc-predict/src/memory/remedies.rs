@@ -106,7 +106,7 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
             kind.iter().filter_map(|edit| Some((*edit, edited(layout, *edit)?))).collect();
         let first = made.iter().enumerate().find_map(|(at, (edit, new))| Some((at, weigh(&[*edit], new)?)));
         let enough = first.as_ref().map_or(made.len(), |(at, _)| *at);
-        // Beside one that may not fit stands the mildest that surely does.
+        // An edit that may not fit is followed by the mildest that surely does.
         let unsure = first.as_ref().filter(|(_, one)| one.after.fit() == Some(Fit::Maybe));
         let sure = unsure.and_then(|(at, _)| {
             let stronger = made.iter().skip(at + 1).filter_map(|(edit, new)| weigh(&[*edit], new));
@@ -193,7 +193,7 @@ fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
 }
 
 /// Returns true if edits may be made together: numbers that were chosen for the present ranks do not hold for other ones, but for a
-/// micro-batch beside more nodes where what is accumulated follows.
+/// micro-batch with more nodes, if the accumulation follows.
 fn together_allowed(a: Edit, b: Edit, batch_follows: bool) -> bool {
     let is_micro = |edit: Edit| matches!(edit, Edit::MicroBatch(_));
     let is_nodes = |edit: Edit| matches!(edit, Edit::Nodes(_));
@@ -248,7 +248,7 @@ fn pairs<'a>(
     allowed: &'a Allowed,
 ) -> impl Iterator<Item = Remedy> + 'a {
     first.iter().filter_map(move |(a, with)| {
-        // The mildest that fits beside it.
+        // The mildest that fits with it.
         second.iter().filter(|(b, _)| allowed(*a, *b)).find_map(|(b, _)| {
             let new = edited(with, *b)?;
             weigh(&[*a, *b], &new)
@@ -291,7 +291,7 @@ fn together(
     let apply = |edits: &[Edit]| edits.iter().try_fold(layout.clone(), |so_far, edit| edited(&so_far, *edit));
     let mut chosen: Vec<Edit> = Vec::new();
     for kind in kinds {
-        // The strongest of a kind stands last.
+        // The strongest of a kind is last.
         let Some(strongest) = kind.last() else { continue };
         let mut with = chosen.clone();
         with.push(*strongest);

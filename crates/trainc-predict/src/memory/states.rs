@@ -32,7 +32,7 @@ const INT8_MOMENTS: f64 = 2.0 + 2.0 * 4.0 / 2048.0;
 /// Bytes of two moments in 32 bit.
 const WIDE_MOMENTS: f64 = 8.0;
 
-/// Parameters whose moments stay in 32 bit beside those in 8: token embeddings, where the script asks for it.
+/// Parameters whose moments stay in 32 bit while the others are in 8: token embeddings, if the script requests it.
 pub fn wide_moments(layout: &Layout) -> f64 {
     match layout.moments {
         Moments::TwoInt8 { wide_embeddings: true } => layout.model.vocab * layout.model.hidden,
@@ -120,7 +120,7 @@ fn frozen_bytes(layout: &Layout, stage: &Stage) -> f64 {
     quantised * frozen_bytes_per_parameter(layout.quantisation) + (stage.parameters() - quantised) * rest
 }
 
-/// States of an adapter beside frozen weights.
+/// States of an adapter with frozen weights.
 fn adapter_states(layout: &Layout, stage: &Stage, trainable: f64) -> StateBytes {
     let degrees = &layout.degrees;
     let own = trainable / degrees.tensor / degrees.pipeline.max(1.0);

@@ -97,7 +97,7 @@ fn states_by_recipe() {
     };
     near(of(&|l| distributed(l, true)), 6.0 + 12.0 / 8.0, 1e-9);
     near(of(&|l| l.moments = Moments::TwoInt8 { wide_embeddings: false }), 10.0 + 8.0 / 2048.0, 1e-9);
-    // Moments of the token embeddings in 32 bit beside it: 8 bytes of each of them instead of two and the scales.
+    // Moments of the token embeddings in 32 bit: 8 bytes of each of them instead of two and the scales.
     let embeddings = model.vocab as f64 * model.hidden as f64 / model.parameters().total as f64;
     near(
         of(&|l| l.moments = Moments::TwoInt8 { wide_embeddings: true }),
@@ -207,7 +207,7 @@ fn quantised_weights() {
     let bits = |double| 8.0 * frozen_bytes_per_parameter(Some(Quantisation::Nf4 { double }));
     near(bits(false), 4.5, 1e-9);
     near(bits(true), 4.127, 1e-4);
-    // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a little cache beside.
+    // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a little cache.
     let mut one = layout(&architecture(Family::Llama, 4_096, 32, 32), 40.0);
     one.code = Code::LitGpt;
     one.precision = Precision::Pure16 { bf16: true };
@@ -411,7 +411,7 @@ fn as_pytorch_saves() {
     }
 }
 
-/// The layout of a recorded case, of a model as large as people train: a factored moment is nothing beside its matrices.
+/// The layout of a recorded case, of a model as large as people train: a factored moment is negligible compared with its matrices.
 fn of_record(case: &serde_json::Value) -> Layout {
     let word = |name: &str| case[name].as_str().unwrap();
     let model = architecture(Family::Llama, 4_096, 32, 32);
@@ -607,7 +607,7 @@ proptest! {
 }
 
 prop_compose! {
-    /// Layouts of every engine: shards, stages, copies, layers laid over GPUs; with adapters, and with what waits in host
+    /// Layouts of every engine: shards, stages, copies, layers distributed over GPUs; with adapters, and with what waits in host
     /// memory.
     fn any_layout()(
         (system, sharding, tensor, pipeline) in prop::sample::select(vec![

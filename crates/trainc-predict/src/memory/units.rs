@@ -62,7 +62,7 @@ pub(super) fn units(layout: &Layout, stage: &Stage) -> Units {
     }
 }
 
-/// Units that are gathered at once, in the backward pass, where one unit's gradient lies beside them.
+/// Units that are gathered at once, in the backward pass, together with one unit's gradient.
 ///
 /// FSDP: this one and the next, which `BACKWARD_PRE` gathers ahead; without it this one alone (FullyShardedDataParallel
 /// documentation, `backward_prefetch`: "the next set of parameters" is held beside "the current set of parameters"

@@ -49,7 +49,7 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
             * ((model.ffn_matrices - 1.0) * product(expert_tokens, h, inner, fast)
                 + product(expert_tokens, inner, h, fast));
     if model.experts == 0.0 {
-        // Cross-attention and the like: whatever the layers hold beside these.
+        // Cross-attention and the like: other parameters of the layers.
         let plain =
             2.0 * h * model.head_dim * (model.heads + model.kv_heads) + model.ffn_matrices * h * model.ffn;
         matrices *= (model.linear_parameters / (model.layers * plain)).clamp(1.0, 2.0);

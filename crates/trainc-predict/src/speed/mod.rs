@@ -1,7 +1,7 @@
 //! Seconds of a step, by part.
 //!
 //! A pass of a micro-batch is computed layer by layer ([`compute`]), its collectives by bytes over links ([`links`]);
-//! here they are laid over one another: what the system hides is not counted twice. Form and sources: Korthikanti et
+//! here they overlap: hidden time is not counted twice. Form and sources: Korthikanti et
 //! al. 2022, Narayanan et al. 2021 (SC21), Zhao et al. 2023 (FSDP), Zhang et al. 2022 (MiCS).
 
 mod compute;
@@ -159,7 +159,7 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
 /// Forward and backward of one sequence, without and with what is computed again, FLOP.
 ///
 /// A matrix that is trained costs 6 FLOP per weight and token: 2 forward, 2 for its input's gradient, 2 for its own. A
-/// frozen one beside an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own: 4; the adapter's
+/// frozen one with an adapter (Hu et al. 2021; Dettmers et al. 2023) has no gradient of its own: 4; the adapter's
 /// small matrices cost 6 of theirs.
 fn flops(layout: &Layout) -> (f64, f64) {
     let model = &layout.model;

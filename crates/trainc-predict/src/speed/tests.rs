@@ -480,7 +480,7 @@ fn fewer_in_flight_than_stages_wait_for_each_other() {
     assert!(seconds(&layout).parts.bubble > two);
 }
 
-/// Without prefetching the backward pass waits for each unit; beside the forward pass it is still gathered ahead.
+/// Without prefetching the backward pass waits for each unit; in the forward pass it is still prefetched.
 #[test]
 fn units_that_are_not_prefetched_are_waited_for() {
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
@@ -566,7 +566,7 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
             "{nodes} nodes at {gigabits} Gb/s"
         );
     }
-    // vTrain's has 800, and ran Megatron-DeepSpeed; nobody SMP v2.
+    // vTrain's has 800, and ran Megatron-DeepSpeed; SMP v2 has none.
     for (system, nodes, gigabits, efa) in [
         (System::Fsdp, 16.0, 800.0, false),
         (System::Fsdp, 16.0, 400.0, true),

@@ -4,7 +4,7 @@
 use trainc_diag::source::{Span, Spanned};
 use trainc_syntax::ast::{Node, Value};
 
-/// One edit: a value, a list of values, or a node with all that stands in it.
+/// An edit: a value, a list of values, or a node with its content.
 #[derive(Clone, Debug)]
 pub struct Edit {
     /// Path of the edited value, as `cluster.nodes`.
@@ -160,7 +160,7 @@ fn same_values(a: &[Spanned<Value>], b: &[Spanned<Value>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.value == b.value)
 }
 
-/// Returns true if two nodes say the same, wherever they stand.
+/// Returns true if two nodes are equal, wherever they are.
 fn same(a: &Node, b: &Node) -> bool {
     a.name.value == b.name.value
         && same_values(&a.args, &b.args)

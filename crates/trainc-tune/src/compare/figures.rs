@@ -163,7 +163,7 @@ impl Figures {
     }
 }
 
-/// Returns true if a difference is more than rounding beside figures of that size.
+/// Returns true if a difference is more than rounding for figures of that size.
 pub(super) fn counts(difference: f64, beside: f64) -> bool {
     difference.abs() > 1e-9 * beside
 }

@@ -1,7 +1,7 @@
 //! A job before and after a change: what its figures were and are, and which edit did it.
 //!
 //! In: the job as written before and after, each with what is predicted of it, and a way to predict a job as written.
-//! Out: a [`Change`]: the edits between the two, and what each does by itself. Decides nothing about files, and does
+//! Out: a [`Change`]: the edits between the two, and the effect of each alone. Decides nothing about files, and does
 //! not know where the two come from.
 
 mod edits;
@@ -34,7 +34,7 @@ pub struct Change {
     pub shares: Shares,
 }
 
-/// Finds the edits between two sides, and tries each by itself.
+/// Finds the edits between two sides, and tries each alone.
 ///
 /// `predict` gives the figures of a job as written, or nothing where it has errors. `more` are edits that do not show
 /// in the manifest: files that it names.

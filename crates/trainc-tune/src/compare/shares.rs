@@ -33,7 +33,7 @@ pub struct Shares {
     pub inert: Vec<usize>,
     /// Remainder of the difference after the shares of each edit: their joint effect.
     pub together: Added,
-    /// True if every share could be told by itself.
+    /// True if the share of every edit is known.
     pub complete: bool,
 }
 
@@ -123,7 +123,7 @@ pub fn shares(
     let is_inert = |share: &Share| {
         let still =
             |added: &Option<Added>| added.as_ref().is_some_and(|added| added.values().all(|n| *n == 0.0));
-        // Where nothing can be planned without an edit, what it does by itself is all that is known of it.
+        // If nothing can be planned without an edit, only its effect alone is known.
         still(&share.alone) && (share.last.is_none() || still(&share.last))
     };
     let inert = shares.iter().filter(|share| is_inert(share)).flat_map(|share| share.edits.clone()).collect();
