@@ -180,8 +180,7 @@ fn every_command_is_one_that_trainc_takes() {
                 let args: Vec<&str> = args.iter().map(String::as_str).collect();
                 let ran = trainc_in(root(), &args, b"", Duration::from_secs(30));
                 // What is wrong on purpose, and a file that is built in the line above it.
-                let is_meant =
-                    ran.err.contains(&format!("({code})")) || ran.err.contains("no such file");
+                let is_meant = ran.err.contains(&format!("({code})")) || ran.err.contains("no such file");
                 if (ran.code != Some(0) || !ran.out.contains("Usage:")) && !is_meant {
                     faults.push(format!("{code}: `{command}`\n{}", ran.err));
                 }

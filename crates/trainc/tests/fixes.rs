@@ -456,9 +456,8 @@ fn what_is_written_and_may_not_fit_is_said() {
                 format!("{:.0}", plan.pointer(at).unwrap().as_f64().unwrap()).parse().unwrap(),
             )
         });
-    let note = format!(
-        "note: trainc.kdl: may still not fit: predicted {needs} (upper bound {high}) of {has}\n"
-    );
+    let note =
+        format!("note: trainc.kdl: may still not fit: predicted {needs} (upper bound {high}) of {has}\n");
     assert!(fixed.err.contains(&note), "{note}\n{}", fixed.err);
 }
 

@@ -87,7 +87,10 @@ fn wrong_usage_says_what_to_type() {
     for (args, words) in [
         (&["check", "--account", "12"][..], "twelve digits, e.g. 111122223333"),
         (&["check", ""], "empty path"),
-        (&["check", "--set", "="], "missing path before `=` (T0210); expected PATH=VALUE, e.g. cluster.nodes=4"),
+        (
+            &["check", "--set", "="],
+            "missing path before `=` (T0210); expected PATH=VALUE, e.g. cluster.nodes=4",
+        ),
         (&["check", "--set", "cluster.nodes="], "missing value after `=`"),
         (&["check", "--set", "cluster"], "missing `=`"),
         (

@@ -296,11 +296,7 @@ fn a_saved_plan_keeps_everything_that_was_chosen() {
     worker.pop();
     fs::remove_file(repo.0.0.join("bin/trainc-worker")).unwrap();
     let gone = repo.run(&["apply", "job.plan"]);
-    assert!(
-        gone.code == Some(2) && gone.err.contains("`bin/trainc-worker`: no such file"),
-        "{}",
-        gone.err
-    );
+    assert!(gone.code == Some(2) && gone.err.contains("`bin/trainc-worker`: no such file"), "{}", gone.err);
     repo.0.write("bin/trainc-worker", &worker);
     let applied = repo.run(&["apply", "job.plan"]);
     assert_eq!(applied.code, Some(0), "{}{}", applied.out, applied.err);
@@ -1106,7 +1102,11 @@ fn emit_asks_the_account_for_what_stands_open() {
     });
     repo.0.write("account.json", foreign.to_string());
     let third = emit(&["--resolve"]);
-    assert!(third.code == Some(0) && third.err.contains("${role_arn} is not resolved: the role"), "{}", third.err);
+    assert!(
+        third.code == Some(0) && third.err.contains("${role_arn} is not resolved: the role"),
+        "{}",
+        third.err
+    );
     repo.0.write("account.json", r#"{"denied": ["iam:GetRole"]}"#);
     assert_eq!(emit(&["--resolve"]).code, Some(6));
     assert_eq!(emit(&["--resolve", "--account", "444455556666"]).code, Some(3));
