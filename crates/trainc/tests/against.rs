@@ -145,7 +145,7 @@ fn no_revision_is_taken_for_an_option_or_a_file_for_a_revision() {
         ("--all", "not a valid name of a revision"),
         ("", "not a valid name of a revision"),
         ("HEAD:jobs", "neither a file nor a revision"),
-        ("gone.kdl", "`gone.kdl` is not there"),
+        ("gone.kdl", "`gone.kdl` does not exist"),
     ] {
         let ran = plan(against);
         assert_eq!(ran.code, Some(2), "{against}: {}{}", ran.out, ran.err);

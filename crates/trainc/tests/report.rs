@@ -127,7 +127,7 @@ fn the_workers_own_lines_are_read() {
     assert_eq!(report["log"]["first_step"], 11);
     // Nothing is predicted of processors: the measured side stands alone.
     assert_eq!(rate["predicted"], Value::Null);
-    assert!(report["notes"].to_string().contains("nothing is predicted"), "{}", report["notes"]);
+    assert!(report["notes"].to_string().contains("no prediction"), "{}", report["notes"]);
     let nothing = run(&dir, &["report", "trainc.kdl", "--csv", "runs.csv"]);
     assert_eq!(nothing.code, Some(2), "{}", nothing.err);
     assert!(nothing.err.contains("the layout is not known"), "{}", nothing.err);
@@ -178,8 +178,8 @@ fn a_log_without_figures_says_what_to_print() {
     dir.write("train.log", "hello\n");
     let ran = run(&dir, &["report", "trainc.kdl", "--log", "train.log"]);
     assert_eq!(ran.code, Some(2), "{}", ran.err);
-    assert!(ran.err.contains("error: nothing of the run was measured"), "{}", ran.err);
-    assert!(ran.out.contains("no figure was found in the log"), "{}", ran.out);
+    assert!(ran.err.contains("error: no measurements of the run"), "{}", ran.err);
+    assert!(ran.out.contains("no measurements found in the log"), "{}", ran.out);
     let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("looked for a number after `step_time`, `tokens_per_s`"), "{words}");
     // One figure is enough.
@@ -279,7 +279,7 @@ fn a_row_is_of_the_planned_job_or_none() {
             Lost::Memory(lost) => {
                 assert_eq!(ran.code, Some(0), "{name}: {}", ran.err);
                 let notes = ran.json()["notes"].to_string();
-                assert!(notes.contains("its peak memory is left out") && notes.contains(lost), "{notes}");
+                assert!(notes.contains("its peak memory is omitted") && notes.contains(lost), "{notes}");
                 let row = judged();
                 near(&row, "step_seconds");
                 assert_eq!(row["peak_memory_bytes"], Value::Null, "{name}");
@@ -316,7 +316,7 @@ fn a_memory_that_a_table_cannot_say_leaves_the_time() {
         let ran = run(&dir, &[&report[..], &["--csv", "runs.csv"]].concat());
         assert_eq!(ran.code, Some(0), "{of}: {}", ran.err);
         let notes = ran.json()["notes"].to_string();
-        assert!(notes.contains("its peak memory is left out: the table has no column for"), "{of}: {notes}");
+        assert!(notes.contains("its peak memory is omitted: the table has no column for"), "{of}: {notes}");
         assert!(notes.contains("the row's predicted peak is "), "{of}: {notes}");
         let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
         let row = &judged["rows"][0];
@@ -333,7 +333,7 @@ fn a_local_job_without_a_log_says_what_makes_one() {
     assert_eq!(ran.code, Some(2), "{}", ran.out);
     assert_eq!(
         ran.err,
-        "error: there is no log of `tiny-llama` here: `trainc run trainc.kdl` writes `runs/tiny-llama/output/metrics.jsonl`, `--log FILE` names another\n"
+        "error: no log of `tiny-llama` found: `trainc run trainc.kdl` writes `runs/tiny-llama/output/metrics.jsonl`; pass another with `--log FILE`\n"
     );
 }
 
@@ -376,7 +376,7 @@ fn what_cannot_be_is_left_out_of_a_run() {
     // What no line says alone: a step that would need more than the GPUs have.
     dir.write("quick.log", "step=1 step_time=0.001\nstep=2 step_time=0.001\n");
     let quick = run(&dir, &["report", "trainc.kdl", "--log", "quick.log"]);
-    assert!(quick.out.contains("% of what the GPUs do at their peak"), "{}", quick.out);
+    assert!(quick.out.contains("% of the peak of the GPUs"), "{}", quick.out);
     // Another log begins anew.
     dir.write("first.log", "step=9 step_time=2\n");
     let both = run(&dir, &["report", "trainc.kdl", "--log", "first.log", "--log", "quick.log"]);

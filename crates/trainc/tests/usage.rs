@@ -125,7 +125,7 @@ fn emit_loses_no_file_of_others() {
     let ran = run(&dir.0, &emit);
     assert_eq!(ran.code, Some(2));
     assert!(
-        ran.err.contains("`out` holds `source/notes.txt`, which `emit` did not write; move it away"),
+        ran.err.contains("`out` contains `source/notes.txt`, which `emit` did not write; move it away"),
         "{}",
         ran.err
     );
@@ -192,7 +192,7 @@ fn emit_of_several_jobs_writes_all_or_none() {
     let taken = dir.write("out/second", "mine");
     let ran = run(&dir.0, &["emit", "-q", "trainc.kdl", "second.kdl", "--out", "out"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("`out/second` is no directory; nothing was written"), "{}", ran.err);
+    assert!(ran.err.contains("`out/second` is not a directory; nothing was written"), "{}", ran.err);
     assert!(!dir.0.join("out/my-first-job").exists());
     fs::remove_file(taken).unwrap();
     assert_eq!(run(&dir.0, &["emit", "-q", ".", "--out", "out"]).code, Some(0));
@@ -226,7 +226,7 @@ fn import_writes_in_the_format_that_is_asked_for() {
     let document = run(&dir.0, &["import", "isolated.json", "-o", "json"]).json();
     assert_eq!(document["same_request"], false, "{}", document["lost"]);
     let lost = document["lost"].to_string();
-    assert!(lost.contains("the request that the manifest makes has a channel `code` more"), "{lost}");
+    assert!(lost.contains("the request of the manifest has an additional channel `code`"), "{lost}");
 
     dir.write("broken.json", "{");
     let broken = run(&dir.0, &["import", "broken.json", "-o", "json"]);

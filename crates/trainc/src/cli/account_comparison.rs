@@ -1,4 +1,4 @@
-//! What `plan` and `apply` share: a manifest compared with an account, and the findings before the first write.
+//! Comparison of a manifest with an account, for `plan` and `apply`, and the preflight findings.
 
 use super::args::Global;
 use super::exit;
@@ -20,18 +20,18 @@ use trainc_report::json::{Blocked, Document, Resource};
 
 /// A manifest compared with an account.
 pub(super) struct Comparison {
-    /// What would be done; none where the account could not be looked at.
+    /// Planned changes; `None` if the account could not be read.
     pub prospect: Option<Prospect>,
-    /// What was found before the first write.
+    /// Findings of the preflight checks.
     pub findings: Problems,
-    /// What stands in the way, with the exit code of each.
+    /// Obstacles, each with its exit code.
     pub obstacles: Vec<Verdict>,
-    /// The exit code that the findings ask for; 0 where nothing is wrong.
+    /// Exit code of the findings; 0 if there are no errors.
     pub exit: u8,
 }
 
-/// Looks at everything for several jobs at the same time; what each is found to need counts for those after it. `known`
-/// are the names of all jobs that the manifests of the command describe, sound or not.
+/// Compares several jobs with the account concurrently; the resources of each are counted for those after it. `known` are
+/// the names of all jobs of the command, valid or not.
 pub(super) async fn compare_with_account<C: Observe, K: Clock>(
     looks: &[Look<'_, C, K>],
     plans: &[&Plan],
@@ -46,7 +46,7 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
     let mut all = join_all(each).await;
     let mut families = BTreeSet::new();
     for (((looked, _), look), plan) in all.iter_mut().zip(&looks).zip(plans) {
-        // Once for each sweep, and where the account can be looked at.
+        // Once per sweep, and only if the account can be read.
         let family = (&plan.job.swept_from, plan.job.region.value());
         if looked.prospect.is_some() && family.0.is_some() && families.insert(family) {
             preflight::orphaned_sweep_jobs(
@@ -70,8 +70,7 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
     done
 }
 
-/// Looks at what there is, and what the manifest names; what was seen, where the job is to be started. Only reads: it is
-/// given nothing that writes.
+/// Compares one job with the account, read-only.
 async fn one<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
     plan: &Plan,
@@ -102,7 +101,7 @@ async fn one<C: Observe, K: Clock>(
     if let Target::Attach(run) = &prospect.target {
         let lost = trainc_apply::diff::lost_file_systems(&prospect.desired, &prospect.observed, choices);
         preflight::lost_file_systems(plan, run, &lost, &mut findings);
-        // In nobody's way: the run was started, and apply leaves it as it is.
+        // Not an obstacle: the run is in progress, and apply leaves it unchanged.
         if !prospect.is_settled(choices) {
             for change in trainc_apply::diff::corrupted_uploads(&prospect.desired, &prospect.observed) {
                 let said = verdict::plan_obstacle(plan, &change).diagnostic;
@@ -129,7 +128,7 @@ async fn one<C: Observe, K: Clock>(
         let looked = Comparison { prospect: survey.prospect, findings, obstacles, exit };
         return (looked, starting.then_some(facts));
     }
-    // All that is missing is said at once. Nothing is made of what was not seen, so the rest is no plan.
+    // All missing permissions are reported together; without them there is no plan.
     preflight::drop_repeated_notes(&survey.faults, &mut findings);
     let (Comparison { findings: mut all, exit, .. }, _) = failed(unseen);
     all.extend(findings);
@@ -137,7 +136,7 @@ async fn one<C: Observe, K: Clock>(
 }
 
 impl Comparison {
-    /// Why apply would refuse the job as things stand, if it would: the exit code, and the codes of what is in the way.
+    /// Returns the exit code and the diagnostic codes for which `apply` would refuse the job.
     pub(super) fn refusal(&self) -> Option<Blocked> {
         let stops = self.obstacles.iter().map(|verdict| verdict.exit).chain([self.exit]);
         let exit = verdict::worst_exit(stops.filter(|code| *code != exit::DONE))?;
@@ -147,7 +146,7 @@ impl Comparison {
         Some(Blocked { exit, codes: codes.into_iter().collect() })
     }
 
-    /// The plan's document with what the account says of each resource.
+    /// Adds the state of each resource in the account to the plan's document.
     pub(super) fn tell(&self, document: &mut Document) {
         document.blocked = self.refusal();
         let Some(prospect) = &self.prospect else { return };
@@ -172,13 +171,13 @@ impl Comparison {
         }
     }
 
-    /// The obstacles as warnings: a plan only says what is in the way.
+    /// Returns the obstacles as warnings, for `plan`.
     pub(super) fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
         self.obstacles.iter().map(|verdict| verdict.diagnostic.clone().severity(Severity::Warning))
     }
 }
 
-/// Why, with the first of what differs: one line of a plan. What is taken over is shown whole.
+/// Describes a change on one line, with the first differences; all of them are listed for an adopted resource.
 fn because(change: &Change) -> String {
     let adopts = change.action == Action::Adopt;
     let details: Vec<String> = change
@@ -198,7 +197,7 @@ fn because(change: &Change) -> String {
     }
 }
 
-/// What happens to each resource, one line each; what is taken over, with a line for all that differs in it.
+/// Formats the changes, one line per resource; for an adopted resource also one line per difference.
 pub(super) fn lines(prospect: &Prospect) -> String {
     let width = prospect.changes.iter().map(|change| change.action.word().len()).max().unwrap_or(0);
     let mut out = String::new();
@@ -218,7 +217,7 @@ pub(super) fn lines(prospect: &Prospect) -> String {
     out
 }
 
-/// Problems as the terminal shows them, below whatever stands there already.
+/// Prints problems to standard error.
 pub(super) fn show(io: &mut Io, set: &Set, manifest: &Manifest, problems: &Problems, global: &Global) {
     let mut shown = problems.clone();
     if global.quiet {
@@ -228,7 +227,7 @@ pub(super) fn show(io: &mut Io, set: &Set, manifest: &Manifest, problems: &Probl
     io.note(&text);
 }
 
-/// Problems of one manifest as text for the terminal.
+/// Formats the problems of one manifest for the terminal.
 pub(super) fn render(io: &Io, set: &Set, manifest: &Manifest, problems: &Problems) -> String {
     if problems.is_empty() {
         return String::new();
@@ -243,7 +242,7 @@ pub(super) fn render(io: &Io, set: &Set, manifest: &Manifest, problems: &Problem
     out
 }
 
-/// One verdict as a set of problems.
+/// Returns one diagnostic as a list of problems.
 pub(super) fn only(verdict: Diagnostic) -> Problems {
     let mut problems = Problems::default();
     problems.push(verdict);

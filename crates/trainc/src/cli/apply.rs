@@ -386,7 +386,9 @@ impl Applies<'_> {
             return true;
         }
         if !std::io::stdin().is_terminal() || self.args.output == "json" {
-            io.note("nobody is here to ask: say `--yes`, or save a plan with `plan --save` and apply that\n");
+            io.note(
+                "stdin is not a terminal: pass `--yes`, or save a plan with `plan --save` and apply that\n",
+            );
             return false;
         }
         let question = if jobs == 1 { "Apply this?".to_owned() } else { format!("Apply these {jobs} jobs?") };

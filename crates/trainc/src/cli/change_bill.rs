@@ -1,4 +1,4 @@
-//! `trainc plan --against`: the manifests as they were, in a file or in a revision of git, and the bill of the change.
+//! `trainc plan --against`: compares the manifests with a file or a git revision, and reports the cost of the change.
 
 use super::args::{Global, problems};
 use super::exit;
@@ -22,16 +22,16 @@ use trainc_report::shared_costs::job_file_systems;
 use trainc_syntax::ast::{Node, Value};
 use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, pairs};
 
-/// The part of the sources that the old manifests are numbered in: past every thread of the new ones.
+/// Source part of the old manifests, above those of all threads.
 const PART: u32 = 512;
 
-/// The manifests as they were.
+/// The old manifests.
 struct Old {
     base: Base,
     manifests: Vec<Manifest>,
-    /// What tells each manifest apart from the others: its path, where that means the same on both sides.
+    /// Key of each manifest: its path, if comparable on both sides.
     keys: Vec<String>,
-    /// The revision, to read what its manifests name.
+    /// Revision from which files are read.
     objects: Option<Revision>,
 }
 
@@ -39,7 +39,7 @@ struct Old {
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], against: &str) -> u8 {
     let options = args.input.overlay.options(io, false);
     let mut set = compile_all(paths, &options);
-    // `--set` is part of the change: the old side is as it was written.
+    // `--set` is part of the change, so it does not apply to the old side.
     let mut written = options.clone();
     written.choices.sets.clear();
     let mut old = match old(&mut set, paths, against, &written) {
@@ -60,7 +60,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
             let errors: usize =
                 set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
             if errors > 0 {
-                // The bill has no place for warnings: `check` and `plan` say them.
+                // Only errors: `check` and `plan` show the warnings.
                 let only_errors = Global { quiet: true, ..global.clone() };
                 let text = problems(&set, Format::Human, io, io.color, &only_errors);
                 io.print(&bill.sources.mask(&format!("{text}\n")));
@@ -76,10 +76,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
     }
 }
 
-/// Reads what the new manifests are compared with. Its sources join those of the set.
+/// Reads the old manifests; their sources are added to the set.
 fn old(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Result<Old, String> {
     let is_path = Path::new(against).exists();
-    // What is spelt as a path is one, as git itself has it.
+    // Something that looks like a path is one, as in git.
     let spelt = against.starts_with(['/', '.']) || against.ends_with(".kdl");
     let root =
         paths.first().map(|path| root_of(Path::new(path), Path::new(path).is_dir().then(|| Path::new(path))));
@@ -93,12 +93,12 @@ fn old(set: &mut Set, paths: &[String], against: &str, options: &Options) -> Res
         return from_files(set, paths, against, options);
     }
     if spelt {
-        return Err(format!("`{against}` is not there"));
+        return Err(format!("`{against}` does not exist"));
     }
     match Revision::open(&root, against, options.worker.clone()) {
         Ok(objects) => from_revision(set, paths, against, options, objects, &root),
         Err(why) => Err(format!(
-            "`{against}` is neither a file nor a revision of `{}`: {why}\na shallow clone lacks what is older: `git fetch origin`, or `fetch-depth: 0` where a pipeline checks out",
+            "`{against}` is neither a file nor a revision of `{}`: {why}\nhelp: a shallow clone lacks older commits: run `git fetch origin`, or set `fetch-depth: 0` in the pipeline",
             root.display()
         )),
     }
@@ -108,7 +108,7 @@ fn from_files(set: &mut Set, paths: &[String], against: &str, options: &Options)
     let found = expand(against);
     let is_dir = Path::new(against).is_dir();
     if !is_dir && set.many && paths.len() > 1 {
-        return Err(format!("`{against}` is one file: name one manifest to hold against it"));
+        return Err(format!("`{against}` is a file: name a single manifest to compare with it"));
     }
     let walked = is_dir.then(|| Path::new(against));
     let root = root_of(Path::new(against), walked);
@@ -120,7 +120,7 @@ fn from_files(set: &mut Set, paths: &[String], against: &str, options: &Options)
     Ok(Old { base, manifests, keys, objects: None })
 }
 
-/// A path as it lies below a directory; a lone file has none, and is held against whatever there is.
+/// Returns a path relative to a directory; empty for a single file, which matches any.
 fn below(path: &str, dir: Option<&Path>) -> String {
     dir.and_then(|dir| Path::new(path).strip_prefix(dir).ok())
         .map_or_else(String::new, |path| path.to_string_lossy().into_owned())
@@ -137,7 +137,7 @@ fn from_revision(
     let mut named: Vec<Named> = Vec::new();
     for argument in paths {
         if argument == "-" {
-            return Err("standard input has no place in a revision: name a file".to_owned());
+            return Err("standard input cannot be compared with a revision: name a file".to_owned());
         }
         for (path, walked) in in_revision(&mut objects, argument, root)? {
             let file = Named { shown: objects.shown(&path), path: PathBuf::from(path), walked };
@@ -156,9 +156,9 @@ fn from_revision(
     Ok(Old { base, manifests, keys, objects: Some(objects) })
 }
 
-/// A path relative to the repository, with `/`.
+/// Returns a path relative to the repository, with `/`.
 fn inside(path: &Path, root: &Path) -> Option<String> {
-    // The file itself may be a link, or gone since; what leads to it is not.
+    // Only the parent is resolved: the file may be a link, or deleted.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let whole = match path.file_name() {
         Some(name) => parent.canonicalize().ok()?.join(name),
@@ -168,14 +168,14 @@ fn inside(path: &Path, root: &Path) -> Option<String> {
     Some(found.to_string_lossy().replace('\\', "/"))
 }
 
-/// The files of a revision that an argument means, relative to the repository; with the directory that was walked.
+/// Returns the files of a revision for an argument, relative to the repository, with the searched directory.
 fn in_revision(
     objects: &mut Revision,
     argument: &str,
     root: &Path,
 ) -> Result<Vec<(String, Option<PathBuf>)>, String> {
     let path = Path::new(argument);
-    let outside = || format!("`{argument}` does not lie in the repository `{}`", root.display());
+    let outside = || format!("`{argument}` is outside the repository `{}`", root.display());
     let is_glob = !path.exists() && argument.contains(['*', '?', '[']);
     if !path.is_dir() && !is_glob {
         let inside = inside(path, root).ok_or_else(outside)?;
@@ -185,7 +185,7 @@ fn in_revision(
     let dir = if is_glob { Path::new(".") } else { path };
     let whole = dir.canonicalize().map_err(|error| super::files::describe(&error))?;
     let dir = whole.strip_prefix(root).map_err(|_| outside())?.to_string_lossy().replace('\\', "/");
-    // A directory that the revision lacks has no jobs there.
+    // A directory that is missing in the revision has no jobs.
     let files = if dir.is_empty() || objects.holds(&dir) { objects.files(&dir)? } else { Vec::new() };
     let matcher = if is_glob {
         let glob =
@@ -209,7 +209,7 @@ fn in_revision(
     Ok(out)
 }
 
-/// The name by which a new manifest is known in the place of the old ones.
+/// Returns the key of a new manifest among the old ones.
 fn key(manifest: &Manifest, old: &Old, walked: Option<&Path>, root: &Path) -> Key {
     let path = match &old.objects {
         Some(_) => inside(Path::new(&manifest.path), root).unwrap_or_default(),
@@ -218,7 +218,7 @@ fn key(manifest: &Manifest, old: &Old, walked: Option<&Path>, root: &Path) -> Ke
     Key { path, job: manifest.compiled.job.clone() }
 }
 
-/// The files of both sides, for a job that is made of both.
+/// The files of both sides, for a job mixed from both.
 struct Both<'a> {
     new: Files,
     old: Option<&'a mut Revision>,
@@ -226,7 +226,7 @@ struct Both<'a> {
 
 impl LayerLoader for Both<'_> {
     fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
-        // The layers are in the node already.
+        // Layers are already merged.
         Err(ReadError::NotFound)
     }
 
@@ -237,7 +237,7 @@ impl LayerLoader for Both<'_> {
 
 impl World for Both<'_> {
     fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
-        // The program is not read to predict a job.
+        // A prediction does not read the program.
         Err(ReadError::NotFound)
     }
 
@@ -250,7 +250,7 @@ impl World for Both<'_> {
 }
 
 impl Both<'_> {
-    /// The model's config that a job names, as it stands on its side.
+    /// Returns path and text of a job's model config on its side.
     fn config(&mut self, node: &Node, sources: &SourceMap) -> Option<(String, String)> {
         let model = node.children.iter().find(|child| child.name.value == "model")?;
         let (_, value) = model.props.iter().find(|(key, _)| key.value == "config")?;
@@ -278,7 +278,7 @@ fn seen(manifest: &Manifest) -> JobSide<'_> {
     }
 }
 
-/// The bill: every new job with its old one, then the jobs that are gone.
+/// Builds the bill: every new job with its old version, then the removed jobs.
 fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options) -> Bill<'a> {
     let walked = match paths {
         [one] => Some(Path::new(one)).filter(|path| path.is_dir()),
@@ -294,7 +294,7 @@ fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options)
     let pairs = pairs(&new_keys, &old_keys);
     let Old { base, manifests, objects, .. } = old;
     let mut both = Both { new: Files::new(set.root.clone(), options), old: objects.as_mut() };
-    // A job of both sides is predicted with the texts of both at hand.
+    // Mixed jobs refer to the texts of both sides.
     let mut sources = set.sources.clone();
     let mut jobs: Vec<Job<'a>> = Vec::new();
     for (manifest, pair) in set.manifests.iter().zip(&pairs) {
@@ -319,7 +319,7 @@ fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options)
     Bill { base: base.clone(), jobs, sources: &set.sources }
 }
 
-/// The program's files, by path and digest.
+/// Returns the files of a program by path and digest.
 fn program(compiled: &Compiled) -> Vec<(&str, &str)> {
     let plan = compiled.plan.iter();
     let trees = plan.flat_map(|plan| plan.source.iter().chain(&plan.dependencies));
@@ -335,7 +335,7 @@ fn change(
 ) -> Option<Change> {
     let (old, new) = (before.merged.as_ref()?, after.merged.as_ref()?);
     let more: Vec<Edit> = match (both.config(&old.node, sources), both.config(&new.node, sources)) {
-        // The same name, and another model in it.
+        // The same path with another content.
         (Some((was, old_text)), Some((is, new_text))) if was == is && old_text != new_text => {
             compare::replaced(&new.node, &["model"], "config").into_iter().collect()
         }

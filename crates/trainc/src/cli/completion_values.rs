@@ -1,26 +1,25 @@
-//! Arguments of which shells complete what is known, whatever else they take.
+//! Value parsers with values for shell completion that do not restrict the argument.
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, Command};
 use std::ffi::OsStr;
 
-/// Reads a value as another parser does, and names what may stand there. The names are made where a shell asks for them
-/// or a page of help is written: no other command pays for them.
+/// A parser with values for completion and help, which are computed only when needed.
 #[derive(Clone)]
 pub(super) struct CompletionValues<P> {
     read: P,
     names: fn() -> Vec<&'static str>,
 }
 
-/// Any text, with the names of what is known: what is near to it the command itself says.
+/// Accepts any text; completes these names.
 pub(super) fn any_text(
     names: fn() -> Vec<&'static str>,
 ) -> CompletionValues<impl TypedValueParser<Value = String>> {
     CompletionValues { read: clap::builder::StringValueParser::new(), names }
 }
 
-/// What a function reads, with the names that it takes.
+/// Accepts what `read` accepts; completes these names.
 pub(super) fn with_values<P: TypedValueParser>(
     read: P,
     names: fn() -> Vec<&'static str>,

@@ -1,9 +1,9 @@
-//! Asking before something is done.
+//! Confirmation prompt.
 
 use super::io::Io;
 use std::io::BufRead as _;
 
-/// A question on the terminal; anything but a yes is a no.
+/// Asks a question on the terminal; anything except `y` or `yes` means no.
 pub(super) fn ask(io: &mut Io, question: &str) -> bool {
     io.note(&format!("{question} [y/N] "));
     let _ = io.err.flush();

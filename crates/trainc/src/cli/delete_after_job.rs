@@ -1,4 +1,4 @@
-//! After the job: what the manifest lets go with it goes (`delete-after-job`).
+//! Deletes the file systems with `delete-after-job` after the job.
 
 use super::destroy::remains;
 use super::progress::Progress;
@@ -10,7 +10,7 @@ use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::{Invocation, NextCommand, text};
 use trainc_ir::Plan;
 
-/// Deletes the file systems that go with a job that has completed, unless another job runs on them; what failed.
+/// Deletes the file systems with `delete-after-job` unless another job uses them; returns the failures.
 pub(super) async fn release<C: Cloud, K: Clock>(
     plan: &Plan,
     look: Look<'_, C, K>,
@@ -30,8 +30,7 @@ pub(super) async fn release<C: Cloud, K: Clock>(
     ledger.failed().into_iter().map(|(item, cause)| verdict::verdict(plan, &item, &cause)).collect()
 }
 
-/// That file systems which the manifest lets go with the job are still there, and the command that takes them away: nobody
-/// waited for the job to end. Empty where none is.
+/// Formats a line for the file systems with `delete-after-job` that still exist, with the command that deletes them.
 pub(super) fn outlasting(names: &[&str], invocation: &Invocation) -> String {
     let (stay, it) = match names {
         [] => return String::new(),
@@ -40,5 +39,5 @@ pub(super) fn outlasting(names: &[&str], invocation: &Invocation) -> String {
     };
     let names = text::backtick_list(names, "and");
     let destroy = invocation.command(&NextCommand::new("destroy"));
-    format!("  next  {destroy}: {names} {stay}, and `delete-after-job` lets {it} go\n")
+    format!("  next  {destroy}: {names} {stay}, and `delete-after-job` is set for {it}\n")
 }

@@ -89,12 +89,12 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     worst(codes)
 }
 
-/// The one job that is meant: one of the manifest's, or one that its sweep no longer makes, in the manifest's place.
+/// Returns the job of `--job`: one of the manifest, or one removed from its sweep.
 fn only(job_contexts: Vec<JobContext>, name: &str) -> Result<JobContext, String> {
     let mut paths = job_contexts.iter().map(|about| &about.manifest.path);
     let first = paths.next();
     if first.is_none() || paths.any(|path| Some(path) != first) {
-        return Err("error: `--job` goes with one manifest: name the file\n".to_owned());
+        return Err("error: `--job` requires a single manifest: name the file\n".to_owned());
     }
     let own = job_contexts.iter().position(|about| about.name() == name);
     let mut about = job_contexts.into_iter().nth(own.unwrap_or(0)).ok_or("error: no manifest\n")?;
@@ -104,16 +104,16 @@ fn only(job_contexts: Vec<JobContext>, name: &str) -> Result<JobContext, String>
     let family = about.plan.job.swept_from.clone().map(|family| format!("{family}-"));
     if !family.as_ref().is_some_and(|family| name.starts_with(family)) {
         let which = family.map_or_else(
-            || format!("it describes `{}` alone", about.name()),
-            |family| format!("those of its sweep are called `{family}…`"),
+            || format!("it only describes `{}`", about.name()),
+            |family| format!("the jobs of its sweep are named `{family}…`"),
         );
-        return Err(format!("error: `{name}` is no job of `{}`: {which}\n", about.manifest.named()));
+        return Err(format!("error: `{name}` is not a job of `{}`: {which}\n", about.manifest.named()));
     }
     about.plan = named(&about.plan, name);
     Ok(about)
 }
 
-/// What is left of jobs that a sweep no longer makes: only said.
+/// Reports resources of jobs that were removed from a sweep.
 struct Strays {
     about: JobContext,
 }
@@ -137,7 +137,7 @@ struct Destroy {
     yes: bool,
     consent: Consent,
     output: String,
-    /// Whether one job of several was named.
+    /// True for `--job`.
     only: bool,
     about: JobContext,
 }
@@ -151,7 +151,7 @@ impl Task for Destroy {
 }
 
 impl Destroy {
-    /// What there is; of one job of a sweep without what lies where the uploads of all its jobs do.
+    /// Returns the resources of the job; with `--job` without uploads that the whole sweep shares.
     async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Inventory, Verdict> {
         let plan = &self.about.plan;
         let mut homes = vec![emit::archive_home(plan), emit::worker_home(plan)];
@@ -163,7 +163,7 @@ impl Destroy {
         remains_in(plan, look, &homes).await
     }
 
-    /// The command that takes the data as well, where file systems stay for them alone: they are billed.
+    /// Formats the command that also deletes the data, if file systems remain only because of it.
     fn stays(&self, remains: &Inventory, removals: &[Removal]) -> String {
         let held = |one: &&Removal| one.item.kind == "file-system" && one.action == "keep";
         let kept: Vec<&Removal> =
@@ -174,7 +174,7 @@ impl Destroy {
         }
         let monthly: Option<f64> = kept.iter().map(|one| one.usd_per_month).sum();
         let cost = monthly.map_or_else(String::new, |usd| format!(", at {} a month", text::dollars(usd)));
-        let stay = if names.len() == 1 { "stays with its data" } else { "stay with their data" };
+        let stay = if names.len() == 1 { "remains with its data" } else { "remain with their data" };
         let names = text::backtick_list(&names, "and");
         let job = self.only.then(|| format!("--job {}", self.about.name()));
         let destroy = NextCommand::new("destroy").flags(job).flag("--delete-data");
@@ -207,14 +207,14 @@ impl Destroy {
         if let Some(found) = &remains.foreign_role {
             io.note(&foreign_role(&found.role, &remains.job));
         }
-        // What is theirs as well is known before anything goes.
+        // Known before anything is deleted.
         let theirs = remains.foreign_role.is_some() || remains.is_held(self.consent);
         if removals.iter().any(|one| one.item.kind == "association" && one.action == "delete") {
-            io.note("warning: what a link has not yet exported to S3 goes with its file system; see that nothing is left to export before you agree\n");
+            io.note("warning: files that a link has not yet exported to S3 are deleted with the file system; make sure that the export has completed\n");
         }
         if !goes {
             let ours = removals.iter().any(|one| one.item.kind != "bucket");
-            io.note(if ours { "nothing is removed\n" } else { "nothing to remove\n" });
+            io.note(if ours { "nothing was deleted\n" } else { "nothing to delete\n" });
             if !self.about.form.is_json() {
                 io.print(&self.stays(&remains, &removals));
             }
@@ -225,7 +225,7 @@ impl Destroy {
                 io.note("stdin is not a terminal: pass `--yes`\n");
                 return exit::INCOMPLETE;
             }
-            if !ask(io, "Remove this?") {
+            if !ask(io, "Delete these resources?") {
                 return exit::INCOMPLETE;
             }
         }
@@ -245,28 +245,30 @@ impl Destroy {
             return code;
         }
         if code == exit::DONE {
-            io.print(&format!("removed\n{}", self.stays(&remains, &removals)));
+            io.print(&format!("deleted\n{}", self.stays(&remains, &removals)));
         } else if code == verdict::exit::FOREIGN {
-            io.print("what is not only ours stays; the rest is removed, or was said above\n");
+            io.print("resources that other jobs use, or that trainc does not own, remain; all others were deleted or reported above\n");
         } else {
-            io.print("incomplete, safe to run again\n");
+            io.print("incomplete, safe to repeat\n");
         }
         code
     }
 }
 
-/// What to type about a role that has our name and not our tags.
+/// Explains what to do about a role with the job's name but not its tags.
 fn foreign_role(role: &Role, job: &str) -> String {
     let name = &role.name;
     match role.tags.get("trainc:job") {
-        Some(other) => format!("the role {name} stays: destroy the manifest of job `{other}` to remove it\n"),
+        Some(other) => format!(
+            "the role {name} remains: it belongs to job `{other}`; run destroy with the manifest of that job\n"
+        ),
         None => format!(
-            "the role {name} stays, for it has no tag `trainc:job`; if it is this job's, say so, and destroy again:\n  aws iam tag-role --role-name {name} --tags Key=trainc:job,Value={job}\n"
+            "the role {name} remains because it has no tag `trainc:job`; if it belongs to this job, tag it and run destroy again:\n  aws iam tag-role --role-name {name} --tags Key=trainc:job,Value={job}\n"
         ),
     }
 }
 
-/// What there is of a plan's job.
+/// Returns the resources of a plan's job.
 pub(super) async fn remains<C: Cloud, K: Clock>(
     plan: &Plan,
     look: &Look<'_, C, K>,
@@ -274,7 +276,7 @@ pub(super) async fn remains<C: Cloud, K: Clock>(
     remains_in(plan, look, &[emit::archive_home(plan), emit::worker_home(plan)]).await
 }
 
-/// The same, with uploads that lie in these places.
+/// Returns the resources of a plan's job, with uploads below these prefixes.
 async fn remains_in<C: Cloud, K: Clock>(
     plan: &Plan,
     look: &Look<'_, C, K>,

@@ -1,4 +1,4 @@
-//! Directories of artefacts: compared with what they should hold, and replaced all of them or none.
+//! Output directories of `emit`: compared with their expected content, and replaced atomically, all or none.
 
 use super::files::describe;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,16 +7,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use trainc_diag::text;
 
-/// Files by their path below the directory.
+/// Files by their path relative to the directory.
 pub(super) type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A directory and what it is to hold.
+/// A directory and its expected content.
 pub(super) struct Target {
     pub(super) dir: PathBuf,
     pub(super) tree: Tree,
 }
 
-/// What differs between the directories and what they are to hold, one line each.
+/// Returns the differences between directories and their expected content, one line each.
 pub(super) fn differences(targets: &[Target]) -> Vec<String> {
     let mut out = Vec::new();
     for Target { dir, tree } in targets {
@@ -36,7 +36,7 @@ pub(super) fn differences(targets: &[Target]) -> Vec<String> {
     out
 }
 
-/// Every file below a directory, links and all else that is no directory included.
+/// Returns everything below a directory except directories, including links.
 fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
     fn walk(root: &Path, dir: &Path, out: &mut BTreeSet<PathBuf>) {
         let Ok(entries) = fs::read_dir(dir) else { return };
@@ -54,24 +54,23 @@ fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
     out
 }
 
-/// The files that an earlier `emit` wrote into a directory, by its `plan.json`; none where that is not there or is
-/// another's. `plan -o json` writes one without the list, and other tools have theirs.
+/// Returns the files that an earlier `emit` wrote, as listed in `plan.json`. `None` without the list, e.g. in the
+/// `plan.json` of another tool.
 fn written_before(dir: &Path) -> Option<BTreeSet<PathBuf>> {
     emitted(dir).map(|(_, files)| files)
 }
 
-/// Whether `emit` wrote a directory. What it wrote is no part of a program, nor are the manifests in it manifests of the
-/// repository: it would feed on its own output.
+/// Returns true if `emit` wrote the directory: its files are not part of a program, and its manifests are not compiled.
 pub(super) fn is_emitted(dir: &Path) -> bool {
     emitted(dir).is_some()
 }
 
-/// Whether the content of a `plan.json` is of a directory that `emit` wrote.
+/// Returns true if a `plan.json` was written by `emit`.
 pub(super) fn is_of_emit(plan: &[u8]) -> bool {
     listed(plan).is_some()
 }
 
-/// The manifest that an earlier `emit` wrote a directory for, and its files.
+/// Returns the manifest for which `emit` wrote a directory, and the files.
 fn emitted(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
     listed(&fs::read(dir.join("plan.json")).ok()?)
 }
@@ -85,33 +84,32 @@ fn listed(plan: &[u8]) -> Option<(String, BTreeSet<PathBuf>)> {
     Some((manifest.to_owned(), files))
 }
 
-/// A job's directory that an earlier `emit` wrote and this one does not.
+/// A job's directory from an earlier `emit` that no current job produces.
 #[derive(Debug, PartialEq)]
 pub(super) struct Stale {
     pub(super) dir: PathBuf,
-    /// The manifest that it was written for.
+    /// Manifest for which it was written.
     manifest: String,
 }
 
 impl Stale {
-    /// As [`differences`] says it.
+    /// Formats it as a line of [`differences`].
     pub(super) fn difference(&self) -> String {
         format!("surplus    {}", self.dir.display())
     }
 
-    /// What to do about it: another run's directory would look the same, so nothing is removed.
+    /// Returns a note that suggests removing it. It is not removed: it may be of a run with other manifests.
     pub(super) fn note(&self) -> String {
         format!(
-            "`{}` is of an earlier `emit`, for `{}`, and no job here makes it; remove it, or `emit --check` exits with 4",
+            "`{}` was written by an earlier `emit` for `{}`, and no job produces it any more; remove it, or `emit --check` exits with 4",
             self.dir.display(),
             self.manifest
         )
     }
 }
 
-/// The directories in `out` that an earlier `emit` wrote for manifests that are gone, or now make another job. One
-/// that is still there and was not asked for this time is not judged. `asked` has the manifests by their paths below
-/// `root`, as `plan.json` has them.
+/// Returns the directories in `out` that `emit` wrote for manifests that were removed or now describe another job.
+/// Directories of existing manifests outside `asked` are skipped. `asked` has paths relative to `root`, like `plan.json`.
 pub(super) fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSet<&str>) -> Vec<Stale> {
     let Ok(entries) = fs::read_dir(out) else { return Vec::new() };
     let mut found: Vec<Stale> = entries
@@ -129,19 +127,19 @@ pub(super) fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSe
     found
 }
 
-/// Why a directory may not be replaced: something is in it that `emit` did not write, and would be lost.
+/// Returns the reason why a directory may not be replaced: it contains files that `emit` did not write.
 fn in_the_way(target: &Target) -> Option<String> {
     let Target { dir, tree } = target;
     if !dir.exists() {
         return None;
     }
     if !dir.is_dir() {
-        return Some(format!("`{}` is no directory", dir.display()));
+        return Some(format!("`{}` is not a directory", dir.display()));
     }
     let list = written_before(dir);
     let is_listed = list.is_some();
     let known = list.unwrap_or_default();
-    // What would be written as it stands is not lost, whoever wrote it.
+    // A file with the same content as the new one is not lost.
     let same = |path: &PathBuf| {
         tree.get(path).is_some_and(|new| fs::read(dir.join(path)).ok().as_ref() == Some(new))
     };
@@ -156,26 +154,26 @@ fn in_the_way(target: &Target) -> Option<String> {
     let which = if is_listed || !tree.keys().any(|path| dir.join(path).exists()) {
         "which `emit` did not write"
     } else {
-        "and no `plan.json` that says what `emit` wrote there"
+        "and no `plan.json` that lists the files of `emit`"
     };
     (!foreign.is_empty()).then(|| {
         format!(
-            "`{}` holds {}{more}, {which}; move {pronoun} away, or name another directory",
+            "`{}` contains {}{more}, {which}; move {pronoun} away, or choose another directory",
             dir.display(),
             if rest.is_empty() { text::list(first, "and") } else { first.join(", ") },
         )
     })
 }
 
-/// A directory on its way: the new one beside it, and where the present one goes meanwhile.
+/// A directory to be replaced, with the sibling paths of the new and the old one.
 struct Staged<'a> {
     target: &'a Target,
     fresh: PathBuf,
     old: PathBuf,
 }
 
-/// Replaces all directories or none: all are looked at, then written beside their places, then put into them; where
-/// one cannot be, those before it go back. The error says what is in the way.
+/// Replaces all directories or none: checks all, writes them next to their places, then renames them; a failure restores
+/// those already replaced.
 pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
     if let Some(why) = targets.iter().find_map(in_the_way) {
         return Err(why);
@@ -192,7 +190,7 @@ pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
         for one in &staged {
             let _ = fs::remove_dir_all(&one.fresh);
         }
-        // Only what is empty goes: another may have put something there meanwhile.
+        // Only empty directories are removed.
         for std::cmp::Reverse(parent) in &missing {
             let _ = fs::remove_dir(parent);
         }
@@ -210,7 +208,7 @@ pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
         }
     }
     for one in &staged {
-        // What is left of the old directory holds nothing that is not in the new one or was written by us.
+        // The old directory only contains files that `emit` wrote.
         let _ = fs::remove_dir_all(&one.old);
     }
     Ok(())
@@ -227,14 +225,14 @@ fn staged(target: &Target) -> Staged<'_> {
     }
 }
 
-/// Directories above the targets that are not there yet, the innermost first.
+/// Returns the missing parent directories of the targets, innermost first.
 fn missing_parents(staged: &[Staged]) -> BTreeSet<std::cmp::Reverse<PathBuf>> {
     let parents = staged.iter().flat_map(|one| one.fresh.ancestors().skip(1));
     let missing = parents.filter(|parent| !parent.as_os_str().is_empty() && !parent.exists());
     missing.map(|parent| std::cmp::Reverse(parent.to_path_buf())).collect()
 }
 
-/// Writes the new directory beside its place.
+/// Writes the new directory next to its place.
 fn write(one: &Staged) -> io::Result<()> {
     for leftover in [&one.fresh, &one.old] {
         if leftover.exists() {
@@ -252,7 +250,7 @@ fn write(one: &Staged) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts the new directory into its place.
+/// Renames the new directory into its place.
 fn put(one: &Staged) -> io::Result<()> {
     let dir = &one.target.dir;
     if dir.exists() {
@@ -305,7 +303,10 @@ mod tests {
         let second = [target(&out, &[("plan.json", &list), ("source/a.py", "3")])];
         fs::write(out.join("source/notes.txt"), "mine").unwrap();
         let why = replace_all(&second).unwrap_err();
-        assert!(why.contains("holds `source/notes.txt`, which `emit` did not write; move it away"), "{why}");
+        assert!(
+            why.contains("contains `source/notes.txt`, which `emit` did not write; move it away"),
+            "{why}"
+        );
         assert_eq!(fs::read_to_string(out.join("source/a.py")).unwrap(), "1");
         fs::remove_file(out.join("source/notes.txt")).unwrap();
         replace_all(&second).unwrap();
@@ -329,7 +330,7 @@ mod tests {
         fs::write(out.join("plan.md"), "2").unwrap();
         let why = replace_all(&whole()).unwrap_err();
         assert!(
-            why.contains("holds `plan.md`, and no `plan.json` that says what `emit` wrote there;"),
+            why.contains("contains `plan.md`, and no `plan.json` that lists the files of `emit`;"),
             "{why}"
         );
         fs::remove_dir_all(root).unwrap();
@@ -359,7 +360,7 @@ mod tests {
         let file = root.join("file");
         fs::write(&file, "").unwrap();
         let why = replace_all(&[target(&file, &[("plan.md", "")])]).unwrap_err();
-        assert!(why.ends_with("is no directory"), "{why}");
+        assert!(why.ends_with("is not a directory"), "{why}");
         fs::remove_dir_all(root).unwrap();
     }
 

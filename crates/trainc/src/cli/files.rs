@@ -1,4 +1,4 @@
-//! Files: manifests, layers, program directories, all below the repository's root.
+//! The file system: manifests, layers and program directories below the root of the repository.
 
 use super::directory::is_emitted;
 use super::manifest_paths::MOST_NESTED;
@@ -21,52 +21,52 @@ pub(super) const MOST_SOURCE_FILES: usize = 20_000;
 /// Reason for which a program directory over these limits is refused.
 pub(super) const TOO_LARGE: &str = "it holds over 512 MiB or 20,000 files; data belong in a channel";
 
-/// The most bytes of a layer that are read; the reader's own limit is below.
+/// Maximum size of a layer in bytes; the parser's own limit is lower.
 const MOST_LAYER_BYTES: u64 = 4 << 20;
-/// The most bytes of a model's config that are read.
+/// Maximum size of a model config in bytes.
 const MOST_CONFIG_BYTES: u64 = 4 << 20;
 
-/// The most bytes of a manifest that are read; the reader's own limit is below.
+/// Maximum size of a manifest in bytes; the parser's own limit is lower.
 pub(super) const MOST_MANIFEST_BYTES: u64 = 4 << 20;
 
-/// A world that manifests themselves are read from.
+/// A source of manifests.
 pub(super) trait Tree: World {
-    /// The bytes of a manifest, or why it cannot be read.
+    /// Reads a manifest, or returns the reason why it cannot be read.
     fn read(&mut self, path: &Path) -> Result<Vec<u8>, String>;
 }
 
-/// The file system as manifests see it.
+/// The files below the root of a repository.
 pub(super) struct Files {
-    /// What paths may not leave, canonical.
+    /// Canonical root, outside of which nothing is read.
     root: PathBuf,
-    /// Directories already read.
+    /// Cache of directories.
     trees: BTreeMap<PathBuf, Result<SourceTree, ReadError>>,
-    /// The worker's binary, where it was named.
+    /// Path of `--worker`.
     worker: Option<PathBuf>,
-    /// Whether git repositories are fetched.
+    /// True if git repositories are fetched.
     fetch: bool,
-    /// The same, read once.
+    /// Cache of the worker's binary.
     binary: std::sync::OnceLock<Option<SourceFile>>,
 }
 
 impl Files {
-    /// Files below a root.
+    /// Creates a reader of the files below a root.
     pub(super) fn new(root: PathBuf, options: &Options) -> Self {
         let (worker, fetch) = (options.worker.clone(), options.fetch);
         Self { root, trees: BTreeMap::new(), worker, fetch, binary: std::sync::OnceLock::new() }
     }
 
-    /// The root, canonical.
+    /// Returns the canonical root.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether a path leads out of the root.
+    /// Returns true if a path leads outside the root.
     pub(super) fn leaves(&self, path: &Path) -> bool {
         path.canonicalize().is_ok_and(|found| !found.starts_with(&self.root))
     }
 
-    /// Where a path leads, relative to the file that names it; refused if that is outside the root.
+    /// Resolves a path relative to the file that names it; fails outside the root.
     pub(super) fn find(&self, from: &str, path: &str) -> Result<PathBuf, ReadError> {
         let of_file = Some(from).filter(|from| is_file(from)).and_then(|from| Path::new(from).parent());
         let base = of_file.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
@@ -75,7 +75,7 @@ impl Files {
             Ok(found) if found.starts_with(&self.root) => Ok(found),
             Ok(_) => Err(ReadError::OutsideRoot),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // A path that is not there and leads outside is outside first of all.
+                // Reported as outside even if it does not exist.
                 let flat = flatten(&std::env::current_dir().unwrap_or_default().join(&joined));
                 if flat.starts_with(&self.root) {
                     Err(ReadError::NotFound)
@@ -88,7 +88,7 @@ impl Files {
     }
 }
 
-/// A path with `.` and `..` taken out, without looking at the disk.
+/// Resolves `.` and `..` in a path without file system access.
 fn flatten(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -103,18 +103,18 @@ fn flatten(path: &Path) -> PathBuf {
     out
 }
 
-/// An operating system's error in a few words.
+/// Describes an I/O error.
 pub(super) fn describe(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        std::io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
-        std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
+        std::io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        std::io::ErrorKind::InvalidData => "not UTF-8 text".to_owned(),
         _ => error.to_string().to_lowercase(),
     }
 }
 
-/// A path as people write it: relative to the working directory where that is shorter.
+/// Returns a path for display: relative to the working directory if below it.
 pub(super) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     let relative = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
@@ -125,7 +125,7 @@ impl LayerLoader for Files {
     fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = self.find(from, path)?;
         let text = read_text(&found, MOST_LAYER_BYTES)?;
-        // Shown beside the file that names it, so that a relative path stays relative.
+        // Joined to the file that names it, so that a relative path stays relative.
         let name = match Path::new(from).parent() {
             Some(parent) if is_file(from) => flatten(&parent.join(path)).to_string_lossy().into_owned(),
             _ => path.to_owned(),
@@ -179,41 +179,41 @@ impl Tree for Files {
         }
         let metadata = fs::metadata(path).map_err(|error| describe(&error))?;
         if !metadata.is_file() {
-            return Err("it is no regular file".to_owned());
+            return Err("not a regular file".to_owned());
         }
         let mut bytes = Vec::new();
-        // What lies past the limit is not read: the reader reports the size.
+        // Not read past the limit: the parser reports the size.
         let file = fs::File::open(path).map_err(|error| describe(&error))?;
         file.take(MOST_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(|error| describe(&error))?;
         Ok(bytes)
     }
 }
 
-/// The text of a regular file; anything else could block or never end.
+/// Reads a regular file as text; other kinds of files could block.
 fn read_text(path: &Path, most: u64) -> Result<String, ReadError> {
     let unreadable = |error: std::io::Error| ReadError::Unreadable(describe(&error));
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
-        return Err(ReadError::Unreadable("it is a directory".to_owned()));
+        return Err(ReadError::Unreadable("is a directory".to_owned()));
     }
     if !metadata.is_file() {
-        return Err(ReadError::Unreadable("it is no regular file".to_owned()));
+        return Err(ReadError::Unreadable("not a regular file".to_owned()));
     }
     if metadata.len() > most {
-        return Err(ReadError::Unreadable(format!("it is larger than {}", trainc_diag::text::bytes(most))));
+        return Err(ReadError::Unreadable(format!("larger than {}", trainc_diag::text::bytes(most))));
     }
     fs::read_to_string(path).map_err(unreadable)
 }
 
 fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, ReadError> {
     if !root.is_dir() {
-        return Err(ReadError::Unreadable("it is no directory".to_owned()));
+        return Err(ReadError::Unreadable("not a directory".to_owned()));
     }
     let mut files: Vec<SourceFile> = Vec::new();
-    // What cannot be packed, all of it: each is mended by itself.
+    // All faults are reported together.
     let mut faults: Vec<String> = Vec::new();
     let mut total = 0_u64;
-    // A directory, its path in the tree, and those that lead to it.
+    // A directory, its path in the tree, and its parents.
     let mut pending: Vec<(PathBuf, String, Vec<PathBuf>)> =
         vec![(root.to_path_buf(), String::new(), Vec::new())];
     let mut directories = 0;
@@ -236,7 +236,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
                 continue;
             }
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-            // Links are followed, as the SageMaker SDK does, but not out of the repository.
+            // Links are followed, as in the SageMaker SDK, but not out of the repository.
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             let target = match entry.path().canonicalize() {
                 Ok(target) => target,
@@ -265,7 +265,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
             }
             let metadata = fs::metadata(&target).map_err(unreadable)?;
             if !metadata.is_file() {
-                faults.push(format!("`{path}` is no regular file"));
+                faults.push(format!("`{path}` is not a regular file"));
                 continue;
             }
             total += metadata.len();
@@ -283,19 +283,19 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
     Ok(SourceTree { dir: written.to_owned(), files })
 }
 
-/// Faults of files in words; many are counted.
+/// Lists the first faults, and counts the others.
 fn listed(mut faults: Vec<String>) -> String {
-    /// So many are read at once; behind them there are more of a kind.
+    /// Maximum number of listed faults.
     const MOST: usize = 6;
     faults.sort();
     if let Some(more) = faults.len().checked_sub(MOST).filter(|more| *more > 0) {
         faults.truncate(MOST);
-        faults.push(format!("{more} more like these"));
+        faults.push(format!("{more} more"));
     }
     trainc_diag::text::list(&faults, "and")
 }
 
-/// What never belongs into the archive: it differs from machine to machine.
+/// Returns true for files that never belong in the archive because they differ between machines.
 pub(super) fn is_left_out(name: &str) -> bool {
     matches!(name, ".git" | "__pycache__" | ".DS_Store" | ".ipynb_checkpoints" | ".pytest_cache")
         || name.ends_with(".pyc")
@@ -362,7 +362,7 @@ mod tests {
         else {
             panic!("it is unreadable")
         };
-        assert!(words.ends_with("and 5 more like these"), "{words}");
+        assert!(words.ends_with("and 5 more"), "{words}");
         fs::remove_dir_all(root).unwrap();
     }
 }

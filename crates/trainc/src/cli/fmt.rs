@@ -40,15 +40,15 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     for argument in &arguments {
         let found = expand(argument).files;
         if found.is_empty() {
-            io.note(&format!("error: `{argument}` leads to no manifest\n"));
+            io.note(&format!("error: no manifest found at `{argument}`\n"));
             failed = true;
         }
         for file in found {
             let path = &file.path;
             let root = root_of(path, file.walked.as_deref());
-            // A link that nobody named is not written through to somewhere else.
+            // A link that was found, not named, is not followed out of the root.
             if file.walked.is_some() && path.canonicalize().is_ok_and(|found| !found.starts_with(&root)) {
-                io.note(&format!("error: `{}` leaves the root directory\n", file.shown));
+                io.note(&format!("error: the link `{}` leads outside the root directory\n", file.shown));
                 failed = true;
                 continue;
             }
@@ -71,7 +71,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
     }
 }
 
-/// Formats one file; says whether it changes.
+/// Formats one file; returns true if it changes.
 fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
     let shown = path.display().to_string();
     let stdin = path == Path::new("-");
@@ -100,7 +100,7 @@ fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
     Ok(changes)
 }
 
-/// The syntax errors that keep a file from being formatted.
+/// Returns the syntax errors for which a file cannot be formatted.
 fn mistakes(io: &Io, shown: &str, text: &str) -> String {
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);

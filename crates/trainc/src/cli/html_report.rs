@@ -1,4 +1,4 @@
-//! report.html: the plan, and what the job becomes on other numbers of nodes.
+//! report.html: the plan, and a comparison with other numbers of nodes.
 
 use super::manifests::{Manifest, Set};
 use trainc_check as check;
@@ -12,7 +12,7 @@ use trainc_report::html::{self, Outcome, Point, Runs, Scaling};
 use trainc_report::json::Document;
 use trainc_tune::scaling::{self, Scaled};
 
-/// The page of one manifest.
+/// Returns the page of one manifest.
 pub(super) fn report(
     subject: &Subject,
     document: &Document,
@@ -23,7 +23,7 @@ pub(super) fn report(
     html::report(subject, document, &compared(manifest, set, options))
 }
 
-/// The job on other numbers of nodes, every layout judged by the checks.
+/// Compares the job with other numbers of nodes; every layout passes the checks.
 fn compared(manifest: &Manifest, set: &Set, options: &Options) -> Scaling {
     let Some(plan) = manifest.compiled.checked() else {
         return Scaling::Unknown("the plan has errors".to_owned());
@@ -32,7 +32,7 @@ fn compared(manifest: &Manifest, set: &Set, options: &Options) -> Scaling {
     let judge = |plan: &Plan| {
         let mut problems = Problems::default();
         check::check(plan, options, &set.sources, &mut problems);
-        // The calendar may not change what is emitted.
+        // The date must not change the output.
         problems.retain(|problem| !check::is_dated(problem.code));
         problems
     };
@@ -52,7 +52,7 @@ fn point(one: Scaled, plan: &Plan) -> Point {
             scaling::Outcome::Runs(found) => {
                 let (plan, prediction) = *found;
                 runs(&plan, &prediction).map_or_else(
-                    || Outcome::Illegal("its speed is not known".to_owned()),
+                    || Outcome::Illegal("unknown step time".to_owned()),
                     |runs| Outcome::Runs(Box::new(runs)),
                 )
             }
@@ -80,7 +80,7 @@ fn runs(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
     })
 }
 
-/// What may differ from one number of nodes to the next.
+/// Describes the values that may differ between numbers of nodes.
 fn layout(plan: &Plan) -> String {
     let mut parts = Vec::new();
     if let Some(mesh) = plan.mesh.as_ref().filter(|mesh| mesh.shard_degree.value > 1) {

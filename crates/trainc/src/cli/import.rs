@@ -25,7 +25,7 @@ use trainc_emit as emit;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 
-/// The most bytes of a request that are read: the service takes far less.
+/// Maximum size of a request in bytes; the service accepts far less.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// Turn a CreateTrainingJob request or an existing training job into a manifest
@@ -55,7 +55,7 @@ pub(super) struct Args {
     output: String,
 }
 
-/// Where the manifest goes, and how what is said of it is written.
+/// Destination of the manifest, and format of the review.
 #[derive(Clone)]
 struct Sink {
     out: Option<PathBuf>,
@@ -76,7 +76,7 @@ impl Args {
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if let Some(out) = args.out.as_deref().filter(|out| fs::symlink_metadata(out).is_ok()) {
-        io.note(&format!("error: `{}` is there already; nothing was written\n", out.display()));
+        io.note(&format!("error: `{}` already exists; nothing was written\n", out.display()));
         return exit::USAGE;
     }
     if args.file != "-" && fs::symlink_metadata(Path::new(&args.file)).is_err() {
@@ -93,19 +93,19 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     made(io, global, &args.sink(), shown, &text)
 }
 
-/// A training job of the account, by its name.
+/// Imports a training job of the account by its name.
 fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let name = &args.file;
     let is_name = shapes::validate("CreateTrainingJob", &json!({"TrainingJobName": name}))
         .is_some_and(|faults| faults.iter().all(|fault| fault.path != "TrainingJobName"));
     if !is_name {
-        io.note(&format!("error: `{name}` is no file, and no name of a training job\n"));
+        io.note(&format!("error: `{name}` is neither a file nor a valid name of a training job\n"));
         return exit::USAGE;
     }
     let said = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| std::env::var(name).ok());
     let region = args.region.clone().or(said).unwrap_or_default();
     if region.is_empty() && args.account.simulate.is_none() {
-        io.note(&format!("error: `{name}` is no file, and the region of a training job of that name is not said\nhelp: add `--region us-west-2`\n"));
+        io.note(&format!("error: `{name}` is not a file, and a training job requires a region\nhelp: add `--region us-west-2`\n"));
         return exit::USAGE;
     }
     let describe = Describe { name: name.clone(), global: global.clone(), sink: args.sink() };
@@ -118,7 +118,7 @@ fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
 }
 
-/// Asks the account for a training job, and makes a manifest of it.
+/// Reads a training job from the account and imports it.
 struct Describe {
     name: String,
     global: Global,
@@ -134,9 +134,7 @@ impl Task for Describe {
         match progress.busy(LOOKING, asked).await {
             Ok(job) => made(io, &global, &sink, &shown, &answer(job).to_string()),
             Err(fault) if fault.class == Class::NotFound => {
-                io.note(&format!(
-                    "error: `{name}` is no file, and no training job of that name is in the account\n"
-                ));
+                io.note(&format!("error: `{name}` is neither a file nor a training job of the account\n"));
                 exit::DIFFERENT
             }
             Err(fault) => {
@@ -154,7 +152,7 @@ impl Task for Describe {
     }
 }
 
-/// A described job as DescribeTrainingJob answers it.
+/// Returns a training job in the form of a DescribeTrainingJob response.
 fn answer(job: TrainingJob) -> Value {
     let mut members = match job.request {
         Value::Object(members) => members,
@@ -175,7 +173,7 @@ fn answer(job: TrainingJob) -> Value {
     Value::Object(members)
 }
 
-/// Makes the manifest of a text, writes it, and says what to know of it.
+/// Imports a request, writes the manifest and prints the review.
 fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u8 {
     let out = sink.out.as_deref();
     let mut sources = SourceMap::default();
@@ -244,7 +242,7 @@ fn compiled(io: &Io, name: &str, imported: &Imported) -> (Compiled, SourceMap) {
     (compiled, sources)
 }
 
-/// What to know of the manifest beside what it cannot say: how the job went, and what `check` says to it.
+/// Outcome of the imported job, and the problems of its manifest.
 struct Review {
     outcome: Vec<String>,
     set: Set,
@@ -253,7 +251,7 @@ struct Review {
 fn review(io: &Io, name: &str, imported: &Imported) -> Review {
     let (mut compiled, sources) = compiled(io, name, imported);
     if imported.outcome.is_none() {
-        // A request is only made a manifest of; what would keep it from being one is said.
+        // A request has no outcome to review.
         compiled.problems.retain(|problem| problem.severity == trainc_diag::Severity::Error);
     }
     let outcome = imported.outcome.as_ref().map(import::Outcome::lines).unwrap_or_default();
@@ -265,7 +263,7 @@ impl Review {
         self.set.manifests.iter().flat_map(|manifest| manifest.compiled.problems.iter())
     }
 
-    /// For people, beside the manifest on standard output.
+    /// Prints the review for people to standard error.
     fn say(&self, io: &mut Io, global: &Global, imported: &Imported) {
         if !imported.unsupported.is_empty() && !global.quiet {
             io.note("cannot say:\n");
@@ -283,7 +281,7 @@ impl Review {
     }
 }
 
-/// The document of `-o json`.
+/// Returns the document of `-o json`.
 fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
     let problems: Vec<_> =
         review.problems().map(|problem| diag::json::problem(&review.set.sources, problem)).collect();
@@ -300,7 +298,7 @@ fn document(imported: &Imported, review: &Review, out: Option<&Path>) -> Value {
     })
 }
 
-/// For a pull request: the manifest, what it cannot say, how the job went, and its problems in a line each.
+/// Formats manifest, unsupported members, outcome and problems for a pull request.
 fn markdown(imported: &Imported, review: &Review) -> String {
     let mut out = format!("# {}\n\n```kdl\n{}```\n", imported.job, imported.manifest);
     let mut list = |title: &str, lines: Vec<String>| {
@@ -319,7 +317,7 @@ fn markdown(imported: &Imported, review: &Review) -> String {
     out
 }
 
-/// Lines of the manifest that its own request does not give back: emitted and imported again, they are missing.
+/// Returns the lines of the manifest that are missing after it is emitted and imported again.
 fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
     let Some(plan) = compiled.plan.as_deref() else { return Vec::new() };
     let made = emit::training_job(plan, &emit::identity(plan));
@@ -331,8 +329,8 @@ fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
     let more = channels(&made)
         .into_iter()
         .filter(|name| !given.contains(name))
-        .map(|name| format!("the request that the manifest makes has a channel `{name}` more"));
-    // A manifest with an error makes no request of which every line could come back.
+        .map(|name| format!("the request of the manifest has an additional channel `{name}`"));
+    // A manifest with errors cannot be emitted.
     let again = compiled.checked().and_then(|_| {
         import::import(trainc_diag::source::SourceId(0), &made.to_string(), &mut Problems::default())
     });
@@ -347,7 +345,7 @@ fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
     lines(&imported.manifest)
         .into_iter()
         .filter(|line| !there.contains(line))
-        .map(|line| format!("the request that the manifest makes lacks `{line}`"))
+        .map(|line| format!("the request of the manifest lacks `{line}`"))
         .chain(more)
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Measurements that cannot be: rows of a table, lines of a log.
+//! Measurements with impossible values: rows of a table, lines of a log.
 
 use super::args::{Global, problems};
 use super::io::Io;
@@ -11,20 +11,20 @@ use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Diagnostic, Format, Problems};
 use trainc_plan::Compiled;
 
-/// Of them those that are shown to people one by one.
+/// Number of them that are shown in full.
 const SHOWN: usize = 20;
 
-/// What cannot be, each at its line of a table or of a log.
+/// Problems of invalid rows, each at its line of a table or log.
 pub(super) struct InvalidRows {
     sources: SourceMap,
     problems: Problems,
     path: String,
-    /// A noun for what is left out.
+    /// `row` or `line`.
     noun: &'static str,
 }
 
 impl InvalidRows {
-    /// Rows of a table.
+    /// Collects the invalid rows of a table.
     pub(super) fn of(table: &calibrate::Table, path: &str, text: &str) -> Self {
         let (mut sources, mut problems) = (SourceMap::default(), Problems::default());
         let path = if path == "-" { "<stdin>" } else { path };
@@ -35,11 +35,11 @@ impl InvalidRows {
         Self { sources, problems, path: path.to_owned(), noun: "row" }
     }
 
-    /// Lines of logs of these names.
+    /// Collects the invalid lines of logs.
     pub(super) fn of_logs(faults: &[Fault], names: &[String]) -> Self {
         let (mut sources, mut problems) = (SourceMap::default(), Problems::default());
         for (log, name) in names.iter().enumerate() {
-            // Of a log only what is shown is kept: the lines that are, at their numbers.
+            // Only the reported lines of a log are kept, at their line numbers.
             let mut text = String::new();
             let mut line = 1;
             let mut found: Vec<(&Fault, usize)> = Vec::new();
@@ -71,7 +71,7 @@ impl InvalidRows {
         Self { sources, problems, path, noun: "line" }
     }
 
-    /// As people read them: the first of them, and how many more there are.
+    /// Formats the first of them, and the number of the others.
     pub(super) fn shown(&self, io: &Io, global: &Global) -> String {
         if self.problems.is_empty() {
             return String::new();
@@ -90,12 +90,12 @@ impl InvalidRows {
         let more = self.problems.iter().count().saturating_sub(SHOWN);
         if more > 0 && !global.quiet {
             let more = trainc_diag::text::count(more as u64, self.noun);
-            out.push_str(&format!("{}: {more} more cannot be, and are left out\n", self.path));
+            out.push_str(&format!("{}: {more} more with impossible values are skipped\n", self.path));
         }
         out
     }
 
-    /// Each in a line, with its place and its code.
+    /// Formats each on one line, with place and code.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |one: &Diagnostic| {
             let source = self.sources.get(one.span.source);
@@ -108,7 +108,7 @@ impl InvalidRows {
         self.problems.iter().map(line).collect()
     }
 
-    /// As `check -o json` has them.
+    /// Returns them in the form of `check -o json`.
     pub(super) fn members(&self) -> serde_json::Value {
         let all: Vec<_> = self.problems.iter().map(|one| problem(&self.sources, one)).collect();
         serde_json::to_value(all).unwrap_or_default()

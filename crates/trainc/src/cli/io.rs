@@ -1,38 +1,38 @@
-//! What a command talks to: standard output and error, the clock, the terminal.
+//! Input and output of a command: standard output and error, the date, the terminal.
 
 use std::io::Write;
 
-/// The outside as commands see it.
+/// Output streams and terminal properties of a command.
 pub(super) struct Io<'a> {
     /// Results.
     pub out: &'a mut dyn Write,
     /// Progress and problems.
     pub err: &'a mut dyn Write,
-    /// Whether results may be coloured.
+    /// True if results are coloured.
     pub color: bool,
-    /// Whether box-drawing characters may be used.
+    /// True if box-drawing characters are allowed.
     pub unicode: bool,
-    /// Columns of the terminal.
+    /// Width of text in columns.
     pub width: usize,
     /// Today, as an ISO date.
     pub today: String,
-    /// Whether the reader of results has closed the pipe: who follows something has nobody to follow it for.
+    /// True if the reader of results has closed the pipe.
     pub unread: bool,
 }
 
-/// A writer that remembers the first fault of what it writes to.
+/// A writer that remembers its first error.
 pub(super) struct TrackedWriter<W: Write> {
     inner: W,
     fault: Option<std::io::Error>,
 }
 
 impl<W: Write> TrackedWriter<W> {
-    /// Writes to this.
+    /// Wraps a writer.
     pub(super) fn new(inner: W) -> Self {
         Self { inner, fault: None }
     }
 
-    /// What kept something from being written, if it is not that the reader closed the pipe: that one has had enough.
+    /// Returns the first error, except a pipe closed by the reader.
     pub(super) fn end(mut self) -> Option<std::io::Error> {
         let _ = self.flush();
         self.fault.filter(|fault| fault.kind() != std::io::ErrorKind::BrokenPipe)
@@ -61,18 +61,18 @@ impl<W: Write> Write for TrackedWriter<W> {
     }
 }
 
-/// Whether something was not written because its reader closed the pipe.
+/// Returns true if the reader has closed the pipe.
 pub(super) fn is_unread(written: &std::io::Result<()>) -> bool {
     written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 impl Io<'_> {
-    /// Writes a result; what cannot be written is said once, at the end of the command.
+    /// Writes a result; an error is reported at the end of the command.
     pub(super) fn print(&mut self, text: &str) {
         self.unread |= is_unread(&self.out.write_all(text.as_bytes()));
     }
 
-    /// Writes beside the results.
+    /// Writes to standard error.
     pub(super) fn note(&mut self, text: &str) {
         let _ = self.err.write_all(text.as_bytes());
     }

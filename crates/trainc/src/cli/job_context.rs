@@ -1,4 +1,4 @@
-//! What the commands about a job that is there share: which manifest, which training job.
+//! Shared by commands about an existing job: the selection of manifest and training job, and the output.
 
 use super::account::{AccountArgs, Accounts, Task};
 use super::account_comparison::{only, show};
@@ -26,7 +26,7 @@ use trainc_diag::json::problem;
 use trainc_diag::{Diagnostic, Format, Help, Invocation, NextCommand, Severity, help};
 use trainc_ir::Plan;
 
-/// Which job: its manifest with the flags of its apply, so that a run is held against what was planned.
+/// Flags that select a job. With the flags of its `apply`, a run is compared with what was planned.
 #[derive(clap::Args, Debug)]
 pub(super) struct JobArgs {
     #[command(flatten)]
@@ -37,27 +37,27 @@ pub(super) struct JobArgs {
     pub account: AccountArgs,
 }
 
-/// How the outcome of a command is told beside the words for people.
+/// Output form of a command.
 #[derive(Clone)]
 pub(super) enum Form {
-    /// Not at all.
+    /// Text for people.
     Words,
-    /// One JSON object on each line, the version first.
+    /// JSON lines, the first with the version.
     Lines,
-    /// Objects that are kept until the end, one for each manifest.
+    /// JSON objects that are printed at the end, one per manifest.
     Kept(Rc<Kept>),
 }
 
-/// The objects of a command.
+/// JSON objects collected for the end of a command.
 #[derive(Default)]
 pub(super) struct Kept {
     objects: RefCell<Vec<Value>>,
-    /// Whether several manifests are named, or a directory.
+    /// True for several manifests or a directory: prints an array.
     many: Cell<bool>,
 }
 
 impl Kept {
-    /// One object, or an array where several manifests are named, as of `plan`.
+    /// Prints one object, or an array for several manifests, like `plan`.
     pub(super) fn print(&self, io: &mut Io) {
         let objects = self.objects.take();
         let text = match objects.as_slice() {
@@ -69,11 +69,11 @@ impl Kept {
     }
 }
 
-/// The form of an object that is no line of a stream.
+/// Version of the form of a collected object.
 const FORMAT_VERSION: &str = "1.0";
 
 impl Form {
-    /// JSON lines or words; the first line is the version.
+    /// Parses `--output`, and prints the version line of JSON lines.
     pub(super) fn of(output: &str) -> Self {
         if output == "json" {
             version_line();
@@ -82,12 +82,12 @@ impl Form {
         Self::Words
     }
 
-    /// Whether scripts read it.
+    /// Returns true for JSON.
     pub(super) fn is_json(&self) -> bool {
         !matches!(self, Self::Words)
     }
 
-    /// Tells one object of a job; nothing where people read.
+    /// Prints or collects one object of a job; does nothing for text.
     pub(super) fn tell(&self, io: &mut Io, job: Option<&str>, mut object: Value) {
         if let Some(members) = object.as_object_mut() {
             members.insert("job".to_owned(), json!(job));
@@ -105,7 +105,7 @@ impl Form {
     }
 }
 
-/// The errors of a manifest that nothing is done for, as objects.
+/// Returns the errors of a manifest as JSON objects.
 pub(super) fn errors(set: &Set, manifest: &Manifest) -> Vec<Value> {
     let errors = manifest.compiled.problems.iter().filter(|one| one.severity == Severity::Error);
     errors
@@ -113,22 +113,22 @@ pub(super) fn errors(set: &Set, manifest: &Manifest) -> Vec<Value> {
         .collect()
 }
 
-/// The manifest that a task is about.
+/// A job with its manifest and the output form.
 #[derive(Clone)]
 pub(super) struct JobContext {
-    /// The flags of every command.
+    /// Global flags.
     pub global: Global,
-    /// All manifests of the command, for their texts.
+    /// All manifests of the command, with their sources.
     pub set: Set,
     /// The manifest.
     pub manifest: Manifest,
     /// Its plan.
     pub plan: Plan,
-    /// The command line, for the commands to type next.
+    /// The command line, which completes suggested commands.
     pub invocation: Invocation,
-    /// The command line with a persisted account, where the account is in memory and begins empty with every command.
+    /// The command line with a persisted account, if the account is lost after each command.
     pub persisted: Option<Invocation>,
-    /// How it is told.
+    /// Output form.
     pub form: Form,
 }
 
@@ -138,23 +138,23 @@ impl JobContext {
         self.plan.job.name.value().map_or("", String::as_str)
     }
 
-    /// What a run is held against; nothing where it is of another digest than the manifest's, or none of the job's.
+    /// Returns the prediction for a run; empty for a run of another digest.
     pub(super) fn planned(&self, is_other: bool) -> Planned {
         if is_other { Planned::default() } else { planned(&self.manifest) }
     }
 
-    /// Who shows that something takes its time, where people look.
+    /// Returns a progress display for this output.
     pub(super) fn progress(&self) -> Progress {
         let output = if self.form.is_json() { "json" } else { "human" };
         Progress::new(Mode::of(output, self.global.quiet))
     }
 
-    /// Tells one object, with the job's name.
+    /// Prints or collects one object with the name of the job.
     pub(super) fn tell(&self, io: &mut Io, object: Value) {
         self.form.tell(io, Some(self.name()), object);
     }
 
-    /// Says that the manifest has errors which stand in no way of this command.
+    /// Reports the errors of a manifest with which the command continues.
     fn go_on(&self, io: &mut Io, command: &str) {
         let (notes, words) = partial_plan::errors_as_notes(&self.manifest.compiled, command);
         if let Form::Lines = self.form {
@@ -166,7 +166,7 @@ impl JobContext {
         io.note(&words);
     }
 
-    /// Says what stands in no way of looking: a warning, and for who reads lines an object.
+    /// Reports a problem as a warning.
     fn warn(&self, io: &mut Io, diagnostic: Diagnostic) {
         let diagnostic = diagnostic.severity(Severity::Warning).complete(&self.invocation);
         if let Form::Lines = self.form {
@@ -176,7 +176,7 @@ impl JobContext {
         show(io, &self.set, &self.manifest, &only(diagnostic), &self.global);
     }
 
-    /// Says what is wrong with the account; the exit code.
+    /// Reports a problem of the account; returns the exit code.
     pub(super) fn fail(&self, io: &mut Io, mut verdict: Verdict) -> u8 {
         verdict.diagnostic = verdict.diagnostic.complete(&self.invocation);
         let problem = problem(&self.set.sources, &verdict.diagnostic);
@@ -188,7 +188,7 @@ impl JobContext {
     }
 }
 
-/// What the plan of a manifest predicts of its run.
+/// Returns the prediction of a manifest for its run.
 pub(super) fn planned(manifest: &Manifest) -> Planned {
     let prediction = &manifest.compiled.prediction;
     let run = prediction.run.as_ref().filter(|run| !run.never_ends);
@@ -199,7 +199,7 @@ pub(super) fn planned(manifest: &Manifest) -> Planned {
     }
 }
 
-/// The manifests of a command and the account, with a closure for each sound manifest; the worst exit code.
+/// Runs a task for each job of the manifests; returns the worst exit code.
 pub(super) fn each<T: Task>(
     io: &mut Io,
     global: &Global,
@@ -219,12 +219,13 @@ pub(super) fn each<T: Task>(
     worst(codes)
 }
 
-/// The worst of several exit codes.
+/// Returns the worst of several exit codes.
 pub(super) fn worst(codes: Vec<u8>) -> u8 {
     verdict::worst_exit(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
 }
 
-/// The account of a command, the manifests that it can go on with, and the exit codes of the others; else the command's.
+/// Compiles the manifests and opens the account. Returns the jobs with which the command can continue, and the exit codes
+/// of the others.
 pub(super) fn job_contexts(
     io: &mut Io,
     global: &Global,
@@ -284,15 +285,15 @@ pub(super) fn job_contexts(
 
 /// The training job of a manifest.
 pub(super) struct Found {
-    /// What the manifest needs.
+    /// Desired state of the manifest.
     pub desired: Desired,
     /// The latest run of this digest, else the latest of another one.
     pub job: Option<(TrainingJob, Tags)>,
-    /// Whether that is another digest than the manifest's.
+    /// True if that is a run of another digest than the manifest's.
     pub is_other: bool,
 }
 
-/// Finds it.
+/// Finds the training job of a plan in the account.
 pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Found, Verdict> {
     let failed = |fault| verdict::read_failed(plan, &fault);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
@@ -305,7 +306,7 @@ pub(super) async fn find<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Pla
     Ok(Found { desired, job: runs.latest.or(runs.other), is_other })
 }
 
-/// All runs of the job that are not over, of whatever digest.
+/// Returns all runs of the job in progress, of any digest.
 pub(super) async fn running<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
     about: &JobContext,
@@ -315,7 +316,7 @@ pub(super) async fn running<C: Observe, K: Clock>(
     found.map_err(|fault| verdict::read_failed(&about.plan, &fault))
 }
 
-/// Why a job of our name is not ours by its tags, and what to do about it; nothing where it is.
+/// Returns the problem if the tags of a training job do not belong to this job.
 pub(super) fn not_ours(
     about: &JobContext,
     desired: &Desired,
@@ -331,36 +332,35 @@ pub(super) fn not_ours(
     let can_be_taken = foreign(desired, job, tags).action == Action::Stop(Obstacle::Foreign);
     let help = if can_be_taken {
         help![
-            "if it is this job's, take it over: ",
+            "if it belongs to this job, adopt it: ",
             NextCommand::new("apply").flag("--adopt"),
             "; else give the job another name",
         ]
     } else if job.is_over() {
-        Help::from(
-            "give the job another name: it was started with something else, and is not this job's to take over",
-        )
+        Help::from("give the job another name: the training job has other settings and cannot be adopted")
     } else {
         Help::from(format!(
-            "give the job another name; whoever it belongs to ends it with aws sagemaker stop-training-job --training-job-name {} --region {}",
+            "give the job another name; its owner can stop it with aws sagemaker stop-training-job --training-job-name {} --region {}",
             job.name, desired.region
         ))
     };
     Some(Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict })
 }
 
-/// A training job that is there.
+/// An existing training job.
 pub(super) struct Existing {
-    /// What the manifest needs.
+    /// Desired state of the manifest.
     pub desired: Desired,
     /// The job.
     pub job: TrainingJob,
-    /// Whether it is of another digest than the manifest's.
+    /// True if it is a run of another digest than the manifest's.
     pub is_other: bool,
-    /// Whether trainc made it for this job, by its tags: else that was said.
+    /// True if trainc created it for this job, by its tags; a warning was printed otherwise.
     pub is_ours: bool,
 }
 
-/// The training job of a manifest. One that only has its name is shown as well, and said to be no run of it. Else why there is none was said, and this is the exit code.
+/// Finds the training job of a manifest, with a warning if only its name matches. Reports a failure, and returns its exit
+/// code.
 pub(super) async fn existing<C: Observe, K: Clock>(
     io: &mut Io<'_>,
     look: &Look<'_, C, K>,
@@ -381,26 +381,26 @@ pub(super) async fn existing<C: Observe, K: Clock>(
     }
 }
 
-/// The words where there is no job.
+/// Reports that the account has no training job of the manifest.
 fn none(io: &mut Io, about: &JobContext) -> u8 {
     about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
     let job = about.plan.job.name.value().map_or("", String::as_str);
     let apply = NextCommand::new("apply");
     io.note(&match &about.persisted {
         Some(persisted) => format!(
-            "no training job of `{job}` is in the account: one in memory begins empty; keep it in a file:\n  {}\nand give the same `{}` here\n",
+            "no training job of `{job}` in the account: an in-memory account starts empty; persist it in a file:\n  {}\nand pass `{}` here too\n",
             persisted.command(&apply),
             AccountArgs::persisted().flag().unwrap_or_default()
         ),
         None => format!(
-            "no training job of `{job}` is in the account; start one with `{}`\n",
+            "no training job of `{job}` in the account; start one with `{}`\n",
             about.invocation.command(&apply)
         ),
     });
     exit::DIFFERENT
 }
 
-/// `09:15:10`, UTC, of milliseconds since 1970.
+/// Formats milliseconds since 1970 as a UTC time of day, e.g. `09:15:10`.
 pub(super) fn clock(milliseconds: i64) -> String {
     let seconds = milliseconds.div_euclid(1_000).rem_euclid(86_400);
     format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)

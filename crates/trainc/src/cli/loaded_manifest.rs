@@ -1,4 +1,4 @@
-//! One manifest, read once, to be compiled again with other choices or as another text.
+//! One manifest in memory, to be compiled repeatedly with other choices or edited text.
 
 use super::files::{Files, Tree as _};
 use super::manifest_paths::{expand, root_of};
@@ -7,19 +7,18 @@ use trainc_check::compile;
 use trainc_diag::source::SourceMap;
 use trainc_plan::Options;
 
-/// A manifest in memory, with the files around it as far as they were read.
+/// A manifest in memory, with a cache of the files it refers to.
 pub(super) struct LoadedManifest {
-    /// The path as it is shown.
+    /// Path for display.
     pub path: String,
-    /// Its text.
+    /// Text of the manifest.
     pub text: String,
     sha256: String,
     reader: Files,
 }
 
 impl LoadedManifest {
-    /// The only manifest that the arguments lead to; none where they lead to another number of them, or where it
-    /// cannot be read as text.
+    /// Reads the manifest if the arguments name exactly one, as UTF-8 text.
     pub(super) fn only(arguments: &[String], options: &Options) -> Option<Self> {
         let mut files: Vec<_> = arguments.iter().flat_map(|argument| expand(argument).files).collect();
         let file = files.pop().filter(|_| files.is_empty())?;
@@ -39,7 +38,7 @@ impl LoadedManifest {
         self.compile_as(&text, options)
     }
 
-    /// Compiles another text as if it stood in the file.
+    /// Compiles another text in place of the file's.
     pub(super) fn compile_as(&mut self, text: &str, options: &Options) -> Set {
         let mut sources = SourceMap::default();
         let source = sources.add(self.path.as_str(), text);

@@ -1,13 +1,13 @@
-//! From when on lines are shown: a while ago, or a time.
+//! Value of `logs --since`: a duration or a time.
 
 use super::args;
 use super::io::iso_date;
 use std::time::Duration;
 
-/// From when on.
+/// Start of the logs to show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LogStart {
-    /// So long ago.
+    /// This long ago.
     Ago(Duration),
     /// At this time, milliseconds since 1970, UTC.
     At(i64),
@@ -17,7 +17,7 @@ pub(super) enum LogStart {
 const DAY: i64 = 86_400_000;
 
 impl LogStart {
-    /// The time as seconds since 1970, seen from now.
+    /// Returns the time in seconds since 1970.
     pub(super) fn seconds(self, now: f64) -> f64 {
         match self {
             Self::Ago(time) => now - time.as_secs_f64(),
@@ -26,11 +26,13 @@ impl LogStart {
     }
 }
 
-/// `10m`, or `2026-11-22T09:15:10.250Z`.
+/// Parses `10m` or `2026-11-22T09:15:10.250Z`.
 pub(super) fn parse(written: &str) -> Result<LogStart, String> {
     match written.strip_suffix('Z') {
         Some(time) => at(time).map(LogStart::At).ok_or_else(|| {
-            format!("`{written}` is no time; expected one of UTC as 2026-11-22T09:15:10Z, or a while as 10m")
+            format!(
+                "`{written}` is not a time; expected UTC, e.g. 2026-11-22T09:15:10Z, or a duration, e.g. 10m"
+            )
         }),
         None => args::duration(written).map(LogStart::Ago),
     }
@@ -43,7 +45,7 @@ fn at(time: &str) -> Option<i64> {
         plain.then(|| text.parse().ok()).flatten()
     };
     let year: i64 = digits(date.split('-').next()?, 4)?;
-    // One place knows the calendar: the day is looked up in it, and a day that it does not have is not found.
+    // Searched among the dates of the year, so that invalid dates are not found.
     let first = (year - 1970) * 365 + (year - 1969).div_euclid(4) - 20;
     let day = (first..first + 400).find(|day| iso_date(*day) == date)?;
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
@@ -55,7 +57,7 @@ fn at(time: &str) -> Option<i64> {
     (is_whole && is_time).then_some(day * DAY + ((hour * 60 + minute) * 60 + second) * 1_000 + milliseconds)
 }
 
-/// A time as [`parse`] reads it, from milliseconds since 1970.
+/// Formats milliseconds since 1970; [`parse`] reads it back.
 pub(super) fn text(milliseconds: i64) -> String {
     let clock = super::job_context::clock(milliseconds);
     format!("{}T{clock}.{:03}Z", iso_date(milliseconds.div_euclid(DAY)), milliseconds.rem_euclid(1_000))

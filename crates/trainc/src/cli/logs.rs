@@ -50,7 +50,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     })
 }
 
-/// What a spinner says between two looks at logs that are followed.
+/// Spinner text between two requests while logs are followed.
 const WAITING: &str = "waiting for more lines";
 
 struct Logs {
@@ -70,8 +70,8 @@ impl Task for Logs {
         let job = found.job;
         if let Some(host) = self.host.as_deref().filter(|host| !is_host(host, job.instances())) {
             let last = job.instances();
-            let has = if last == 1 { "algo-1 alone".to_owned() } else { format!("algo-1 to algo-{last}") };
-            io.note(&format!("error: {} has no host `{host}`: it has {has}\n", job.name));
+            let has = if last == 1 { "only algo-1".to_owned() } else { format!("algo-1 to algo-{last}") };
+            io.note(&format!("error: {} has no host `{host}`; expected {has}\n", job.name));
             return exit::USAGE;
         }
         let several = self.host.is_none() && job.instances() > 1;
@@ -83,7 +83,7 @@ impl Task for Logs {
         loop {
             let (is_json, name) = (self.about.form.is_json(), self.about.name());
             let mut sink = |host: &str, event: &LogEvent| {
-                // What is read stands where the spinner was.
+                // Lines replace the spinner.
                 progress.clear();
                 lines += 1;
                 last = last.max(Some(event.time));
@@ -113,7 +113,7 @@ impl Task for Logs {
                     }
                     if first {
                         let words = verdict::read_failed(&self.about.plan, &fault).diagnostic.message;
-                        io.note(&format!("note: {words}; it is asked again until it answers\n"));
+                        io.note(&format!("note: {words}; retrying until it answers\n"));
                     }
                     progress.busy(WAITING, trouble.pause(look.clock, &look.patience)).await;
                     continue;
@@ -126,8 +126,8 @@ impl Task for Logs {
         }
         if lines == 0 {
             let who = self.host.as_ref().map_or_else(
-                || "no host has written anything".to_owned(),
-                |host| format!("{host} has written nothing"),
+                || "no host has logged anything".to_owned(),
+                |host| format!("{host} has not logged anything"),
             );
             let when = if self.since.is_some() { "in that time" } else { "yet" };
             io.note(&format!("{who} {when}: {} is {}\n", job.name, job.secondary));
@@ -136,13 +136,13 @@ impl Task for Logs {
     }
 }
 
-/// Whether a job of so many instances has a host of that name: `algo-1` and so on, whatever their groups.
+/// Returns true if a job of this many instances has the host: `algo-1` and so on, across instance groups.
 fn is_host(host: &str, instances: u64) -> bool {
     let number = host.strip_prefix("algo-").and_then(|number| number.parse::<u64>().ok());
     number.is_some_and(|number| (1..=instances.max(1)).contains(&number) && host == format!("algo-{number}"))
 }
 
-/// Reads what was written since, and whether that was the last of it.
+/// Reads new lines; returns true if the job has ended.
 async fn round<C: Cloud, K: Clock>(
     look: &Look<'_, C, K>,
     name: &str,
@@ -150,7 +150,7 @@ async fn round<C: Cloud, K: Clock>(
     tail: &mut Tail,
     sink: &mut dyn FnMut(&str, &LogEvent),
 ) -> Answer<bool> {
-    // The state is asked for first: what a job wrote before its end is there after it.
+    // The status is read first, so that no line before the end is missed.
     let job = look.ask(async |cloud| cloud.training_job(name).await).await?;
     let over = job.is_over();
     if over && follow {
@@ -162,7 +162,7 @@ async fn round<C: Cloud, K: Clock>(
 }
 
 impl Logs {
-    /// Says what ended it, and how to go on after the last line that was shown.
+    /// Reports a failure, and the command that continues after the last line shown.
     fn fail(&self, io: &mut Io, fault: &Fault, last: Option<i64>) -> u8 {
         let mut verdict = verdict::read_failed(&self.about.plan, fault);
         if let Some(last) = last {
@@ -171,11 +171,11 @@ impl Logs {
             let follow = self.follow.then(|| "--follow".to_owned());
             let flags = host.into_iter().chain(follow).chain([format!("--since {since}")]);
             let command = self.about.invocation.command(&NextCommand::new("logs").flags(flags));
-            // What must be mended first has a help of its own.
+            // A permanent fault keeps its own help.
             verdict.diagnostic = if fault.is_passing() {
-                verdict.diagnostic.help(format!("{command} begins with the last line shown"))
+                verdict.diagnostic.help(format!("{command} continues from the last line shown"))
             } else {
-                verdict.diagnostic.note(format!("{command} then begins with the last line shown"))
+                verdict.diagnostic.note(format!("then {command} continues from the last line shown"))
             };
         }
         self.about.fail(io, verdict)

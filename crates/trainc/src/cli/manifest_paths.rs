@@ -1,4 +1,4 @@
-//! Which files an argument means: a file, a directory that is walked, a glob, or standard input.
+//! Expands an argument to manifest files: a file, a directory, a glob, or standard input.
 
 use super::directory::is_emitted;
 use super::files::describe;
@@ -10,33 +10,33 @@ use trainc_diag::{Code, Diagnostic, Problems};
 
 declare_code!(T0141, "no-manifest", Error, "a path that contains no manifest");
 
-/// How standard input is shown, which `-` names.
+/// Display name of standard input (`-`).
 pub(super) const STDIN: &str = "<stdin>";
 
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0141];
 
-/// A file that an argument leads to.
+/// A file that an argument expands to.
 pub(super) struct Named {
-    /// Where it lies.
+    /// Path to read.
     pub path: PathBuf,
-    /// The path as it is shown.
+    /// Path for display.
     pub shown: String,
-    /// The directory that was walked to find it.
+    /// Searched directory in which it was found.
     pub walked: Option<PathBuf>,
 }
 
-/// What an argument leads to.
+/// Expansion of an argument.
 pub(super) struct Expanded {
-    /// The files, sorted.
+    /// Sorted files.
     pub files: Vec<Named>,
-    /// Whether a directory or a glob was named: results are then lists.
+    /// True for a directory or glob: results are lists.
     pub many: Option<bool>,
-    /// Why nothing was found, or not all that may be there.
+    /// Reason why the search is incomplete.
     pub fault: Option<String>,
 }
 
-/// Finds the files that an argument means.
+/// Expands an argument to files.
 pub(super) fn expand(argument: &str) -> Expanded {
     if argument == "-" {
         let files = vec![Named { path: PathBuf::from("-"), shown: STDIN.to_owned(), walked: None }];
@@ -49,7 +49,7 @@ pub(super) fn expand(argument: &str) -> Expanded {
         let files = found
             .into_iter()
             .map(|found| Named {
-                // `job.kdl`, as one would type it, not `./job.kdl`.
+                // `job.kdl`, not `./job.kdl`.
                 shown: found.strip_prefix("./").unwrap_or(&found).to_string_lossy().into_owned(),
                 path: found,
                 walked: Some(path.to_path_buf()),
@@ -68,24 +68,24 @@ pub(super) fn expand(argument: &str) -> Expanded {
     }
 }
 
-/// Directories inside one another that a walk goes down. No repository that people work in comes near it.
+/// Maximum depth of searched directories.
 pub(super) const MOST_NESTED: usize = 64;
 
-/// Names that a walk passes over: hidden ones, and directories that others made.
+/// Returns true for names that a search skips: hidden ones, and directories of other tools.
 pub(super) fn is_passed_over(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "target" | "__pycache__")
 }
 
-/// The manifests below a directory.
+/// Search for manifests below a directory.
 #[derive(Default)]
 struct Walk {
     found: Vec<PathBuf>,
-    /// A directory that lies too deep to be looked into.
+    /// True if a directory was nested too deeply.
     too_deep: bool,
 }
 
 impl Walk {
-    /// What was found, in no order, and why that may not be all.
+    /// Returns the unsorted files, and the reason if some may be missing.
     fn below(dir: &Path) -> (Vec<PathBuf>, Option<String>) {
         let mut walk = Self::default();
         let fault = walk.through(dir, 0).err();
@@ -108,9 +108,9 @@ impl Walk {
             }
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
             if path.is_dir() && !is_link && is_emitted(&path) {
-                // It holds the manifest that it was emitted for, as a file of the program.
+                // An emitted directory contains a copy of its manifest.
             } else if path.is_dir() && !is_link {
-                // An unreadable directory does not hide its neighbours.
+                // An unreadable directory does not stop the search.
                 let _ = self.through(&path, depth + 1);
             } else if path.extension().is_some_and(|extension| extension == "kdl") {
                 self.found.push(path);
@@ -145,19 +145,19 @@ fn glob(pattern: &str) -> Expanded {
     Expanded { files, many: Some(true), fault }
 }
 
-/// What to say where an argument leads to nothing.
+/// Returns the problem for an argument without manifests.
 pub(super) fn nothing(sources: &mut SourceMap, argument: &str, fault: Option<&str>) -> Problems {
     let path = Path::new(argument);
     let message = if let Some(fault) = fault {
         return one(sources, argument, format!("`{argument}`: {fault}"), None);
     } else if path.is_dir() {
-        format!("no `*.kdl` below `{argument}`")
+        format!("no `*.kdl` files below `{argument}`")
     } else if argument.contains(['*', '?', '[']) {
         format!("nothing matches `{argument}`")
     } else {
-        format!("`{argument}` is not there")
+        format!("`{argument}` does not exist")
     };
-    one(sources, argument, message, path.is_dir().then_some("write a first one with `trainc init`"))
+    one(sources, argument, message, path.is_dir().then_some("write a first manifest with `trainc init`"))
 }
 
 fn one(sources: &mut SourceMap, argument: &str, message: String, help: Option<&str>) -> Problems {
@@ -168,15 +168,15 @@ fn one(sources: &mut SourceMap, argument: &str, message: String, help: Option<&s
     problems
 }
 
-/// What to say of a directory or a glob whose manifests are layers, all of them: nothing of it would be checked or made.
+/// Returns the problem for a directory or glob that contains only layers.
 pub(super) fn layers_alone(sources: &mut SourceMap, argument: &str, files: usize) -> Problems {
     let of = if Path::new(argument).is_dir() { "below" } else { "that match" };
     let what = trainc_diag::text::count(files as u64, "manifest");
-    let message = format!("no `job` in the {what} {of} `{argument}`: layers alone");
+    let message = format!("no `job` in the {what} {of} `{argument}`: only layers");
     one(sources, argument, message, Some("name the directory of the jobs that extend them"))
 }
 
-/// The nearest directory upward with `.git`, else the directory that was given, else the file's own.
+/// Returns the nearest parent directory with `.git`, or the given directory, or that of the file.
 pub(super) fn root_of(path: &Path, given: Option<&Path>) -> PathBuf {
     let own = if path == Path::new("-") {
         PathBuf::from(".")

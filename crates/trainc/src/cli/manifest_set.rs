@@ -1,27 +1,27 @@
-//! The manifests of a run with what they share.
+//! The compiled manifests of one command.
 
 use super::manifests::Manifest;
 use std::path::PathBuf;
 use trainc_diag::source::SourceMap;
 use trainc_predict::Constants;
 
-/// All manifests of a run.
+/// All manifests of one command.
 #[derive(Clone)]
 pub(super) struct Set {
-    /// All texts.
+    /// Texts of all files.
     pub sources: SourceMap,
-    /// The manifests in order, layers left out where a directory was walked.
+    /// Manifests in order, without the layers of a searched directory.
     pub manifests: Vec<Manifest>,
-    /// Whether the user named several, or a directory: results are then lists.
+    /// True for several manifests or a directory: results are lists.
     pub many: bool,
-    /// The repository's root.
+    /// Root of the repository.
     pub root: PathBuf,
-    /// Constants of the user's own file.
+    /// Constants of `--calibration`.
     pub constants: Option<Constants>,
 }
 
 impl Set {
-    /// The names of all jobs.
+    /// Returns the names of all jobs.
     pub(super) fn jobs(&self) -> Vec<&str> {
         self.manifests.iter().filter_map(|manifest| manifest.compiled.job.as_deref()).collect()
     }

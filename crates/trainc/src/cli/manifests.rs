@@ -1,4 +1,4 @@
-//! Which manifests a command means: files, directories, globs, standard input; each read once.
+//! Reads and compiles the manifests of a command: files, directories, globs, standard input.
 
 use super::files::{Files, Tree};
 use super::manifest_paths::{self, Named, expand, root_of};
@@ -25,53 +25,52 @@ declare_code!(T0143, "sweep-too-large", Error, "a sweep has too many combination
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0140, &T0143, &T0646];
 
-/// One manifest of a run.
+/// A compiled manifest.
 #[derive(Clone)]
 pub(super) struct Manifest {
-    /// The path as it is shown.
+    /// Path for display.
     pub path: String,
     /// SHA-256 of its bytes.
     pub sha256: String,
-    /// What it became.
+    /// Result of the compilation.
     pub compiled: Compiled,
-    /// The values that are compared with those of the other jobs of the run.
+    /// Values that are compared between jobs.
     pub summary: JobSummary,
 }
 
 impl Manifest {
-    /// A manifest that was compiled.
+    /// A manifest with its compilation.
     pub(super) fn new(path: &str, sha256: String, compiled: Compiled) -> Self {
         let summary = JobSummary::new(path, &compiled);
         Self { path: path.to_owned(), sha256, compiled, summary }
     }
 
-    /// The manifest as it is named on a command line.
+    /// Returns its argument on the command line.
     pub(super) fn named(&self) -> &str {
         if self.path == manifest_paths::STDIN { "-" } else { &self.path }
     }
 
-    /// A manifest that nothing could be read of.
+    /// A manifest that could not be read.
     fn failed(path: &str, problems: Problems) -> Self {
         Self::new(path, String::new(), Compiled::unreadable(problems))
     }
 }
 
-/// What of each manifest is kept until the run ends.
+/// Results to keep in memory for each manifest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// All that was compiled.
+    /// The whole compilation.
     Plans,
-    /// Name and problems. A repository's plans are a tenth of a megabyte each, and memory that is used again costs
-    /// less than fresh memory.
+    /// Name and problems only; a plan takes about 0.1 MB.
     Problems,
 }
 
-/// Reads and compiles everything that the arguments name.
+/// Reads and compiles all manifests that the arguments name.
 pub(super) fn compile_all(arguments: &[String], options: &Options) -> Set {
     compile_keeping(arguments, options, Keep::Plans)
 }
 
-/// The same, with what is to be kept of each.
+/// Reads and compiles all manifests, keeping only what is asked for.
 pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Keep) -> Set {
     let mut sources = SourceMap::default();
     let mut failed: Vec<(String, Problems)> = Vec::new();
@@ -90,7 +89,7 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
             ));
         }
         for file in found.files {
-            // By what the path leads to: `a` and `./a/trainc.kdl` name one file, and it is read once.
+            // Deduplicated by canonical path: `a` and `./a/trainc.kdl` are one file.
             let one = file.path.canonicalize().unwrap_or_else(|_| file.path.clone());
             if file.path == Path::new("-") || known.insert(one.into_os_string()) {
                 named.push(file);
@@ -123,7 +122,7 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
     }
 }
 
-/// What of the manifests was compiled in one go.
+/// Manifests compiled by one thread at a time.
 struct Part {
     sources: SourceMap,
     manifests: Vec<Manifest>,
@@ -131,19 +130,19 @@ struct Part {
     keep: Keep,
 }
 
-/// Compiles some files; `files` is the reader that goes from part to part.
+/// Compiles some files; `files` is reused between parts.
 fn part(named: &[Named], number: u32, options: &Options, keep: Keep, files: &mut Option<Files>) -> Part {
     let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep };
     let mut last: Option<(&Path, PathBuf)> = None;
     for file in named {
-        // Files lie side by side, and to look for the root takes several calls of the system.
+        // Finding the root takes several system calls, so it is cached per directory.
         let dir = file.path.parent().filter(|_| file.walked.is_some());
         let root = match (&last, dir) {
             (Some((of, root)), Some(dir)) if *of == dir => root.clone(),
             _ => root_of(&file.path, file.walked.as_deref()),
         };
         last = dir.map(|dir| (dir, root.clone()));
-        // One reader for all files of one repository, so that a directory is read once.
+        // One reader per repository, so that a directory is read once.
         let reader = match &mut *files {
             Some(reader) if reader.root() == root => reader,
             slot => slot.insert(Files::new(root, options)),
@@ -157,19 +156,23 @@ fn part(named: &[Named], number: u32, options: &Options, keep: Keep, files: &mut
     out
 }
 
-/// A link that was found on a walk and leads out of the root: nobody named what it leads to, and it is not read.
+/// A link found in a directory that leads outside the root; it is not read.
 fn outside(file: &Named, sources: &mut SourceMap) -> Manifest {
     let source = sources.add(file.shown.as_str(), "");
     let mut problems = Problems::default();
     problems.push(
-        Diagnostic::new(&T0140, Span::whole(source), format!("`{}` leaves the root directory", file.shown))
-            .note("the root is the nearest directory upward with `.git`, else the one that was named")
-            .help("name the file that it leads to, or move that below the root"),
+        Diagnostic::new(
+            &T0140,
+            Span::whole(source),
+            format!("the link `{}` leads outside the root directory", file.shown),
+        )
+        .note("the root is the nearest parent directory with `.git`, or the directory that was named")
+        .help("name its target directly, or move the target below the root"),
     );
     Manifest::failed(&file.shown, problems)
 }
 
-/// Compiles files out of a tree of one's own; their sources are numbered in the part of that number.
+/// Compiles files of another tree; `part` numbers their sources.
 pub(super) fn compile_from(
     named: &[Named],
     number: u32,
@@ -188,7 +191,7 @@ impl Part {
     fn add(&mut self, file: &Named, options: &Options, reader: &mut dyn Tree) {
         let mut manifest = one(file, options, reader, &mut self.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
-            // It is no job; what cannot be read of it is said all the same.
+            // A layer; its read errors are reported.
             manifest.compiled.retain_own_problems();
             if manifest.compiled.problems.is_empty() {
                 return;
@@ -256,14 +259,14 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
     }
 }
 
-/// The code of an `allow` that silences nothing.
+/// Code of an unused `allow`.
 const UNUSED_ALLOW: &str = "T0241";
 
-/// A saved plan where a manifest is expected: the manifest that it was made of is what is meant.
+/// Returns the problem for a saved plan where a manifest is expected.
 fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
-    let words = format!("`{shown}` is a saved plan, and this command takes manifests");
+    let words = format!("`{shown}` is a saved plan, but this command requires manifests");
     let one = Diagnostic::new(&T0646, Span::new(source, 0, 1), words)
-        .note(format!("`trainc apply {}` does what was saved", trainc_emit::quoted(shown)));
+        .note(format!("`trainc apply {}` applies the saved plan", trainc_emit::quoted(shown)));
     let Some(saved) = saved else { return one };
     let given = &saved.given;
     let env = given.env.iter().map(|env| format!(" --env {}", trainc_emit::quoted(env)));
@@ -272,10 +275,10 @@ fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagn
     one.help(format!("name its manifest: {}{flags}", trainc_emit::quoted(&saved.manifest)))
 }
 
-/// The most jobs of one sweep.
+/// Maximum number of jobs in a sweep.
 const MOST_SWEPT: usize = 500;
 
-/// One manifest for each combination of a sweep's values; none where there is no sweep.
+/// Compiles one manifest per combination of a sweep's values; `None` without a sweep.
 fn sweep(
     file: &Named,
     base: &Manifest,
@@ -284,7 +287,7 @@ fn sweep(
     sources: &mut SourceMap,
 ) -> Vec<Manifest> {
     let Some(plan) = &base.compiled.plan else { return Vec::new() };
-    // What leads nowhere, or has no values, was said at its place; the others are varied all the same, for what else is wrong.
+    // Invalid axes were reported; the others are still varied to find further problems.
     let leads_nowhere = |vary: &&Vary| {
         let said = |span| base.compiled.problems.iter().any(|one| one.code.id == "T0211" && one.span == span);
         vary.path.origin.span().is_some_and(said)
@@ -300,7 +303,7 @@ fn sweep(
         let mut problems = base.compiled.problems.clone();
         if let Some(span) = span {
             problems.push(
-                Diagnostic::new(&T0143, span, format!("the sweep has over {MOST_SWEPT} combinations"))
+                Diagnostic::new(&T0143, span, format!("the sweep has more than {MOST_SWEPT} combinations"))
                     .help("vary fewer values, or split it over several manifests"),
             );
             problems.sort();
@@ -323,7 +326,7 @@ fn sweep(
             })
             .collect();
     }
-    // A value that stands twice is said, and is one job.
+    // A duplicate value was reported, and gives one job.
     let mut seen = BTreeSet::new();
     combinations.retain(|sets| seen.insert(sets.iter().map(|(set, ..)| set.clone()).collect::<Vec<_>>()));
     let told = |sets: &Vec<(String, String, Span)>| {
@@ -344,9 +347,9 @@ fn sweep(
     swept
 }
 
-/// An `allow` of a sweep is idle only where no job needs it: what one job uses, or cannot tell, stays for all of them.
+/// Drops T0241 for an `allow` that some job of the sweep uses.
 fn keep_used_allows(swept: &mut [Manifest], sources: &SourceMap) {
-    // Each job has sources of its own, of the same files.
+    // Each job has its own sources of the same files.
     let place =
         |span: Span| sources.get(span.source).map(|source| (source.name.clone(), span.start, span.end));
     let idle = |manifest: &Manifest| -> BTreeSet<_> {
@@ -362,7 +365,7 @@ fn keep_used_allows(swept: &mut [Manifest], sources: &SourceMap) {
     }
 }
 
-/// A value as KDL writes it.
+/// Formats a value as KDL.
 fn kdl_text(value: &trainc_ir::Scalar) -> String {
     use trainc_ir::Scalar;
     match value {

@@ -1,19 +1,19 @@
-//! Work on many files in as many threads as pay, with results in the order of the files.
+//! Parallel work on many files, with results in the order of the files.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The fewest files that are worth a thread.
+/// Minimum number of files per thread.
 const LEAST_PER_THREAD: usize = 16;
 
-/// Parts for each thread: whoever is done takes the next, so that no thread waits long for the last.
+/// Parts per thread: small parts balance the load.
 const PARTS_PER_THREAD: usize = 8;
 
 /// Parts at most: [`SourceMap::part`](trainc_diag::source::SourceMap::part) has ten bits for a number, and a comparison with
 /// another commit takes one of its own.
 const MOST_PARTS: usize = 500;
 
-/// Hands runs of the files to `work`, each with a number from 1 on and what its thread keeps from run to run. Who works
-/// on what is left to chance, and shows nowhere: the results stand in the order of the files.
+/// Calls `work` with consecutive files, a part number from 1, and state that its thread reuses. The results are in the
+/// order of the files.
 pub(super) fn in_parts<F: Sync, K: Default, P: Send>(
     files: &[F],
     work: impl Fn(&[F], u32, &mut K) -> P + Sync,

@@ -1,33 +1,33 @@
-//! A manifest with errors, for who only looks at its job, stops it or takes it away: what was edited since it was started
-//! must not keep it running.
+//! The plan of a manifest with errors, for commands that only observe, stop or delete its job: a later edit must not block
+//! them.
 
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::{Problems, Severity};
 use trainc_ir::{Field, Plan};
 use trainc_plan::Compiled;
 
-/// The commands that go on where a manifest has errors: they need who and where the job is.
+/// Commands that accept a manifest with errors.
 const COMMANDS: [&str; 5] = ["status", "watch", "logs", "stop", "destroy"];
 
-/// What a command of this name needs, in words; none for commands that need a manifest without errors.
+/// Describes the values that a command requires; `None` for commands that require a manifest without errors.
 fn needs(command: &str) -> Option<&'static str> {
     COMMANDS.contains(&command).then_some(if command == "destroy" {
-        "the job's name, region, account, role, storage and place of uploads"
+        "name, region, account, role, storage and upload location of the job"
     } else {
-        "the job's name, region and account"
+        "name, region and account of the job"
     })
 }
 
-/// Adds where something was written; none where it could not be read.
+/// Adds the span of a field; `None` if it is invalid.
 fn add<T>(out: &mut Vec<Span>, field: &Field<T>) -> Option<()> {
     out.extend(field.span());
     (!field.is_bad()).then_some(())
 }
 
-/// Where that stands which a command needs; none where some of it could not be read.
+/// Returns the spans of the values that a command requires; `None` if one of them is invalid.
 fn places(plan: &Plan, command: &str) -> Option<Vec<Span>> {
     let job = &plan.job;
-    // In a layer or a block that could not be read another name or region may stand.
+    // An unreadable layer or block may set another name or region.
     if !job.is_whole || job.name.value().is_none() || job.region.value().is_none() {
         return None;
     }
@@ -53,8 +53,7 @@ fn places(plan: &Plan, command: &str) -> Option<Vec<Span>> {
     Some(out)
 }
 
-/// The plan of a manifest with errors that a command can go on with: what the command needs was read, and no error is
-/// about that.
+/// Returns the plan of a manifest with errors if no error concerns the values that the command requires.
 pub(super) fn plan_with_errors<'a>(
     compiled: &'a Compiled,
     sources: &SourceMap,
@@ -64,14 +63,14 @@ pub(super) fn plan_with_errors<'a>(
     let plan = compiled.plan.as_deref()?;
     let places = places(plan, command)?;
     let mut errors = compiled.problems.iter().filter(|one| one.severity == Severity::Error);
-    // What was mistyped with the command itself is at hand to be typed again.
+    // Errors in flags of this command are never ignored.
     let is_typed = |span: Span| sources.get(span.source).is_some_and(|source| source.name.starts_with("<-"));
     let is_sound =
         errors.all(|one| !is_typed(one.span) && !places.iter().any(|place| place.covers(one.span)));
     is_sound.then_some(plan)
 }
 
-/// The errors of such a manifest as notes, and what is said after them.
+/// Returns the errors of such a manifest as notes, and a summary.
 pub(super) fn errors_as_notes(compiled: &Compiled, command: &str) -> (Problems, String) {
     let mut out = Problems::default();
     for one in compiled.problems.iter().filter(|one| one.severity == Severity::Error) {
@@ -83,7 +82,7 @@ pub(super) fn errors_as_notes(compiled: &Compiled, command: &str) -> (Problems, 
     };
     let needs = needs(command).unwrap_or_default();
     let words = format!(
-        "note: the manifest has {errors}, and `apply` refuses it; `{command}` goes on, for it needs {needs} alone\n"
+        "note: the manifest has {errors}; `apply` would fail, but `{command}` requires only {needs}\n"
     );
     (out, words)
 }

@@ -1,4 +1,4 @@
-//! Progress of what takes long: bars on a terminal, plain lines in a log, JSON lines for scripts.
+//! Progress of long operations: spinners on a terminal, lines in a log, JSON lines for scripts.
 
 use super::io::is_unread;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -12,21 +12,21 @@ use trainc_apply::fault::Fault;
 use trainc_apply::ledger::{Event, Item, Listener, Retry};
 use trainc_diag::text;
 
-/// How progress is shown.
+/// Display of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Not at all.
     Silent,
-    /// One line for each thing that happens, on standard error.
+    /// One line per event, on standard error.
     Lines,
-    /// Bars that move, on standard error.
+    /// Spinners, on standard error.
     Bars,
-    /// One JSON object for each thing that happens, on standard output.
+    /// One JSON object per event, on standard output.
     Json,
 }
 
 impl Mode {
-    /// The mode for a run.
+    /// Returns the mode for `--output` and `--quiet`.
     pub(super) fn of(output: &str, quiet: bool) -> Self {
         match (output, quiet) {
             ("json", _) => Self::Json,
@@ -37,55 +37,55 @@ impl Mode {
     }
 }
 
-/// What a spinner says while an account is looked at.
+/// Spinner text while the account is read.
 pub(super) const LOOKING: &str = "looking at the account";
 
-/// The same while logs are read.
+/// Spinner text while logs are read.
 pub(super) const READING: &str = "reading the logs";
 
-/// How often a bar turns.
+/// Refresh interval of a spinner.
 const TICK: Duration = Duration::from_millis(120);
 
-/// In a log, the same wait is told again after so many seconds.
+/// Seconds after which an unchanged wait is logged again.
 const AGAIN: u64 = 120;
 
-/// The most characters of each side of a difference.
+/// Maximum characters of each side of a difference.
 const MOST_CHARACTERS: usize = 60;
 
-/// Who shows what happens.
+/// Progress display.
 pub(super) struct Progress {
     mode: Mode,
     all: MultiProgress,
-    /// The job that it happens to, in JSON lines.
+    /// Name of the job, for JSON lines.
     job: Option<String>,
-    /// The same before each line and bar, where several jobs write between each other.
+    /// Name of the job before each line, if several jobs are interleaved.
     prefix: String,
     bars: RefCell<BTreeMap<Item, ProgressBar>>,
     told: RefCell<BTreeMap<Item, (String, u64)>>,
-    /// Whether it was told that a call is asked again.
+    /// True after the note that a call is retried.
     is_repeating: Cell<bool>,
 }
 
 impl Progress {
-    /// Shows in a mode.
+    /// Creates a display.
     pub(super) fn new(mode: Mode) -> Self {
         let (bars, told) = (RefCell::default(), RefCell::default());
         let is_repeating = Cell::new(false);
         Self { mode, all: MultiProgress::new(), job: None, prefix: String::new(), bars, told, is_repeating }
     }
 
-    /// The same for one job; `among` others, each line says whose it is.
+    /// Returns a display for one job; `among` others, each line begins with its name.
     pub(super) fn of(&self, job: &str, among: bool) -> Self {
         let prefix = if among { format!("{job}: ") } else { String::new() };
         Self { all: self.all.clone(), job: Some(job.to_owned()), prefix, ..Self::new(self.mode) }
     }
 
-    /// How it is shown.
+    /// Returns the mode.
     pub(super) fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Does something that nothing is told of meanwhile, under a spinner.
+    /// Runs `work` under a spinner.
     pub(super) async fn busy<T>(&self, message: &str, work: impl Future<Output = T>) -> T {
         let item = Item::new("", "");
         if self.mode == Mode::Bars {
@@ -96,24 +96,24 @@ impl Progress {
         done
     }
 
-    /// Says once that a call is asked again because no answer came.
+    /// Notes once that a call is retried without an answer.
     pub(super) fn repeating(&self, fault: &Fault) {
         if self.is_repeating.replace(true) {
             return;
         }
-        let text = format!("no answer yet: {}; asking again", fault.message.trim_end_matches('.'));
+        let text = format!("no answer yet: {}; retrying", fault.message.trim_end_matches('.'));
         match self.mode {
             Mode::Bars => self.bar(&Item::new("", ""), &text),
             _ => self.line(&text),
         }
     }
 
-    /// Writes something else while the bars stand aside.
+    /// Hides the spinners while something else is written.
     pub(super) fn aside(&self, write: impl FnOnce()) {
         self.all.suspend(write);
     }
 
-    /// A line of its own.
+    /// Prints a line.
     pub(super) fn line(&self, text: &str) {
         let prefix = &self.prefix;
         match self.mode {
@@ -134,14 +134,14 @@ impl Progress {
             if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg}") {
                 bar.set_style(style);
             }
-            // A wait of minutes says nothing new, and still must not look like a hang.
+            // A silent wait of minutes must not look like a hang.
             bar.enable_steady_tick(TICK);
             bar
         });
         bar.set_message(format!("{}{message}", self.prefix));
     }
 
-    /// Takes the bars away.
+    /// Removes the spinners.
     pub(super) fn clear(&self) {
         for bar in self.bars.borrow().values() {
             bar.finish_and_clear();
@@ -150,7 +150,7 @@ impl Progress {
     }
 }
 
-/// Writes one JSON object on a line of its own; whether anybody reads them still.
+/// Prints one JSON line; returns false if the reader has closed the pipe.
 pub(super) fn json_line(value: &Value) -> bool {
     !is_unread(&written(value))
 }
@@ -161,7 +161,7 @@ fn written(value: &Value) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The first line of every stream of JSON lines.
+/// Prints the first line of a stream of JSON lines.
 pub(super) fn version_line() {
     json_line(&json!({"type": "version", "format": "1.0"}));
 }
@@ -213,7 +213,7 @@ impl Listener for Progress {
                 }
                 let mut told = self.told.borrow_mut();
                 let known = told.get(item);
-                // Each try is one, and they become ever more seldom.
+                // One line per attempt; the pauses grow.
                 let news = retry.is_some()
                     || known.is_none_or(|(said, when)| said != state || seconds.abs_diff(*when) >= AGAIN);
                 if news {
@@ -225,22 +225,22 @@ impl Listener for Progress {
     }
 }
 
-/// When something is tried again, behind why it has to be.
+/// Describes the next attempt of a retried call.
 fn again(retry: Retry) -> String {
-    // At the end nothing is left: that try is the last.
+    // No time left: the last attempt.
     if retry.left <= retry.pause {
-        return format!("; trying for the last time in {}", text::duration(retry.pause));
+        return format!("; last attempt in {}", text::duration(retry.pause));
     }
-    format!("; trying again in {}, for {} more", text::duration(retry.pause), text::duration(retry.left))
+    format!("; retrying in {}, for {} more", text::duration(retry.pause), text::duration(retry.left))
 }
 
-/// A setting that differs, on one line.
+/// Formats a difference on one line.
 pub(super) fn difference(one: &Difference) -> String {
     let (found, wanted) = text::differing_parts(&one.found, &one.wanted, MOST_CHARACTERS);
     format!("{}: {found} → {wanted}", one.what)
 }
 
-/// The same for scripts, whole.
+/// Returns a difference as JSON, uncut.
 pub(super) fn difference_json(one: &Difference) -> Value {
     json!({"what": one.what, "found": one.found, "wanted": one.wanted})
 }

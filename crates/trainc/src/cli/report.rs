@@ -51,7 +51,7 @@ pub(super) struct Args {
     output: String,
 }
 
-/// The most bytes of a log that are read.
+/// Maximum size of a log in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Runs the command.
@@ -68,7 +68,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         [one] => logs_here(args, one),
         _ if args.logs.is_empty() => Vec::new(),
         _ => {
-            io.note("error: a log is of one run: name one manifest\n");
+            io.note("error: `--log` requires a single manifest\n");
             return exit::USAGE;
         }
     };
@@ -122,7 +122,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     shared.tell(io, manifest, plan, (&reader, &found), None)
 }
 
-/// The logs that were named, else that of the job's last run on this machine.
+/// Returns the logs of `--log`, or that of the job's last run on this machine.
 fn logs_here(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
     if !args.logs.is_empty() || args.job.account.simulate.is_some() {
         return args.logs.clone();
@@ -135,7 +135,7 @@ fn logs_here(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
     if found.is_file() { vec![found] } else { Vec::new() }
 }
 
-/// That a job which no account has did not run here either.
+/// Returns the error for a local job without a log.
 fn no_log_here(args: &Args, manifest: &Manifest) -> Option<String> {
     let plan = manifest.compiled.checked().filter(|plan| !plan.deployable)?;
     if args.job.account.simulate.is_some() {
@@ -147,10 +147,10 @@ fn no_log_here(args: &Args, manifest: &Manifest) -> Option<String> {
         let invocation = Invocation::new(quoted(manifest.named()), args.job.overlay.flags());
         let run = invocation.command(&NextCommand::new("run"));
         format!(
-            "there is no log of `{job}` here: `{run}` writes `runs/{job}/output/metrics.jsonl`, `--log FILE` names another"
+            "no log of `{job}` found: `{run}` writes `runs/{job}/output/metrics.jsonl`; pass another with `--log FILE`"
         )
     } else {
-        format!("`{job}` is of a cluster that no account has: `--log FILE` names the log of a run")
+        format!("`{job}` does not run on SageMaker: pass the log of a run with `--log FILE`")
     })
 }
 
@@ -163,7 +163,7 @@ fn read(path: &Path) -> Result<String, String> {
         fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
     };
     done.map_err(|error| super::files::describe(&error))?;
-    // Progress bars write bytes that are no text.
+    // Progress bars may write invalid UTF-8.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -174,7 +174,7 @@ fn reader(plan: &Plan) -> Reader {
     Reader::new(pairs, plan.mesh.as_ref().map_or(1, |mesh| mesh.world_size))
 }
 
-/// What is done with a run, wherever it was read.
+/// Reports on a run from the account or a local log.
 #[derive(Clone)]
 struct Shared {
     output: String,
@@ -200,7 +200,7 @@ impl Shared {
         let name = plan.job.name.value().map_or("", String::as_str);
         let mut notes = Vec::new();
         let why = [prediction.no_speed, prediction.no_run].into_iter().flatten().next();
-        notes.extend(why.map(|why| format!("nothing is predicted: {}", why.0)));
+        notes.extend(why.map(|why| format!("no prediction: {}", why.0)));
         let left_out: usize = reader.faults().iter().map(|fault| fault.lines).sum();
         if left_out > 0 {
             let lines = trainc_diag::text::count(left_out as u64, "line");
@@ -217,7 +217,7 @@ impl Shared {
         );
         if measured.out_of_memory && measured.step_seconds.is_some() {
             notes.push(
-                "a GPU ran out of memory: the figures are of the steps before, and a row for `calibrate` says that it did not fit"
+                "a GPU ran out of memory: the measurements are of the steps before, and the row for `calibrate` records that it did not fit"
                     .to_owned(),
             );
         }
@@ -225,12 +225,13 @@ impl Shared {
         notes.extend(kind.and_then(measure::counted).map(str::to_owned));
         if measured.is_empty() && left_out == 0 {
             notes.push(format!(
-                "no figure was found in the log: {}; print `step=12 tokens_per_s=4096`, or give the program a `metric`",
+                "no measurements found in the log: {}; print `step=12 tokens_per_s=4096`, or define a `metric` for the program",
                 reader.sought()
             ));
         }
         if let Some(run) = run.as_ref().filter(|run| !run.completed()) {
-            notes.push(format!("the job is {}: its time and cost are not those of a whole run", run.status));
+            notes
+                .push(format!("the job is {}: its time and cost are those of an incomplete run", run.status));
         }
         let last = measured.steps.map(|(_, last)| last as f64);
         if let Some(short) =
@@ -239,11 +240,11 @@ impl Shared {
             notes.push(describe_early_end(short));
         }
         let mut code = exit::DONE;
-        // Of a job that the account knows its times are figures, whatever its log says.
+        // The account has the times of the job, even without a log.
         if run.is_none() && measured.is_empty() && rows.iter().all(|row| row.measured.is_none()) {
             let why =
                 if left_out > 0 { "what its log says cannot be" } else { "no figure was found in its log" };
-            io.note(&format!("error: nothing of the run was measured: {why}\n"));
+            io.note(&format!("error: no measurements of the run: {why}\n"));
             code = exit::USAGE;
         }
         if let Some(path) = &self.csv {
@@ -280,32 +281,32 @@ impl Shared {
     }
 }
 
-/// That a step is quicker than the GPUs can be, and what it may be instead.
+/// Returns a note if a step is faster than the peak of the GPUs, with a likely reason.
 fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
     let layout = Layout::of_plan(plan).ok()?;
     let share = speed.mfu * speed.step_seconds / step_seconds;
-    // In 8 bit a GPU does twice what it does in 16.
+    // FP8 doubles the peak of 16-bit arithmetic.
     let most = if layout.precision == Precision::Fp8 { 2.0 } else { 1.0 };
     let passes = plan.batch.as_ref().map_or(1, |batch| batch.num_micro_batches * batch.accumulation.value);
     let perhaps = match passes {
         0 | 1 => String::new(),
-        _ => format!(": perhaps what the log calls a step is one of the {passes} passes of a step"),
+        _ => format!(": perhaps a step in the log is one of the {passes} micro-batches of a step"),
     };
     (share > most).then(|| {
         format!(
-            "a step of {} s would be {} % of what the GPUs do at their peak{perhaps}",
+            "a step of {} s would be {} % of the peak of the GPUs{perhaps}",
             trainc_diag::text::short_number(step_seconds),
             trainc_diag::text::short_number(100.0 * share)
         )
     })
 }
 
-/// A run without a name of the service's: by the job and what shapes it.
+/// Returns a name for a run outside SageMaker, from the job and its configuration.
 fn id(plan: &Plan) -> String {
     trainc_emit::identity(plan).training_job
 }
 
-/// Adds a run to a table under its name, which the service may have given; what to say of it.
+/// Adds a run to a table under its name; returns a message.
 fn add(
     io: &Io,
     (plan, constants): (&Plan, &Constants),
@@ -327,7 +328,7 @@ fn add(
         match mismatch {
             RowMismatch::Memory(why) if has_time => {
                 cells.retain(|column, _| !MEMORY_CELLS.contains(column));
-                without = format!("; its peak memory is left out: {why}");
+                without = format!("; its peak memory is omitted: {why}");
             }
             // A row of another job would move constants that are fitted to it.
             RowMismatch::Row(why) | RowMismatch::Memory(why) => {
@@ -351,7 +352,7 @@ fn add(
     file.and_then(|mut file| file.write_all(more.as_bytes())).map_err(fault)?;
     let table = path.display();
     Ok(format!(
-        "added to `{table}` as `{id}`: `trainc calibrate {table}` holds it against the model{without}"
+        "added to `{table}` as `{id}`: `trainc calibrate {table}` compares it with the model{without}"
     ))
 }
 
@@ -369,7 +370,7 @@ impl Task for Online {
             Err(code) => return code,
         };
         if found.is_other {
-            io.note(&format!("note: {} is another digest than the manifest's now\n", found.job.name));
+            io.note(&format!("note: {} runs another version than the manifest\n", found.job.name));
             if self.shared.csv.is_some() {
                 // A row would put this layout beside the time of another one.
                 io.note("error: the run is of another manifest: nothing is added to a table\n");
@@ -387,7 +388,7 @@ impl Task for Online {
         let mut tail = Tail::new(None);
         let read = tail.round(&look, &found.job.name, &mut sink);
         if let Err(fault) = progress.busy(READING, read).await {
-            io.note(&format!("note: the logs are not read: {}\n", fault.message));
+            io.note(&format!("note: the logs cannot be read: {}\n", fault.message));
         }
         let wrong = InvalidRows::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
         io.note(&wrong.shown(io, &self.about.global));

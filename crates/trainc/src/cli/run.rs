@@ -102,7 +102,7 @@ fn refuse_engine(manifest: &mut Manifest) {
 
 /// Where a run lies on this machine.
 struct Place {
-    /// LoadedManifest while it lasts; the kernel lets go of it with this process, however that ends.
+    /// Lock on the directory, released when the process ends.
     _lock: Option<File>,
     /// All results.
     out: PathBuf,
@@ -145,7 +145,7 @@ fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, Strin
             let found = here(written)?;
             if !found.is_dir() {
                 return Err(format!(
-                    "channel `{channel}`: `{}` is no directory of this machine",
+                    "channel `{channel}`: `{}` is not a directory of this machine",
                     shown(&found)
                 ));
             }

@@ -53,7 +53,7 @@ impl Task for Show {
         };
         let job = found.job;
         let mut metrics = Metrics::from_request(&job.request);
-        // Where the first host has all figures, one stream is enough.
+        // One stream is enough if the first host logs all metrics.
         for hosts in [Some("algo-1"), None] {
             if hosts.is_none() && (metrics.is_whole() || job.instances() < 2) {
                 continue;
@@ -64,7 +64,7 @@ impl Task for Show {
             let mut tail = Tail::new(hosts);
             let read = progress.busy(READING, tail.round(&look, &job.name, &mut sink)).await;
             if let Err(fault) = read {
-                io.note(&format!("note: the logs are not read: {}\n", fault.message));
+                io.note(&format!("note: the logs cannot be read: {}\n", fault.message));
                 break;
             }
         }
@@ -89,8 +89,8 @@ impl Task for Show {
             self.about.tell(io, object);
         } else {
             let other = match (found.is_ours, found.is_other) {
-                (false, _) => " (not made by trainc for this job)",
-                (true, true) => " (another digest than the manifest's now)",
+                (false, _) => " (not created by trainc for this job)",
+                (true, true) => " (another version than the manifest)",
                 (true, false) => "",
             };
             io.print(&page(&now, other));
@@ -98,7 +98,7 @@ impl Task for Show {
             let stop = |run: &str| invocation.command(&NextCommand::new("stop").flag(format!("--run {run}")));
             if !lost.is_empty() {
                 io.print(&format!(
-                    "{} goes on without {}, which is gone\n  end it with {}, then {}\n",
+                    "{} continues without {}, which was deleted\n  stop it with {}, then {}\n",
                     job.name,
                     text::backtick_list(&lost, "and"),
                     stop(&job.name),
@@ -107,7 +107,7 @@ impl Task for Show {
             }
             for one in &beside {
                 io.print(&format!(
-                    "{} runs too: {}, {}\n  end it with {}\n",
+                    "{} is also running: {}, {}\n  stop it with {}\n",
                     one.name,
                     one.status,
                     one.secondary,
@@ -119,7 +119,7 @@ impl Task for Show {
     }
 }
 
-/// File systems that a run goes on without; none where they may not be looked at.
+/// Returns the deleted file systems of a run; empty if they may not be read.
 async fn lost<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &TrainingJob) -> Vec<String> {
     if job.is_over() || mounts(job).is_empty() {
         return Vec::new();
@@ -156,7 +156,7 @@ fn page(now: &Status, other: &str) -> String {
         field(
             "cost",
             format!(
-                "{}{}, instances only, at the price on demand{}",
+                "{}{}, instances only, at on-demand price{}",
                 text::dollars(usd),
                 now.planned_cost(),
                 now.simulated_note()
@@ -164,11 +164,11 @@ fn page(now: &Status, other: &str) -> String {
         );
     }
     if let Some(reason) = &now.failure_reason {
-        // The end of the program's own output: it may hold anything.
+        // Output of the program: untrusted text.
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
         field("because", trainc_diag::safe(&reason));
     }
-    // The service names the place from the start; something lies there when the job has completed.
+    // SageMaker names the location from the start; it has content only after completion.
     if let Some(model) = now.model_artifacts.as_ref().filter(|_| now.status == "Completed") {
         field("model", model.clone());
     }

@@ -64,7 +64,7 @@ impl Task for Stop {
 }
 
 impl Stop {
-    /// Stops the run that is meant; its name, once it is known.
+    /// Stops the run; sets its name once it is known.
     async fn stop<C: Cloud, K: Clock>(
         &self,
         io: &mut Io<'_>,
@@ -91,7 +91,7 @@ impl Stop {
         };
         *meant = Some(job.name.clone());
         if !self.yes && !std::io::stdin().is_terminal() {
-            io.note("nobody is here to ask: say `--yes`\n");
+            io.note("stdin is not a terminal: pass `--yes`\n");
             return exit::INCOMPLETE;
         }
         if !self.yes && !ask(io, &format!("Stop {}, which is {}?", job.name, job.secondary)) {
@@ -116,7 +116,7 @@ impl Stop {
         }
     }
 
-    /// Nothing of ours runs; a run under our name that is not ours is said to be theirs.
+    /// Reports that no run of the job is in progress, or that the run with its name belongs to someone else.
     fn nothing(&self, io: &mut Io<'_>, found: Found) -> u8 {
         if let Some(name) = &self.run {
             io.note(&format!("error: no run `{name}` of this job is in progress\n"));
@@ -133,12 +133,12 @@ impl Stop {
         self.about.fail(io, verdict)
     }
 
-    /// Several run side by side: which is meant only the user knows.
+    /// Reports that several runs are in progress, with the command to stop each.
     fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
         let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
         self.about.tell(io, json!({"type": "running", "training_jobs": names}));
         io.note(&format!(
-            "error: {} runs of this job are in progress: say which one to stop\n",
+            "error: {} runs of this job are in progress: choose one with `--run`\n",
             several.len()
         ));
         for job in several {

@@ -1,57 +1,57 @@
-//! What jobs say while they are made or followed side by side: kept apart, and handed out in the order of their manifests.
+//! Output of concurrent jobs: buffered per job, and printed in the order of their manifests.
 
 use super::io::Io;
 use std::cell::{Cell, RefCell};
 use std::io::Write;
 
-/// Which stream something belongs to.
+/// Output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Out,
     Err,
 }
 
-/// What one job has said, and how it ended.
+/// Buffered output and exit code of one job.
 #[derive(Debug, Default)]
 struct Said {
     parts: RefCell<Vec<(Stream, Vec<u8>)>>,
     code: Cell<Option<u8>>,
 }
 
-/// All jobs of one command, in order.
+/// Outputs of all jobs of one command, in order.
 #[derive(Debug)]
 pub(super) struct Transcript {
     jobs: Vec<Said>,
-    /// The first whose words were not handed out yet.
+    /// Index of the first job that was not printed.
     next: Cell<usize>,
 }
 
-/// One stream of one job.
+/// Writer to one stream of one job.
 pub(super) struct Writer<'a> {
     said: Option<&'a Said>,
     stream: Stream,
 }
 
 impl Transcript {
-    /// So many jobs, of which nothing is known yet.
+    /// Creates empty outputs for this many jobs.
     pub(super) fn new(jobs: usize) -> Self {
         Self { jobs: (0..jobs).map(|_| Said::default()).collect(), next: Cell::new(0) }
     }
 
-    /// Where a job writes its results, and what stands beside them.
+    /// Returns the writers for standard output and standard error of a job.
     pub(super) fn writers(&self, at: usize) -> (Writer<'_>, Writer<'_>) {
         let said = self.jobs.get(at);
         (Writer { said, stream: Stream::Out }, Writer { said, stream: Stream::Err })
     }
 
-    /// A job has ended.
+    /// Sets the exit code of a job.
     pub(super) fn end(&self, at: usize, code: u8) {
         if let Some(said) = self.jobs.get(at) {
             said.code.set(Some(code));
         }
     }
 
-    /// Hands out what the jobs have said whose turn it is: those that ended, up to the first that has not.
+    /// Prints the outputs of ended jobs, up to the first that has not ended.
     pub(super) fn hand_out(&self, io: &mut Io) {
         while let Some(said) = self.jobs.get(self.next.get()).filter(|said| said.code.get().is_some()) {
             said.write(io);
@@ -59,7 +59,7 @@ impl Transcript {
         }
     }
 
-    /// Hands out everything; what has not ended, ends so.
+    /// Prints all outputs; jobs without an exit code get this one.
     pub(super) fn close(&self, io: &mut Io, code: u8) {
         for said in &self.jobs {
             said.code.set(Some(said.code.get().unwrap_or(code)));
@@ -67,7 +67,7 @@ impl Transcript {
         self.hand_out(io);
     }
 
-    /// How the jobs ended.
+    /// Returns the exit codes of the jobs.
     pub(super) fn codes(&self) -> Vec<u8> {
         self.jobs.iter().filter_map(|said| said.code.get()).collect()
     }

@@ -1,4 +1,4 @@
-//! `trainc watch`: a job to its end.
+//! `trainc watch`: follows a job until it ends.
 
 use super::account::Tasks;
 use super::account_comparison::{only, show};
@@ -61,7 +61,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     worst(codes)
 }
 
-/// All jobs of a command, followed side by side.
+/// All jobs of a command, followed concurrently.
 struct Watches<'a> {
     output: &'a str,
     job_contexts: &'a [JobContext],
@@ -78,7 +78,7 @@ impl Tasks for Watches<'_> {
             watch(io, look, about, output, &progress.of(name, job_contexts.len() > 1)).await
         };
         if let ([about], [look]) = (job_contexts, looks) {
-            // Nobody writes between its words: they are shown as they come.
+            // A single job writes its output directly.
             desk.end(0, watch(io, about, look).await);
             return exit::DONE;
         }
@@ -116,7 +116,7 @@ async fn watch<C: Observe, K: Clock>(
     };
     let job = found.job;
     if found.is_other {
-        io.note(&format!("note: {} is another digest than the manifest's now\n", job.name));
+        io.note(&format!("note: {} runs another version than the manifest\n", job.name));
     }
     let JobContext { global, set, manifest, invocation, .. } = about;
     let planned = about.planned(found.is_other || !found.is_ours);
@@ -124,23 +124,23 @@ async fn watch<C: Observe, K: Clock>(
     let code = follow(io, look, set, manifest, &planned, invocation, &job.name, global, progress, stay).await;
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
     if code == exit::DONE && goes && output != "json" {
-        // Watching only looks.
+        // `watch` is read-only.
         io.print(&format!(
-            "  next   {}: `delete-after-job` lets its file system go\n",
+            "  next   {}: the file system has `delete-after-job`\n",
             about.invocation.command(&NextCommand::new("destroy"))
         ));
     }
     code
 }
 
-/// What is known of a job while it is followed.
+/// State of a job that is followed.
 struct Following {
     tail: Tail,
     metrics: Metrics,
     autopsy: Autopsy,
-    /// Whether the logs may be read.
+    /// True if the logs may be read.
     logs: bool,
-    /// What keeps them from being read for now.
+    /// Transient fault of reading the logs.
     trouble: Outage,
 }
 
@@ -155,8 +155,8 @@ impl Following {
         }
     }
 
-    /// Reads what the hosts have written since; of a job that is over, all that is left. Whether that is all: what could
-    /// not be read for now is read later, from where the last page ended.
+    /// Reads new lines of all hosts, or all remaining ones after the end. Returns false if a transient fault left some
+    /// unread.
     async fn read<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
@@ -185,13 +185,12 @@ impl Following {
         match self.trouble.meets(look.clock, &look.patience, &fault, job.is_over()) {
             OutageStep::Retry { first: false } => return false,
             OutageStep::Retry { first: true } => {
-                let words =
-                    format!("note: the logs are not read: {said}; they are asked for again until they are\n");
+                let words = format!("note: the logs cannot be read: {said}; retrying\n");
                 progress.aside(|| io.note(&words));
                 return false;
             }
             OutageStep::GiveUp => {
-                progress.aside(|| io.note(&format!("note: the logs are not read: {said}\n")))
+                progress.aside(|| io.note(&format!("note: the logs cannot be read: {said}\n")))
             }
         }
         self.logs = false;
@@ -199,12 +198,12 @@ impl Following {
     }
 }
 
-/// How long a job is followed.
+/// Duration for which a job is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stay {
-    /// To its end: something is done then.
+    /// Until it ends, even without a reader.
     ToTheEnd,
-    /// As long as anybody reads what is written, and no longer than to its end.
+    /// Until it ends or the reader closes the pipe.
     WhileRead,
 }
 
@@ -222,7 +221,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     progress: &Progress,
     stay: Stay,
 ) -> u8 {
-    // Whether it is sound enough to be followed was said before.
+    // A manifest with errors was reported before.
     let Some(plan) = manifest.compiled.plan.as_deref() else { return exit::MANIFEST };
     let mode = progress.mode();
     let ledger = Ledger::default();
@@ -232,7 +231,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     let mut told: Option<(String, u64)> = None;
     let mut trouble = Outage::default();
     loop {
-        // The job is as it was then: by the time its logs are read it may be over, and was billed no longer.
+        // The status is as of this time, before the logs are read.
         let asked = look.clock.now();
         let job = match look.ask(async |cloud| cloud.training_job(name).await).await {
             Ok(job) => {
@@ -246,7 +245,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                     if first {
                         let words = &verdict.diagnostic.message;
                         progress.aside(|| {
-                            io.note(&format!("note: {words}; it is asked again until it answers\n"));
+                            io.note(&format!("note: {words}; retrying until it answers\n"));
                         });
                     }
                     trouble.pause(look.clock, &look.patience).await;
@@ -263,7 +262,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                 }
                 show(io, set, manifest, &only(verdict.diagnostic), global);
                 let watch = invocation.command(&NextCommand::new("watch"));
-                io.note(&format!("the job runs on; attach again with `{watch}`\n"));
+                io.note(&format!("the job continues; follow it again with `{watch}`\n"));
                 return verdict.exit;
             }
         };
@@ -282,7 +281,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             told = Some((now.secondary_status.clone(), now.elapsed_seconds));
         }
         if job.is_over() && !read {
-            // Why it failed stands in its last lines.
+            // The last lines contain the cause of a failure.
             following.trouble.pause(look.clock, &look.patience).await;
             continue;
         }
@@ -296,14 +295,14 @@ pub(super) async fn follow<C: Observe, K: Clock>(
     }
 }
 
-/// In a log, a state that lasts is told again after so many seconds.
+/// Seconds after which an unchanged status is logged again.
 const AGAIN: u64 = 600;
 
 fn is_news(told: Option<&(String, u64)>, now: &Status) -> bool {
     told.is_none_or(|(state, when)| *state != now.secondary_status || now.elapsed_seconds >= when + AGAIN)
 }
 
-/// How it ended.
+/// Prints the outcome of a job.
 #[expect(clippy::too_many_arguments, reason = "a page is made of all of these")]
 pub(super) fn end(
     io: &mut Io,
@@ -361,17 +360,17 @@ pub(super) fn end(
         Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.describe()))
             .help(kind.help(plan, job).complete(invocation));
     if let Some(cause) = &finding.cause {
-        let what = if cause.is_said { "fail" } else { "fall silent" };
-        diagnostic = diagnostic.note(format!("first to {what}: {} at {} UTC", cause.host, clock(cause.time)));
+        let what = if cause.is_said { "failure" } else { "host to stop logging" };
+        diagnostic = diagnostic.note(format!("first {what}: {} at {} UTC", cause.host, clock(cause.time)));
     }
     if let Some(reason) = &job.failure {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
         diagnostic = diagnostic.note(format!("SageMaker says: {}", reason.trim_end_matches('.')));
     }
     if !kind.rules().is_empty() {
-        diagnostic = diagnostic.note(format!("rules that speak of it: {}", text::list(kind.rules(), "and")));
+        diagnostic = diagnostic.note(format!("related rules: {}", text::list(kind.rules(), "and")));
     }
-    diagnostic = diagnostic.note(format!("all lines: log group {GROUP}, streams {}/…", job.name));
+    diagnostic = diagnostic.note(format!("full logs: log group {GROUP}, streams {}/…", job.name));
     show(io, set, manifest, &only(diagnostic), global);
     if let Some(cause) = &finding.cause {
         io.print(&format!("last lines of {}:\n", cause.host));
@@ -382,11 +381,11 @@ pub(super) fn end(
     if let Some(usd) = now.cost_usd {
         let (dollars, against, unpaid) = (text::dollars(usd), now.planned_cost(), now.simulated_note());
         let took = text::duration(now.elapsed_seconds);
-        // Who got no machines pays for none.
+        // Without instances there is no cost.
         io.print(&if job.started.is_none() {
-            format!("it never ran: over {took} after it was asked for, {dollars}{against}{unpaid}\n")
+            format!("it never ran: ended {took} after its creation, {dollars}{against}{unpaid}\n")
         } else {
-            format!("it took {took} from when it was asked for, and cost {dollars}{against}{unpaid}\n")
+            format!("it ended {took} after its creation, and cost {dollars}{against}{unpaid}\n")
         });
     }
     exit::JOB

@@ -1,10 +1,10 @@
-//! The worker's binary: where it lies, and what it is.
+//! The `trainc-worker` binary.
 
 use std::path::{Path, PathBuf};
 use trainc_emit::WORKER_BINARY as NAME;
 use trainc_ir::SourceFile;
 
-/// The binary that was named, else the one beside this program.
+/// Returns the path of the binary: the one named, or the one next to this program.
 pub(super) fn find(named: Option<&Path>) -> Option<PathBuf> {
     let path = match named {
         Some(named) => named.to_path_buf(),
@@ -13,14 +13,14 @@ pub(super) fn find(named: Option<&Path>) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// What to say where there is none.
+/// Returns the error for a missing binary.
 pub(super) fn missing() -> String {
     format!(
-        "error: there is no `{NAME}` beside trainc; build it with `cargo build --release -p {NAME}`, or name it with `--worker`\n"
+        "error: `{NAME}` not found next to trainc; build it with `cargo build --release -p {NAME}`, or pass its path with `--worker`\n"
     )
 }
 
-/// The binary itself, under the name that the container looks for.
+/// Reads the binary, under the name that the container expects.
 pub(super) fn read(named: Option<&Path>) -> Option<SourceFile> {
     let bytes = std::fs::read(find(named)?).ok()?;
     Some(SourceFile::new(NAME, bytes, true))

@@ -115,7 +115,7 @@ fn a_job_from_plan_to_nothing_left() {
         assert!(account[kind].as_object().unwrap().is_empty(), "{kind}: {}", account[kind]);
     }
     let nothing = repo.run(&["destroy", LLAMA, "--yes", "--delete-data"]);
-    assert!(nothing.err.contains("nothing to remove"), "{}", nothing.err);
+    assert!(nothing.err.contains("nothing to delete"), "{}", nothing.err);
 }
 
 /// Dollars and tokens per second stand beside what the plan of the same manifest says of them.
@@ -193,7 +193,7 @@ fn a_file_system_goes_with_its_job_where_the_manifest_says_so() {
     assert_eq!(left("file_systems"), 1);
     let applied = repo.run(&["apply", LLAMA, "--yes"]);
     assert_eq!(applied.code, Some(0), "{}", applied.err);
-    let words = "trainc destroy llama-7b-fsdp/trainc.kdl --simulate=account.json: `corpus` is still there and billed, and `delete-after-job` lets it go";
+    let words = "trainc destroy llama-7b-fsdp/trainc.kdl --simulate=account.json: `corpus` is still there and billed, and `delete-after-job` is set for it";
     assert!(applied.out.contains("nothing to do") && applied.out.contains(words), "{}", applied.out);
     let gone = repo.run(&["destroy", LLAMA, "--yes"]);
     assert_eq!(gone.code, Some(0), "{}", gone.err);
@@ -672,7 +672,7 @@ fn logs_since_a_while_ago_begin_there() {
     assert!(all.ends_with(&late) && !late.is_empty() && late.len() < all.len() / 2, "{late}");
     let none = repo.run(&["logs", path, "--since", "1s"]);
     assert!(
-        none.out.is_empty() && none.err.contains("no host has written anything in that time"),
+        none.out.is_empty() && none.err.contains("no host has logged anything in that time"),
         "{}{}",
         none.out,
         none.err
@@ -900,7 +900,7 @@ fn jobs_are_watched_side_by_side_and_hosts_by_their_names() {
     for host in ["algo-2", "algo-0", "algo-01", "node-1"] {
         let ran = repo.run(&["logs", "starter", "--host", host, "--follow"]);
         assert_eq!(ran.code, Some(2), "{host}: {}", ran.out);
-        assert!(ran.err.contains(&format!("has no host `{host}`: it has algo-1 alone")), "{}", ran.err);
+        assert!(ran.err.contains(&format!("has no host `{host}`: expected only algo-1")), "{}", ran.err);
     }
     assert_eq!(repo.run(&["logs", "starter", "--host", "algo-1"]).code, Some(0));
 }

@@ -28,9 +28,9 @@ fn dollars_so_far_grow_into_the_bill() {
     for (outcome, code, billed) in cases {
         let repo = Repo::new(&format!("shown-dollars-{outcome}"), &["starter"]);
         let ended = match outcome {
-            "no-capacity" => "it never ran: over ",
+            "no-capacity" => "it never ran: ended ",
             "completes" => " completed in ",
-            _ => " from when it was asked for, and cost $",
+            _ => " after its creation, and cost $",
         };
         repo.0.write("account.json", json!({"outcome": outcome}).to_string());
         assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
@@ -108,7 +108,7 @@ fn a_job_that_is_not_ours_is_said_to_be_none() {
         assert!(said.contains("warning[T0605]") && said.contains(words), "{command}: {said}");
         assert!(said.contains(&take), "{command}: {said}");
     }
-    assert!(repo.run(&["status", PATH]).out.contains("(not made by trainc for this job): InProgress"));
+    assert!(repo.run(&["status", PATH]).out.contains("(not created by trainc for this job): InProgress"));
     let status = repo.run(&["status", PATH, "-o", "json"]).json();
     assert_eq!((&status["is_ours"], &status["planned_usd"]), (&json!(false), &Value::Null));
     let table = repo.run(&["report", PATH, "--csv", "runs.csv"]);

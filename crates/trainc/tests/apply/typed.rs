@@ -88,7 +88,7 @@ fn a_run_without_its_file_system_is_not_followed() {
     let end = format!("trainc stop {path} --simulate=account.json --run {name}");
     let status = repo.run(&["status", path]);
     assert!(
-        status.out.contains(&format!("goes on without `{id}`")) && status.out.contains(&end),
+        status.out.contains(&format!("continues without `{id}`")) && status.out.contains(&end),
         "{}",
         status.out
     );
@@ -103,7 +103,7 @@ fn a_run_without_its_file_system_is_not_followed() {
     let applied = repo.run(&["apply", path, "--yes"]);
     assert!(applied.out.contains(&format!("next  {end}")), "{}{}", applied.out, applied.err);
     assert_eq!(repo.run(&["stop", path, "--run", &name]).code, Some(0));
-    assert!(!repo.run(&["status", path]).out.contains("goes on without"));
+    assert!(!repo.run(&["status", path]).out.contains("continues without"));
 }
 
 /// What dollars are held against is what was planned: every command takes what prices and predicts a run, and every command
@@ -192,12 +192,12 @@ fn what_stays_for_its_data_is_said_at_the_end() {
     let next = format!(
         "  next  trainc destroy {path} --simulate=account.json --delete-data: `{id}` stays with its data, at $"
     );
-    for end in ["removed\n", "it contains data"] {
+    for end in ["deleted\n", "it contains data"] {
         let ran = repo.run(&["destroy", path, "--yes"]);
         assert!(ran.out.contains(end) && ran.out.contains(&next), "{}{}", ran.out, ran.err);
     }
     let gone = repo.run(&["destroy", path, "--yes", "--delete-data"]);
-    assert!(gone.out.ends_with("removed\n"), "{}", gone.out);
+    assert!(gone.out.ends_with("deleted\n"), "{}", gone.out);
     assert_eq!(repo.run(&["apply", PATH, "--yes"]).code, Some(0));
-    assert!(repo.run(&["destroy", PATH, "--yes"]).out.ends_with("removed\n"));
+    assert!(repo.run(&["destroy", PATH, "--yes"]).out.ends_with("deleted\n"));
 }

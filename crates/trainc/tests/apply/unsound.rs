@@ -22,7 +22,7 @@ fn a_job_can_be_stopped_after_a_bad_edit() {
         let looked = repo.run(&[command, LLAMA]);
         assert_eq!(looked.code, Some(0), "{command}: {}{}", looked.out, looked.err);
         assert!(looked.err.contains("note[T0310]") && !looked.err.contains("error["), "{}", looked.err);
-        let words = format!("`{command}` goes on, for it needs the job's name, region and account alone");
+        let words = format!("`{command}` requires only name, region and account of the job");
         assert!(looked.err.contains(&words), "{}", looked.err);
     }
     let status = repo.run(&["status", LLAMA, "-o", "json"]);

@@ -1,4 +1,4 @@
-//! JobApply job of an apply: looked at, shown, made, reported.
+//! One job of an `apply`: compared, shown, applied, reported.
 
 use super::Args;
 use super::billed_storage::billed_storage;
@@ -29,12 +29,12 @@ use trainc_diag::{Invocation, NextCommand, Severity};
 use trainc_emit::quoted;
 use trainc_ir::Plan;
 
-/// JobApply job.
+/// One job of an `apply`.
 pub(super) struct JobApply<'a> {
-    /// Its place among the manifests.
+    /// Index of its manifest.
     pub at: usize,
     pub args: &'a Args,
-    /// What is laid over the manifest, here or in a saved plan.
+    /// Overrides of the command line or of the saved plan.
     pub input: &'a Input,
     pub global: &'a Global,
     pub set: &'a Set,
@@ -42,23 +42,23 @@ pub(super) struct JobApply<'a> {
     pub plan: &'a Plan,
     pub saved: Option<&'a SavedPlan>,
     pub simulated: bool,
-    /// Whether others are made with it.
+    /// True if several jobs are applied.
     pub several: bool,
 }
 
-/// The flags by which a user says to go on.
+/// Returns the flags of the choices.
 fn chosen(choices: Choices) -> impl Iterator<Item = String> {
     let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
     flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag.to_owned())
 }
 
 impl JobApply<'_> {
-    /// Its name.
+    /// Returns the name of the job.
     pub(super) fn name(&self) -> &str {
         self.manifest.compiled.job.as_deref().unwrap_or(&self.manifest.path)
     }
 
-    /// Shows what was found and what would be done; the exit code where it ends here.
+    /// Shows findings and changes; returns an exit code if the job cannot be applied.
     pub(super) fn show(&self, io: &mut Io, looked: Comparison) -> Result<Prospect, u8> {
         self.problems(io, &looked);
         let Some(prospect) = looked.prospect else {
@@ -88,7 +88,7 @@ impl JobApply<'_> {
         Ok(prospect)
     }
 
-    /// Makes it what was shown; with `--wait`, stays until it ends.
+    /// Applies the changes; with `--wait`, follows the job until it ends.
     pub(super) async fn make<C: Cloud, K: Clock>(
         &self,
         io: &mut Io<'_>,
@@ -127,12 +127,12 @@ impl JobApply<'_> {
         }
     }
 
-    /// What the user chose, here or in a saved plan.
+    /// Returns the choices of the command line or of the saved plan.
     fn choices(&self) -> Choices {
         self.choices_of(self.plan)
     }
 
-    /// What the user chose for any job of the command.
+    /// Returns the choices for any job of the command.
     pub(super) fn choices_of(&self, plan: &Plan) -> Choices {
         let job = plan.job.name.value().map_or("", String::as_str);
         match self.saved {
@@ -145,7 +145,7 @@ impl JobApply<'_> {
         self.args.output == "json"
     }
 
-    /// The command line, for the commands to type next.
+    /// The command line, which completes suggested commands.
     fn invocation(&self) -> Invocation {
         let flags = chosen(self.choices()).chain(self.stays()).collect();
         invocation(self.manifest.named(), &self.input.overlay, &self.args.account).with_apply_flags(flags)
@@ -163,7 +163,7 @@ impl JobApply<'_> {
         }
     }
 
-    /// How long was waited, and whether anybody was asked: no part of what is done, and the same again.
+    /// Returns the flags for waiting and confirmation, which a saved plan does not contain.
     fn stays(&self) -> Vec<String> {
         let mut out = Vec::new();
         if let Some(time) = self.args.wait_for_capacity {
@@ -178,8 +178,8 @@ impl JobApply<'_> {
         out
     }
 
-    /// The command that follows the job that is there now, unless this one does. An account in memory is gone with this
-    /// command, so that only it can.
+    /// Returns the command that follows the job, unless this command does. An in-memory account is lost after this command,
+    /// so it suggests `apply --wait`.
     fn following(&self) -> Option<String> {
         match (self.args.wait, self.args.account.is_forgotten()) {
             (true, _) => None,
@@ -188,7 +188,7 @@ impl JobApply<'_> {
         }
     }
 
-    /// JobApply object on a line, with the job that it is about.
+    /// Prints one JSON line with the name of the job.
     fn object(&self, io: &mut Io, mut object: Value) {
         if let Some(members) = object.as_object_mut() {
             members.insert("job".to_owned(), json!(self.name()));
@@ -205,7 +205,7 @@ impl JobApply<'_> {
             return;
         }
         if !self.global.verbose {
-            // Who lacks permissions asks for all of them at once, also for those that are only nice to have: each once.
+            // All missing permissions are shown, also optional ones, each once.
             let mut named = BTreeSet::new();
             if looked.prospect.is_some() && !self.global.quiet {
                 io.note(&preflight::describe_skipped(&findings));
@@ -280,7 +280,7 @@ impl JobApply<'_> {
             let lost = diff::lost_file_systems(&prospect.desired, &prospect.observed, self.choices());
             let command = |next: NextCommand| Some(self.invocation().command(&next));
             let next = match status {
-                // A run without its data is not worth following.
+                // A run without its file system is not worth following.
                 "InProgress" if !lost.is_empty() => {
                     command(NextCommand::new("stop").flag(format!("--run {name}")))
                 }
@@ -290,7 +290,7 @@ impl JobApply<'_> {
             if let Some(next) = next {
                 io.print(&format!("  next  {next}\n"));
             }
-            // Who waits sees it go.
+            // With `--wait` it is deleted after the job.
             if !self.args.wait {
                 io.print(&outlasting(&prospect.outlasting(), &self.invocation()));
             }
@@ -299,14 +299,13 @@ impl JobApply<'_> {
             return self.watch(io, look, name, progress).await;
         }
         if matches!(status, "Failed" | "Stopped") {
-            // How the run ended is told again. It is what the manifest asks for all the same, and apply has nothing to
-            // add to it: only who waits for the job hears of its end by the exit code.
+            // The outcome of an ended run is shown again; only `--wait` reports it by the exit code.
             self.watch(io, look, name, progress).await;
         }
         exit::DONE
     }
 
-    /// Follows the job to its end; once it has completed, what the manifest says goes with it goes.
+    /// Follows the job until it ends, then deletes the file systems with `delete-after-job`.
     async fn watch<C: Cloud, K: Clock>(
         &self,
         io: &mut Io<'_>,
@@ -337,7 +336,7 @@ impl JobApply<'_> {
         verdict::worst_exit(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
     }
 
-    /// File systems that are there without their job: they cost money until they go.
+    /// Describes the file systems that are billed without a job.
     fn billed(&self, ledger: &Ledger) -> String {
         if self.simulated {
             return String::new();
@@ -351,7 +350,7 @@ impl JobApply<'_> {
         for (item, cause) in ledger.failed() {
             let verdict = verdict::verdict(self.plan, &item, &cause);
             self.verdict(io, &verdict);
-            // What only the request led to, no plan shows without this.
+            // An obstacle that only the request revealed; the plan shows it with this flag.
             choices.adopt |= verdict.flag == Some("--adopt");
             codes.push(verdict.exit);
         }
@@ -374,10 +373,12 @@ impl JobApply<'_> {
             }
         } else {
             let (words, next) = match code {
-                exit::DIFFERENT => ("not applied: another version of the job is there", "plan"),
-                verdict::exit::FOREIGN => ("not applied: something that is not ours is in the way", "plan"),
-                verdict::exit::DENIED => ("incomplete: run it again once access is there", "apply"),
-                _ => ("incomplete, safe to run again", "apply"),
+                exit::DIFFERENT => ("not applied: another version of the job exists", "plan"),
+                verdict::exit::FOREIGN => {
+                    ("not applied: blocked by a resource that trainc does not own", "plan")
+                }
+                verdict::exit::DENIED => ("incomplete: repeat once access is granted", "apply"),
+                _ => ("incomplete, safe to repeat", "apply"),
             };
             let next = if next == "plan" {
                 self.invocation().command(&NextCommand::new("plan").flags(chosen(choices)))

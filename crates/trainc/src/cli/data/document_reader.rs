@@ -1,4 +1,4 @@
-//! Lines of training data to documents, in threads, in order.
+//! Reads documents from files of training data, in several threads but in order.
 
 use crate::data::document::{Document, Maker};
 use crate::data::fault::Fault;
@@ -9,24 +9,24 @@ use std::io::BufRead;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of lines that go to a thread at once.
+/// Bytes of lines per batch of a thread.
 const BATCH: usize = 256 << 10;
 
-/// A document, or what is wrong with its line.
+/// A document, or the fault of its line.
 pub(super) type ReadDocument = Result<Document, Box<RejectedLine>>;
 
-/// A line that is no document.
+/// A line that is not a valid document.
 #[derive(Debug)]
 pub(super) struct RejectedLine {
-    /// From 0.
+    /// Line number, from 0.
     pub line: usize,
     /// The line's bytes, as text.
     pub text: String,
-    /// What is wrong.
+    /// Its fault.
     pub fault: Fault,
 }
 
-/// What is known of a file after it was read.
+/// Size and digest of an input file.
 #[derive(Debug)]
 pub(super) struct InputSummary {
     /// Bytes.
@@ -41,8 +41,8 @@ struct Batch {
     lines: Vec<Vec<u8>>,
 }
 
-/// Reads a file and gives its documents to `take`, in order and as many at a time as `threads` make; `take` also learns
-/// how many bytes were read for them. The order, and so the result, does not depend on the number of threads.
+/// Reads a file and passes its documents to `take` in order, with the bytes read for them. The result does not depend on
+/// the number of threads.
 pub(super) fn read_documents(
     maker: &Maker,
     name: &str,
@@ -77,7 +77,7 @@ pub(super) fn read_documents(
     })
 }
 
-/// Cuts the file into batches of lines.
+/// Splits the file into batches of lines.
 fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<InputSummary> {
     let mut hash = Sha256::new();
     let (mut bytes, mut number, mut line, mut ended) = (0, 0, 0, false);
@@ -133,7 +133,7 @@ fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usiz
     }
 }
 
-/// A file of plain text is one document.
+/// Reads a plain text file as one document.
 fn whole(
     maker: &Maker,
     reader: &mut dyn BufRead,
@@ -143,7 +143,7 @@ fn whole(
     reader.read_to_end(&mut bytes)?;
     let seen = InputSummary { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(&bytes)) };
     let text = String::from_utf8(bytes)
-        .map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8 text"))?;
+        .map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "not UTF-8 text"))?;
     if !text.trim().is_empty() {
         let made = maker.make(&Record::Text(text));
         take(
@@ -154,7 +154,7 @@ fn whole(
     Ok(seen)
 }
 
-/// Lower-case hexadecimal.
+/// Formats bytes as lowercase hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {

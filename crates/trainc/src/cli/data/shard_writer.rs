@@ -74,7 +74,7 @@ impl Writer {
         cannot(&self.out.display().to_string(), "written", error)
     }
 
-    /// Leaves nothing behind.
+    /// Removes all partial output.
     pub(super) fn discard(&self) {
         let _ = fs::remove_dir_all(&self.partial);
     }

@@ -1,4 +1,4 @@
-//! The parts of packed data: what is trained on, and what is held out of it to evaluate on.
+//! The splits of packed data: training and validation.
 
 use super::Stop;
 use super::document_reader::hex;
@@ -11,18 +11,18 @@ use crate::data::shard::{Index, Input, Layout, Split};
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
-/// What `--validation` asks for.
+/// Value of `--validation`.
 pub(super) enum HeldOut {
-    /// Nothing.
+    /// No validation set.
     None,
-    /// A fraction of the documents, above 0 and below 1.
+    /// A fraction of the documents, between 0 and 1.
     Fraction(f64),
-    /// The documents of these files.
+    /// All documents of these files.
     Files(Vec<String>),
 }
 
 impl HeldOut {
-    /// One fraction, or files.
+    /// Parses one fraction, or files.
     pub(super) fn read(written: &[String]) -> Result<Self, Stop> {
         let fractions: Vec<Option<f64>> = written.iter().map(|word| word.parse().ok()).collect();
         let usage = |said: String| Err(Stop(exit::USAGE, format!("error: `--validation`: {said}\n")));
@@ -31,13 +31,13 @@ impl HeldOut {
             [Some(fraction)] if *fraction > 0.0 && *fraction < 1.0 => Ok(Self::Fraction(*fraction)),
             [Some(fraction)] => usage(format!("{fraction} is not between 0 and 1")),
             many if many.iter().any(Option::is_some) => {
-                usage("expected one fraction, as `0.05`, or files; found both".to_owned())
+                usage("expected one fraction, e.g. `0.05`, or files, not both".to_owned())
             }
             _ => Ok(Self::Files(written.to_vec())),
         }
     }
 
-    /// Files that are read for it alone.
+    /// Returns the files of the validation set.
     pub(super) fn files(&self) -> &[String] {
         match self {
             Self::Files(files) => files,
@@ -45,17 +45,17 @@ impl HeldOut {
         }
     }
 
-    /// Whether the document at this place of all documents is held out.
+    /// Returns true if the document at this index belongs to the validation set.
     pub(super) fn takes(&self, seed: u64, place: u64) -> bool {
         matches!(self, Self::Fraction(fraction) if held_out(seed, place, *fraction))
     }
 
-    /// Whether something is held out.
+    /// Returns true if there is a validation set.
     pub(super) fn is_some(&self) -> bool {
         !matches!(self, Self::None)
     }
 
-    /// What an index says of it.
+    /// Returns the split for the index.
     pub(super) fn split(&self, part: &'static str, seed: u64) -> Option<Split> {
         match self {
             Self::None => None,
@@ -65,22 +65,22 @@ impl HeldOut {
     }
 }
 
-/// Where held-out data goes: beside, not inside, so that a channel of the one is not one of both.
+/// Returns the directory of the validation set: a sibling, so that a channel contains only one split.
 pub(super) fn validation_dir(out: &Path) -> PathBuf {
     let mut name = out.file_name().unwrap_or_default().to_os_string();
     name.push("-validation");
     out.with_file_name(name)
 }
 
-/// One directory of packed data on its way.
+/// Writer of one split.
 pub(super) struct SplitWriter {
-    /// Where it will be.
+    /// Output directory.
     pub(super) out: PathBuf,
-    /// What was read for it.
+    /// Inputs that were read.
     pub(super) inputs: Vec<Input>,
     writer: Writer,
     packer: Packer,
-    /// With a seed all documents wait for their order.
+    /// All documents, if they are to be shuffled.
     seed: Option<u64>,
     kept: Vec<Document>,
     records: Vec<u8>,
@@ -88,7 +88,7 @@ pub(super) struct SplitWriter {
 }
 
 impl SplitWriter {
-    /// Begins to write beside `out`, if that may be replaced.
+    /// Opens a writer; fails if `out` may not be replaced.
     pub(super) fn new(out: &Path, layout: Layout, seed: Option<u64>) -> Result<Self, Stop> {
         check_replaceable(out)?;
         Ok(Self {
@@ -103,7 +103,7 @@ impl SplitWriter {
         })
     }
 
-    /// Takes a document in.
+    /// Adds a document.
     pub(super) fn take(&mut self, document: Document) {
         if self.seed.is_some() {
             self.kept.push(document);
@@ -120,7 +120,7 @@ impl SplitWriter {
         }
     }
 
-    /// Packs what waited; gives the tokens that filled no sequence, or why there is no sequence.
+    /// Packs the remaining documents. Returns the number of dropped tokens, or a fault if no sequence was filled.
     pub(super) fn close(&mut self) -> Result<Result<u64, Fault>, Stop> {
         let kept = std::mem::take(&mut self.kept);
         for at in self.seed.map_or_else(Vec::new, |seed| shuffled(kept.len(), seed)) {
@@ -132,12 +132,12 @@ impl SplitWriter {
         Ok(self.packer.finish())
     }
 
-    /// Leaves nothing behind.
+    /// Removes all partial output.
     pub(super) fn discard(&self) {
         self.writer.discard();
     }
 
-    /// Writes the index, and puts the directory in its place.
+    /// Writes the index and moves the directory into its place.
     pub(super) fn publish(
         mut self,
         index: &Index,

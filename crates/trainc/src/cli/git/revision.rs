@@ -167,10 +167,10 @@ impl Revision {
     fn blob(&mut self, path: &str, most: u64) -> Result<Vec<u8>, ReadError> {
         match self.object(path)? {
             Object::Blob(bytes) if bytes.len() as u64 > most => {
-                Err(ReadError::Unreadable(format!("it is larger than {}", trainc_diag::text::bytes(most))))
+                Err(ReadError::Unreadable(format!("larger than {}", trainc_diag::text::bytes(most))))
             }
             Object::Blob(bytes) => Ok(bytes),
-            Object::Tree => Err(ReadError::Unreadable("it is a directory".to_owned())),
+            Object::Tree => Err(ReadError::Unreadable("is a directory".to_owned())),
         }
     }
 
@@ -306,7 +306,7 @@ impl World for Revision {
     fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let found = self.find(from, path)?;
         let bytes = self.blob(&found, MOST_MANIFEST_BYTES)?;
-        String::from_utf8(bytes).map_err(|_| ReadError::Unreadable("it is not UTF-8 text".to_owned()))
+        String::from_utf8(bytes).map_err(|_| ReadError::Unreadable("not UTF-8 text".to_owned()))
     }
 
     fn worker(&mut self) -> Option<SourceFile> {

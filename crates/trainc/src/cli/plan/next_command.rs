@@ -1,4 +1,4 @@
-//! The command to type after a plan, and what would keep apply from doing it.
+//! The command that follows a plan, and the reasons for which `apply` would refuse.
 
 use super::{Args, is_online};
 use crate::cli::account_comparison::Comparison;
@@ -10,29 +10,29 @@ use trainc_emit::quoted;
 use trainc_report::json::Blocked;
 use trainc_report::markdown::describe_blocked;
 
-/// What apply would refuse as things stand.
+/// Reasons for which `apply` would refuse jobs.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// The codes of what is in the way, of all jobs.
+    /// Diagnostic codes of the obstacles of all jobs.
     codes: BTreeSet<&'static str>,
-    /// The exit code of apply.
+    /// Exit code of `apply`.
     exit: u8,
-    /// Jobs that are describe_blocked, and all that were looked at.
+    /// Number of refused jobs, and of all compared jobs.
     jobs: (usize, usize),
-    /// Flags that let it go on: none where something must be mended first.
+    /// Flags that remove obstacles.
     flags: BTreeSet<&'static str>,
-    /// Whether something must be mended first.
+    /// True if a problem must be fixed first, which no flag removes.
     mend: bool,
-    /// What must be done first, as the problems say it.
+    /// Helps of the problems to fix first.
     pub first: Vec<String>,
-    /// A run that goes on without what it was started with, if there is one.
+    /// A run in progress whose file system was deleted.
     lost: Option<String>,
-    /// Whether all that was looked at is as it should be; then how many of the runs go on.
+    /// Number of runs in progress, if no job has changes.
     idle: Option<usize>,
 }
 
 impl Refusals {
-    /// Collects them from what was found for each job; `invocations` are those of the jobs.
+    /// Collects the obstacles of each job; `invocations` are those of the jobs.
     pub(super) fn new(looked: &[Option<Comparison>], invocations: &[Invocation]) -> Self {
         let mut out = Self::default();
         let mut exits = Vec::new();
@@ -63,7 +63,7 @@ impl Refusals {
         out
     }
 
-    /// Adds what a problem says is to be done about it.
+    /// Adds the help of a problem.
     fn must(&mut self, problem: &Diagnostic, invocation: &Invocation) {
         let Some(help) = problem.help.as_ref().map(|help| help.complete(invocation).to_string()) else {
             return;
@@ -85,19 +85,19 @@ impl Refusals {
         }
     }
 
-    /// Whether nothing at all would be applied.
+    /// Returns true if all jobs would be refused.
     fn is_whole(&self) -> bool {
         self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
     }
 }
 
-/// The most problems of which it is said again what to do.
+/// Maximum number of helps that are repeated.
 const MOST_FIRST: usize = 3;
 
-/// The code of a run that goes on without a file system.
+/// Code of a run whose file system was deleted.
 const LOST: &str = "T0649";
 
-/// How many runs go on, where apply would do nothing for any job.
+/// Returns the number of runs in progress, if `apply` would change nothing.
 fn idle(looked: &[Option<Comparison>]) -> Option<usize> {
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref().filter(|seen| seen.is_empty()));
     let all: Vec<_> = prospects.collect::<Option<_>>()?;
@@ -105,8 +105,8 @@ fn idle(looked: &[Option<Comparison>]) -> Option<usize> {
     (!all.is_empty()).then(|| runs.filter(|(job, _)| !job.is_over()).count())
 }
 
-/// The command to type next: the same manifests and layers, one step on; where apply would only refuse, the plan again,
-/// with the flag that lets it go on if there is one. Where apply would do nothing, what follows it.
+/// Returns the command for the next step: with the same manifests and overrides. If `apply` would refuse, the plan with
+/// the flag that removes the obstacle; if it would change nothing, the command after it.
 pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Refusals) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
@@ -116,7 +116,7 @@ pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Re
         return Invocation::new(quoted(&file.to_string_lossy()), flags).command(&NextCommand::new("apply"));
     }
     let idle = blocked.idle.filter(|_| online && !stops);
-    // A run without its data is not worth following.
+    // A run without its file system is not worth following.
     let lost = blocked.lost.as_ref().filter(|_| online && !stops && blocked.jobs.1 == 1);
     let verb = match (errors, online) {
         (1.., _) => "check",

@@ -150,5 +150,5 @@ pub(super) fn capital(words: &str) -> String {
 
 /// The last line of a comment: what was varied, and what was not.
 pub(super) fn varied_and_held(space: &Space) -> String {
-    format!("\nVaried: {}. LoadedManifest: {}.\n", space.varied().join(", "), space.held().join(", "))
+    format!("\nVaried: {}. Held: {}.\n", space.varied().join(", "), space.held().join(", "))
 }
