@@ -2,6 +2,9 @@
 //!
 //! [`trainc_check::compile`] is the whole way from text to a checked plan.
 
+// The futures of the AWS calls nest deeper than the default of 128.
+#![recursion_limit = "256"]
+
 pub mod cli;
 pub mod data;
 pub mod import;
