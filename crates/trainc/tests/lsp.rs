@@ -245,7 +245,7 @@ fn hover_says_what_it_is_and_what_became_of_it() {
         editor.ask("textDocument/hover", place)["contents"]["value"].as_str().unwrap_or("").to_owned()
     };
     let node = hover("    tra|in { micro-batch 2; }");
-    assert!(node.contains("exactly one of steps, tokens, epochs"), "{node}");
+    assert!(node.contains("exactly one of steps, tokens and epochs"), "{node}");
     let value = hover("    train { micro-batch |2; }");
     assert!(
         value.contains("sequences through one model replica") && value.contains("`train.micro-batch` = 2"),

@@ -367,7 +367,7 @@ fn conversations_that_their_template_refuses() {
     refused(
         &pack(&dir.0, &["--template", "eli5", "a.jsonl"]),
         &["T0522"],
-        &["a.jsonl:1:", "only users ask and assistants", "found the role system"],
+        &["a.jsonl:1:", "only users ask and", "found the role system"],
     );
     dir.write("bad.jinja", "{% for m in messages %}\n{{ m.content ");
     refused(

@@ -677,7 +677,7 @@ fn one_numbering_holds_everywhere() {
         let named = format!(">{number}: {}", words.replacen(" × ", "\u{a0}×\u{a0}", 1));
         assert_eq!(page.contains(&named), !one["cost_usd"].is_null(), "{named}");
     }
-    assert!(page.contains(&format!("these {}", front.len())) || front.len() == 1, "{page}");
+    assert!(page.contains(&format!("These {} are", front.len())) || front.len() == 1, "{page}");
     // Those that nothing beats are told apart from those that fit more surely.
     let figures = |one: &serde_json::Value| {
         (one["seconds"].as_f64().unwrap(), one["cost_usd"].as_f64().unwrap_or(f64::INFINITY))
@@ -756,7 +756,7 @@ fn what_has_no_price_is_named() {
     let page = dir.0.join("page.html");
     let ran = tune(&["near.kdl", "--report", page.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(std::fs::read_to_string(page).unwrap().contains("why it lost"));
+    assert!(std::fs::read_to_string(page).unwrap().contains("why it was rejected"));
 }
 
 /// Where nothing can be searched because of errors, they are said, as `plan` says them.

@@ -10,7 +10,7 @@ use trainc_diag::source::Span;
 use trainc_ir::Val;
 
 /// The answer to a query; `None` if nothing was asked.
-pub type Seen<T> = Option<Answer<T>>;
+pub type Lookup<T> = Option<Answer<T>>;
 
 /// An address of S3 that the job reads, and whether anything lies there.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Data {
     /// `s3://bucket/prefix`.
     pub uri: String,
     /// The first objects.
-    pub seen: Seen<Vec<Object>>,
+    pub seen: Lookup<Vec<Object>>,
     /// The place of blame.
     pub span: Span,
 }
@@ -31,15 +31,15 @@ pub struct Facts {
     /// The account that was looked at.
     pub account: String,
     /// The job's subnets.
-    pub subnets: Seen<Vec<Subnet>>,
+    pub subnets: Lookup<Vec<Subnet>>,
     /// Route tables of the network.
-    pub routes: Seen<Vec<RouteTable>>,
+    pub routes: Lookup<Vec<RouteTable>>,
     /// Endpoints of S3 in the network, asked for where no route leads out.
-    pub endpoints: Seen<Vec<Endpoint>>,
+    pub endpoints: Lookup<Vec<Endpoint>>,
     /// The job's security groups.
-    pub groups: Seen<Vec<SecurityGroup>>,
+    pub groups: Lookup<Vec<SecurityGroup>>,
     /// Ids of the zones that offer the instance type.
-    pub zones: Seen<Vec<String>>,
+    pub zones: Lookup<Vec<String>>,
     /// Limits.
     pub limits: Vec<Limit>,
     /// True if the figures of a new account, where limits have them, hold in this one; none where nobody had to ask.
@@ -47,25 +47,25 @@ pub struct Facts {
     /// True if the user waits where there is no room at the moment.
     pub waits: bool,
     /// What runs now on instances of this type, by other jobs; not asked where the job does not fit even alone.
-    pub running: Seen<Running>,
+    pub running: Lookup<Running>,
     /// Buckets by name, with their first place.
-    pub buckets: BTreeMap<String, (Span, Seen<Bucket>)>,
+    pub buckets: BTreeMap<String, (Span, Lookup<Bucket>)>,
     /// Inputs.
     pub data: Vec<Data>,
     /// Keys, with their places.
-    pub keys: Vec<(Val<String>, Seen<Key>)>,
+    pub keys: Vec<(Val<String>, Lookup<Key>)>,
     /// The role that the manifest names.
-    pub role: Seen<Role>,
+    pub role: Lookup<Role>,
     /// The permissions of the role.
-    pub permissions: Seen<Vec<(Question, bool)>>,
+    pub permissions: Lookup<Vec<(Question, bool)>>,
     /// The caller's permissions to delete after the job.
-    pub release: Seen<Vec<(Question, bool)>>,
+    pub release: Lookup<Vec<(Question, bool)>>,
     /// The image.
-    pub image: Seen<()>,
+    pub image: Lookup<()>,
     /// Secrets.
-    pub secrets: Vec<(Val<String>, Seen<()>)>,
+    pub secrets: Vec<(Val<String>, Lookup<()>)>,
     /// File systems that exist already, by the place of their id.
-    pub file_systems: Vec<(Val<String>, Seen<FileSystem>)>,
+    pub file_systems: Vec<(Val<String>, Lookup<FileSystem>)>,
 }
 
 impl Facts {
@@ -88,7 +88,7 @@ pub struct Limit {
     /// True if what runs already counts against it.
     pub is_shared: bool,
     /// The account's figure.
-    pub seen: Seen<f64>,
+    pub seen: Lookup<f64>,
     /// True if that is the catalogue's of a new account, as the account never had it changed, and nobody has confirmed it.
     pub is_default: bool,
     /// The place of blame.

@@ -1,6 +1,6 @@
 //! Reads the quotas that a job comes near to, and the other jobs that run now.
 
-use super::facts::{Limit, Running, Seen};
+use super::facts::{Limit, Lookup, Running};
 use super::requirements::{View, wanted};
 use crate::account::{JobSummary, TrainingJob};
 use crate::cloud::{Answer, Clock, Observe};
@@ -28,7 +28,7 @@ pub(super) struct Room {
     /// True if the default quotas hold, if they were confirmed.
     pub holds: Option<bool>,
     /// The other running jobs.
-    pub running: Seen<Running>,
+    pub running: Lookup<Running>,
 }
 
 impl<C: Observe, K: Clock> Look<'_, C, K> {
@@ -127,7 +127,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         limits: &[Limit],
         later: usize,
         (is_confirmed, listed): (bool, Option<Answer<Vec<JobSummary>>>),
-    ) -> Seen<Running> {
+    ) -> Lookup<Running> {
         let mut shared = limits.iter().filter(|limit| limit.is_shared).peekable();
         let decides = shared.peek().is_some()
             && shared.all(|limit| !matches!(limit.seen, Some(Ok(has)) if limit.wanted > has));

@@ -22,7 +22,7 @@ mod survey;
 
 pub use combined_policy::combined_policy;
 pub use excess_permissions::excess_permissions;
-pub use facts::{Facts, Limit, Running, Seen};
+pub use facts::{Facts, Limit, Lookup, Running};
 pub use orphans::{lost_file_systems, orphaned_file_systems, orphaned_sweep_jobs};
 pub use quota::Together;
 pub(crate) use requirements::places;

@@ -1,7 +1,7 @@
 //! The queries for each resource that a manifest names.
 
 use super::delete_permission;
-use super::facts::{Data, Facts, Seen};
+use super::facts::{Data, Facts, Lookup};
 use super::network::Way;
 use super::requirements::subnets_of;
 use crate::account::{
@@ -42,7 +42,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         begun: &Facts,
         wanted: bool,
         starting: bool,
-    ) -> (Seen<Vec<Subnet>>, Seen<Vec<RouteTable>>, Seen<Vec<Endpoint>>) {
+    ) -> (Lookup<Vec<Subnet>>, Lookup<Vec<RouteTable>>, Lookup<Vec<Endpoint>>) {
         let ids = subnets_of(plan);
         if !wanted || ids.is_empty() {
             return (begun.subnets.clone(), begun.routes.clone(), begun.endpoints.clone());
@@ -70,8 +70,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         places: &[(String, Span)],
         inputs: &[Data],
         desired: &Desired,
-        known: &BTreeMap<String, (Span, Seen<Bucket>)>,
-    ) -> BTreeMap<String, (Span, Seen<Bucket>)> {
+        known: &BTreeMap<String, (Span, Lookup<Bucket>)>,
+    ) -> BTreeMap<String, (Span, Lookup<Bucket>)> {
         let read: BTreeSet<&str> = inputs.iter().filter_map(|data| Some(split_uri(&data.uri)?.0)).collect();
         let mut buckets: BTreeMap<String, Span> = BTreeMap::new();
         for (uri, span) in places {
@@ -140,7 +140,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
     }
 
-    pub(super) async fn keys(&self, plan: &Plan) -> Vec<(Val<String>, Seen<Key>)> {
+    pub(super) async fn keys(&self, plan: &Plan) -> Vec<(Val<String>, Lookup<Key>)> {
         let job = &plan.job;
         let mut keys: Vec<Val<String>> = Vec::new();
         keys.extend(job.output.as_ref().and_then(|output| output.kms.val().cloned()));
@@ -155,7 +155,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await
     }
 
-    pub(super) async fn own_role(&self, plan: &Plan) -> (Seen<Role>, Seen<Vec<(Question, bool)>>) {
+    pub(super) async fn own_role(&self, plan: &Plan) -> (Lookup<Role>, Lookup<Vec<(Question, bool)>>) {
         let Some(arn) = plan.job.role.as_ref().and_then(|role| role.arn.value()) else { return (None, None) };
         let name = arn.rsplit('/').next().unwrap_or(arn);
         let (role, permissions) =
@@ -164,7 +164,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Checks the caller's permissions to delete file systems with `delete-after-job`.
-    pub(super) async fn release(&self, desired: &Desired, caller: &Caller) -> Seen<Vec<(Question, bool)>> {
+    pub(super) async fn release(&self, desired: &Desired, caller: &Caller) -> Lookup<Vec<(Question, bool)>> {
         let questions = delete_permission::questions(desired, caller);
         let principal = delete_permission::principal(caller).filter(|_| !questions.is_empty())?;
         let simulate = async |arn: &str| self.ask(async |cloud| cloud.simulate(arn, &questions).await).await;
@@ -196,7 +196,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         self.ask(async |cloud| cloud.image(&uri).await).await
     }
 
-    pub(super) async fn secrets(&self, plan: &Plan) -> Vec<(Val<String>, Seen<()>)> {
+    pub(super) async fn secrets(&self, plan: &Plan) -> Vec<(Val<String>, Lookup<()>)> {
         let secrets = plan.job.program.as_ref().map(|program| program.secrets.as_slice()).unwrap_or_default();
         let asked = secrets.iter().filter_map(|secret| secret.from.val().cloned()).map(async |from| {
             let seen = self.ask(async |cloud| cloud.secret(&from.value).await).await;
@@ -205,7 +205,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         join_all(asked).await
     }
 
-    pub(super) async fn given_file_systems(&self, plan: &Plan) -> Vec<(Val<String>, Seen<FileSystem>)> {
+    pub(super) async fn given_file_systems(&self, plan: &Plan) -> Vec<(Val<String>, Lookup<FileSystem>)> {
         let lustre =
             |storage: &&trainc_ir::Storage| storage.kind.value().is_some_and(|kind| kind == "lustre");
         let given = plan.job.storage.iter().filter(lustre).filter_map(|storage| storage.id.val().cloned());
@@ -217,7 +217,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-pub(super) async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Seen<T> {
+pub(super) async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Lookup<T> {
     if wanted { Some(asked.await) } else { None }
 }
 

@@ -1,6 +1,6 @@
 //! Checks that could not be made, and answers as findings read them.
 
-use super::facts::Seen;
+use super::facts::Lookup;
 use crate::fault::{Class, Fault};
 use std::collections::BTreeSet;
 use trainc_diag::declare_code;
@@ -17,9 +17,9 @@ declare_code!(
 pub(super) static CODES: &[&Code] = &[&T0636];
 
 /// Returns the answer, if any. Reports a skipped check where the caller lacks permissions.
-#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
+#[expect(clippy::ref_option, reason = "`Lookup` is one word: what was asked, and the answer")]
 pub(super) fn seen<'a, T>(
-    found: &'a Seen<T>,
+    found: &'a Lookup<T>,
     what: &str,
     span: Span,
     problems: &mut Problems,
@@ -37,8 +37,8 @@ pub(super) fn seen<'a, T>(
 }
 
 /// Returns true if the answer was that it is not there.
-#[expect(clippy::ref_option, reason = "`Seen` is one word: what was asked, and the answer")]
-pub(super) fn is_missing<T>(found: &Seen<T>) -> Option<&Fault> {
+#[expect(clippy::ref_option, reason = "`Lookup` is one word: what was asked, and the answer")]
+pub(super) fn is_missing<T>(found: &Lookup<T>) -> Option<&Fault> {
     match found {
         Some(Err(fault)) if fault.class == Class::NotFound => Some(fault),
         _ => None,

@@ -1,6 +1,6 @@
 //! Reads what a manifest names: everything concurrently that waits for nothing else.
 
-use super::facts::{Data, Facts, Limit, Seen};
+use super::facts::{Data, Facts, Limit, Lookup};
 use super::limits::Room;
 use super::queries::{is_own_image, ran_in, some};
 use super::quota::Together;
@@ -153,7 +153,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         plan: &Plan,
         view: View<'_>,
         later: usize,
-    ) -> (Seen<Vec<String>>, Seen<()>, Room) {
+    ) -> (Lookup<Vec<String>>, Lookup<()>, Room) {
         let subnets = subnets_of(plan);
         let kind = plan.job.cluster.as_ref().and_then(|cluster| cluster.instance.value());
         // Where an older run of the job is or was on the same machines, its zones offer them.

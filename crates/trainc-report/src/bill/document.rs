@@ -74,12 +74,12 @@ pub struct Side {
     pub instance: Option<String>,
     pub world_size: Option<u64>,
     pub figures: Named,
-    pub intervals: BTreeMap<&'static str, Between>,
+    pub intervals: BTreeMap<&'static str, Interval>,
     pub problems: Vec<Problem>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Between {
+pub struct Interval {
     pub low: f64,
     pub high: f64,
 }
@@ -199,7 +199,7 @@ fn side(sources: &SourceMap, seen: &JobSide) -> Side {
             .into_iter()
             .filter_map(|figure| {
                 let interval = figures.interval(figure)?;
-                Some((figure.key(), Between { low: interval.low, high: interval.high }))
+                Some((figure.key(), Interval { low: interval.low, high: interval.high }))
             })
             .collect(),
         problems: seen.problems.iter().map(|one| problem(sources, one)).collect(),

@@ -13,7 +13,7 @@ enum Stream {
 
 /// Buffered output and exit code of one job.
 #[derive(Debug, Default)]
-struct Said {
+struct JobTranscript {
     parts: RefCell<Vec<(Stream, Vec<u8>)>>,
     code: Cell<Option<u8>>,
 }
@@ -21,21 +21,21 @@ struct Said {
 /// Outputs of all jobs of one command, in order.
 #[derive(Debug)]
 pub(super) struct Transcript {
-    jobs: Vec<Said>,
+    jobs: Vec<JobTranscript>,
     /// Index of the first job that was not printed.
     next: Cell<usize>,
 }
 
 /// Writer to one stream of one job.
 pub(super) struct Writer<'a> {
-    said: Option<&'a Said>,
+    said: Option<&'a JobTranscript>,
     stream: Stream,
 }
 
 impl Transcript {
     /// Creates empty outputs for this many jobs.
     pub(super) fn new(jobs: usize) -> Self {
-        Self { jobs: (0..jobs).map(|_| Said::default()).collect(), next: Cell::new(0) }
+        Self { jobs: (0..jobs).map(|_| JobTranscript::default()).collect(), next: Cell::new(0) }
     }
 
     /// Returns the writers for standard output and standard error of a job.
@@ -73,7 +73,7 @@ impl Transcript {
     }
 }
 
-impl Said {
+impl JobTranscript {
     fn write(&self, io: &mut Io) {
         for (stream, bytes) in self.parts.take() {
             let _ = match stream {

@@ -48,7 +48,7 @@ impl Maker {
                 let Some(template) = &self.template else {
                     return Err(Fault::new(&T0522, "a conversation needs a template, and none was given")
                         .help("`--template FILE`; questions and answers have `--template eli5`")
-                        .note("`chat_template` of a `tokenizer_config.json` beside the tokenizer is taken by itself"));
+                        .note("the `chat_template` of a `tokenizer_config.json` next to the tokenizer is used automatically"));
                 };
                 let rendered = match self.train_on {
                     TrainOn::Answers => template.conversation(messages, record)?,

@@ -57,7 +57,7 @@ impl Vocabulary {
         let Some(eos_token) = tokens.get("eos_token") else {
             return Err(Fault::new(&T0524, "no token is known to end a document")
                 .help(format!("`--eos TOKEN`, with one of {}", specials(&tokenizer)))
-                .note("`tokenizer_config.json` beside the tokenizer would name it as `eos_token`"));
+                .note("a `tokenizer_config.json` next to the tokenizer can name it as `eos_token`"));
         };
         let Some(id) = tokenizer.token_to_id(eos_token) else {
             let mut fault = Fault::new(&T0524, format!("the tokenizer has no token `{eos_token}`"));

@@ -230,7 +230,7 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     let kept = std::fs::read(repo.0.0.join(LLAMA)).unwrap();
     let slip = repo.run(&["plan", LLAMA, "--save", LLAMA]);
     assert_eq!(slip.code, Some(2), "{}", slip.out);
-    assert!(slip.err.contains("is no saved plan"), "{}", slip.err);
+    assert!(slip.err.contains("is not a saved plan"), "{}", slip.err);
     assert_eq!(std::fs::read(repo.0.0.join(LLAMA)).unwrap(), kept);
     let noop = repo.run(&["plan", LLAMA, "--save", "noop.plan"]);
     assert_eq!(noop.code, Some(0));
@@ -568,7 +568,7 @@ fn what_cannot_be_kept_or_saved_is_said_first() {
         Duration::from_mins(1),
     );
     assert_eq!(elsewhere.code, Some(2), "{}", elsewhere.err);
-    assert!(elsewhere.err.contains("in the directory where it was saved"), "{}", elsewhere.err);
+    assert!(elsewhere.err.contains("in the directory where the plan was saved"), "{}", elsewhere.err);
     let text = fs::read_to_string(repo.0.0.join(path)).unwrap();
     let swept = text.replacen(
         "job \"my-first-job\" {",
@@ -1184,7 +1184,7 @@ fn what_cannot_be_kept_or_understood_is_refused_before_anything_is_done() {
     command.args(["apply", "starter/trainc.kdl", "--simulate"]).current_dir(&repo.0.0);
     let odd = command.env("TRAINC_POLL_SECONDS", "abc").output().unwrap();
     let words = String::from_utf8_lossy(&odd.stderr).into_owned();
-    assert!(odd.status.code() == Some(2) && words.contains("`abc` in TRAINC_POLL_SECONDS"), "{words}");
+    assert!(odd.status.code() == Some(2) && words.contains("TRAINC_POLL_SECONDS: `abc`"), "{words}");
 }
 
 #[test]
@@ -1209,7 +1209,7 @@ fn a_sweep_is_saved_and_applied_as_one_plan() {
         b"",
         Duration::from_mins(1),
     );
-    assert!(away.code == Some(2) && away.err.contains("where it was saved"), "{}", away.err);
+    assert!(away.code == Some(2) && away.err.contains("where the plan was saved"), "{}", away.err);
     // Two manifests stay two plans.
     repo.0.write("starter/second.kdl", fs::read(repo.0.0.join(path)).unwrap());
     let two = repo.run(&["plan", path, "starter/second.kdl", "--save", "two.plan"]);

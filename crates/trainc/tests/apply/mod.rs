@@ -7,6 +7,8 @@ mod destroys;
 mod faults;
 mod filled;
 mod followed;
+mod next_commands;
+mod partial_plans;
 mod preflights;
 mod refused;
 mod repositories;
@@ -15,8 +17,6 @@ mod scenarios;
 mod shared;
 mod shown;
 mod sweeps;
-mod typed;
-mod unsound;
 mod verdicts;
 mod workers;
 

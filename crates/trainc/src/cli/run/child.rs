@@ -318,7 +318,7 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
 /// What to do after a signal that leaves no time to save.
 fn after(signal: i32) -> String {
     let why = if signal == signal_hook::consts::SIGKILL {
-        "whoever sent it, the kernel where memory ran out, left no time to save: "
+        "SIGKILL, which the kernel sends when memory runs out, leaves no time to save: "
     } else {
         ""
     };

@@ -103,7 +103,7 @@ impl Screen {
         }
     }
 
-    #[expect(clippy::print_stderr, reason = "progress goes beside the results, while they are being made")]
+    #[expect(clippy::print_stderr, reason = "progress is printed to stderr while results go to stdout")]
     #[expect(clippy::unused_self, reason = "a line belongs to a screen")]
     fn line(&self, text: &str) {
         eprintln!("{text}");

@@ -134,7 +134,7 @@ impl<'a> Page<'a> {
             let _ = writeln!(out, "`--write` takes number {}", self.judged.first_choice());
         }
         if !self.lost.is_empty() {
-            out.push_str("\nwhat comes next, and why it lost\n\n");
+            out.push_str("\nrunners-up, and why each was rejected\n\n");
         }
         for lost in &self.lost {
             let written = if lost.sets.is_empty() { ", as written" } else { "" };
@@ -222,7 +222,7 @@ impl<'a> Page<'a> {
         }
         if !self.lost.is_empty() {
             out.push_str(
-                "\nWhat comes next, and why it lost:\n\n| layout | why | changes |\n| --- | --- | --- |\n",
+                "\nRunners-up, and why each was rejected:\n\n| layout | why | changes |\n| --- | --- | --- |\n",
             );
         }
         for lost in &self.lost {

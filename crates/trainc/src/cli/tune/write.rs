@@ -66,7 +66,7 @@ impl Put {
     pub(super) fn words(self, path: &str, number: usize, why: &str) -> String {
         match self {
             Self::Written => format!("wrote {path}: layout {number}{why}\n"),
-            Self::Stood => format!("{path} is layout {number}{why}, as it stands: nothing to write\n"),
+            Self::Stood => format!("{path} already has layout {number}{why}: nothing to write\n"),
         }
     }
 }
