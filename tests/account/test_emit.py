@@ -14,12 +14,12 @@ def test_what_was_applied_is_emitted_as_it_was_sent(account, tmp_path):
     before = emit(run, tmp_path / "before", "--resolve")
     assert before.code == 0, before
     for mark in ("${role_arn}", "${fsx.corpus.id}", "${fsx.corpus.mount}"):
-        assert f"note: {mark} stays" in before.err, before
+        assert f"note: {mark} is not resolved" in before.err, before
     assert run.apply().code == 0
     sent = [e for e in account.requests() if e["call"] == "sagemaker:CreateTrainingJob"][-1]
     account.admin("forget")
     after = emit(run, tmp_path / "after", "--resolve")
-    assert after.code == 0 and "} stays" not in after.err, after
+    assert after.code == 0 and "} is not resolved" not in after.err, after
     assert sorted(account.calls()) == ["fsx:DescribeFileSystems", "iam:GetRole", "sts:GetCallerIdentity"]
     emitted = json.loads((tmp_path / "after/sagemaker/training-job.json").read_text())
     assert emitted == json.loads(sent["body"])

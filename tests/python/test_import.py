@@ -69,7 +69,7 @@ def digest_apart(found):
 def test_a_name_is_no_file(tmp_path):
     done = subprocess.run([BINARY, "import", "my-job"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
-    assert "is no file" in done.stderr
+    assert "is not a file" in done.stderr
 
 
 def test_never_over_a_file(tmp_path):

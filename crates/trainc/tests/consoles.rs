@@ -198,7 +198,7 @@ fn what_is_shown_is_what_trainc_says() {
     let detail = Regex::new(r"^  (?:help|note): (.+)$").unwrap();
     // Names, figures, ids and what AWS answered: everything that differs from job to job.
     let varies = Regex::new(
-        r"`[^`]*`|[A-Z][A-Za-z]+(?:Exception|Error|Exceeded|Token|Request|Conflict|Unavailable): .*$|\S*\d\S*(?: (?:instances?|hosts?|packages?|in)\b)?|\b\w+:\w+\b|is CREATING|the subnets|outbound is|missing outbound|belongs to |no capacity in the zone|\w+[a-z][A-Z]\w+|…",
+        r"`[^`]*`|[A-Z][A-Za-z]+(?:Exception|Error|Exceeded|Token|Request|Conflict|Unavailable): .*$|\S*\d\S*(?: (?:instances?|hosts?|packages?|in)\b)?|\b\w+:\w+\b|is CREATING|the subnets|outbound is|missing outbound|but its role|belongs to |no capacity in the zone|\w+[a-z][A-Z]\w+|…",
     )
     .unwrap();
     let mut code = String::new();

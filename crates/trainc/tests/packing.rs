@@ -317,7 +317,7 @@ fn files_are_held_out_to_evaluate_on() {
     usage(&["--validation", "1.5", "a.jsonl"], "1.5 is not between 0 and 1");
     usage(
         &["--validation", "0.1", "--validation", "b.jsonl", "a.jsonl"],
-        "one fraction, as `0.05`, or files",
+        "one fraction, e.g. `0.05`, or files",
     );
     usage(&["--validation", "nowhere.jsonl", "a.jsonl"], "nowhere.jsonl");
     dir.write("book.txt", "One text is one document, however long. ".repeat(30));

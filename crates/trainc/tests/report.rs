@@ -141,7 +141,7 @@ fn a_job_in_the_account_tells_its_time_and_cost() {
     assert_eq!(none.code, Some(4), "{}", none.err);
     assert_eq!(simulate(&["apply", "trainc.kdl", "--yes"]).code, Some(0));
     let early = simulate(&["report", "trainc.kdl", "-o", "json"]).json();
-    assert!(early["notes"].to_string().contains("not those of a whole run"), "{}", early["notes"]);
+    assert!(early["notes"].to_string().contains("those of an incomplete run"), "{}", early["notes"]);
     assert_eq!(part(&early, "run_seconds")["measured"], Value::Null);
     assert_eq!(simulate(&["watch", "trainc.kdl", "-o", "json"]).code, Some(0));
     let report = simulate(&["report", "trainc.kdl", "-o", "json"]).json();
@@ -194,7 +194,7 @@ fn a_log_without_figures_says_what_to_print() {
     dir.write("late.log", format!("{steps}torch.OutOfMemoryError: CUDA out of memory.\n"));
     let late = run(&dir, &["report", "trainc.kdl", "--log", "late.log"]);
     let words = late.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("a GPU ran out of memory: the figures are of the steps before"), "{words}");
+    assert!(words.contains("a GPU ran out of memory: the measurements are of the steps before"), "{words}");
     let judged = run(&dir, &["calibrate", "runs.csv", "-o", "json"]).json();
     assert_eq!(judged["rows"][0]["oom"], true, "{judged}");
 }

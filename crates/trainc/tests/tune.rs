@@ -884,7 +884,7 @@ fn what_is_written_and_what_is_left_out_are_said() {
         trainc_in(root, &args, b"", Duration::from_mins(1))
     };
     let human = tune(&[]).out;
-    let next = human.split("why it lost").nth(1).unwrap();
+    let next = human.split("why each was rejected").nth(1).unwrap();
     let first = next.lines().find(|line| line.starts_with("  -  ")).unwrap();
     assert!(first.ends_with(", as written"), "{human}");
     assert!(
@@ -930,7 +930,7 @@ fn a_manifest_that_is_the_layout_already_is_not_said_to_be_written() {
     let stands = front.iter().find(|one| one["sets"].as_array().unwrap().is_empty()).unwrap();
     let number = &stands["number"];
     let again = run(&dir, &["tune", "job.kdl", &format!("--write={number}")]);
-    let said = format!("job.kdl is layout {number}, as it stands: nothing to write\n");
+    let said = format!("job.kdl already has layout {number}: nothing to write\n");
     assert!(again.code == Some(0) && again.err.contains(&said), "{}", again.err);
     assert!(!again.err.contains("wrote") && read() == text);
 }

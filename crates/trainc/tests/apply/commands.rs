@@ -269,7 +269,11 @@ fn a_saved_plan_is_done_as_it_was_seen_or_not_at_all() {
     );
     assert!(piped.code == Some(2) && piped.err.contains("cannot be read again"), "{}", piped.err);
     let more = repo.run(&["apply", "noop.plan", "--set", "train.steps=7"]);
-    assert!(more.code == Some(2) && more.err.contains("`--set` would be one"), "{}", more.err);
+    assert!(
+        more.code == Some(2) && more.err.contains("`--set` cannot be combined with a saved plan"),
+        "{}",
+        more.err
+    );
     let both = repo.run(&["apply", "noop.plan", LLAMA]);
     assert!(both.code == Some(2) && both.err.contains("only one can be applied at a time"), "{}", both.err);
 }
@@ -486,10 +490,17 @@ fn runs_that_follow_one_without_machines_have_their_names() {
     // Each try in vain is a line, with when the next one is.
     repo.0.write("account.json", r#"{"without_capacity": 999}"#);
     let told = repo.run(&["apply", path, "--yes", "--wait-for-capacity", "10m"]);
-    let tries: Vec<&str> =
-        told.err.lines().filter_map(|line| line.split_once("; trying ")).map(|(_, next)| next).collect();
-    assert_eq!(tries.first().copied(), Some("again in 15s, for 9m more"), "{}", told.err);
-    assert!(tries.last().is_some_and(|last| last.starts_with("for the last time in ")), "{tries:?}");
+    let tries: Vec<&str> = told
+        .err
+        .lines()
+        .filter(|line| line.contains("; retrying in ") || line.contains("; last attempt in "))
+        .collect();
+    assert!(
+        tries.first().is_some_and(|first| first.ends_with("; retrying in 15s, for 9m more")),
+        "{}",
+        told.err
+    );
+    assert!(tries.last().is_some_and(|last| last.contains("; last attempt in ")), "{tries:?}");
     // The last try is watched as those before it: it found none either, and that is no success.
     assert_eq!(told.code, Some(5), "{}{}", told.out, told.err);
     assert!(!told.out.contains("applied:") && told.err.contains("T0604"), "{}{}", told.out, told.err);
@@ -772,7 +783,7 @@ fn a_job_that_fails_gives_its_page() {
     repo.0.write("account.json", r#"{"outcome": "out-of-memory"}"#);
     let ran = repo.run(&["apply", LLAMA, "--wait"]);
     assert_eq!(ran.code, Some(8), "{}", ran.err);
-    for words in ["T0651", "out of GPU memory", "first to fail: algo-1", "SageMaker says: AlgorithmError"] {
+    for words in ["T0651", "out of GPU memory", "first failure: algo-1", "SageMaker says: AlgorithmError"] {
         assert!(ran.err.contains(words), "{words}: {}", ran.err);
     }
     assert!(ran.out.contains("CUDA out of memory"), "{}", ran.out);
@@ -900,7 +911,7 @@ fn jobs_are_watched_side_by_side_and_hosts_by_their_names() {
     for host in ["algo-2", "algo-0", "algo-01", "node-1"] {
         let ran = repo.run(&["logs", "starter", "--host", host, "--follow"]);
         assert_eq!(ran.code, Some(2), "{host}: {}", ran.out);
-        assert!(ran.err.contains(&format!("has no host `{host}`: expected only algo-1")), "{}", ran.err);
+        assert!(ran.err.contains(&format!("has no host `{host}`; expected only algo-1")), "{}", ran.err);
     }
     assert_eq!(repo.run(&["logs", "starter", "--host", "algo-1"]).code, Some(0));
 }
@@ -1140,7 +1151,7 @@ fn a_job_of_the_account_becomes_a_manifest() {
     assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);
     let none = repo.run(&["import", "no-such-job"]);
     assert_eq!(none.code, Some(4), "{}", none.err);
-    assert!(none.err.contains("no training job of that name"), "{}", none.err);
+    assert!(none.err.contains("is neither a file nor a training job of the account"), "{}", none.err);
     let illegal = repo.run(&["import", "no_such.json"]);
     assert_eq!(illegal.code, Some(2), "{}", illegal.err);
     repo.0.write("account.json", r#"{"denied": ["sagemaker:DescribeTrainingJob"]}"#);
@@ -1213,7 +1224,7 @@ fn a_sweep_is_saved_and_applied_as_one_plan() {
     // Two manifests stay two plans.
     repo.0.write("starter/second.kdl", fs::read(repo.0.0.join(path)).unwrap());
     let two = repo.run(&["plan", path, "starter/second.kdl", "--save", "two.plan"]);
-    assert!(two.code == Some(2) && two.err.contains("one manifest at a time"), "{}", two.err);
+    assert!(two.code == Some(2) && two.err.contains("requires a single manifest"), "{}", two.err);
 }
 
 #[test]
@@ -1288,7 +1299,7 @@ fn lines_that_show_after_the_end_are_read() {
     repo.0.write("account.json", begin);
     let watched = repo.run(&["apply", LLAMA, "--wait"]);
     assert_eq!(watched.code, Some(8), "{}", watched.err);
-    for words in ["T0651", "first to fail: algo-1"] {
+    for words in ["T0651", "first failure: algo-1"] {
         assert!(watched.err.contains(words), "{words}: {}", watched.err);
     }
     repo.0.write("account.json", begin);
@@ -1312,5 +1323,5 @@ fn lines_that_show_after_the_end_are_read() {
     assert!(late.out.is_empty() && late.err.contains("in that time"), "{}{}", late.out, late.err);
     assert_eq!(repo.run(&["logs", LLAMA, "--since", "2026-01-01T00:00:00.5Z"]).out, all);
     let wrong = repo.run(&["logs", LLAMA, "--since", "2026-13-01T00:00:00Z"]);
-    assert!(wrong.code == Some(2) && wrong.err.contains("is no time"), "{}", wrong.err);
+    assert!(wrong.code == Some(2) && wrong.err.contains("is not a time"), "{}", wrong.err);
 }

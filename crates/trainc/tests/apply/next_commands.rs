@@ -190,7 +190,7 @@ fn what_stays_for_its_data_is_said_at_the_end() {
     assert_eq!(repo.run(&["apply", path, "--yes"]).code, Some(0));
     let id = repo.account()["file_systems"].as_object().unwrap().keys().next().unwrap().clone();
     let next = format!(
-        "  next  trainc destroy {path} --simulate=account.json --delete-data: `{id}` stays with its data, at $"
+        "  next  trainc destroy {path} --simulate=account.json --delete-data: `{id}` remains with its data, at $"
     );
     for end in ["deleted\n", "it contains data"] {
         let ran = repo.run(&["destroy", path, "--yes"]);

@@ -101,7 +101,7 @@ fn one_job_of_a_sweep_goes_alone() {
     assert!(going.len() == 2 && going.iter().all(|name| !name.starts_with("llama-7b-fsdp-2")), "{going:?}");
     let other = repo.run(&["destroy", LLAMA, "--yes", "--job", "somebody-elses"]);
     assert_eq!(other.code, Some(2), "{}", other.out);
-    assert!(other.err.contains("called `llama-7b-fsdp-…`"), "{}", other.err);
+    assert!(other.err.contains("are named `llama-7b-fsdp-…`"), "{}", other.err);
     assert_eq!(of(&repo, "roles"), 2);
 }
 
