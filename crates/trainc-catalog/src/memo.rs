@@ -6,6 +6,12 @@ use std::sync::{Mutex, PoisonError};
 /// A process-wide cache of the results of a pure lookup, by key.
 pub struct Memo<K, V>(Mutex<BTreeMap<K, V>>);
 
+impl<K: Ord, V: Clone> Default for Memo<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Ord, V: Clone> Memo<K, V> {
     /// Creates an empty cache.
     pub const fn new() -> Self {

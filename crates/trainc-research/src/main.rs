@@ -1,5 +1,10 @@
 //! `trainc-research RUNS.csv`: prints the errors of the cost model on a table of runs.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a command-line tool reads a file and prints"
+)]
 
 use std::process::ExitCode;
 use trainc_predict::Constants;

@@ -1,5 +1,5 @@
 //! Validates documents against the keywords of JSON Schema that trainc's schemas use.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "only tests call it")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "only tests call it")]
 
 use serde_json::Value;
 use std::collections::BTreeSet;

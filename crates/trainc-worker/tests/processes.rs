@@ -261,7 +261,7 @@ fn invalid_configs_are_rejected() {
     });
     case(3, "`batch.micro`: invalid type: string", |c| c["batch"]["micro"] = json!("4"));
     case(3, "`model.kv_heads`: 4 query heads are not divisible by 3 key and value heads", |c| {
-        c["model"]["kv_heads"] = json!(3)
+        c["model"]["kv_heads"] = json!(3);
     });
     case(3, "`batch.global_sequences`: 8 is not 4 x 1 x 4 ranks = 16", |c| {
         c["mesh"]["shard_degree"] = json!(4);

@@ -28,7 +28,7 @@ fn ignored_settings_are_rejected() {
     case("`optimizer.eps`: ", |c| c["optimizer"]["eps"] = json!(1e-60));
     case("`model.norm.eps`: ", |c| c["model"]["norm"]["eps"] = json!(1e-50));
     case("`data.validation`: requires `log.evaluate_every_steps`", |c| {
-        c["data"]["validation"] = json!("somewhere")
+        c["data"]["validation"] = json!("somewhere");
     });
     case("`schedule.steps`: 1099511627776 steps of 4294967296 sequences", |c| {
         c["schedule"]["steps"] = json!(1_u64 << 40);

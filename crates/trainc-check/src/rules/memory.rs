@@ -68,13 +68,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         Some(Fit::Hardly | Fit::Never) => problems.push(does_not_fit(context, &layout, &memory, span)),
         Some(Fit::Maybe) => problems.push(may_not_fit(context, &memory, span)),
         Some(Fit::Surely) => {
-            larger_micro_batch(context, &layout, span).into_iter().for_each(|found| problems.push(found))
+            if let Some(found) = larger_micro_batch(context, &layout, span) {
+                problems.push(found);
+            }
         }
         None => {}
     }
-    missing_host_memory(context, (&layout, &memory), span)
-        .into_iter()
-        .for_each(|found| problems.push(found));
+    if let Some(found) = missing_host_memory(context, (&layout, &memory), span) {
+        problems.push(found);
+    }
 }
 
 /// Returns the place of the number of nodes, else of the instance type.

@@ -190,7 +190,7 @@ impl Following {
                 return false;
             }
             OutageStep::GiveUp => {
-                progress.aside(|| io.note(&format!("note: the logs cannot be read: {said}\n")))
+                progress.aside(|| io.note(&format!("note: the logs cannot be read: {said}\n")));
             }
         }
         self.logs = false;

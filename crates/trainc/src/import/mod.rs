@@ -140,14 +140,14 @@ fn restore_digest(members: &mut Map<String, Value>, short: &str) -> bool {
                 }
                 full.is_some()
             }
-            Value::Array(items) => items.iter_mut().fold(false, |found, item| walk(item, short) || found),
+            Value::Array(items) => items.iter_mut().fold(false, |found, item| found | walk(item, short)),
             Value::Object(members) => {
-                members.values_mut().fold(false, |found, item| walk(item, short) || found)
+                members.values_mut().fold(false, |found, item| found | walk(item, short))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    short.len() >= 8 && members.values_mut().fold(false, |found, value| walk(value, short) || found)
+    short.len() >= 8 && members.values_mut().fold(false, |found, value| found | walk(value, short))
 }
 
 struct Reader {
