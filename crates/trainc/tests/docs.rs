@@ -110,10 +110,11 @@ fn scratch(root: &Path, name: &str) -> PathBuf {
 fn run(command: &str, dir: &Path) -> (String, i32) {
     let binary = Path::new(env!("CARGO_BIN_EXE_trainc")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), env::var("PATH").unwrap_or_default());
-    let command = command
-        .replace("cargo run --release --no-default-features --", "trainc")
-        .replace("cargo run --release --", "trainc")
-        .replace("cargo run --", "trainc");
+    // `cargo run`, with whatever flags for cargo, is the binary that stands there already.
+    let command = match command.strip_prefix("cargo run ").and_then(|rest| rest.split_once("-- ")) {
+        Some((_, arguments)) => format!("trainc {arguments}"),
+        None => command.to_owned(),
+    };
     let output = Command::new("sh")
         .arg("-c")
         .arg(format!("exec 2>&1\n{command}"))
@@ -172,6 +173,7 @@ fn console_blocks_show_what_happens() {
                         found.join("\n")
                     );
                 }
+                assert_ne!(code, 127, "{shown}: `{}` is no command: {}", step.command, found.join("\n"));
                 if code != 0 {
                     let _ = writeln!(out, "? {code}");
                 }
