@@ -8,6 +8,7 @@ use super::{canonical_json, names, tags};
 use serde::Serialize;
 use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
+use trainc_ir::storage::MetadataMode;
 use trainc_ir::units::GIB;
 use trainc_ir::{Plan, Storage, StorageLink};
 
@@ -203,7 +204,7 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
         client_request_token: String::new(),
         file_system_type: "LUSTRE".to_owned(),
         storage_capacity: storage.capacity_bytes.get().unwrap_or_default().div_ceil(GIB),
-        storage_type: aws(&storage.storage_type).unwrap_or_else(|| "SSD".to_owned()),
+        storage_type: storage.storage_type_word().unwrap_or_default(),
         // Lustre accepts exactly one: the file servers are in its zone.
         subnet_ids: network
             .and_then(|network| network.subnets.first())
@@ -215,16 +216,16 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
             .unwrap_or_default(),
         tags: Vec::new(),
         kms_key_id: storage.kms.value().cloned(),
-        file_system_type_version: version(storage).to_owned(),
+        file_system_type_version: storage.lustre_version().to_owned(),
         lustre_configuration: LustreConfiguration {
             weekly_maintenance_start_time: storage.maintenance.value().cloned(),
-            deployment_type: aws(&storage.deployment),
+            deployment_type: storage.deployment_word(),
             per_unit_storage_throughput: storage.throughput_mb_s_tib.get(),
             drive_cache_type: aws(&storage.drive_cache),
             data_compression_type: aws(&storage.compression),
             // False is the default, and only PERSISTENT_2 supports the member.
             efa_enabled: storage.efa.get().filter(|on| *on),
-            metadata_configuration: metadata(storage),
+            metadata_configuration: storage.metadata_mode().map(metadata),
         },
     }
 }
@@ -234,36 +235,12 @@ fn aws_word(word: &str) -> String {
     word.to_uppercase().replace('-', "_")
 }
 
-/// Returns the metadata configuration; the automatic one for an EFA file system without it, which requires one (FSx API
-/// reference, `EfaEnabled`).
-fn metadata(storage: &Storage) -> Option<MetadataConfiguration> {
-    match storage.metadata_iops.get() {
-        Some(iops) => Some(MetadataConfiguration { iops: Some(iops), mode: "USER_PROVISIONED".to_owned() }),
-        None if storage.efa.get() == Some(true) => {
-            Some(MetadataConfiguration { iops: None, mode: "AUTOMATIC".to_owned() })
+fn metadata(mode: MetadataMode) -> MetadataConfiguration {
+    match mode {
+        MetadataMode::Provisioned(iops) => {
+            MetadataConfiguration { iops: Some(iops), mode: "USER_PROVISIONED".to_owned() }
         }
-        None => None,
-    }
-}
-
-/// Returns the Lustre version: as written, else the default of the service, or a later one that the job requires. It is
-/// always sent, so that a changed default does not change a file system.
-///
-/// The service defaults to 2.10, for PERSISTENT_2 to 2.12, and with a metadata configuration to 2.15 (botocore 1.44.5,
-/// `FileSystemTypeVersion`); data repository associations need 2.12 (user guide for Lustre, "Linking your file
-/// system to an S3 bucket").
-fn version(storage: &Storage) -> &str {
-    if let Some(written) = storage.version.value() {
-        return written;
-    }
-    let persistent_2 = storage.deployment.value().is_some_and(|deployment| deployment == "persistent-2");
-    let linked = !storage.imports.is_empty() || !storage.exports.is_empty();
-    if metadata(storage).is_some() {
-        "2.15"
-    } else if persistent_2 || linked {
-        "2.12"
-    } else {
-        "2.10"
+        MetadataMode::Automatic => MetadataConfiguration { iops: None, mode: "AUTOMATIC".to_owned() },
     }
 }
 

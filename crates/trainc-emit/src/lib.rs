@@ -9,7 +9,6 @@ mod channels;
 mod estimator;
 pub mod fsx;
 pub mod iam;
-mod launch;
 mod names;
 pub mod python;
 mod request;
@@ -30,10 +29,10 @@ use trainc_ir::digest::sha256_hex;
 use trainc_ir::plan::DIGEST_MARK;
 
 pub use archive::{SECRETS_SHIM, basename as dependency_name};
-pub use launch::python_str;
+pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources};
-pub use sagemaker::{raw as raw_member, takes_debugger};
+pub use sagemaker::raw as raw_member;
 pub use shell::{is_plain, quoted, unquoted};
 pub use unmapped::UnmappedMembers;
 pub use worker::{

@@ -7,11 +7,11 @@ use super::request::{
     OutputDataConfig, PlacementSpecification, ProfilerConfig, RemoteDebugConfig, ResourceConfig,
     RetryStrategy, SessionChainingConfig, StoppingCondition, Tag, TensorBoardOutputConfig, VpcConfig,
 };
-use super::{channels, launch, python, shell};
+use super::{channels, python, shell};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainc_ir::units::GIB;
-use trainc_ir::{Engine, Pair, Plan, Raw, Scalar, Val};
+use trainc_ir::{Launch, Launcher, Pair, Plan, Raw, Scalar, Val};
 
 /// Returns the request of a plan for a job name and digest.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
@@ -105,7 +105,6 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
     let job = &plan.job;
     let cluster = job.cluster.as_ref();
     let network = job.network.as_ref();
-    let output = job.output.as_ref().and_then(|output| text(&output.s3)).unwrap_or_default();
     CreateTrainingJob {
         training_job_name: job_name.to_owned(),
         hyper_parameters: hyperparameters(plan, job_name),
@@ -113,7 +112,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         role_arn: names::role_arn(plan),
         input_data_config: channels::all(plan),
         output_data_config: OutputDataConfig {
-            path: output.clone(),
+            path: plan.output_path().cloned().unwrap_or_default(),
             kms_key_id: job.output.as_ref().and_then(|output| text(&output.kms)),
             compression_type: job
                 .output
@@ -142,20 +141,18 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         checkpoint_config: job.checkpoint.as_ref().and_then(|checkpoint| {
             Some(CheckpointConfig { uri: text(&checkpoint.s3)?, local_path: text(&checkpoint.local) })
         }),
-        debug_hook_config: job.debugger.as_ref().filter(|_| takes_debugger(plan)).map(|debugger| {
-            DebugHookConfig {
-                path: text(&debugger.s3).unwrap_or_else(|| output.clone()),
-                local_path: text(&debugger.local),
-                hook_parameters: map(&debugger.parameters),
-                collections: debugger
-                    .collections
-                    .iter()
-                    .map(|collection| CollectionConfiguration {
-                        name: collection.name.value.clone(),
-                        parameters: map(&collection.parameters),
-                    })
-                    .collect(),
-            }
+        debug_hook_config: plan.debugger().map(|debugger| DebugHookConfig {
+            path: plan.debugger_path().cloned().unwrap_or_default(),
+            local_path: text(&debugger.local),
+            hook_parameters: map(&debugger.parameters),
+            collections: debugger
+                .collections
+                .iter()
+                .map(|collection| CollectionConfiguration {
+                    name: collection.name.value.clone(),
+                    parameters: map(&collection.parameters),
+                })
+                .collect(),
         }),
         tensor_board_output_config: job.tensorboard.as_ref().and_then(|tensorboard| {
             Some(TensorBoardOutputConfig {
@@ -173,7 +170,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
             None => ProfilerConfig { disable: true, ..ProfilerConfig::default() },
             Some(profiler) => ProfilerConfig {
                 disable: false,
-                path: Some(text(&profiler.s3).unwrap_or(output)),
+                path: Some(plan.profiler_path().cloned().unwrap_or_default()),
                 interval_milliseconds: profiler.interval_milliseconds.get(),
                 parameters: map(&profiler.parameters),
             },
@@ -197,13 +194,6 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
     }
 }
 
-/// Returns whether Debugger is supported: not with SageMaker model parallel, whose documentation requires
-/// `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker Debugger with SageMaker
-/// Model Parallelism"). A rule reports it.
-pub fn takes_debugger(plan: &Plan) -> bool {
-    plan.engine() != Some(Engine::Smp)
-}
-
 /// Returns the arguments of the script, and the keys of the toolkit and the launcher.
 fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
     let Some(program) = &plan.job.program else { return BTreeMap::new() };
@@ -212,7 +202,7 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
         return program
             .hyperparameters
             .iter()
-            .filter_map(|h| Some((h.name.clone(), launch::python_str(h.value.value()?))))
+            .filter_map(|h| Some((h.name.clone(), python::python_str(h.value.value()?))))
             .collect();
     }
     let mut out: BTreeMap<String, String> = program
@@ -234,8 +224,44 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
         put("sagemaker_region", python::json_text(region));
     }
     put("sagemaker_submit_directory", python::json_text(&names::submit_directory(plan)));
-    for (key, value) in launch::hyperparameters(&plan.launch) {
+    for (key, value) in launcher_hyperparameters(&plan.launch) {
         put(&key, value);
+    }
+    out
+}
+
+/// Returns the hyperparameters of the launcher, as the SageMaker SDK v2 sends them.
+fn launcher_hyperparameters(launch: &Launch) -> Vec<(String, String)> {
+    let mut out: Vec<(String, String)> = Vec::new();
+    let mut put = |key: &str, value: &str| out.push((key.to_owned(), value.to_owned()));
+    match launch.launcher {
+        Launcher::Plain => {}
+        Launcher::Torchrun | Launcher::SmpV2 => put("sagemaker_torch_distributed_enabled", "true"),
+        Launcher::PytorchDdp if !launch.is_rewritten_to_smddp => put("sagemaker_pytorch_ddp_enabled", "true"),
+        Launcher::PytorchDdp | Launcher::Smddp => {
+            put("sagemaker_distributed_dataparallel_enabled", "true");
+            put(
+                "sagemaker_distributed_dataparallel_custom_mpi_options",
+                &python::json_text(&launch.mpi_options),
+            );
+        }
+        Launcher::Mpi | Launcher::SmpV1 => {
+            put("sagemaker_mpi_enabled", "true");
+            if let Some(processes) = launch.processes_per_host {
+                put("sagemaker_mpi_num_of_processes_per_host", &processes.to_string());
+            }
+            put("sagemaker_mpi_custom_mpi_options", &python::json_text(&launch.mpi_options));
+        }
+    }
+    if matches!(launch.launcher, Launcher::SmpV1 | Launcher::SmpV2) {
+        put("sagemaker_distributed_dataparallel_enabled", "false");
+        put("mp_parameters", &python::json_object(&launch.smp_parameters));
+    }
+    if let Some(instance) = &launch.instance {
+        put("sagemaker_instance_type", &python::json_text(instance));
+    }
+    if let Some(group) = &launch.group {
+        put("sagemaker_distribution_instance_groups", &serde_json::json!([group]).to_string());
     }
     out
 }
@@ -294,7 +320,7 @@ fn resources(plan: &Plan) -> ResourceConfig {
     ResourceConfig {
         instance_type: text(&cluster.instance).filter(|_| single),
         instance_count: cluster.nodes.get().filter(|_| single && !counted),
-        volume_size_gb: cluster.volume_bytes.get().map_or(30, |bytes| bytes.div_ceil(GIB)),
+        volume_size_gb: cluster.volume_bytes.get().unwrap_or_default().div_ceil(GIB),
         volume_kms_key_id: text(&cluster.volume_kms),
         keep_alive_period_seconds: cluster.warm_pool_seconds.get(),
         instance_groups: groups,

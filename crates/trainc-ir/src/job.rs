@@ -83,6 +83,13 @@ pub struct Job {
     pub overrides: Vec<Override>,
 }
 
+impl Job {
+    /// Returns the engine, if one is set.
+    pub fn engine(&self) -> Option<Engine> {
+        self.parallel.as_ref()?.engine.get()
+    }
+}
+
 /// A name and a text, both with their spans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {

@@ -16,7 +16,7 @@ pub mod preferences;
 pub mod s3;
 pub mod scalar;
 pub mod source_tree;
-mod storage;
+pub mod storage;
 pub mod training_job;
 pub mod units;
 pub mod worker;

@@ -3,7 +3,7 @@
 use super::account::AccountFacts;
 use super::hardware::Instance;
 use super::image::Image;
-use super::job::{Engine, Job, Storage};
+use super::job::{Debugger, Engine, Job, Storage};
 use super::launch::Launch;
 use super::mesh::Mesh;
 use super::model::ModelFacts;
@@ -67,7 +67,29 @@ pub struct Plan {
 impl Plan {
     /// Returns the engine, if one is set.
     pub fn engine(&self) -> Option<Engine> {
-        self.job.parallel.as_ref()?.engine.get()
+        self.job.engine()
+    }
+
+    /// Returns the debugger of the request: none with SageMaker model parallel, whose documentation requires
+    /// `debugger_hook_config=False` (developer guide, "Considerations for Using SageMaker Debugger with SageMaker Model
+    /// Parallelism"). A rule reports it.
+    pub fn debugger(&self) -> Option<&Debugger> {
+        self.job.debugger.as_ref().filter(|_| self.engine() != Some(Engine::Smp))
+    }
+
+    /// Returns where the debugger saves tensors: the job's output location unless the manifest sets another one.
+    pub fn debugger_path(&self) -> Option<&String> {
+        self.debugger()?.s3.value().or(self.output_path())
+    }
+
+    /// Returns where the profiler saves its data: the job's output location unless the manifest sets another one.
+    pub fn profiler_path(&self) -> Option<&String> {
+        self.job.profiler.as_ref()?.s3.value().or(self.output_path())
+    }
+
+    /// Returns the S3 location of the job's output.
+    pub fn output_path(&self) -> Option<&String> {
+        self.job.output.as_ref().and_then(|output| output.s3.value())
     }
 
     /// Returns whether the ranks run engine `worker`.

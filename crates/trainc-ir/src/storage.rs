@@ -1,8 +1,17 @@
-//! Conversion of `storage` to the words and units of FSx.
+//! `storage` in the words and units of FSx, with the values that FSx requires where the manifest sets none.
 
 use super::Storage;
 use super::origin::Field;
 use super::units::GIB;
+
+/// The metadata performance of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataMode {
+    /// FSx chooses the IOPS from the capacity.
+    Automatic,
+    /// The IOPS of the manifest.
+    Provisioned(u64),
+}
 
 impl Storage {
     /// Returns whether it is a Lustre file system that trainc creates.
@@ -23,6 +32,34 @@ impl Storage {
             Field::Absent => Some("SSD".to_owned()),
             Field::Bad => None,
             Field::Is(word) => Some(word.value.to_uppercase()),
+        }
+    }
+
+    /// Returns the metadata mode to request: an EFA file system requires one (FSx API reference, `EfaEnabled`), so it gets
+    /// the automatic mode by default.
+    pub fn metadata_mode(&self) -> Option<MetadataMode> {
+        let is_efa = self.efa.get() == Some(true);
+        self.metadata_iops.get().map(MetadataMode::Provisioned).or(is_efa.then_some(MetadataMode::Automatic))
+    }
+
+    /// Returns the Lustre version: as written, else the default of the service, or a later one that the job requires. It
+    /// is always sent, so that a changed default does not change a file system.
+    ///
+    /// The service defaults to 2.10, for PERSISTENT_2 to 2.12, and with a metadata configuration to 2.15 (botocore
+    /// 1.44.5, `FileSystemTypeVersion`); data repository associations need 2.12 (user guide for Lustre, "Linking your
+    /// file system to an S3 bucket").
+    pub fn lustre_version(&self) -> &str {
+        if let Some(written) = self.version.value() {
+            return written;
+        }
+        let is_persistent_2 = self.deployment.value().is_some_and(|deployment| deployment == "persistent-2");
+        let is_linked = !self.imports.is_empty() || !self.exports.is_empty();
+        if self.metadata_mode().is_some() {
+            "2.15"
+        } else if is_persistent_2 || is_linked {
+            "2.12"
+        } else {
+            "2.10"
         }
     }
 

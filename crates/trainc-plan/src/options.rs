@@ -9,7 +9,7 @@ use trainc_predict as predict;
 pub struct Options {
     /// Layers and the account.
     pub choices: Choices,
-    /// Today as an ISO date. Affects diagnostics only, never the output.
+    /// Today as an ISO date. Affects diagnostics only, never the plan or the request.
     pub today: String,
     /// Prices from the command line: instance type and US dollars per hour, or the catalogue key of a storage and US
     /// dollars per GB and month.

@@ -118,7 +118,7 @@ fn read_inputs(
     if let Some(config) = job.model.as_ref().and_then(|model| model.config.val()) {
         inputs.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
     }
-    if job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(ir::Engine::Worker) {
+    if job.engine() == Some(ir::Engine::Worker) {
         inputs.worker = world.worker();
     }
     inputs

@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let (weights, highest) = architecture.lora_base_weights(class, targets);
     // The worker reports a rank above the number of columns: T0541.
     let worker =
-        plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+        plan.is_worker();
     if trainable.value <= weights || worker && rank.value > architecture.hidden {
         return;
     }

@@ -80,7 +80,7 @@ fn scan(script: &str) -> Option<Scan> {
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(program), Some(tree)) = (&plan.job.program, &plan.source) else { return };
-    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = plan.engine();
     if !program.entrypoint.is_empty() || engine == Some(Engine::Worker) {
         return;
     }

@@ -18,7 +18,7 @@ pub(super) static CODES: &[&Code] = &[&T0409, &T0419, &T0432];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let isolated = plan.job.network.as_ref().and_then(|network| network.isolation.get()) == Some(true);
-    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = plan.engine();
     let toolkit = plan.job.program.as_ref().is_some_and(|program| program.entrypoint.is_empty())
         && engine != Some(Engine::Worker);
     for channel in &plan.job.channels {

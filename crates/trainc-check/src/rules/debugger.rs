@@ -5,7 +5,6 @@ use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_emit::takes_debugger;
 use trainc_ir::{Engine, Raw};
 
 declare_code!(T0434, "debugger-unsupported", Warning, "a debugger with an engine that does not support it");
@@ -31,12 +30,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     check_costs(context, problems);
     if let Some(debugger) = &job.debugger {
-        let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+        let engine = context.plan.engine();
         let distributed = context.plan.mesh.as_ref().is_some_and(|mesh| mesh.world_size > 1)
             && engine != Some(Engine::None);
         let several =
             job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()).is_some_and(|nodes| nodes > 1);
-        if !takes_debugger(context.plan) {
+        if context.plan.debugger().is_none() {
             problems.push(
                 Diagnostic::new(&T0434, debugger.span, "`debugger` is omitted from the request: it does not support model parallelism")
                     .help("remove `debugger`")

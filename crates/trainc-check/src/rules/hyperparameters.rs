@@ -40,7 +40,7 @@ pub(super) static CODES: &[&Code] = &[&T0404, &T0405, &T0406, &T0266, &T0267, &T
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
-    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = plan.engine();
     let toolkit = program.entrypoint.is_empty() && plan.deployable && engine != Some(Engine::Worker);
     for pair in &program.environment {
         let null = pair.value.val().filter(|val| {

@@ -56,7 +56,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             "remove `isolation`, or pass the value to the program through a channel",
         );
     }
-    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = plan.engine();
     let archive = program.s3.val().filter(|_| toolkit && engine != Some(Engine::Worker));
     // Channel `code` provides the archive under its own name, but the toolkit expects a fixed name.
     if let Some(s3) = archive.filter(|s3| !s3.value.ends_with("/sourcedir.tar.gz")) {

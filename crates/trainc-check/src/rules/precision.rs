@@ -187,7 +187,7 @@ fn check_flash(plan: &Plan, problems: &mut Problems) {
     }
     let Some(pytorch) = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()) else { return };
     if version_key(pytorch) >= version_key(SDPA)
-        || plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker)
+        || plan.is_worker()
     {
         return;
     }

@@ -20,7 +20,7 @@ pub(super) static CODES: &[&Code] = &[&T0263];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(program) = &plan.job.program else { return };
-    let engine = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = plan.engine();
     if !program.entrypoint.is_empty() || engine == Some(Engine::Worker) {
         return;
     }

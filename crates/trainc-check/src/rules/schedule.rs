@@ -91,7 +91,7 @@ fn check_warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problem
     let (Some(warmup), Some(run)) = (optimizer.warmup.val(), &context.plan.run.steps) else { return };
     let Warmup::Steps(steps) = warmup.value else { return };
     // The worker rejects it, which is reported with its settings.
-    let engine = context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = context.plan.engine();
     if engine == Some(Engine::Worker) && steps > run.value {
         return;
     }
@@ -119,7 +119,7 @@ fn check_warmup(context: &Context, optimizer: &Optimizer, problems: &mut Problem
 fn check_min_lr(context: &Context, optimizer: &Optimizer, problems: &mut Problems) {
     let (Some(least), Some(peak)) = (optimizer.min_lr.val(), optimizer.lr.val()) else { return };
     // The worker rejects it, which is reported with its settings.
-    let engine = context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = context.plan.engine();
     if least.value <= peak.value || engine == Some(Engine::Worker) {
         return;
     }

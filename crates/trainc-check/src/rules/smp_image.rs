@@ -110,7 +110,7 @@ fn warn_archived(library: &str, span: Span, problems: &mut Problems) {
 
 /// Returns whether the job starts SMP v1 on an unsupported instance type.
 fn refuses_instance(plan: &Plan) -> bool {
-    let smp = plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Smp);
+    let smp = plan.engine() == Some(Engine::Smp);
     smp && matches!(plan.smp, Some(Smp::V1(_))) && plan.instance.as_ref().is_some_and(|row| !row.smp_v1)
 }
 

@@ -84,7 +84,7 @@ impl UnusedCheck<'_, '_> {
         if self.context.plan.job.serverless().is_some() {
             return;
         }
-        let engine = self.context.plan.job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+        let engine = self.context.plan.engine();
         self.at_most_one(
             "program",
             &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)],
@@ -382,7 +382,7 @@ impl UnusedCheck<'_, '_> {
             return;
         };
         // The worker has a default interval.
-        let worker = job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+        let worker = self.context.plan.is_worker();
         let is_kept = worker && !checkpoint.keep.is_absent();
         if checkpoint.local.is_absent() && checkpoint.every.is_absent() && !is_kept {
             self.incomplete(
@@ -410,7 +410,7 @@ impl UnusedCheck<'_, '_> {
         let Some(cluster) = &job.cluster else { return };
         let named = cluster.instance.value().map(String::as_str);
         let custom = named == Some("custom");
-        let worker = job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) == Some(Engine::Worker);
+        let worker = self.context.plan.is_worker();
         let cores = worker && self.context.plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_none());
         if named != Some("local") && !cores && !cluster.instance.is_bad() {
             self.unused(

@@ -4,7 +4,7 @@
 //! directory that is meant, `train/*`, and a rule warns about the missing slash.
 
 use super::statements::{Condition, Statement};
-use crate::{names, sagemaker, worker};
+use crate::{names, worker};
 use trainc_diag::text;
 use trainc_ir::plan::DIGEST_MARK;
 use trainc_ir::{Plan, Raw, s3};
@@ -162,9 +162,8 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     for read in job.role.iter().flat_map(|role| &role.reads) {
         add(Purpose::Granted, read.s3.value(), false, "`role { read … }`".to_owned());
     }
-    let output = job.output.as_ref().and_then(|output| output.s3.value());
-    add(Purpose::Output, output, false, "`output`".to_owned());
-    if let Some(debugger) = job.debugger.as_ref().filter(|_| sagemaker::takes_debugger(plan)) {
+    add(Purpose::Output, plan.output_path(), false, "`output`".to_owned());
+    if let Some(debugger) = plan.debugger() {
         add(Purpose::Output, debugger.s3.value(), false, "`debugger`".to_owned());
     }
     if let Some(profiler) = &job.profiler {

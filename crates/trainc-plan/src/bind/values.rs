@@ -82,7 +82,7 @@ impl PlanValues {
                 );
             }
         }
-        match job.parallel.as_ref().and_then(|parallel| parallel.engine.get()) {
+        match job.engine() {
             Some(engine) => table.put("mesh.engine", Some(engine.name()), ""),
             None => table.reported("mesh.engine"),
         }

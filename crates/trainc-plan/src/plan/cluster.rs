@@ -207,7 +207,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
         }
         Some(name) if instances::instance_exists(name) => {
             // CPU types run one process on each host, except for engine `worker`, whose ranks run on cores.
-            let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+            let engine = job.engine();
             if let Some(engine) = engine
                 && !matches!(engine, Engine::None | Engine::Worker)
             {
@@ -240,7 +240,7 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
 
 /// Returns whether a plain script runs on instance groups of different types.
 fn is_heterogeneous_script(job: &Job) -> bool {
-    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = job.engine();
     let Some(cluster) = job.cluster.as_ref().filter(|_| engine == Some(Engine::None)) else { return false };
     let mut types = cluster.groups.iter().filter_map(|group| group.instance.value());
     types.next().is_some_and(|first| types.any(|other| other != first))

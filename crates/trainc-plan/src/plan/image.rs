@@ -49,7 +49,7 @@ pub(super) static CODES: &[&Code] =
 
 /// Returns the container image of the job; `None` where it is unknown.
 pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems) -> Option<Image> {
-    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = job.engine();
     let Some(ask) = &job.image else {
         if engine == Some(Engine::Worker) {
             return newest_image::worker_image(job, region?);

@@ -154,14 +154,11 @@ fn storage_prices(job: &Job, inputs: &PlanInputs) -> Vec<Option<StoragePrice>> {
 
 /// Returns the catalogue key of a storage's price; `None` for an existing or incompletely specified storage.
 pub fn storage_price_key(region: &str, storage: &Storage) -> Option<String> {
-    let upper = |word: &str| word.to_uppercase().replace('-', "_");
-    if !storage.id.is_absent() || storage.storage_type.is_bad() || storage.throughput_mb_s_tib.is_bad() {
+    if !storage.id.is_absent() || storage.throughput_mb_s_tib.is_bad() {
         return None;
     }
-    let deployment = storage.deployment.value().map(|word| upper(word))?;
-    let kind = storage.storage_type.value().map_or_else(|| "SSD".to_owned(), |word| upper(word));
-    let tier = storage.throughput_mb_s_tib.get().and_then(|tier| u32::try_from(tier).ok());
-    Some(prices::lustre_key(region, &deployment, &kind, tier))
+    let (deployment, kind) = (storage.deployment_word()?, storage.storage_type_word()?);
+    Some(prices::lustre_key(region, &deployment, &kind, storage.tier()))
 }
 
 /// Returns the price of storage by key: the user's price (the last one wins), otherwise the catalogue's. The discount

@@ -17,7 +17,7 @@ pub(super) fn suggested_image(job: &Job, region: Option<&Region>) -> String {
 
 /// Returns the `image` node to write for the family `pytorch` or `huggingface`.
 pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, written: &str) -> String {
-    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = job.engine();
     // An unknown instance type is ignored.
     let instance = job.container_instance().filter(|name| instances::instance_exists(name));
     let trainium = instance

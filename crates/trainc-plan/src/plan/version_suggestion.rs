@@ -96,7 +96,7 @@ fn candidates(job: &Job, query: &ImageQuery, known: &[String]) -> Vec<Candidate>
 
 /// Returns the container if it supports the job: with the Python version as written if available, otherwise the newest.
 fn compatible_image(job: &Job, query: &ImageQuery) -> Option<images::Image> {
-    let engine = job.parallel.as_ref().and_then(|parallel| parallel.engine.get());
+    let engine = job.engine();
     let framework = match (engine, query.framework) {
         (Some(Engine::Smp), Framework::PyTorch) if is_smp_v2(query.pytorch) => Framework::SmpV2,
         (_, framework) => framework,
