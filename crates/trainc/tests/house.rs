@@ -102,6 +102,28 @@ fn no_file_knows_the_machine_that_it_was_written_on() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// ARCHITECTURE.md, CONTRIBUTING.md and the other documents of the root name no file that moved away. `x` is a
+/// placeholder.
+#[test]
+fn paths_in_documents_exist() {
+    let path =
+        regex::Regex::new(r"`((?:crates|tests|examples|docs|schemas|\.github|\.ci|\.config)/[^`\s]*)`")
+            .unwrap();
+    let mut missing = Vec::new();
+    for document in files(".", &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]) {
+        if document.starts_with("crates/") || document.starts_with("examples/") {
+            continue;
+        }
+        for captures in path.captures_iter(&read(&document)) {
+            let is_placeholder = captures[1].contains("/x.") || captures[1].contains("xxx");
+            if !is_placeholder && !root().join(&captures[1]).exists() {
+                missing.push(format!("{document}: {}", &captures[1]));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
 #[test]
 fn every_template_is_used() {
     let code: String = sources().iter().map(|path| read(path)).collect();

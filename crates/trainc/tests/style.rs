@@ -2,7 +2,7 @@
 //! for users contains.
 
 use crate::support::{files, page_files, read};
-use regex::Regex;
+use regex::{Captures, Regex};
 
 /// Adverbs, participles, prepositions and pronouns: each says nothing to somebody who looks for a file.
 const NOT_A_NAME: &[&str] = &[
@@ -83,9 +83,12 @@ fn names_are_nouns_that_one_would_search_for() {
     assert!(found.is_empty(), "{} names\n{}", found.len(), found.join("\n"));
 }
 
-/// The string literals of a source file before its unit tests, each with its line.
+/// The string literals of a source file outside its unit tests, each with its line.
 fn literals(text: &str) -> Vec<(usize, String)> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let tests = Regex::new(r"(?s)#\[cfg\(test\)\]\nmod \w+ \{.*?\n\}").unwrap();
+    // The lines stay, so that the numbers of those after them do.
+    let code = tests.replace_all(text, |tests: &Captures| "\n".repeat(tests[0].matches('\n').count()));
+    let code = code.as_ref();
     let literal = Regex::new(r##"(?s)//[^\n]*|'(?:\\.|[^'\\])'|r#"(.*?)"#|"((?:\\.|[^"\\])*)""##).unwrap();
     literal
         .captures_iter(code)
