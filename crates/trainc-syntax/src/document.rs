@@ -459,11 +459,11 @@ pub(super) mod tests {
         check("# a comment: it's {\na 1 # more\nb\n", &["T0101 \"#\"", "T0101 \"#\""]);
         reports(
             "x r\"a\\b\"",
-            "T0101 \"r\\\"a\\\\b\\\"\" | a raw string is written without `r` | write `#\"a\\b\"#`",
+            "T0101 \"r\\\"a\\\\b\\\"\" | unexpected `r` before a raw string | write `#\"a\\b\"#`",
         );
         reports(
             "x r#\"a\"b\"#",
-            "T0101 \"r#\\\"a\\\"b\\\"#\" | a raw string is written without `r` | write `#\"a\"b\"#`",
+            "T0101 \"r#\\\"a\\\"b\\\"#\" | unexpected `r` before a raw string | write `#\"a\"b\"#`",
         );
     }
 
@@ -491,7 +491,7 @@ pub(super) mod tests {
     fn edge_cases() {
         reports(
             "region = \"us\" // c",
-            "T0101 \"=\" | the value of node `region` is written without `=` | write `region \"us\"`",
+            "T0101 \"=\" | unexpected `=` before the value of node `region` | write `region \"us\"`",
         );
         check("a \"x\"b\n", &["T0101 \"b\""]);
         check("a k=\n b\n", &["T0101 \"k=\""]);

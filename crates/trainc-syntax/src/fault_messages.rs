@@ -140,7 +140,7 @@ fn strings(place: &Place) -> Diagnostic {
             let rest = raw.strip_prefix('r').unwrap_or(raw);
             let new = if rest.starts_with('#') { rest.to_owned() } else { format!("#{rest}#") };
             place
-                .error("a raw string is written without `r`".to_owned())
+                .error("unexpected `r` before a raw string".to_owned())
                 .primary_label("KDL 1 syntax")
                 .help(format!("write `{}`", short(&new)))
                 .fix(span, new)
@@ -270,7 +270,7 @@ fn punctuation(place: &Place) -> Diagnostic {
                 .trim();
             let value = if value.is_empty() { "value" } else { value };
             place
-                .error(format!("the value of node `{name}` is written without `=`"))
+                .error(format!("unexpected `=` before the value of node `{name}`"))
                 .primary_label("only properties take `=`")
                 .help(format!("write `{name} {}`", short(value)))
                 .fix(with_space(text, span), if touches(text, fault) { " " } else { "" })

@@ -188,7 +188,7 @@ impl Reader<'_> {
                 key.span,
                 format!("unknown node `{name}` in `{}`; it is a property", spec.name),
             )
-            .help(format!("write `{}={shown}` on the line of `{}`", prop.name, spec.name)),
+            .help(format!("write `{}={shown}` on the `{}` line", prop.name, spec.name)),
         );
         if seen.insert(prop.name.to_owned(), key.span).is_none() {
             read.props.push((key, value));
@@ -219,7 +219,7 @@ impl Reader<'_> {
                 span,
                 format!("unknown node `{name}` {place}; it is a property of `{}`", owner.name),
             )
-            .help(format!("write `{}={shown}` on the line of `{}`", prop.name, owner.name)),
+            .help(format!("write `{}={shown}` on the `{}` line", prop.name, owner.name)),
         );
         MisplacedProperty { owner, name: name_there, value }
     }

@@ -17,7 +17,7 @@ fn not_active(fault: &Fault, what: &str, span: Span) -> Option<Diagnostic> {
         let message = format!("{what}{call} was refused: the account is not activated, or not subscribed to the service");
         Diagnostic::new(&T0601, span, message)
             .help("complete the account's registration as its root user at https://portal.aws.amazon.com/billing/signup#/account, then run the same command again")
-            .note("no policy grants this: AWS activates a new account once its payment method is verified")
+            .note("this is not a permissions problem: AWS activates a new account once its payment method is verified")
     })
 }
 

@@ -32,7 +32,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 span,
                 format!("the image URI has {length} characters; SageMaker accepts at most {longest}"),
             )
-            .note("`TrainingImage`, botocore's shape of CreateTrainingJob"),
+            .note("`TrainingImage`, botocore's model of CreateTrainingJob"),
         );
         return;
     }

@@ -42,7 +42,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         } else {
             format!("contains {}", text::list(&bad, "and"))
         })
-        .note("only letters, digits and hyphens between them are allowed (`TrainingJobName`, botocore's shape of CreateTrainingJob)");
+        .note("only letters, digits and hyphens between them are allowed (`TrainingJobName`, botocore's model of CreateTrainingJob)");
         problems.push(if near.is_empty() {
             diagnostic.help("write a name, e.g. `\"my-first-job\"`")
         } else {

@@ -108,7 +108,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             continue;
         }
         let mut diagnostic = Diagnostic::new(place.code, place.span, message(place, violation))
-            .note(format!("{}, botocore's shape of CreateTrainingJob", member(&violation.path)))
+            .note(format!("{}, botocore's model of CreateTrainingJob", member(&violation.path)))
             .fact("member", violation.path.as_str());
         if violation.kind == ViolationKind::Pattern {
             diagnostic = diagnostic.note(format!("it must match `{}`", violation.expected));

@@ -62,7 +62,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         problems.push(
             with_duplicate_cost(diagnostic, plan, mesh.nodes)
             .help(launcher_help(plan))
-            .note(format!("without a launcher the container starts a plain process on every host; only the script could connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and find its group in SM_CURRENT_INSTANCE_GROUP" })),
+            .note(format!("without a launcher the container starts a plain process on every host; the script itself would have to connect them through SM_HOSTS{}", if groups.is_empty() { "" } else { ", and read its group from SM_CURRENT_INSTANCE_GROUP" })),
         );
     }
     check_processes(plan, parallel, gpus.saturating_mul(machine.ranks_per_gpu), problems);

@@ -32,7 +32,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     span,
                     format!("`{what}` has {length} characters; SageMaker accepts at most {longest}"),
                 )
-                .note("`S3Uri` and `S3OutputPath`, botocore's shapes of CreateTrainingJob"),
+                .note("`S3Uri` and `S3OutputPath`, botocore's model of CreateTrainingJob"),
             );
         }
         // The policy adds its own wildcards after the prefix; one inside would be taken literally.

@@ -94,7 +94,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("a volume of {} GiB exceeds the range of the API", text::group_digits(whole)),
             )
             .severity(Severity::Error)
-            .help("write the space that the job's downloads and outputs require, e.g. `volume \"500GiB\"`")
+            .help("write the size that the job's downloads and outputs need, e.g. `volume \"500GiB\"`")
             .note("`VolumeSizeInGB` is a 32-bit integer (botocore 1.44.5, ResourceConfig)"),
         );
         return;

@@ -138,7 +138,7 @@ pub fn check(c: &Config) -> Vec<Problem> {
                 }),
                 "model.positions.fraction",
                 format!(
-                    "rotary positions require a fraction that rotates an even number of the {} elements of a head",
+                    "with rotary positions, `fraction` must select an even, nonzero number of the head's {} elements",
                     m.head_dim
                 ),
             );

@@ -23,7 +23,7 @@ pub(super) struct Global {
     /// Quiet output: only errors, no progress
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Verbose output, e.g. the origin of every value in `plan` and the reasons of notes in `check`
+    /// Verbose output, e.g. the origin of every value in `plan` and the reasons for notes in `check`
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// When to colour the output
@@ -36,7 +36,7 @@ pub(super) struct Global {
         hide_possible_values = false
     )]
     pub color: Color,
-    /// Use this date as today, e.g. 2026-12-31. Affects diagnostics only, never the output
+    /// Use this date as today, e.g. 2026-12-31. Affects diagnostics only, never the plan or the request
     #[arg(long, global = true, value_name = "DATE", value_parser = day)]
     pub today: Option<String>,
 }
