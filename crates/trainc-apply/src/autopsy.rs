@@ -3,7 +3,7 @@
 mod failure_kind;
 
 use super::account::{LogEvent, TrainingJob};
-use failure_kind::{kind_of, kind_of_reason};
+use failure_kind::{kind_of_line, kind_of_reason};
 use std::collections::{BTreeMap, VecDeque};
 
 pub(super) use failure_kind::CODES;
@@ -50,7 +50,7 @@ impl Autopsy {
                 *left -= 1;
             }
         }
-        if let Some(kind) = kind_of(&event.text) {
+        if let Some(kind) = kind_of_line(&event.text) {
             let first = self.causes.get(&kind).is_none_or(|known| event.time < known.time);
             if first {
                 let before =
@@ -78,7 +78,7 @@ impl Autopsy {
     /// Returns the finding from the logs and the service's status.
     pub fn finding(&self, job: &TrainingJob) -> Finding {
         let kind = self.kind(job);
-        let cause = self.causes.get(&kind).cloned().or_else(|| self.last_words(kind));
+        let cause = self.causes.get(&kind).cloned().or_else(|| self.last_lines(kind));
         Finding { kind, cause }
     }
 
@@ -138,7 +138,7 @@ impl Autopsy {
     }
 
     /// The last lines of the host that fell silent first, where no line names the cause: a killed program says little.
-    fn last_words(&self, kind: FailureKind) -> Option<Evidence> {
+    fn last_lines(&self, kind: FailureKind) -> Option<Evidence> {
         // No program is to blame for these: what it wrote last says nothing of them.
         let outside = [
             FailureKind::Stopped,

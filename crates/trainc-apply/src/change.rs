@@ -125,7 +125,7 @@ pub struct Choices {
 
 impl Choices {
     /// Returns true if another run is wanted where the latest is of this number.
-    pub(crate) fn wants_another(&self, latest: usize) -> bool {
+    pub(crate) fn wants_new_run(&self, latest: usize) -> bool {
         self.new_run && self.run.is_none_or(|run| latest < run)
     }
 }

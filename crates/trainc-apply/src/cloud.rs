@@ -68,7 +68,7 @@ pub trait Observe {
         owner: Option<&str>,
     ) -> Answer<Vec<Object>>;
     /// s3 ListMultipartUploads: key and id of the uploads below a prefix that were begun and not ended.
-    async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>>;
+    async fn multipart_uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>>;
     /// s3 HeadObject.
     async fn object(&self, bucket: &str, key: &str) -> Answer<Object>;
 
@@ -79,7 +79,7 @@ pub trait Observe {
     /// ec2 DescribeRouteTables of a network.
     async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>>;
     /// ec2 DescribeVpcEndpoints of a network and a service, as `com.amazonaws.us-west-2.s3`.
-    async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>>;
+    async fn vpc_endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>>;
     /// ec2 DescribeInstanceTypeOfferings: ids of the zones that offer a type, as `p4d.24xlarge` (without `ml.`).
     async fn zones(&self, instance_type: &str) -> Answer<Vec<String>>;
 
@@ -99,20 +99,20 @@ pub trait Observe {
     }
 
     /// kms DescribeKey.
-    async fn key(&self, id: &str) -> Answer<Key> {
-        Err(unasked(Call::DescribeKey, id))
+    async fn kms_key(&self, id: &str) -> Answer<Key> {
+        Err(not_supported(Call::DescribeKey, id))
     }
     /// ecr DescribeImages: whether the image is in its registry.
-    async fn image(&self, uri: &str) -> Answer<()> {
-        Err(unasked(Call::DescribeImages, uri))
+    async fn check_image(&self, uri: &str) -> Answer<()> {
+        Err(not_supported(Call::DescribeImages, uri))
     }
     /// secretsmanager DescribeSecret: whether it is there. Its value is never asked for.
-    async fn secret(&self, arn: &str) -> Answer<()> {
-        Err(unasked(Call::DescribeSecret, arn))
+    async fn check_secret(&self, arn: &str) -> Answer<()> {
+        Err(not_supported(Call::DescribeSecret, arn))
     }
 }
 
-fn unasked(call: Call, what: &str) -> Fault {
+fn not_supported(call: Call, what: &str) -> Fault {
     Fault::new(call, Class::NotSupported, &format!("`{what}` is not looked up here"))
 }
 

@@ -96,7 +96,7 @@ impl Desired {
         }
         let account = caller.account.as_str();
         let identity = emit::identity(plan);
-        let mut here = Box::new(plan.clone().in_account(account));
+        let mut here = Box::new(plan.clone().with_account(account));
         let plan = &*here;
         let role = role(plan, &identity, caller);
         let role_arn = match (&role, plan.job.role.as_ref().and_then(|role| role.arn.value())) {
@@ -121,15 +121,15 @@ impl Desired {
             file_systems,
             bucket,
             uploads,
-            stem: emit::run_stem(plan),
-            request: emit::training_job(plan, &identity),
+            stem: emit::run_name_prefix(plan),
+            request: emit::training_job_request(plan, &identity),
             digest: identity.digest,
             plan: here,
         })
     }
 
     /// Returns the number of the run of this digest that has a name, from 1.
-    pub fn run_of(&self, name: &str) -> Option<usize> {
+    pub fn run_number(&self, name: &str) -> Option<usize> {
         let run = match name.rsplit_once("-r") {
             // A digest is hexadecimal and holds no `r`, but a job's name may.
             Some((_, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -149,7 +149,7 @@ impl Desired {
     /// Returns true if a training job's name is that of a run of this job, of any digest. The name holds only the beginning
     /// of a long job name.
     pub(crate) fn is_run(&self, name: &str) -> bool {
-        job_of(name).is_some_and(|job| self.job.starts_with(job) && job.starts_with(&self.stem))
+        job_name_of_run(name).is_some_and(|job| self.job.starts_with(job) && job.starts_with(&self.stem))
     }
 
     /// The tags of the training job.
@@ -161,12 +161,12 @@ impl Desired {
     }
 
     /// Makes the job run as the existing role: an adopted one keeps its path, and with it its ARN.
-    pub fn run_as(&mut self, arn: &str) {
+    pub fn set_role_arn(&mut self, arn: &str) {
         let Some(role) = self.role.as_mut().filter(|role| role.arn != arn && !arn.is_empty()) else { return };
         arn.clone_into(&mut role.arn);
         arn.clone_into(&mut self.role_arn);
         self.plan.account_facts.role_arn = Some(arn.to_owned());
-        self.request = emit::training_job(&self.plan, &Identity::new(&self.plan, &self.digest));
+        self.request = emit::training_job_request(&self.plan, &Identity::new(&self.plan, &self.digest));
     }
 
     /// Keeps in the role's policy the permissions of concurrent runs.
@@ -177,13 +177,13 @@ impl Desired {
     }
 
     /// The request under the name of a run, with the file systems that exist by now: name, id and mount name.
-    pub fn request_as(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
+    pub fn request_for_run(&self, name: &str, file_systems: &[(String, String, String)]) -> Value {
         let mut plan = self.plan.clone();
         plan.account_facts.file_systems = file_systems
             .iter()
             .map(|(storage, id, mount)| (storage.clone(), (id.clone(), Some(mount.clone()))))
             .collect();
-        let mut request = emit::training_job(&plan, &Identity::new(&plan, &self.digest));
+        let mut request = emit::training_job_request(&plan, &Identity::new(&plan, &self.digest));
         let first = self.name_of_run(1).unwrap_or_default();
         if let Value::Object(members) = &mut request {
             members.insert("TrainingJobName".to_owned(), Value::from(name));
@@ -198,7 +198,7 @@ impl Desired {
 }
 
 /// The job that a run's name is made of: `<job>-<8 digits of a digest>`, and `-r2` behind a further run.
-pub(crate) fn job_of(run: &str) -> Option<&str> {
+pub(crate) fn job_name_of_run(run: &str) -> Option<&str> {
     let digit = |c: char| c.is_ascii_digit();
     let first = match run.rsplit_once("-r") {
         Some((first, number)) if !number.is_empty() && number.chars().all(digit) => first,
@@ -255,14 +255,14 @@ fn archive_of(plan: &Plan, account: &str) -> Option<WantedObject> {
     let uri = emit::archive_uri(plan)?;
     // Packing into memory fails for no archive that can be read.
     let bytes = archive::tar_gz(&archive::files(plan)).ok()?;
-    object("source", uri, bytes, kms_of(plan), account)
+    wanted_object("source", uri, bytes, kms_of(plan), account)
 }
 
 /// The binary and the config of engine `worker`: their address holds the job's digest, which holds theirs.
 fn worker_of(plan: &Plan, identity: &Identity, account: &str) -> Vec<WantedObject> {
     emit::worker_uploads(plan, &identity.digest)
         .into_iter()
-        .filter_map(|(uri, bytes)| object("worker", uri, bytes.to_vec(), kms_of(plan), account))
+        .filter_map(|(uri, bytes)| wanted_object("worker", uri, bytes.to_vec(), kms_of(plan), account))
         .collect()
 }
 
@@ -272,7 +272,7 @@ fn kms_of(plan: &Plan) -> Option<String> {
 }
 
 /// What goes to an address; the account must own the bucket where its name says that it is the account's.
-pub fn object(
+pub fn wanted_object(
     kind: &'static str,
     uri: String,
     bytes: Vec<u8>,

@@ -5,11 +5,11 @@ use super::account::{Association, FileSystem, TrainingJob};
 use super::change::{Action, Change, Obstacle};
 use super::cloud::{Answer, Clock, Cloud};
 use super::fault::{Class, Fault};
-use super::inventory::{kind_of, theirs};
+use super::inventory::{foreign_policies, upload_kind};
 use super::ledger::{Cause, Item, Recorder};
 use super::look::Look;
 use super::observed::ObservedRole;
-use super::patience::{Wait, absent};
+use super::patience::{Wait, none_if_not_found};
 use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
 
@@ -39,101 +39,109 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let mut stopped = true;
         for job in &remains.running {
             let item = Item::new("training-job", &job.name);
-            stopped &= self.settle(&item, self.stop(&item, &job.name).await, "stopped");
+            stopped &= self.record_result(&item, self.stop(&item, &job.name).await, "stopped");
         }
         // Between the question and its answer somebody may have started one: without its role and its data it would
         // run on for nothing.
-        stopped &= self.nothing_started(remains).await;
+        stopped &= self.has_no_new_runs(remains).await;
         if !stopped {
             // A job without its role cannot upload what it has.
             let all = remains.removals(consent);
-            all.into_iter().filter(|one| one.action == "delete").for_each(|one| self.recorder.left(one.item));
+            all.into_iter()
+                .filter(|one| one.action == "delete")
+                .for_each(|one| self.recorder.record_not_started(one.item));
             return;
         }
         let mut waited = false;
         for (system, links) in &remains.file_systems {
             let item = Item::new("file-system", &system.id);
             if !remains.sharers(system).is_empty() {
-                match self.leave(&item, system, &remains.job).await {
-                    Ok(Stay::Left | Stay::Gone) => self.recorder.done(&item, "left", None),
+                match self.leave_shared_file_system(&item, system, &remains.job).await {
+                    Ok(Stay::Left | Stay::Gone) => self.recorder.record_done(&item, "left", None),
                     // Without a question to the user, the manifest decides, whichever job is the last.
                     Ok(Stay::Alone) if remains.unasked => {
-                        waited |= self.take_away(&item, system, links, &remains.job).await;
+                        waited |= self.delete_with_links(&item, system, links, &remains.job).await;
                     }
-                    Ok(Stay::Alone) => self.alone(&item, &system.id),
-                    Err(cause) => self.recorder.failed(&item, cause),
+                    Ok(Stay::Alone) => self.record_sole_user(&item, &system.id),
+                    Err(cause) => self.recorder.record_failure(&item, cause),
                 }
                 continue;
             }
-            if remains.user(&system.id).is_some() || !(consent.delete_data || remains.releases(&system.id)) {
-                self.recorder.done(&item, "kept", None);
+            if remains.running_user(&system.id).is_some()
+                || !(consent.delete_data || remains.releases(&system.id))
+            {
+                self.recorder.record_done(&item, "kept", None);
                 continue;
             }
-            waited |= self.take_away(&item, system, links, &remains.job).await;
+            waited |= self.delete_with_links(&item, system, links, &remains.job).await;
         }
         // Whatever has begun since to run as the role, or from an upload, keeps it.
-        let used = match self.look.users(remains).await {
+        let used = match self.look.running_users(remains).await {
             Ok(used) => used,
             Err(fault) => {
-                self.recorder.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                self.recorder.record_failure(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
                 let all = remains.removals(consent);
-                let rest = all.into_iter().filter(|one| one.action == "delete" && is_cheap(one.item.kind));
-                rest.for_each(|one| self.recorder.left(one.item));
+                let rest =
+                    all.into_iter().filter(|one| one.action == "delete" && is_deleted_last(one.item.kind));
+                rest.for_each(|one| self.recorder.record_not_started(one.item));
                 return;
             }
         };
-        let is_used = |what: &str| used.iter().any(|(id, _)| id == what) || remains.user(what).is_some();
+        let is_used =
+            |what: &str| used.iter().any(|(id, _)| id == what) || remains.running_user(what).is_some();
         // That took minutes, in which an apply may have come to its end.
-        if waited && !self.nothing_started(remains).await {
+        if waited && !self.has_no_new_runs(remains).await {
             let all = remains.removals(consent);
-            let rest = all.into_iter().filter(|one| one.action == "delete" && is_cheap(one.item.kind));
-            rest.for_each(|one| self.recorder.left(one.item));
+            let rest = all.into_iter().filter(|one| one.action == "delete" && is_deleted_last(one.item.kind));
+            rest.for_each(|one| self.recorder.record_not_started(one.item));
             return;
         }
         if let Some(found) = &remains.role {
             let item = Item::new("role", &found.role.name);
             if is_used(&found.role.name) {
-                self.recorder.done(&item, "kept", None);
+                self.recorder.record_done(&item, "kept", None);
             } else {
-                self.settle(&item, self.delete_role(&item, found).await, "deleted");
+                self.record_result(&item, self.delete_role(&item, found).await, "deleted");
             }
         }
         for (bucket, key) in &remains.objects {
-            let item = Item::new(kind_of(key).0, &format!("s3://{bucket}/{key}"));
+            let item = Item::new(upload_kind(key).0, &format!("s3://{bucket}/{key}"));
             if is_used(&item.name) {
-                self.recorder.done(&item, "kept", None);
+                self.recorder.record_done(&item, "kept", None);
                 continue;
             }
-            self.recorder.doing(&item, "delete");
+            self.recorder.record_action(&item, "delete");
             let gone = self.look.ask(async |cloud| cloud.delete_object(bucket, key).await).await;
-            self.settle(&item, gone.map_err(Cause::Fault), "deleted");
+            self.record_result(&item, gone.map_err(Cause::Fault), "deleted");
         }
         for (bucket, key, id) in &remains.uploads {
-            let item = Item::new(kind_of(key).0, &format!("s3://{bucket}/{key}"));
-            let gone = absent(self.look.ask(async |cloud| cloud.abort_upload(bucket, key, id).await).await);
-            self.settle(&item, gone.map(|_| ()).map_err(Cause::Fault), "deleted");
+            let item = Item::new(upload_kind(key).0, &format!("s3://{bucket}/{key}"));
+            let gone = none_if_not_found(
+                self.look.ask(async |cloud| cloud.abort_upload(bucket, key, id).await).await,
+            );
+            self.record_result(&item, gone.map(|_| ()).map_err(Cause::Fault), "deleted");
         }
     }
 
     /// Returns true if no run of the job has started since the inventory; one that has is reported.
-    async fn nothing_started(&self, remains: &Inventory) -> bool {
-        match self.look.ours_running(&remains.stem, &remains.job).await {
+    async fn has_no_new_runs(&self, remains: &Inventory) -> bool {
+        match self.look.own_running_jobs(&remains.stem, &remains.job).await {
             Ok(jobs) => {
                 let known = |job: &&TrainingJob| remains.running.iter().any(|one| one.name == job.name);
                 let started: Vec<&TrainingJob> = jobs.iter().filter(|job| !known(job)).collect();
                 for job in &started {
-                    self.started(job);
+                    self.record_new_run(job);
                 }
                 started.is_empty()
             }
             Err(fault) => {
-                self.recorder.failed(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
+                self.recorder.record_failure(&Item::new("training-job", &remains.stem), Cause::Fault(fault));
                 false
             }
         }
     }
 
-    fn started(&self, job: &TrainingJob) {
+    fn record_new_run(&self, job: &TrainingJob) {
         let change = Change {
             kind: "training-job",
             name: job.name.clone(),
@@ -142,17 +150,17 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             differences: Vec::new(),
             shared_with: Vec::new(),
         };
-        self.recorder.failed(&Item::new("training-job", &job.name), Cause::Obstacle(change));
+        self.recorder.record_failure(&Item::new("training-job", &job.name), Cause::Obstacle(change));
     }
 
-    fn settle(&self, item: &Item, result: Result<(), Cause>, what: &'static str) -> bool {
+    fn record_result(&self, item: &Item, result: Result<(), Cause>, what: &'static str) -> bool {
         match result {
             Ok(()) => {
-                self.recorder.done(item, what, None);
+                self.recorder.record_done(item, what, None);
                 true
             }
             Err(cause) => {
-                self.recorder.failed(item, cause);
+                self.recorder.record_failure(item, cause);
                 false
             }
         }
@@ -164,10 +172,10 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
         let mut wait = Wait::start(look.clock, look.patience.making);
         let mut asked = false;
         loop {
-            let found = absent(look.ask(async |cloud| cloud.training_job(name).await).await)?;
+            let found = none_if_not_found(look.ask(async |cloud| cloud.training_job(name).await).await)?;
             let Some(job) = found.filter(|job| !job.is_over()) else { return Ok(()) };
             if !asked && job.status != "Stopping" {
-                self.recorder.doing(item, "stop");
+                self.recorder.record_action(item, "stop");
                 match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
                     Ok(()) => asked = true,
                     // It ended by itself, or is ending.
@@ -184,42 +192,48 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                     seconds: wait.seconds(look.clock),
                 });
             }
-            self.recorder.waiting(item, &job.secondary, wait.seconds(look.clock));
-            wait.long(look.clock, &look.patience).await;
+            self.recorder.report_wait(item, &job.secondary, wait.seconds(look.clock));
+            wait.pause_poll(look.clock, &look.patience).await;
         }
     }
 
     /// Deletes a file system with its links, unless another job has come to it: looked at before the first link goes, and
     /// again when they are gone, for that takes minutes. Whether it did.
-    async fn take_away(&self, item: &Item, system: &FileSystem, links: &[Association], job: &str) -> bool {
+    async fn delete_with_links(
+        &self,
+        item: &Item,
+        system: &FileSystem,
+        links: &[Association],
+        job: &str,
+    ) -> bool {
         for links in [links, &[]] {
-            match self.leave(item, system, job).await {
+            match self.leave_shared_file_system(item, system, job).await {
                 Ok(Stay::Alone | Stay::Gone) => {}
                 Ok(Stay::Left) => {
-                    self.recorder.done(item, "left", None);
+                    self.recorder.record_done(item, "left", None);
                     return false;
                 }
                 Err(cause) => {
-                    self.recorder.failed(item, cause);
+                    self.recorder.record_failure(item, cause);
                     return false;
                 }
             }
             let mut unlinked = true;
             for link in links {
                 let item = Item::new("association", &link.id);
-                unlinked &= self.settle(&item, self.unlink(&item, link).await, "deleted");
+                unlinked &= self.record_result(&item, self.unlink(&item, link).await, "deleted");
             }
             if !unlinked {
-                self.recorder.left(item.clone());
+                self.recorder.record_not_started(item.clone());
                 return false;
             }
         }
-        self.settle(item, self.delete_file_system(item, &system.id).await, "deleted");
+        self.record_result(item, self.delete_file_system(item, &system.id).await, "deleted");
         true
     }
 
     /// That a file system is this job's alone by now, and goes only when that was shown.
-    fn alone(&self, item: &Item, id: &str) {
+    fn record_sole_user(&self, item: &Item, id: &str) {
         let change = Change {
             kind: "file-system",
             name: id.to_owned(),
@@ -230,16 +244,21 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             differences: Vec::new(),
             shared_with: Vec::new(),
         };
-        self.recorder.failed(item, Cause::Obstacle(change));
+        self.recorder.record_failure(item, Cause::Obstacle(change));
     }
 
     /// Removes the job's tag from a file system that others use; does nothing if no other job uses it.
-    async fn leave(&self, item: &Item, system: &FileSystem, job: &str) -> Result<Stay, Cause> {
+    async fn leave_shared_file_system(
+        &self,
+        item: &Item,
+        system: &FileSystem,
+        job: &str,
+    ) -> Result<Stay, Cause> {
         let look = &self.look;
         let mut unseen = Wait::start(look.clock, look.patience.unseen);
         let mut asked = false;
         loop {
-            let found = absent(look.ask(async |cloud| cloud.file_system(&system.id).await).await)?;
+            let found = none_if_not_found(look.ask(async |cloud| cloud.file_system(&system.id).await).await)?;
             let Some(found) = found.filter(|found| found.lifecycle != "DELETING") else {
                 return Ok(Stay::Gone);
             };
@@ -250,8 +269,8 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 return Ok(Stay::Alone);
             }
             if !asked {
-                self.recorder.doing(item, "leave");
-                let (written, goes) = ownership::leaving(&found.tags, job);
+                self.recorder.record_action(item, "leave");
+                let (written, goes) = ownership::tags_to_leave(&found.tags, job);
                 if !written.is_empty() {
                     look.ask(async |cloud| cloud.tag_file_system(&found.arn, &written).await).await?;
                 }
@@ -265,19 +284,19 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
                 // A later look leaves it again, if what was seen was not only late.
                 return Ok(Stay::Left);
             }
-            self.recorder.waiting(
+            self.recorder.report_wait(
                 item,
                 "until FSx shows that this job no longer uses it",
                 unseen.seconds(look.clock),
             );
-            unseen.short(look.clock, &look.patience).await;
+            unseen.pause_short(look.clock, &look.patience).await;
         }
     }
 
     async fn unlink(&self, item: &Item, link: &Association) -> Result<(), Cause> {
-        self.recorder.doing(item, "delete");
+        self.recorder.record_action(item, "delete");
         let id = link.id.as_str();
-        self.until_gone(
+        self.delete_and_wait(
             item,
             async || self.look.ask(async |cloud| cloud.delete_association(id).await).await,
             async || {
@@ -289,12 +308,13 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     async fn delete_file_system(&self, item: &Item, id: &str) -> Result<(), Cause> {
-        self.recorder.doing(item, "delete");
-        self.until_gone(
+        self.recorder.record_action(item, "delete");
+        self.delete_and_wait(
             item,
             async || self.look.ask(async |cloud| cloud.delete_file_system(id).await).await,
             async || {
-                let found = absent(self.look.ask(async |cloud| cloud.file_system(id).await).await)?;
+                let found =
+                    none_if_not_found(self.look.ask(async |cloud| cloud.file_system(id).await).await)?;
                 Ok(found.map(|one| one.lifecycle))
             },
         )
@@ -302,7 +322,7 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
     }
 
     /// Deletes, and looks until nothing is left.
-    async fn until_gone(
+    async fn delete_and_wait(
         &self,
         item: &Item,
         delete: impl AsyncFn() -> Answer<()>,
@@ -327,16 +347,16 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             if wait.is_over(look.clock) {
                 return Err(Cause::Late { state: now, seconds: wait.seconds(look.clock) });
             }
-            self.recorder.waiting(item, &now, wait.seconds(look.clock));
-            wait.long(look.clock, &look.patience).await;
+            self.recorder.report_wait(item, &now, wait.seconds(look.clock));
+            wait.pause_poll(look.clock, &look.patience).await;
         }
     }
 
     async fn delete_role(&self, item: &Item, found: &ObservedRole) -> Result<(), Cause> {
         let name = found.role.name.as_str();
-        if let Some(more) = theirs(found) {
+        if let Some(more) = foreign_policies(found) {
             // Somebody added these: the role has become theirs as well.
-            return Err(Cause::Fault(Fault::answered(
+            return Err(Cause::Fault(Fault::from_answer(
                 super::calls::Call::DeleteRole,
                 Some(409),
                 "DeleteConflict",
@@ -344,15 +364,15 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
             )));
         }
         let mut wait = Wait::start(self.look.clock, self.look.patience.unseen);
-        self.recorder.doing(item, "delete");
+        self.recorder.record_action(item, "delete");
         loop {
             let policy = self.look.ask(async |cloud| cloud.delete_role_policy(name, POLICY_NAME).await).await;
-            absent(policy)?;
-            match absent(self.look.ask(async |cloud| cloud.delete_role(name).await).await) {
+            none_if_not_found(policy)?;
+            match none_if_not_found(self.look.ask(async |cloud| cloud.delete_role(name).await).await) {
                 Ok(_) => return Ok(()),
                 Err(fault) if fault.class == Class::Busy && !wait.is_over(self.look.clock) => {
-                    self.recorder.waiting(item, &fault.message, wait.seconds(self.look.clock));
-                    wait.short(self.look.clock, &self.look.patience).await;
+                    self.recorder.report_wait(item, &fault.message, wait.seconds(self.look.clock));
+                    wait.pause_short(self.look.clock, &self.look.patience).await;
                 }
                 Err(fault) => return Err(fault.into()),
             }
@@ -361,6 +381,6 @@ impl<C: Cloud, K: Clock> Remover<'_, C, K> {
 }
 
 /// Returns true for resources deleted last: the role and the uploads.
-fn is_cheap(kind: &str) -> bool {
+fn is_deleted_last(kind: &str) -> bool {
     !matches!(kind, "file-system" | "association" | "training-job")
 }

@@ -73,7 +73,7 @@ pub struct Fault {
 
 impl Fault {
     /// An answer of the service, classified.
-    pub fn answered(call: Call, http: Option<u16>, code: &str, message: &str) -> Self {
+    pub fn from_answer(call: Call, http: Option<u16>, code: &str, message: &str) -> Self {
         Self {
             call,
             class: classify(call, http, code, message),
@@ -103,7 +103,7 @@ impl Fault {
 
     /// No answer came, for these reasons, the outermost first: in plain words, without what a library calls its own parts.
     /// Of what is no closed connection and no time that ran out, the innermost reason says most.
-    pub fn lost(call: Call, reasons: &[String]) -> Self {
+    pub fn from_no_response(call: Call, reasons: &[String]) -> Self {
         const CLOSED: [&str; 6] = [
             "connection closed",
             "connection reset",
@@ -129,7 +129,7 @@ impl Fault {
 
     /// Adds the request's ID.
     #[must_use]
-    pub fn request(mut self, id: Option<&str>) -> Self {
+    pub fn with_request_id(mut self, id: Option<&str>) -> Self {
         self.request_id = id.map(str::to_owned);
         self
     }
@@ -143,14 +143,14 @@ impl Fault {
 
     /// Adds the resource that the call was about.
     #[must_use]
-    pub fn about(mut self, what: &str, name: &str) -> Self {
+    pub fn with_subject(mut self, what: &str, name: &str) -> Self {
         self.about = Some(format!("{what} `{name}`").into_boxed_str());
         self
     }
 
     /// Adds the quota value that would be needed.
     #[must_use]
-    pub fn needing(mut self, amount: u64) -> Self {
+    pub fn with_needed_quota(mut self, amount: u64) -> Self {
         self.needs = NonZeroU64::new(amount);
         self
     }
@@ -168,7 +168,7 @@ impl Fault {
     }
 
     /// Returns true if the same call may be repeated at once, whatever came before it.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(self.class, Class::Throttled | Class::Unavailable | Class::NoResponse | Class::Unreachable)
     }
 }
@@ -243,12 +243,12 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         | "RepositoryNotFound"
         | "InvalidSubnetID.NotFound"
         | "InvalidGroup.NotFound"
-        | "InvalidNetworkInterfaceID.NotFound" => not_found(call),
+        | "InvalidNetworkInterfaceID.NotFound" => class_if_not_found(call),
         "EntityAlreadyExists"
         | "ResourceInUse"
         | "PreconditionFailed"
         | "BucketAlreadyOwnedByYou"
-        | "ConditionalRequestConflict" => exists(call),
+        | "ConditionalRequestConflict" => class_if_exists(call),
         "BucketAlreadyExists" => Class::Foreign,
         "DeleteConflict" | "DependencyViolation" => Class::Busy,
         "LimitExceeded"
@@ -263,13 +263,13 @@ pub fn classify(call: Call, http: Option<u16>, code: &str, message: &str) -> Cla
         // Asked elsewhere S3 redirects, or finds a signature for a region that is not the bucket's.
         "PermanentRedirect" => Class::OtherRegion,
         "AuthorizationHeaderMalformed" if message.contains("expecting '") => Class::OtherRegion,
-        _ => by_text(call, http, bare, message),
+        _ => classify_by_text(call, http, bare, message),
     }
 }
 
 /// A missing thing is an answer when it was asked for, and a mistake of the request when something else names it:
 /// CreateTrainingJob says `ResourceNotFound` of an image, CreateDataRepositoryAssociation of a bucket.
-fn not_found(call: Call) -> Class {
+fn class_if_not_found(call: Call) -> Class {
     match call {
         Call::CreateTrainingJob | Call::CreateFileSystem => Class::Invalid,
         _ => Class::NotFound,
@@ -277,7 +277,7 @@ fn not_found(call: Call) -> Class {
 }
 
 /// `ResourceInUse` of StopTrainingJob or an update means that it is busy; of a create, that the name is taken.
-fn exists(call: Call) -> Class {
+fn class_if_exists(call: Call) -> Class {
     match call {
         Call::CreateRole
         | Call::CreateTrainingJob
@@ -288,7 +288,7 @@ fn exists(call: Call) -> Class {
     }
 }
 
-fn by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
+fn classify_by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
     if call == Call::CreateTrainingJob && NOT_PROPAGATED.iter().any(|text| message.contains(text)) {
         return Class::NotPropagated;
     }
@@ -307,9 +307,9 @@ fn by_text(call: Call, http: Option<u16>, code: &str, message: &str) -> Class {
         Some(301) => Class::OtherRegion,
         Some(401) => Class::Credentials,
         Some(403) => Class::Denied,
-        Some(404) => not_found(call),
+        Some(404) => class_if_not_found(call),
         Some(409) => Class::Busy,
-        Some(412) => exists(call),
+        Some(412) => class_if_exists(call),
         Some(429) => Class::Throttled,
         Some(500..) => Class::Unavailable,
         Some(_) => Class::Invalid,
@@ -330,7 +330,7 @@ mod tests {
     fn a_lost_answer_is_told_in_plain_words() {
         let words = |reasons: &[&str]| {
             let reasons: Vec<String> = reasons.iter().map(|one| (*one).to_owned()).collect();
-            Fault::lost(Call::CreateRole, &reasons).message
+            Fault::from_no_response(Call::CreateRole, &reasons).message
         };
         let closed = "the connection was closed before a response arrived";
         let sent = "client error (SendRequest)";

@@ -8,7 +8,7 @@ use super::file_systems::monthly_usd;
 use super::ledger::Item;
 use super::look::Look;
 use super::observed::ObservedRole;
-use super::patience::absent;
+use super::patience::none_if_not_found;
 use crate::file_systems;
 use crate::ownership;
 use trainc_emit::iam::POLICY_NAME;
@@ -86,7 +86,7 @@ impl Inventory {
     }
 
     /// Returns the running job of someone else that uses a resource, given its ID, name or URI.
-    pub fn user(&self, what: &str) -> Option<&str> {
+    pub fn running_user(&self, what: &str) -> Option<&str> {
         self.in_use.iter().find(|(used, _)| used == what).map(|(_, job)| job.as_str())
     }
 
@@ -96,7 +96,7 @@ impl Inventory {
     }
 
     /// Returns true if something that would go stays because a job that is not ours uses it.
-    pub fn is_held(&self, consent: Consent) -> bool {
+    pub fn has_resources_in_use(&self, consent: Consent) -> bool {
         let shared = |id: &str| {
             let mut all = self.file_systems.iter();
             all.any(|(system, _)| system.id == id && !self.sharers(system).is_empty())
@@ -108,7 +108,7 @@ impl Inventory {
 
     /// Returns true if someone else added policies to the role.
     pub fn is_shared(&self) -> bool {
-        self.role.as_ref().is_some_and(|found| theirs(found).is_some())
+        self.role.as_ref().is_some_and(|found| foreign_policies(found).is_some())
     }
 
     /// Returns only the file systems that the manifest deletes after the job and that no running job uses.
@@ -141,7 +141,7 @@ impl Inventory {
                 out.push(line("file-system", &system.id, "leave", because));
                 continue;
             }
-            let keep = if let Some(job) = self.user(&system.id) {
+            let keep = if let Some(job) = self.running_user(&system.id) {
                 Some(format!("{job} reads it"))
             } else if consent.delete_data || self.releases(&system.id) {
                 None
@@ -151,7 +151,7 @@ impl Inventory {
             let action = if keep.is_some() { "keep" } else { "delete" };
             if keep.is_none() {
                 for link in links {
-                    out.push(line("association", &link.id, "delete", unlinked(system, link)));
+                    out.push(line("association", &link.id, "delete", describe_unlink(system, link)));
                 }
             }
             let said = if self.releases(&system.id) { "`delete-after-job`: " } else { "" };
@@ -169,9 +169,9 @@ impl Inventory {
         }
         if let Some(found) = &self.role {
             let name = found.role.name.as_str();
-            let (action, because) = if let Some(job) = self.user(name) {
+            let (action, because) = if let Some(job) = self.running_user(name) {
                 ("keep", format!("{job} runs with it and lacks this job's tag `trainc:job`"))
-            } else if let Some(more) = theirs(found) {
+            } else if let Some(more) = foreign_policies(found) {
                 ("keep", format!("someone added {more} to it"))
             } else {
                 ("delete", "no other running job uses it".to_owned())
@@ -183,9 +183,9 @@ impl Inventory {
             out.push(line("role", &found.role.name, "keep", because));
         }
         for (bucket, key) in &self.objects {
-            let (kind, because) = kind_of(key);
+            let (kind, because) = upload_kind(key);
             let uri = format!("s3://{bucket}/{key}");
-            let (action, because) = match self.user(&uri) {
+            let (action, because) = match self.running_user(&uri) {
                 Some(job) => ("keep", format!("{because} that {job} was started with")),
                 None => ("delete", because.to_owned()),
             };
@@ -197,7 +197,7 @@ impl Inventory {
         }
         for (bucket, key, _) in &self.uploads {
             let because = "an unfinished multipart upload".to_owned();
-            out.push(line(kind_of(key).0, &format!("s3://{bucket}/{key}"), "delete", because));
+            out.push(line(upload_kind(key).0, &format!("s3://{bucket}/{key}"), "delete", because));
         }
         out
     }
@@ -213,7 +213,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             region: desired.region.clone(),
             ..Inventory::default()
         };
-        out.running = self.ours_running(&desired.stem, &desired.job).await?;
+        out.running = self.own_running_jobs(&desired.stem, &desired.job).await?;
         for system in self.ask(async |cloud| cloud.file_systems().await).await? {
             let ours =
                 ownership::uses(&system.tags, &desired.job) && system.tags.contains_key("trainc:resource");
@@ -248,27 +248,31 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         for (bucket, prefix) in homes.iter().filter_map(|home| split_uri(home)) {
             let prefix = format!("{}/", prefix.trim_end_matches('/'));
-            let found = absent(
+            let found = none_if_not_found(
                 self.ask(async |cloud| cloud.objects(bucket, &prefix, MOST_OBJECTS, None).await).await,
             )?;
             let ours = found.unwrap_or_default().into_iter().filter(|object| is_upload(&prefix, &object.key));
             out.objects.extend(ours.map(|object| (bucket.to_owned(), object.key)));
             // Without permission to list them, they are left to a lifecycle rule of the bucket.
-            let left = self.ask(async |cloud| cloud.uploads(bucket, &prefix).await).await.unwrap_or_default();
+            let left = self
+                .ask(async |cloud| cloud.multipart_uploads(bucket, &prefix).await)
+                .await
+                .unwrap_or_default();
             let ours = left.into_iter().filter(|(key, _)| is_upload(&prefix, key));
             out.uploads.extend(ours.map(|(key, id)| (bucket.to_owned(), key, id)));
         }
         if let Some(name) = &desired.bucket {
             // Nothing becomes of it, so nothing hangs on whether it may be looked at.
-            let there = self.owned(name, &desired.account).await.is_ok_and(|bucket| !bucket.foreign);
+            let there =
+                self.bucket_with_owner(name, &desired.account).await.is_ok_and(|bucket| !bucket.foreign);
             out.bucket = there.then(|| name.clone());
         }
-        out.in_use = self.users(&out).await?;
+        out.in_use = self.running_users(&out).await?;
         Ok(out)
     }
 
     /// Returns the runs of the job that have not ended.
-    pub async fn ours_running(&self, stem: &str, name: &str) -> Answer<Vec<TrainingJob>> {
+    pub async fn own_running_jobs(&self, stem: &str, name: &str) -> Answer<Vec<TrainingJob>> {
         let mut out = Vec::new();
         for summary in self.running(stem).await? {
             if let Some((job, tags)) = self.job(&summary.name).await?
@@ -291,7 +295,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Returns which resources are used by running jobs of others, including jobs with our name that lost their tags.
-    pub(super) async fn users(&self, remains: &Inventory) -> Answer<Vec<(String, String)>> {
+    pub(super) async fn running_users(&self, remains: &Inventory) -> Answer<Vec<(String, String)>> {
         let mut out = Vec::new();
         if remains.file_systems.is_empty() && remains.role.is_none() && remains.objects.is_empty() {
             return Ok(out);
@@ -303,7 +307,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             }
         }
         for one in running.iter().filter(|one| remains.running.iter().all(|ours| ours.name != one.name)) {
-            let found = absent(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?;
+            let found = none_if_not_found(self.ask(async |cloud| cloud.training_job(&one.name).await).await)?;
             let Some(job) = found.filter(|job| !job.is_over()) else { continue };
             out.extend(remains.used_by(&job).into_iter().map(|used| (used, one.name.clone())));
         }
@@ -329,7 +333,7 @@ impl Inventory {
 }
 
 /// Describes what happens to the files of a link that is deleted with its file system.
-fn unlinked(system: &FileSystem, link: &Association) -> String {
+fn describe_unlink(system: &FileSystem, link: &Association) -> String {
     let goes = format!("its file system {} is deleted", system.id);
     if link.export.is_empty() {
         return format!(
@@ -349,7 +353,7 @@ fn unlinked(system: &FileSystem, link: &Association) -> String {
 }
 
 /// Returns the policies that someone else added to a role.
-pub(super) fn theirs(found: &ObservedRole) -> Option<String> {
+pub(super) fn foreign_policies(found: &ObservedRole) -> Option<String> {
     let inline = found.inline.iter().filter(|policy| *policy != POLICY_NAME);
     let more: Vec<&String> = inline.chain(&found.attached).collect();
     (!more.is_empty()).then(|| trainc_diag::text::backtick_list(&more, "and"))
@@ -369,7 +373,7 @@ fn is_upload(prefix: &str, key: &str) -> bool {
 }
 
 /// Returns the kind of an upload by its key, and its description.
-pub(super) fn kind_of(key: &str) -> (&'static str, &'static str) {
+pub(super) fn upload_kind(key: &str) -> (&'static str, &'static str) {
     if key.ends_with("/sourcedir.tar.gz") {
         ("source", "a source archive")
     } else {

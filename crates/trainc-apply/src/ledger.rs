@@ -118,17 +118,17 @@ impl Ledger {
     }
 
     /// Returns what failed, and why.
-    pub fn failed(&self) -> Vec<(Item, Cause)> {
+    pub fn failures(&self) -> Vec<(Item, Cause)> {
         self.failed.borrow().clone()
     }
 
     /// Returns what was not started because of that.
-    pub fn left(&self) -> Vec<Item> {
+    pub fn not_started(&self) -> Vec<Item> {
         self.left.borrow().clone()
     }
 
     /// Returns the finished resources, each with what was done.
-    pub fn done(&self) -> Vec<(Item, &'static str)> {
+    pub fn finished(&self) -> Vec<(Item, &'static str)> {
         let done = |event: &Event| match event {
             Event::Done { item, what, .. } => Some((item.clone(), *what)),
             Event::Doing { .. } | Event::Taking { .. } | Event::Waiting { .. } => None,
@@ -137,7 +137,7 @@ impl Ledger {
     }
 
     /// Returns the finished file systems, each with the other jobs that use it.
-    pub fn file_systems(&self) -> Vec<(String, Vec<String>)> {
+    pub fn finished_file_systems(&self) -> Vec<(String, Vec<String>)> {
         let there = |event: &Event| match event {
             Event::Done { item, with, .. } if item.kind == "file-system" => {
                 Some((item.name.clone(), with.clone()))
@@ -178,50 +178,50 @@ impl Recorder<'_> {
     }
 
     /// Records a call that changes something.
-    pub fn doing(&self, item: &Item, what: &'static str) {
+    pub fn record_action(&self, item: &Item, what: &'static str) {
         self.record(Event::Doing { item: item.clone(), what });
     }
 
     /// Records the adoption of a resource of others.
-    pub fn taking(&self, item: &Item, change: &Change) {
+    pub fn record_adoption(&self, item: &Item, change: &Change) {
         let (because, differences) = (change.because.clone(), change.differences.clone());
         self.record(Event::Taking { item: item.clone(), because, differences });
     }
 
     /// It is as it should be.
-    pub fn done(&self, item: &Item, what: &'static str, id: Option<&str>) {
-        self.done_with(item, what, id, &[]);
+    pub fn record_done(&self, item: &Item, what: &'static str, id: Option<&str>) {
+        self.record_done_shared(item, what, id, &[]);
     }
 
     /// Records a finished resource that other jobs use too.
-    pub fn done_with(&self, item: &Item, what: &'static str, id: Option<&str>, others: &[&str]) {
+    pub fn record_done_shared(&self, item: &Item, what: &'static str, id: Option<&str>, others: &[&str]) {
         let with = others.iter().map(|other| (*other).to_owned()).collect();
         self.record(Event::Done { item: item.clone(), what, id: id.map(str::to_owned), with });
     }
 
     /// Reports a wait, to the listener only.
-    pub fn waiting(&self, item: &Item, state: &str, seconds: u64) {
-        self.wait(item, state, seconds, None);
+    pub fn report_wait(&self, item: &Item, state: &str, seconds: u64) {
+        self.send_wait_event(item, state, seconds, None);
     }
 
     /// Reports a lack of capacity and the next attempt.
-    pub fn retrying(&self, item: &Item, state: &str, seconds: u64, retry: Retry) {
-        self.wait(item, state, seconds, Some(retry));
+    pub fn report_retry(&self, item: &Item, state: &str, seconds: u64, retry: Retry) {
+        self.send_wait_event(item, state, seconds, Some(retry));
     }
 
-    fn wait(&self, item: &Item, state: &str, seconds: u64, retry: Option<Retry>) {
+    fn send_wait_event(&self, item: &Item, state: &str, seconds: u64, retry: Option<Retry>) {
         // A service's sentence becomes a part of a line.
         let state = state.trim_end().trim_end_matches('.').to_owned();
         self.listener.on_event(&Event::Waiting { item: item.clone(), state, seconds, retry });
     }
 
     /// It failed.
-    pub fn failed(&self, item: &Item, cause: Cause) {
+    pub fn record_failure(&self, item: &Item, cause: Cause) {
         self.ledger.failed.borrow_mut().push((item.clone(), cause));
     }
 
     /// It was not started.
-    pub fn left(&self, item: Item) {
+    pub fn record_not_started(&self, item: Item) {
         self.ledger.left.borrow_mut().push(item);
     }
 }

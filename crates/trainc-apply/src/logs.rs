@@ -115,7 +115,7 @@ impl Tail {
     }
 
     /// Reads all that there is by now, in the order of time; how many lines that were.
-    pub async fn round<C: Observe, K: Clock>(
+    pub async fn read_available<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
         job: &str,
@@ -127,13 +127,13 @@ impl Tail {
     /// Reads what is left of a job that is over: CloudWatch shows a line some seconds after it was written, so the last
     /// ones, which say why a job failed, come after its end. Ends once nothing new has come for ten seconds; at once where
     /// the end is long ago, and with the first read that brings nothing where no pause is wanted.
-    pub async fn rest<C: Observe, K: Clock>(
+    pub async fn read_remaining<C: Observe, K: Clock>(
         &mut self,
         look: &Look<'_, C, K>,
         job: &TrainingJob,
         sink: &mut dyn FnMut(&str, &LogEvent),
     ) -> Answer<u64> {
-        let mut lines = self.round(look, &job.name, sink).await?;
+        let mut lines = self.read_available(look, &job.name, sink).await?;
         let unseen = look.patience.unseen.as_secs_f64();
         let mut since = look.clock.now();
         if job.ended.is_some_and(|ended| since - ended >= unseen) {
@@ -142,7 +142,7 @@ impl Tail {
         let quiet = if look.patience.poll.is_zero() { 0.0 } else { QUIET.as_secs_f64() };
         loop {
             look.clock.sleep(AFTER.min(look.patience.poll)).await;
-            let more = self.round(look, &job.name, sink).await?;
+            let more = self.read_available(look, &job.name, sink).await?;
             lines += more;
             if more > 0 {
                 since = look.clock.now();

@@ -71,7 +71,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// An answer, or nothing where the caller may not ask and refusals are gathered.
-    pub(super) fn allowed<T>(&self, answer: Answer<T>) -> Answer<Option<T>> {
+    pub(super) fn none_if_denied<T>(&self, answer: Answer<T>) -> Answer<Option<T>> {
         match (answer, self.refused) {
             (Err(fault), Some(refused)) if fault.class == Class::Denied => {
                 refused.borrow_mut().push(fault);

@@ -73,26 +73,26 @@ impl Metrics {
     }
 
     /// Returns true if each of the request's own expressions has found a figure.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.rows.iter().take(self.own).all(|(name, _)| self.latest.contains_key(name))
     }
 
     /// Reads a line of a host that has a time; whether it had a figure.
     pub fn read_event(&mut self, host: &str, event: &LogEvent) -> bool {
-        let (found, step) = self.take(host, &event.text);
+        let (found, step) = self.read_figures(host, &event.text);
         if let Some(step) = step {
-            self.stepped((host.len(), host.to_owned()), step, event.time);
+            self.record_step((host.len(), host.to_owned()), step, event.time);
         }
         found
     }
 
     /// Reads a line of a host; whether it had a figure.
     pub fn read(&mut self, host: &str, line: &str) -> bool {
-        self.take(host, line).0
+        self.read_figures(host, line).0
     }
 
     /// A host that counts more than the one before begins anew, and so does a run that goes on from a checkpoint.
-    fn stepped(&mut self, host: Host, step: f64, time: i64) {
+    fn record_step(&mut self, host: Host, step: f64, time: i64) {
         match &mut self.steps {
             Some(steps) if host > steps.host => {}
             Some(steps) if host == steps.host && step >= steps.last.0 => {
@@ -114,7 +114,7 @@ impl Metrics {
     }
 
     /// Returns true if a line had a figure, and the training step in it.
-    fn take(&mut self, host: &str, line: &str) -> (bool, Option<f64>) {
+    fn read_figures(&mut self, host: &str, line: &str) -> (bool, Option<f64>) {
         let host = (host.len(), host.to_owned());
         let (mut found, mut step) = (false, None);
         for (at, (name, regex)) in self.rows.iter().enumerate() {
@@ -177,7 +177,7 @@ mod tests {
             {"Name": "gpu", "Regex": "gpu ([0-9]+)%"},
         ]}}));
         assert!(metrics.read("algo-2", "step=12 loss=2.5 gpu 91%"));
-        assert!(!metrics.is_whole());
+        assert!(!metrics.is_complete());
         assert!(metrics.read("algo-2", "eval_loss=3.5"));
         assert!(!metrics.read("algo-2", "nothing here"));
         assert_eq!(metrics.get("loss"), Some(2.5));
@@ -222,7 +222,7 @@ mod tests {
             for (host, line) in lines.iter().filter(|(host, _)| hosts.contains(host)) {
                 metrics.read(host, line);
             }
-            (metrics.is_whole(), metrics.get("step"), metrics.get("loss"))
+            (metrics.is_complete(), metrics.get("step"), metrics.get("loss"))
         };
         let first = (true, Some(1.0), Some(2.5));
         assert_eq!(read(&["algo-1"]), first);

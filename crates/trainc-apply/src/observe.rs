@@ -5,11 +5,11 @@ use crate::change::Choices;
 use crate::cloud::{Answer, Clock, Observe};
 use crate::desired::{Desired, WantedFileSystem, WantedObject, WantedRole};
 use crate::fault::{Class, Fault};
-use crate::file_systems::{live, of_storage};
+use crate::file_systems::{find_for_storage, oldest_live};
 use crate::look::Look;
 use crate::observed::{Corruption, Observed, ObservedFileSystem, ObservedRole};
 use crate::ownership;
-use crate::patience::absent;
+use crate::patience::none_if_not_found;
 use crate::prefetch::Prefetch;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::join;
@@ -20,11 +20,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Everything of the plan that there is. Where refusals are gathered, what the caller may not look at is as if it were
     /// not there.
     pub async fn observe(&self, desired: &Desired, choices: Choices) -> Answer<Observed> {
-        self.observe_after(Prefetch::default(), desired, choices).await
+        self.observe_with_prefetch(Prefetch::default(), desired, choices).await
     }
 
     /// The same, where some of it was asked already.
-    pub(super) async fn observe_after(
+    pub(super) async fn observe_with_prefetch(
         &self,
         mut prefetched: Prefetch,
         desired: &Desired,
@@ -33,22 +33,22 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let known = desired.role.as_ref().and_then(|wanted| prefetched.role(&wanted.create.role_name));
         let role = async {
             match &desired.role {
-                Some(wanted) => self.role_after(known, &wanted.create.role_name).await,
+                Some(wanted) => self.role_with_prefetch(known, &wanted.create.role_name).await,
                 None => Ok(None),
             }
         };
         let file_systems = self.file_systems(prefetched.systems.take(), desired);
         let bucket = async {
             match &desired.bucket {
-                Some(name) => absent(self.owned(name, &desired.account).await),
+                Some(name) => none_if_not_found(self.bucket_with_owner(name, &desired.account).await),
                 None => Ok(None),
             }
         };
         let uploads = try_join_all(desired.uploads.iter().map(|object| self.object_at(object)));
-        let runs = self.runs_after(prefetched, desired, choices);
+        let runs = self.runs_with_prefetch(prefetched, desired, choices);
         // All calls finish before the first fault is examined: messages must not depend on which answer arrives first.
         let (role, file_systems, bucket, uploads, runs) = join!(role, file_systems, bucket, uploads, runs);
-        let (bucket, uploads) = (self.allowed(bucket)?.flatten(), uploads?);
+        let (bucket, uploads) = (self.none_if_denied(bucket)?.flatten(), uploads?);
         let (file_systems, orphaned, systems) = file_systems?;
         Ok(Observed {
             role: role?,
@@ -59,7 +59,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             foreign_bucket: bucket.is_some_and(|bucket| bucket.foreign),
             corrupted_uploads: corrupted_uploads(desired, &uploads),
             uploads: uploads.iter().map(Option::is_some).collect(),
-            runs: self.allowed(runs)?.unwrap_or_default(),
+            runs: self.none_if_denied(runs)?.unwrap_or_default(),
         })
     }
 
@@ -70,32 +70,34 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// A role of a name, with its policies.
     pub(super) async fn role_named(&self, name: &str) -> Answer<Option<ObservedRole>> {
-        self.role_after(None, name).await
+        self.role_with_prefetch(None, name).await
     }
 
     /// The same, where the role itself may be known.
-    async fn role_after(
+    async fn role_with_prefetch(
         &self,
         known: Option<Answer<Option<Role>>>,
         name: &str,
     ) -> Answer<Option<ObservedRole>> {
         let role = match known {
             Some(role) => role,
-            None => absent(self.ask(async |cloud| cloud.role(name).await).await),
+            None => none_if_not_found(self.ask(async |cloud| cloud.role(name).await).await),
         };
-        let role = match self.allowed(about_role(role, name))? {
+        let role = match self.none_if_denied(about_role(role, name))? {
             Some(None) => return Ok(None),
             // Its policies go by its name: who may not see it hears at once whether they may be seen.
             role => role.flatten(),
         };
         let (policy, inline, attached) = join!(
-            async { absent(self.ask(async |cloud| cloud.role_policy(name, POLICY_NAME).await).await) },
-            async { absent(self.ask(async |cloud| cloud.inline_policies(name).await).await) },
-            async { absent(self.ask(async |cloud| cloud.attached_policies(name).await).await) },
+            async {
+                none_if_not_found(self.ask(async |cloud| cloud.role_policy(name, POLICY_NAME).await).await)
+            },
+            async { none_if_not_found(self.ask(async |cloud| cloud.inline_policies(name).await).await) },
+            async { none_if_not_found(self.ask(async |cloud| cloud.attached_policies(name).await).await) },
         );
-        let policy = self.allowed(about_role(policy, name))?.flatten();
-        let inline = self.allowed(about_role(inline, name))?.flatten().unwrap_or_default();
-        let attached = self.allowed(about_role(attached, name))?.flatten().unwrap_or_default();
+        let policy = self.none_if_denied(about_role(policy, name))?.flatten();
+        let inline = self.none_if_denied(about_role(inline, name))?.flatten().unwrap_or_default();
+        let attached = self.none_if_denied(about_role(attached, name))?.flatten().unwrap_or_default();
         Ok(role.map(|role| ObservedRole { role, policy, inline, attached }))
     }
 
@@ -114,17 +116,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             Err(Fault { class: Class::Denied, .. }) if desired.file_systems.is_empty() => {
                 return Ok((Vec::new(), Vec::new(), None));
             }
-            all => self.allowed(all)?,
+            all => self.none_if_denied(all)?,
         };
         let Some(all) = all else {
             let unseen = vec![ObservedFileSystem::default(); desired.file_systems.len()];
             return Ok((unseen, Vec::new(), None));
         };
         let found = desired.file_systems.iter().map(async |wanted| {
-            let systems = of_storage(&all, desired, wanted);
-            let associations = match live(&systems) {
+            let systems = find_for_storage(&all, desired, wanted);
+            let associations = match oldest_live(&systems) {
                 Some(system) if !wanted.associations.is_empty() => {
-                    self.allowed(self.associations(&system.id).await)?.unwrap_or_default()
+                    self.none_if_denied(self.associations(&system.id).await)?.unwrap_or_default()
                 }
                 _ => Vec::new(),
             };
@@ -133,7 +135,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let found = join_all(found).await.into_iter().collect::<Answer<Vec<_>>>()?;
         // Of several that carry one storage's tags one is used, and the others are paid for.
         let used = |one: &ObservedFileSystem, system: &FileSystem| {
-            let live = live(&one.systems).map(|live| &live.id);
+            let live = oldest_live(&one.systems).map(|live| &live.id);
             one.systems
                 .iter()
                 .any(|known| known.id == system.id && (live.is_none() || live == Some(&known.id)))
@@ -150,32 +152,37 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// The file systems that carry the tags of one storage.
-    pub async fn file_system(&self, desired: &Desired, wanted: &WantedFileSystem) -> Answer<Vec<FileSystem>> {
+    pub async fn find_storage_file_systems(
+        &self,
+        desired: &Desired,
+        wanted: &WantedFileSystem,
+    ) -> Answer<Vec<FileSystem>> {
         let all = self.ask(async |cloud| cloud.file_systems().await).await?;
-        Ok(of_storage(&all, desired, wanted))
+        Ok(find_for_storage(&all, desired, wanted))
     }
 
     /// The associations of a file system.
     pub async fn associations(&self, id: &str) -> Answer<Vec<Association>> {
-        let found = absent(self.ask(async |cloud| cloud.associations(id).await).await)?;
+        let found = none_if_not_found(self.ask(async |cloud| cloud.associations(id).await).await)?;
         Ok(found.unwrap_or_default())
     }
 
     /// A bucket, and whether the account owns it. Who may not look at it at all is refused as S3 refuses whoever expects
     /// another owner, so a refusal is asked about once more.
-    pub async fn owned(&self, name: &str, account: &str) -> Answer<Bucket> {
+    pub async fn bucket_with_owner(&self, name: &str, account: &str) -> Answer<Bucket> {
         match self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await {
             Err(Fault { class: Class::Denied, .. }) => {
                 let anyones = self.ask(async |cloud| cloud.bucket(name, None).await).await;
-                Ok(Bucket { foreign: true, ..anyones.map_err(|fault| fault.about("bucket", name))? })
+                Ok(Bucket { foreign: true, ..anyones.map_err(|fault| fault.with_subject("bucket", name))? })
             }
-            other => other.map_err(|fault| fault.about("bucket", name)),
+            other => other.map_err(|fault| fault.with_subject("bucket", name)),
         }
     }
 
     /// Returns true if a bucket of the account exists. One that exists and cannot be read belongs to another account.
-    pub async fn bucket(&self, name: &str, account: &str) -> Answer<bool> {
-        Ok(absent(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?.is_some())
+    pub async fn has_bucket(&self, name: &str, account: &str) -> Answer<bool> {
+        Ok(none_if_not_found(self.ask(async |cloud| cloud.bucket(name, Some(account)).await).await)?
+            .is_some())
     }
 
     /// Returns true if an upload is there.
@@ -190,26 +197,28 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was. Of a bucket of another region
             // it is said that it is one.
             Err(Fault { class: Class::Denied | Class::OtherRegion, .. }) => Ok(None),
-            other => absent(other),
+            other => none_if_not_found(other),
         }
     }
 
     /// A training job with its tags.
     pub async fn job(&self, name: &str) -> Answer<Option<(TrainingJob, Tags)>> {
-        self.job_after(None, name).await
+        self.job_with_prefetch(None, name).await
     }
 
     /// The same, where the job itself may be known.
-    pub(super) async fn job_after(
+    pub(super) async fn job_with_prefetch(
         &self,
         known: Option<Answer<Option<TrainingJob>>>,
         name: &str,
     ) -> Answer<Option<(TrainingJob, Tags)>> {
         let job = match known {
             Some(job) => job,
-            None => absent(self.ask(async |cloud| cloud.training_job(name).await).await),
+            None => none_if_not_found(self.ask(async |cloud| cloud.training_job(name).await).await),
         };
-        let Some(job) = job.map_err(|fault| fault.about("training job", name))? else { return Ok(None) };
+        let Some(job) = job.map_err(|fault| fault.with_subject("training job", name))? else {
+            return Ok(None);
+        };
         let tags = self.ask(async |cloud| cloud.job_tags(&job.arn).await).await?;
         Ok(Some((job, tags)))
     }
@@ -217,7 +226,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
 /// Adds the role's name to a fault.
 fn about_role<T>(answer: Answer<T>, role: &str) -> Answer<T> {
-    answer.map_err(|fault| fault.about("role", role))
+    answer.map_err(|fault| fault.with_subject("role", role))
 }
 
 /// Where something else lies. The address holds the digest of the content, and S3 keeps what is written whole: nothing of

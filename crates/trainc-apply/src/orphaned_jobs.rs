@@ -3,10 +3,10 @@
 
 use super::account::{FileSystem, JobSummary, Tags};
 use super::cloud::{Clock, Observe};
-use super::desired::job_of;
+use super::desired::job_name_of_run;
 use super::look::Look;
 use super::ownership;
-use super::patience::absent;
+use super::patience::none_if_not_found;
 use futures_util::future::join_all;
 use futures_util::join;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let mut runs: BTreeMap<String, Vec<JobSummary>> = BTreeMap::new();
         for run in listed.unwrap_or_default() {
-            let Some(job) = job_of(&run.name).filter(|job| is_stray(job) && !is_cut(job, known)) else {
+            let Some(job) =
+                job_name_of_run(&run.name).filter(|job| is_stray(job) && !is_truncated_name(job, known))
+            else {
                 continue;
             };
             runs.entry(job.to_owned()).or_default().push(run);
@@ -70,7 +72,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let going = runs.get(&job).into_iter().flatten().filter(|run| !is_over(&run.status));
             let going: Vec<&JobSummary> = going.take(MOST_RUNS).collect();
             async move {
-                let name = emit::role_name(&named(plan, &job));
+                let name = emit::role_name(&plan_with_job_name(plan, &job));
                 let (running, role) = join!(
                     join_all(going.into_iter().map(async |run| {
                         let tags = self.ask(async |cloud| cloud.job_tags(&run.arn).await).await;
@@ -78,7 +80,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                     })),
                     self.ask(async |cloud| cloud.role(&name).await),
                 );
-                (job, running, absent(role).unwrap_or_default())
+                (job, running, none_if_not_found(role).unwrap_or_default())
             }
         });
         for (job, running, role) in join_all(asked).await {
@@ -98,7 +100,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
 /// A plan as if its job had another name: region, bucket and account stay.
 #[must_use]
-pub fn named(plan: &Plan, job: &str) -> Plan {
+pub fn plan_with_job_name(plan: &Plan, job: &str) -> Plan {
     let mut plan = plan.clone();
     if let Some(name) = plan.job.name.value_mut() {
         job.clone_into(name);
@@ -110,7 +112,7 @@ pub fn named(plan: &Plan, job: &str) -> Plan {
 const CUT: usize = 45;
 
 /// Returns true if it may be the beginning of a long name that is known.
-fn is_cut(job: &str, known: &[&str]) -> bool {
+fn is_truncated_name(job: &str, known: &[&str]) -> bool {
     job.len() >= CUT && known.iter().any(|known| known.starts_with(job))
 }
 
@@ -120,16 +122,16 @@ fn is_over(status: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_cut, job_of};
+    use super::{is_truncated_name, job_name_of_run};
 
     #[test]
     fn a_run_tells_its_job() {
-        assert_eq!(job_of("lr-1e-4-0a1b2c3d"), Some("lr-1e-4"));
-        assert_eq!(job_of("lr-1e-4-0a1b2c3d-r12"), Some("lr-1e-4"));
+        assert_eq!(job_name_of_run("lr-1e-4-0a1b2c3d"), Some("lr-1e-4"));
+        assert_eq!(job_name_of_run("lr-1e-4-0a1b2c3d-r12"), Some("lr-1e-4"));
         for other in ["lr-1e-4", "0a1b2c3d", "lr-0a1b2c3", "-0a1b2c3d", "lr-0a1b2c3d-r", "lr-0a1b2c3x"] {
-            assert_eq!(job_of(other), None, "{other}");
+            assert_eq!(job_name_of_run(other), None, "{other}");
         }
         let long = "a".repeat(60);
-        assert!(is_cut(&long[..50], &[&long]) && !is_cut("lr-1", &["lr-10"]));
+        assert!(is_truncated_name(&long[..50], &[&long]) && !is_truncated_name("lr-1", &["lr-10"]));
     }
 }

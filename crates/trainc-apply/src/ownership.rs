@@ -47,7 +47,7 @@ pub(crate) fn is_described_alike(wanted: &Tags, found: &Tags) -> bool {
 }
 
 /// The tags with which a job says that it uses the object, too, if it does not say so yet.
-pub(crate) fn joining(wanted: &Tags, found: &Tags) -> Tags {
+pub(crate) fn tags_to_join(wanted: &Tags, found: &Tags) -> Tags {
     let job = wanted.get(FIRST).map_or("", String::as_str);
     let (key, digest) = match found.get(FIRST) {
         Some(first) if first == job => (DIGEST.to_owned(), wanted.get(DIGEST)),
@@ -81,7 +81,7 @@ pub(crate) fn is_full(system: &FileSystem) -> bool {
 
 /// How a job that others stay with leaves: what is written, then the keys that go. The first one's place is another's
 /// then, so that whoever may change only what has `trainc:job` can go on.
-pub(crate) fn leaving(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
+pub(crate) fn tags_to_leave(tags: &Tags, job: &str) -> (Tags, Vec<String>) {
     let further = format!("{FURTHER}{job}");
     let mut goes: Vec<String> = tags.contains_key(&further).then_some(further).into_iter().collect();
     let mut written = Tags::new();
@@ -136,7 +136,7 @@ pub(crate) fn tag_differences(missing: &Tags, found: &Tags) -> Vec<Difference> {
 }
 
 /// Returns true if the tags say that a run was asked for with `--new-run`, beside whatever ran.
-pub(crate) fn is_asked_for(tags: &Tags) -> bool {
+pub(crate) fn is_new_run(tags: &Tags) -> bool {
     tags.contains_key(NEW_RUN_TAG)
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn is_asked_for(tags: &Tags) -> bool {
 pub(crate) const NEW_RUN_TAG: &str = "trainc:new-run";
 
 /// Returns true if a job is a run of this digest.
-pub(crate) fn is_same(desired: &Desired, tags: &Tags) -> bool {
+pub(crate) fn is_run_of_digest(desired: &Desired, tags: &Tags) -> bool {
     let digest = desired.digest.get(..16).unwrap_or(&desired.digest);
     is_ours(tags, &desired.job) && tags.get("trainc:digest").is_some_and(|tag| tag == digest)
 }
@@ -165,23 +165,23 @@ mod tests {
             is_described_alike(&wanted("b", "d1"), &system)
                 && !is_described_alike(&wanted("b", "d2"), &system)
         );
-        let b = joining(&wanted("b", "d1"), &system);
+        let b = tags_to_join(&wanted("b", "d1"), &system);
         assert_eq!(b, tags(&[("trainc:job:b", "d1"), ("trainc:shared", "true")]));
         system.extend(b);
         assert!(
-            joining(&wanted("b", "d1"), &system).is_empty()
-                && joining(&wanted("a", "d1"), &system).is_empty()
+            tags_to_join(&wanted("b", "d1"), &system).is_empty()
+                && tags_to_join(&wanted("a", "d1"), &system).is_empty()
         );
         assert_eq!(jobs(&system).into_iter().collect::<Vec<_>>(), ["a", "b"]);
         // Each says for itself what it takes it for, and one more finds it by either.
-        system.extend(joining(&wanted("b", "d2"), &system));
+        system.extend(tags_to_join(&wanted("b", "d2"), &system));
         assert_eq!(system["trainc:digest"], "d1");
         assert!(
             is_described_alike(&wanted("c", "d1"), &system)
                 && is_described_alike(&wanted("c", "d2"), &system)
         );
-        assert_eq!(leaving(&system, "b"), (Tags::new(), vec!["trainc:job:b".to_owned()]));
-        let (written, goes) = leaving(&system, "a");
+        assert_eq!(tags_to_leave(&system, "b"), (Tags::new(), vec!["trainc:job:b".to_owned()]));
+        let (written, goes) = tags_to_leave(&system, "a");
         assert_eq!(written, tags(&[("trainc:job", "b"), ("trainc:digest", "d2")]));
         assert_eq!(goes, ["trainc:job:b"]);
         system.extend(written);

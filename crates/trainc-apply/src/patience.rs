@@ -73,7 +73,7 @@ impl Wait {
     }
 
     /// Pauses: 1, 2, 4, 8 seconds and then always 8, and no longer than the poll interval.
-    pub async fn short(&mut self, clock: &impl Clock, patience: &Patience) {
+    pub async fn pause_short(&mut self, clock: &impl Clock, patience: &Patience) {
         let seconds = 1_u64 << self.looks.min(3);
         self.looks += 1;
         clock.sleep(Duration::from_secs(seconds).min(patience.poll)).await;
@@ -81,7 +81,7 @@ impl Wait {
 
     /// Pauses after a try for room that was in vain: one poll interval, and twice as long after each further one, up to
     /// [`MOST_POLLS`] of them; never beyond the end of the wait.
-    pub async fn scarce(&mut self, clock: &impl Clock, patience: &Patience) {
+    pub async fn pause_backoff(&mut self, clock: &impl Clock, patience: &Patience) {
         let pause = self.next_pause(clock, patience);
         self.tries = self.tries.saturating_add(1).min(30);
         self.looks += 1;
@@ -97,18 +97,18 @@ impl Wait {
         self.most.saturating_sub(Duration::from_secs(self.seconds(clock)))
     }
 
-    /// What a try for room that was in vain is followed by: how long [`Self::scarce`] pauses now, and what is left.
+    /// What a try for room that was in vain is followed by: how long [`Self::pause_backoff`] pauses now, and what is left.
     pub fn retry(&self, clock: &impl Clock, patience: &Patience) -> Retry {
         Retry { pause: self.next_pause(clock, patience).as_secs(), left: self.left(clock).as_secs() }
     }
 
     /// Counts a poll that another wait pauses after.
-    pub fn looked(&mut self) {
+    pub fn count_look(&mut self) {
         self.looks += 1;
     }
 
     /// Pauses for one polling interval.
-    pub async fn long(&mut self, clock: &impl Clock, patience: &Patience) {
+    pub async fn pause_poll(&mut self, clock: &impl Clock, patience: &Patience) {
         self.looks += 1;
         clock.sleep(patience.poll).await;
     }
@@ -126,12 +126,12 @@ pub async fn ask<T, K: Clock>(
     let mut repeats = 0;
     loop {
         match call().await {
-            Err(fault) if fault.is_passing() && repeats < most_repeats(&fault) => {
+            Err(fault) if fault.is_transient() && repeats < most_repeats(&fault) => {
                 repeats += 1;
                 if wait.seconds(clock) >= 1 {
                     repeated(&fault);
                 }
-                wait.short(clock, patience).await;
+                wait.pause_short(clock, patience).await;
             }
             other => return other,
         }
@@ -167,7 +167,7 @@ pub enum OutageStep {
 impl Outage {
     /// What follows a fault: one that does not pass is the end, and so is one that lasts: 4 hours of throttling, 40 minutes
     /// of silence, and 2 minutes of either once there is nothing else left to wait for.
-    pub fn meets(
+    pub fn next_step(
         &mut self,
         clock: &impl Clock,
         patience: &Patience,
@@ -180,28 +180,28 @@ impl Outage {
             Class::Throttled => THROTTLED,
             _ => patience.making,
         };
-        if !fault.is_passing() || since.has_lasted(clock, most) {
+        if !fault.is_transient() || since.has_lasted(clock, most) {
             return OutageStep::GiveUp;
         }
         OutageStep::Retry { first: !std::mem::replace(&mut self.is_told, true) }
     }
 
     /// Ends the outage.
-    pub fn passed(&mut self) {
+    pub fn reset(&mut self) {
         self.since = None;
     }
 
     /// Waits for one poll interval.
     pub async fn pause(&mut self, clock: &impl Clock, patience: &Patience) {
         match &mut self.since {
-            Some(since) => since.long(clock, patience).await,
+            Some(since) => since.pause_poll(clock, patience).await,
             None => clock.sleep(patience.poll).await,
         }
     }
 }
 
 /// Maps `NotFound` to `None`.
-pub fn absent<T>(answer: Answer<T>) -> Answer<Option<T>> {
+pub fn none_if_not_found<T>(answer: Answer<T>) -> Answer<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),
         Err(Fault { class: Class::NotFound, .. }) => Ok(None),
@@ -257,7 +257,7 @@ mod tests {
         let mut wait = Wait::start(&clock, Duration::from_mins(30));
         while !wait.is_over(&clock) {
             let patience = Patience::default();
-            let mut pause = pin!(wait.scarce(&clock, &patience));
+            let mut pause = pin!(wait.pause_backoff(&clock, &patience));
             assert_eq!(pause.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
         }
         assert_eq!(*clock.slept.borrow(), [15, 30, 60, 120, 240, 300, 300, 300, 300, 135]);

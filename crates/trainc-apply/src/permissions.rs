@@ -65,14 +65,14 @@ impl PolicyScope {
         let partition = plan.region.as_ref().map_or("aws", |region| region.partition.as_str()).to_owned();
         let region = plan.job.region.value().cloned().unwrap_or_else(|| "*".to_owned());
         let identity = emit::identity(plan);
-        let plan = &plan.clone().in_account(&account);
+        let plan = &plan.clone().with_account(&account);
         let role = iam::create_role(plan, &identity.digest).map(|create| {
             let path = create.path.as_deref().unwrap_or("/");
             format!("arn:{partition}:iam::{account}:role{path}{}", create.role_name)
         });
         let given = plan.job.role.as_ref().and_then(|role| role.arn.value()).cloned();
         // Both: what an older version of the job has uploaded is looked for, too.
-        let uploads = [emit::archive_home(plan), emit::worker_home(plan)];
+        let uploads = [emit::archive_base_prefix(plan), emit::worker_home(plan)];
         let uploads: BTreeSet<String> = uploads
             .iter()
             .filter_map(|uri| Some(uri.strip_prefix("s3://")?.trim_end_matches('/').to_owned()))
@@ -88,7 +88,7 @@ impl PolicyScope {
         let releases = plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
         // Whether the caller may delete is asked of the caller, whose name no manifest knows.
         let callers = releases.then(|| callers(&partition, &account)).into_iter().flatten();
-        let named = preflight::places(plan);
+        let named = preflight::s3_locations(plan);
         let mut buckets: BTreeSet<String> = named.iter().filter_map(|(uri, _)| bucket_of(uri)).collect();
         buckets.extend(uploads.iter().map(|upload| bucket(upload)));
         let key = |id: &String| {
@@ -128,7 +128,7 @@ impl PolicyScope {
         self.job.as_ref().is_none_or(|job| job.makes_file_systems)
     }
 
-    fn releases(&self) -> bool {
+    fn deletes_file_systems(&self) -> bool {
         self.job.as_ref().is_some_and(|job| job.releases)
     }
 
@@ -179,7 +179,7 @@ impl PolicyScope {
     }
 
     /// The roles that may be passed.
-    fn passed(&self) -> String {
+    fn passed_roles(&self) -> String {
         let Self { partition: p, account: a, job, .. } = self;
         job.as_ref().map_or_else(|| format!("arn:{p}:iam::{a}:role/trainc/*"), |job| job.passed.clone())
     }
@@ -266,7 +266,7 @@ pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
                 call,
                 Call::DeleteFileSystem | Call::DeleteDataRepositoryAssociation | Call::UntagResource
             );
-            all && places.iter().any(PolicyScope::releases) && commands.contains(&Command::Apply)
+            all && places.iter().any(PolicyScope::deletes_file_systems) && commands.contains(&Command::Apply)
         };
         if !row.commands.iter().any(|command| commands.contains(command)) && !releases() {
             continue;
@@ -302,14 +302,14 @@ pub fn policy(commands: &[Command], places: &[PolicyScope]) -> Value {
         }
     }
     if applies {
-        out.extend(with_apply(places));
+        out.extend(apply_statements(places));
     }
     json!({"Version": "2012-10-17", "Statement": out})
 }
 
 /// Returns the further statements that `apply` needs for SageMaker, S3 and FSx, each with its condition.
-fn with_apply(places: &[PolicyScope]) -> Vec<Value> {
-    let passed: BTreeSet<String> = places.iter().map(PolicyScope::passed).collect();
+fn apply_statements(places: &[PolicyScope]) -> Vec<Value> {
+    let passed: BTreeSet<String> = places.iter().map(PolicyScope::passed_roles).collect();
     let mut out = vec![json!({
         "Sid": "PassRoles",
         "Effect": "Allow",

@@ -2,9 +2,9 @@
 
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
-use super::file_systems::of_storage;
+use super::file_systems::find_for_storage;
 use super::look::Look;
-use super::patience::absent;
+use super::patience::none_if_not_found;
 use crate::file_systems;
 use crate::ownership;
 use trainc_emit::{ROLE_ARN_MARK, storage_marks};
@@ -26,7 +26,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut out = Placeholders::default();
         if let Some(wanted) = &desired.role {
             let name = wanted.create.role_name.as_str();
-            let found = absent(self.ask(async |cloud| cloud.role(name).await).await)?;
+            let found = none_if_not_found(self.ask(async |cloud| cloud.role(name).await).await)?;
             let why = match found {
                 None => format!("role `{name}` does not exist yet; `apply` creates it"),
                 Some(role) if !ownership::is_ours(&role.tags, &desired.job) => {
@@ -47,8 +47,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let all = self.ask(async |cloud| cloud.file_systems().await).await?;
         for wanted in &desired.file_systems {
             let (id_mark, mount_mark) = storage_marks(&wanted.name);
-            let ours = of_storage(&all, desired, wanted);
-            let Some(system) = file_systems::live(&ours) else {
+            let ours = find_for_storage(&all, desired, wanted);
+            let Some(system) = file_systems::oldest_live(&ours) else {
                 let why = format!("file system `{}` does not exist yet; `apply` creates it", wanted.name);
                 out.unresolved.push((id_mark, why.clone()));
                 out.unresolved.push((mount_mark, why));

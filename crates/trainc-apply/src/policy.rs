@@ -6,22 +6,22 @@ use std::collections::BTreeSet;
 /// Returns true if two JSON texts are the same policy.
 pub(crate) fn same_policy(a: &str, b: &str) -> bool {
     match (serde_json::from_str::<Value>(a), serde_json::from_str::<Value>(b)) {
-        (Ok(a), Ok(b)) => normal(a) == normal(b),
+        (Ok(a), Ok(b)) => normalize(a) == normalize(b),
         _ => a == b,
     }
 }
 
 /// A policy as what it means: the same text for all documents that mean the same.
-pub(crate) fn meaning(text: &str) -> String {
-    serde_json::from_str(text).map_or_else(|_| text.to_owned(), |value| normal(value).to_string())
+pub(crate) fn canonical_text(text: &str) -> String {
+    serde_json::from_str(text).map_or_else(|_| text.to_owned(), |value| normalize(value).to_string())
 }
 
 /// Lists are sets in a policy: sorted, each element once, and one element stands for its list.
-fn normal(value: Value) -> Value {
+fn normalize(value: Value) -> Value {
     match value {
         Value::Array(items) => {
             let mut items: Vec<(String, Value)> =
-                items.into_iter().map(normal).map(|item| (item.to_string(), item)).collect();
+                items.into_iter().map(normalize).map(|item| (item.to_string(), item)).collect();
             items.sort_by(|a, b| a.0.cmp(&b.0));
             items.dedup_by(|a, b| a.0 == b.0);
             match items.len() {
@@ -30,7 +30,7 @@ fn normal(value: Value) -> Value {
             }
         }
         Value::Object(members) => {
-            Value::Object(members.into_iter().map(|(key, item)| (key, normal(item))).collect())
+            Value::Object(members.into_iter().map(|(key, item)| (key, normalize(item))).collect())
         }
         // `"true"` and `true` are one condition value.
         Value::Bool(on) => Value::from(on.to_string()),
@@ -46,17 +46,17 @@ pub(crate) fn union(wanted: &str, other: &str) -> String {
     else {
         return wanted.to_owned();
     };
-    let mut statements = listed(document.get("Statement"));
-    for one in listed(other.get("Statement")) {
-        if statements.iter().any(|known| normal(known.clone()) == normal(one.clone())) {
+    let mut statements = as_list(document.get("Statement"));
+    for one in as_list(other.get("Statement")) {
+        if statements.iter().any(|known| normalize(known.clone()) == normalize(one.clone())) {
             continue;
         }
         let same = statements.iter().position(|known| known.get("Sid") == one.get("Sid"));
-        let both = same.and_then(|at| Some((at, both(statements.get(at)?, &one)?)));
+        let both = same.and_then(|at| Some((at, merge_statements(statements.get(at)?, &one)?)));
         if let Some((known, both)) = both.and_then(|(at, both)| Some((statements.get_mut(at)?, both))) {
             *known = both;
         } else {
-            let one = kept(one, &statements);
+            let one = with_unique_sid(one, &statements);
             statements.push(one);
         }
     }
@@ -67,7 +67,7 @@ pub(crate) fn union(wanted: &str, other: &str) -> String {
 }
 
 /// Returns a list; a single value is a list of one.
-fn listed(value: Option<&Value>) -> Vec<Value> {
+fn as_list(value: Option<&Value>) -> Vec<Value> {
     match value {
         None => Vec::new(),
         Some(Value::Array(items)) => items.clone(),
@@ -76,18 +76,18 @@ fn listed(value: Option<&Value>) -> Vec<Value> {
 }
 
 /// Two statements as one that allows neither more nor less; none where more than one part of them differs.
-fn both(a: &Value, b: &Value) -> Option<Value> {
+fn merge_statements(a: &Value, b: &Value) -> Option<Value> {
     let (one, other) = (a.as_object()?, b.as_object()?);
     let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     let differs = |name: &&String| {
-        let part = |of: &serde_json::Map<String, Value>| of.get(*name).cloned().map(normal);
+        let part = |of: &serde_json::Map<String, Value>| of.get(*name).cloned().map(normalize);
         part(one) != part(other)
     };
     let parts: Vec<&String> = names.into_iter().filter(differs).collect();
     let [part] = parts.as_slice() else { return None };
     let (x, y) = (one.get(*part)?, other.get(*part)?);
     let joined = match part.as_str() {
-        "Action" | "Resource" => joined(x, y),
+        "Action" | "Resource" => merge_lists(x, y),
         // One operator with one key: any of its values satisfies it.
         "Condition" => {
             let ([(operator, keys)], [(same, others)]) = (&members(x)?[..], &members(y)?[..]) else {
@@ -97,7 +97,7 @@ fn both(a: &Value, b: &Value) -> Option<Value> {
                 return None;
             };
             let alike = operator == same && key == same_key && !operator.contains("Not");
-            alike.then(|| serde_json::json!({*operator: {*key: joined(x, y)}}))?
+            alike.then(|| serde_json::json!({*operator: {*key: merge_lists(x, y)}}))?
         }
         _ => return None,
     };
@@ -110,14 +110,14 @@ fn members(value: &Value) -> Option<Vec<(&String, &Value)>> {
     Some(value.as_object()?.iter().collect())
 }
 
-fn joined(a: &Value, b: &Value) -> Value {
-    let mut out = listed(Some(a));
-    out.extend(listed(Some(b)).into_iter().filter(|item| !listed(Some(a)).contains(item)));
+fn merge_lists(a: &Value, b: &Value) -> Value {
+    let mut out = as_list(Some(a));
+    out.extend(as_list(Some(b)).into_iter().filter(|item| !as_list(Some(a)).contains(item)));
     Value::Array(out)
 }
 
 /// A statement under a name that no other has.
-fn kept(mut one: Value, beside: &[Value]) -> Value {
+fn with_unique_sid(mut one: Value, beside: &[Value]) -> Value {
     let taken = |sid: &str| beside.iter().any(|known| known.get("Sid").and_then(Value::as_str) == Some(sid));
     let sid = one.get("Sid").and_then(Value::as_str).unwrap_or_default().to_owned();
     if let (true, Value::Object(members)) = (taken(&sid), &mut one) {

@@ -4,10 +4,10 @@
 use super::account::{FileSystem, JobSummary, Role, Subnet, TrainingJob};
 use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
-use super::file_systems::{live, of_storage};
+use super::file_systems::{find_for_storage, oldest_live};
 use super::look::Look;
 use super::observed::ObservedFileSystem;
-use super::patience::absent;
+use super::patience::none_if_not_found;
 use futures_util::future::OptionFuture;
 use futures_util::join;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Prefetch {
     }
 
     /// The training jobs whose names hold this, if they were asked for.
-    pub(super) fn listed(&mut self, stem: &str) -> Option<Answer<Vec<JobSummary>>> {
+    pub(super) fn job_list(&mut self, stem: &str) -> Option<Answer<Vec<JobSummary>>> {
         self.listed.take().filter(|(asked, _)| asked == stem).map(|(_, answer)| answer)
     }
 
@@ -53,13 +53,13 @@ impl Prefetch {
     }
 
     /// GiB of Lustre that the account has by type of deployment, beside what the job has; nothing where nobody may look.
-    pub(super) fn taken(&self, desired: &Desired) -> BTreeMap<String, u64> {
+    pub(super) fn lustre_gib_in_use(&self, desired: &Desired) -> BTreeMap<String, u64> {
         let Some(Ok(all)) = &self.systems else { return BTreeMap::new() };
         let own = |system: &FileSystem| {
             let mut wanted = desired.file_systems.iter();
             wanted.any(|wanted| {
-                let found = of_storage(all, desired, wanted);
-                live(&found).is_some_and(|live| live.id == system.id)
+                let found = find_for_storage(all, desired, wanted);
+                oldest_live(&found).is_some_and(|live| live.id == system.id)
             })
         };
         let mut taken = BTreeMap::new();
@@ -77,7 +77,7 @@ impl Prefetch {
         let all = self.systems.as_ref()?.as_ref().ok()?;
         let wanted = desired.file_systems.iter();
         let found = wanted.map(|wanted| ObservedFileSystem {
-            systems: of_storage(all, desired, wanted),
+            systems: find_for_storage(all, desired, wanted),
             associations: Vec::new(),
         });
         Some(found.collect())
@@ -92,10 +92,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let Identity { digest, training_job: name } = emit::identity(plan);
         let (role, stem) =
-            (emit::iam::create_role(plan, &digest).map(|role| role.role_name), emit::run_stem(plan));
+            (emit::iam::create_role(plan, &digest).map(|role| role.role_name), emit::run_name_prefix(plan));
         let asked_role: OptionFuture<_> = role
             .map(|name| async {
-                let answer = absent(self.ask(async |cloud| cloud.role(&name).await).await);
+                let answer = none_if_not_found(self.ask(async |cloud| cloud.role(&name).await).await);
                 (name, answer)
             })
             .into();
@@ -105,7 +105,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let (role, systems, run, listed, subnets) = join!(
             asked_role,
             self.ask(async |cloud| cloud.file_systems().await),
-            async { absent(self.ask(async |cloud| cloud.training_job(&name).await).await) },
+            async { none_if_not_found(self.ask(async |cloud| cloud.training_job(&name).await).await) },
             self.ask(async |cloud| cloud.training_jobs(&stem).await),
             asked_subnets,
         );

@@ -71,27 +71,27 @@ impl Prospect {
 
     /// Returns true if the account is as the plan wants it.
     pub fn is_empty(&self) -> bool {
-        diff::is_empty(&self.changes)
+        diff::has_no_changes(&self.changes)
     }
 
     /// Names of the file systems that the manifest lets go with the job (`delete-after-job`) and that are there, where the
     /// job has completed: they are billed until somebody takes them away.
-    pub fn outlasting(&self) -> Vec<&str> {
+    pub fn outlasting_file_systems(&self) -> Vec<&str> {
         let latest = self.observed.runs.latest.as_ref().map(|(job, _)| job.status.as_str());
         if latest != Some("Completed") || !matches!(self.target, Target::Attach(_)) {
             return Vec::new();
         }
         let pairs = self.desired.file_systems.iter().zip(&self.observed.file_systems);
         let there = pairs.filter(|(wanted, found)| {
-            let live = file_systems::live(&found.systems);
+            let live = file_systems::oldest_live(&found.systems);
             wanted.delete_after_job && live.is_some_and(|live| ownership::uses(&live.tags, &self.desired.job))
         });
         there.map(|(wanted, _)| wanted.name.as_str()).collect()
     }
 
     /// Returns true if the run that is meant is over.
-    pub fn is_settled(&self, choices: Choices) -> bool {
-        diff::is_settled(&self.desired, &self.observed, choices)
+    pub fn is_run_over(&self, choices: Choices) -> bool {
+        diff::is_run_over(&self.desired, &self.observed, choices)
     }
 }
 
@@ -122,7 +122,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     ) -> (Survey, Option<T>) {
         let (asked, refused) = (Cell::new(0), RefCell::default());
         let look = Look { asked: Some(&asked), refused: Some(&refused), ..*self };
-        let found = look.compared(plan, choices, subnets, beside).await;
+        let found = look.compare_account(plan, choices, subnets, beside).await;
         let mut faults = refused.into_inner();
         // Who answers first is chance.
         faults.sort_by(|a, b| (a.call, &a.about).cmp(&(b.call, &b.about)));
@@ -139,7 +139,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         (Survey { prospect, faults }, seen)
     }
 
-    async fn compared<T>(
+    async fn compare_account<T>(
         &self,
         plan: &Plan,
         choices: Choices,
@@ -151,7 +151,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         // If the identity call fails, all other calls failed for the same reason.
         let caller = caller?;
         let Some(mut desired) = Desired::new(plan, &caller) else { return Ok(None) };
-        let taken = prefetched.taken(&desired);
+        let taken = prefetched.lustre_gib_in_use(&desired);
         let first = FirstAnswers {
             taken: &taken,
             caller: &caller,
@@ -161,10 +161,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             systems: prefetched.systems_of(&desired),
         };
         let quiet = Look { refused: None, ..*self };
-        let (observed, seen) = join!(self.observe_after(prefetched, &desired, choices), beside(quiet, first));
+        let (observed, seen) =
+            join!(self.observe_with_prefetch(prefetched, &desired, choices), beside(quiet, first));
         let observed = observed?;
         if let Some(found) = &observed.role {
-            desired.run_as(&found.role.arn);
+            desired.set_role_arn(&found.role.arn);
             if let Some(policy) = &found.policy {
                 desired.keep_permissions_of(policy, &observed.runs.concurrent);
             }

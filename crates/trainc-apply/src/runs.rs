@@ -6,7 +6,7 @@ use super::cloud::{Answer, Clock, Observe};
 use super::desired::Desired;
 use super::look::Look;
 use super::observed::Runs;
-use super::patience::absent;
+use super::patience::none_if_not_found;
 use super::prefetch::Prefetch;
 use crate::ownership;
 use futures_util::future::{OptionFuture, try_join_all};
@@ -24,38 +24,38 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// The runs of the job, of this digest and of others. Where another run was asked for, it is enough to know one of
     /// another digest by its name: it stands in no way.
     pub async fn runs(&self, desired: &Desired, choices: Choices) -> Answer<Runs> {
-        self.runs_after(Prefetch::default(), desired, choices).await
+        self.runs_with_prefetch(Prefetch::default(), desired, choices).await
     }
 
     /// The same, where some of it was asked already.
-    pub(super) async fn runs_after(
+    pub(super) async fn runs_with_prefetch(
         &self,
         mut prefetched: Prefetch,
         desired: &Desired,
         choices: Choices,
     ) -> Answer<Runs> {
         let first = desired.name_of_run(1).unwrap_or_default();
-        let (run, listed) = (prefetched.run(&first), prefetched.listed(&desired.stem));
+        let (run, listed) = (prefetched.run(&first), prefetched.job_list(&desired.stem));
         let listed = async {
             match listed {
                 Some(listed) => listed,
                 None => self.ask(async |cloud| cloud.training_jobs(&desired.stem).await).await,
             }
         };
-        let (direct, listed) = join!(self.job_after(run, &first), listed);
-        let (direct, listed) = (self.allowed(direct)?, self.allowed(listed)?);
+        let (direct, listed) = join!(self.job_with_prefetch(run, &first), listed);
+        let (direct, listed) = (self.none_if_denied(direct)?, self.none_if_denied(listed)?);
         // What the one says depends on the other.
         let (Some(direct), Some(mut listed)) = (direct, listed) else { return Ok(Runs::default()) };
         // Names that only begin alike belong to other jobs.
         listed.retain(|one| desired.is_run(&one.name));
         let known = JobCache::default();
-        let last = listed.iter().filter_map(|one| desired.run_of(&one.name)).max().unwrap_or(0);
-        let others = || listed.iter().filter(|one| desired.run_of(&one.name).is_none());
+        let last = listed.iter().filter_map(|one| desired.run_number(&one.name)).max().unwrap_or(0);
+        let others = || listed.iter().filter(|one| desired.run_number(&one.name).is_none());
         // Where nothing of this digest is there, the newest of another is asked about in any case.
         let newest = others().next().filter(|_| direct.is_none() && last <= 1);
         let (beside, newest) = join!(
             self.concurrent(desired, &listed, &known),
-            OptionFuture::from(newest.map(|one| self.newest(desired, one, &known, choices))),
+            OptionFuture::from(newest.map(|one| self.cache_newest_run(desired, one, &known, choices))),
         );
         let beside = beside?;
         newest.transpose()?;
@@ -69,7 +69,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         if let Some((own, tags)) = &runs.latest
             && !own.is_over()
-            && ownership::is_same(desired, tags)
+            && ownership::is_run_of_digest(desired, tags)
         {
             runs.other = self.rival(desired, (own, tags), &listed, &known).await?;
         }
@@ -80,9 +80,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             // The newest that is ours.
             for one in others().filter(|one| one.created > since).take(MOST_OTHERS) {
                 let tagged = if choices.new_run {
-                    self.described(&known, &one.name).await?.map(|job| (job, Tags::new()))
+                    self.cached_job(&known, &one.name).await?.map(|job| (job, Tags::new()))
                 } else {
-                    self.tagged(&known, one).await?
+                    self.cached_job_with_tags(&known, one).await?
                 };
                 let Some((job, tags)) = tagged else { continue };
                 if (choices.new_run || ownership::is_ours(&tags, &desired.job)) && job.created > since {
@@ -96,17 +96,17 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// A training job of another digest, which several questions are about: asked for once.
-    async fn described(&self, known: &JobCache, name: &str) -> Answer<Option<TrainingJob>> {
+    async fn cached_job(&self, known: &JobCache, name: &str) -> Answer<Option<TrainingJob>> {
         if let Some(job) = known.jobs.borrow().get(name) {
             return Ok(job.clone());
         }
-        let job = absent(self.ask(async |cloud| cloud.training_job(name).await).await)?;
+        let job = none_if_not_found(self.ask(async |cloud| cloud.training_job(name).await).await)?;
         known.jobs.borrow_mut().insert(name.to_owned(), job.clone());
         Ok(job)
     }
 
     /// Its tags, asked for once.
-    async fn tags(&self, known: &JobCache, arn: &str) -> Answer<Tags> {
+    async fn cached_tags(&self, known: &JobCache, arn: &str) -> Answer<Tags> {
         if let Some(tags) = known.tags.borrow().get(arn) {
             return Ok(tags.clone());
         }
@@ -116,14 +116,18 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Both at once: the list tells the ARN.
-    async fn tagged(&self, known: &JobCache, one: &JobSummary) -> Answer<Option<(TrainingJob, Tags)>> {
-        let (job, tags) = join!(self.described(known, &one.name), self.tags(known, &one.arn));
+    async fn cached_job_with_tags(
+        &self,
+        known: &JobCache,
+        one: &JobSummary,
+    ) -> Answer<Option<(TrainingJob, Tags)>> {
+        let (job, tags) = join!(self.cached_job(known, &one.name), self.cached_tags(known, &one.arn));
         let Some(job) = job? else { return Ok(None) };
         Ok(Some((job, tags?)))
     }
 
     /// Gets to know the newest run of another digest, while [`Self::concurrent`] asks: what that one describes is left to it.
-    async fn newest(
+    async fn cache_newest_run(
         &self,
         desired: &Desired,
         one: &JobSummary,
@@ -134,10 +138,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             if desired.role.is_some() && is_going(one) {
                 return Ok(());
             }
-            self.described(known, &one.name).await.map(|_| ())
+            self.cached_job(known, &one.name).await.map(|_| ())
         };
-        let tags =
-            async { if choices.new_run { Ok(()) } else { self.tags(known, &one.arn).await.map(|_| ()) } };
+        let tags = async {
+            if choices.new_run { Ok(()) } else { self.cached_tags(known, &one.arn).await.map(|_| ()) }
+        };
         let (described, tags) = join!(described, tags);
         described.and(tags)
     }
@@ -168,14 +173,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         known: &JobCache,
     ) -> Answer<Option<(TrainingJob, Tags)>> {
         let going =
-            listed.iter().filter(|one| desired.run_of(&one.name).is_none() && one.status == "InProgress");
+            listed.iter().filter(|one| desired.run_number(&one.name).is_none() && one.status == "InProgress");
         for one in going.take(MOST_OTHERS) {
-            let Some((job, tags)) = self.tagged(known, one).await? else { continue };
+            let Some((job, tags)) = self.cached_job_with_tags(known, one).await? else { continue };
             if !ownership::is_ours(&tags, &desired.job) || job.status != "InProgress" {
                 continue;
             }
             let is_later = (job.created, job.name.as_str()) > (own.created, own.name.as_str());
-            if !ownership::is_asked_for(if is_later { &tags } else { own_tags }) {
+            if !ownership::is_new_run(if is_later { &tags } else { own_tags }) {
                 return Ok(Some((job, tags)));
             }
         }
@@ -190,11 +195,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         known: &JobCache,
     ) -> Answer<Vec<String>> {
         let Some(role) = &desired.role else { return Ok(Vec::new()) };
-        let running = listed.iter().filter(|one| desired.run_of(&one.name).is_none() && is_going(one));
+        let running = listed.iter().filter(|one| desired.run_number(&one.name).is_none() && is_going(one));
         let asked = running.enumerate().map(async |(at, one)| {
             // Those that are too many to ask each are taken for such: a policy that is too wide for a while harms nobody.
             let found = match at {
-                ..MOST_CONCURRENT => self.described(known, &one.name).await?,
+                ..MOST_CONCURRENT => self.cached_job(known, &one.name).await?,
                 _ => return Ok(Some(one.name.clone())),
             };
             // A role that was taken over has its name at another path.

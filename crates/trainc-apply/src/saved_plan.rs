@@ -5,7 +5,7 @@ mod drift;
 use super::change::{Choices, Target};
 use super::prospect::Prospect;
 use super::verdict::Verdict;
-use drift::{drift, seen, steps};
+use drift::{drift, fingerprints, steps};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_diag::declare_code;
@@ -101,9 +101,9 @@ impl SavedJob {
         Self {
             digest: prospect.desired.digest.clone(),
             steps: steps(prospect),
-            seen: seen(prospect).into_iter().map(|(key, seen)| (key, seen.now)).collect(),
+            seen: fingerprints(prospect).into_iter().map(|(key, seen)| (key, seen.now)).collect(),
             run: match &prospect.target {
-                Target::Start(name) => prospect.desired.run_of(name),
+                Target::Start(name) => prospect.desired.run_number(name),
                 Target::Attach(_) | Target::Blocked(_) => None,
             },
             changes: !prospect.is_empty(),
@@ -177,7 +177,7 @@ impl SavedPlan {
 
     /// Why it no longer holds for a job, if so: the first thing that moved. What this plan itself has made or changed
     /// has not. The manifest describes jobs of these names now.
-    pub fn stale(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
+    pub fn stale_reason(&self, manifest_sha256: &str, prospect: &Prospect, jobs: &[&str]) -> Option<String> {
         if self.catalog_version != trainc_catalog::VERSION {
             return Some(format!(
                 "the catalogue is {} now and was {} when the plan was saved",
@@ -206,7 +206,7 @@ impl SavedPlan {
 }
 
 /// A saved plan that no longer holds, at the job that it was made for; `command` saves it again.
-pub fn stale(plan: &trainc_ir::Plan, why: &str, command: &str) -> Verdict {
+pub fn stale_plan_verdict(plan: &trainc_ir::Plan, why: &str, command: &str) -> Verdict {
     let span = plan.job.name.span().unwrap_or(plan.job.span);
     Verdict {
         diagnostic: Diagnostic::new(&T0612, span, format!("the saved plan is out of date: {why}"))

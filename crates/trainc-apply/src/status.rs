@@ -67,7 +67,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
     let end = job.ended.unwrap_or(now);
     let billed = job.billable_seconds.map_or_else(|| billed_so_far(job, end), |seconds| seconds as f64);
     let hourly = match &plan.price {
-        Some(price) => Some(price.usd_per_hour * job.instances() as f64),
+        Some(price) => Some(price.usd_per_hour * job.instance_count() as f64),
         None => plan.usd_per_hour(),
     };
     let max_run =
@@ -83,13 +83,13 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
         failure_reason: job.failure.clone(),
         progress_percentage: progress,
         estimated_remaining_seconds: remaining,
-        elapsed_seconds: whole(end - job.created),
+        elapsed_seconds: whole_seconds(end - job.created),
         billable_seconds: job.billable_seconds,
         cost_usd: usd(billed),
         cost_is_upper_bound: job.is_spot() && job.billable_seconds.is_none(),
         most_usd: max_run.and_then(usd),
         planned_usd: planned.seconds.filter(|_| is_priced(plan)).and_then(usd),
-        planned_seconds: planned.seconds.map(whole),
+        planned_seconds: planned.seconds.map(whole_seconds),
         planned_tokens_per_second: planned.tokens_per_second.map(f64::round),
         metrics: metrics
             .latest()
@@ -104,7 +104,7 @@ pub fn status(plan: &Plan, planned: &Planned, job: &TrainingJob, metrics: &Metri
 /// Returns true if the plan says what the run costs: what spot instances do is not known, unless the user gave it.
 fn is_priced(plan: &Plan) -> bool {
     let spot = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some());
-    !spot || plan.price.as_ref().is_some_and(Price::is_given)
+    !spot || plan.price.as_ref().is_some_and(Price::is_user_price)
 }
 
 /// Seconds that are billed by a time, by the rule of the end: from TrainingStartTime to TrainingEndTime (DescribeTrainingJob),
@@ -140,7 +140,7 @@ fn progress(plan: &Plan, job: &TrainingJob, metrics: &Metrics, now: f64) -> (Opt
         metrics.get(super::metrics::RATE).filter(|rate| *rate > 0.0).map(|rate| (tokens / rate).min(most))
     };
     let of_step = metrics.step_seconds().or_else(by_rate).unwrap_or(most);
-    let remaining = (step > 0.0 && !job.is_over()).then(|| whole(of_step * (steps - step).max(0.0)));
+    let remaining = (step > 0.0 && !job.is_over()).then(|| whole_seconds(of_step * (steps - step).max(0.0)));
     ((Some((done * 1000.0).round() / 10.0)), remaining)
 }
 
@@ -149,7 +149,7 @@ pub fn early_end(plan: &Plan, last: f64) -> Option<(u64, u64)> {
     /// The fraction of the steps that a log must reach.
     const MOST_OF: f64 = 0.9;
     let steps = plan.run.steps.as_ref()?.value;
-    (last < steps as f64 * MOST_OF).then(|| (whole(last), steps))
+    (last < steps as f64 * MOST_OF).then(|| (whole_seconds(last), steps))
 }
 
 /// A completed run whose log ends at a step well before the plan's last.
@@ -161,7 +161,7 @@ pub fn describe_early_end((last, steps): (u64, u64)) -> String {
     )
 }
 
-fn whole(seconds: f64) -> u64 {
+fn whole_seconds(seconds: f64) -> u64 {
     std::time::Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default().as_secs()
 }
 
@@ -171,7 +171,7 @@ fn round_cents(usd: f64) -> f64 {
 }
 
 /// A time as far as anyone wants to know it: minutes from an hour on, hours from a day on.
-fn about(seconds: u64) -> u64 {
+fn round_duration(seconds: u64) -> u64 {
     match seconds {
         0..3_600 => seconds,
         3_600..86_400 => seconds / 60 * 60,
@@ -189,7 +189,7 @@ impl Status {
 
     /// Where a completed run's log ends well before the plan's last step: the last that it tells, and the plan's. Programs
     /// do not log every step, so the last tenth of a run says nothing.
-    pub fn ends_short(&self, plan: &Plan) -> Option<(u64, u64)> {
+    pub fn early_end_steps(&self, plan: &Plan) -> Option<(u64, u64)> {
         let step = self.metrics.get("step").and_then(serde_json::Value::as_f64)?;
         if self.status == "Completed" { early_end(plan, step) } else { None }
     }
@@ -217,7 +217,7 @@ impl Status {
             .filter_map(|(name, value)| {
                 let planned = self.planned_tokens_per_second.filter(|_| name == super::metrics::RATE);
                 let planned = planned.map_or_else(String::new, |planned| {
-                    format!(" of {} planned", text::group_digits(whole(planned)))
+                    format!(" of {} planned", text::group_digits(whole_seconds(planned)))
                 });
                 Some((name.as_str(), format!("{}{planned}", figure(name, value.as_f64()?))))
             })
@@ -229,7 +229,7 @@ impl Status {
     /// `3h 20m left`.
     pub fn left(&self) -> Option<String> {
         let seconds = self.estimated_remaining_seconds.filter(|seconds| *seconds > 0)?;
-        Some(format!("{} left", text::duration(about(seconds))))
+        Some(format!("{} left", text::duration(round_duration(seconds))))
     }
 
     /// One line: the state, how far, how fast, what it has cost.
@@ -257,7 +257,7 @@ impl Status {
 /// A figure as people say it.
 fn figure(name: &str, value: f64) -> String {
     if name == "step" || (value >= 1_000.0 && value.fract() == 0.0) {
-        text::group_digits(whole(value))
+        text::group_digits(whole_seconds(value))
     } else {
         format!("{value}")
     }

@@ -20,9 +20,9 @@ use trainc_diag::{NextCommand, help};
 use trainc_ir::Plan;
 
 pub use obstacle::{obstacle, plan_obstacle};
-pub(crate) use quota::is_count;
+pub(crate) use quota::is_file_system_count;
 pub(crate) use region::T0629;
-use region::in_region;
+use region::with_region_flag;
 pub use worker::worker;
 use worker::{T0617, T0620, T0643};
 
@@ -127,19 +127,19 @@ pub fn worst_exit(exits: impl IntoIterator<Item = u8>) -> Option<u8> {
 /// Why a resource was not made.
 pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
     let span = match cause {
-        Cause::Fault(fault) | Cause::Waited { fault, .. } => spans::named(plan, fault),
+        Cause::Fault(fault) | Cause::Waited { fault, .. } => spans::rejected_value_span(plan, fault),
         Cause::Obstacle(_) | Cause::Gone | Cause::Late { .. } => None,
     };
-    let span = span.unwrap_or_else(|| place(plan, item));
+    let span = span.unwrap_or_else(|| manifest_span(plan, item));
     match cause {
         Cause::Fault(fault) => {
-            let verdict = remedies::with_remedy(plan, fault, kept(fault, item, fault_verdict(fault, item, span)));
-            in_region(plan, of_plan(quota::coded(plan, fault, item, quota::shaped(plan, fault, verdict))))
+            let verdict = remedies::with_remedy(plan, fault, note_kept_resources(fault, item, fault_verdict(fault, item, span)));
+            with_region_flag(plan, with_policy_help(quota::with_increase_command(plan, fault, item, quota::with_association_help(plan, fault, verdict))))
         }
-        Cause::Obstacle(change) => in_region(plan, obstacle(change, span)),
+        Cause::Obstacle(change) => with_region_flag(plan, obstacle(change, span)),
         Cause::Waited { fault, seconds } => {
-            let verdict = quota::waited(fault, *seconds, fault_verdict(fault, item, span));
-            quota::coded(plan, fault, item, verdict)
+            let verdict = quota::with_wait_note(fault, *seconds, fault_verdict(fault, item, span));
+            quota::with_increase_command(plan, fault, item, verdict)
         }
         Cause::Gone => Verdict {
             diagnostic: Diagnostic::new(
@@ -172,7 +172,7 @@ pub fn verdict(plan: &Plan, item: &Item, cause: &Cause) -> Verdict {
 
 /// What credentials that run out in the middle leave behind, said where something may have been made by then: who only
 /// looks has made nothing, and who deletes goes on by deleting.
-fn kept(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
+fn note_kept_resources(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
     let makes = matches!(
         item.kind,
         "role"
@@ -197,7 +197,7 @@ fn kept(fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
 }
 
 /// The place in the manifest that a resource comes from.
-pub fn place(plan: &Plan, item: &Item) -> Span {
+pub fn manifest_span(plan: &Plan, item: &Item) -> Span {
     let job = &plan.job;
     let storage = item.name.split('/').next().unwrap_or_default();
     let place = match item.kind {
@@ -222,7 +222,7 @@ const DIFFERENCES: &str = "differences";
 
 /// A problem with only the first of what differs, for a terminal that was not asked for all of it.
 #[must_use]
-pub fn shortened(mut diagnostic: Diagnostic) -> Diagnostic {
+pub fn truncate_differences(mut diagnostic: Diagnostic) -> Diagnostic {
     let all = diagnostic.facts.get(DIFFERENCES).and_then(serde_json::Value::as_u64);
     let all = all.and_then(|all| usize::try_from(all).ok()).unwrap_or(0).min(diagnostic.notes.len());
     if all > MOST_DIFFERENCES {
@@ -241,11 +241,11 @@ pub fn read_failed(plan: &Plan, fault: &Fault) -> Verdict {
         (Class::Denied, _) => plan.job.name.span(),
         _ => plan.job.region.span(),
     };
-    of_plan(fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span)))
+    with_policy_help(fault_verdict(fault, &Item::new("account", ""), place.unwrap_or(plan.job.span)))
 }
 
 /// What is missing for a job, its manifest says: its buckets, its keys, the role that it runs as.
-fn of_plan(verdict: Verdict) -> Verdict {
+fn with_policy_help(verdict: Verdict) -> Verdict {
     // An account that is not activated has no missing action, and no policy helps it.
     if verdict.diagnostic.code != &T0601 || !verdict.diagnostic.facts.contains_key("action") {
         return verdict;
@@ -276,63 +276,63 @@ fn fault_verdict(fault: &Fault, item: &Item, span: Span) -> Verdict {
         Class::Denied => (access::denied(fault, &what, span), exit::DENIED),
         Class::Credentials => {
             // Without a code nothing was answered: nothing could be signed.
-            let words = words(fault);
+            let words = service_message(fault);
             let said = if fault.code.is_empty() { words } else { format!("{call} was refused: {words}") };
             (access::credentials(fault, &format!("{what}{said}"), span), exit::DENIED)
         }
-        Class::Quota => (quota::quota(fault, item, &new, &format!("{what}{}", words(fault))), exit::INCOMPLETE),
+        Class::Quota => (quota::quota(fault, item, &new, &format!("{what}{}", service_message(fault))), exit::INCOMPLETE),
         Class::Capacity => (
-            new(&T0604, format!("{what}{}", words(fault)))
+            new(&T0604, format!("{what}{}", service_message(fault)))
                 .help("wait for capacity with `--wait-for-capacity 2h`, or choose another availability zone or instance type"),
             exit::INCOMPLETE,
         ),
         Class::NotPropagated => (
-            new(&T0607, format!("{what}{}", words(fault)))
+            new(&T0607, format!("{what}{}", service_message(fault)))
                 .help(again)
                 .note("IAM changes take up to two minutes to propagate; trainc has already waited that long")
                 .note("if it persists, check the role's trust policy, its S3 permissions and the bucket policy"),
             exit::INCOMPLETE,
         ),
         Class::Throttled | Class::Unavailable | Class::NoResponse => (
-            new(&T0609, format!("{what}{call} did not respond after several attempts: {}", words(fault))).help(again),
+            new(&T0609, format!("{what}{call} did not respond after several attempts: {}", service_message(fault))).help(again),
             exit::INCOMPLETE,
         ),
         Class::Unreachable => (
-            new(&T0609, format!("{what}{call} could not be sent: {}", words(fault)))
+            new(&T0609, format!("{what}{call} could not be sent: {}", service_message(fault)))
                 .help("check that this endpoint is reachable from this machine, then run the same command again"),
             exit::INCOMPLETE,
         ),
-        Class::Busy => busy(fault, new(&T0615, format!("{what}{}", words(fault)))),
+        Class::Busy => busy(fault, new(&T0615, format!("{what}{}", service_message(fault)))),
         Class::Mismatch => (
-            new(&T0613, format!("{what}{}", words(fault)))
+            new(&T0613, format!("{what}{}", service_message(fault)))
                 .help("list the file systems with `aws fsx describe-file-systems`; once the one created with this token appears or is deleted, run the same command again; or give the storage another `name=`, which changes the token")
                 .note("the token is derived from the immutable settings: an earlier request used it with other settings"),
             exit::INCOMPLETE,
         ),
         Class::NotFound | Class::Exists => (
-            new(&T0618, format!("{what}{call} failed: {}", words(fault))).help(again),
+            new(&T0618, format!("{what}{call} failed: {}", service_message(fault))).help(again),
             exit::INCOMPLETE,
         ),
         Class::Foreign => (
-            new(&T0605, format!("{what}{}", words(fault)))
+            new(&T0605, format!("{what}{}", service_message(fault)))
                 .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
                 .note("bucket names are unique across all accounts of a partition: another account owns this one"),
             exit::FOREIGN,
         ),
-        Class::OtherRegion => (region::elsewhere(fault, &what, span), exit::MANIFEST),
+        Class::OtherRegion => (region::bucket_in_other_region(fault, &what, span), exit::MANIFEST),
         Class::Invalid | Class::NotSupported => (
-            new(&T0608, format!("{what}{call} was refused: {}", words(fault)))
+            new(&T0608, format!("{what}{call} was refused: {}", service_message(fault)))
                 .help("fix what the message names: `trainc emit` writes each request as it is sent")
                 .note("trainc validates requests before it sends them; the service gave no further detail"),
             exit::INCOMPLETE,
         ),
-        Class::Bug => (new(&T0608, format!("{what}{call}: {}", words(fault))), exit::BUG),
+        Class::Bug => (new(&T0608, format!("{what}{call}: {}", service_message(fault))), exit::BUG),
     };
-    Verdict { diagnostic: signed(fault, diagnostic), exit, flag: None }
+    Verdict { diagnostic: with_call_facts(fault, diagnostic), exit, flag: None }
 }
 
 /// The service's words, without a full stop at the end, on one line.
-fn words(fault: &Fault) -> String {
+fn service_message(fault: &Fault) -> String {
     let text = fault.message.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.trim_end_matches('.');
     match (fault.code.as_str(), text) {
@@ -344,10 +344,10 @@ fn words(fault: &Fault) -> String {
     }
 }
 
-fn signed(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
+fn with_call_facts(fault: &Fault, diagnostic: Diagnostic) -> Diagnostic {
     let mut diagnostic = diagnostic.fact("call", fault.call.describe()).fact("aws_code", fault.code.as_str());
     if fault.class == Class::Denied && !fault.message.is_empty() {
-        diagnostic = diagnostic.note(words(fault));
+        diagnostic = diagnostic.note(service_message(fault));
         if fault.message.contains("explicit deny") {
             diagnostic = diagnostic.note(
                 "an explicit deny comes from a service control policy or a permissions boundary: no policy of the caller overrides it",

@@ -17,7 +17,7 @@ async fn page(signed: &SignedClient, call: Call, parameters: &[(String, String)]
         body.push('&');
         body.push_str(name);
         body.push('=');
-        body.push_str(&encoded(value));
+        body.push_str(&form_encode(value));
     }
     let ask = SignedRequest {
         call,
@@ -27,11 +27,11 @@ async fn page(signed: &SignedClient, call: Call, parameters: &[(String, String)]
         headers: vec![("content-type", "application/x-www-form-urlencoded".to_owned())],
         body,
     };
-    Ok(signed.ask(&ask, refused).await?.body)
+    Ok(signed.ask(&ask, parse_fault).await?.body)
 }
 
 /// Reads all items of a list, page after page.
-async fn all<T>(
+async fn request_all_pages<T>(
     signed: &SignedClient,
     call: Call,
     parameters: &[(String, String)],
@@ -53,7 +53,7 @@ async fn all<T>(
 }
 
 /// The fault in an answer: `Response/Errors/Error/{Code,Message}`.
-fn refused(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
+fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     if reply.status < 300 {
         return None;
     }
@@ -63,21 +63,29 @@ fn refused(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     let code = error.and_then(|error| text_of(error, "Code")).unwrap_or_default();
     let message = error.and_then(|error| text_of(error, "Message")).unwrap_or("no reason given");
     let id = root.and_then(|root| text_of(root, "RequestID")).or(reply.request_id.as_deref());
-    Some(Fault::answered(ask.call, Some(reply.status), code, message).request(id))
+    Some(Fault::from_answer(ask.call, Some(reply.status), code, message).with_request_id(id))
 }
 
-fn numbered(name: &str, values: &[String]) -> Vec<(String, String)> {
+fn numbered_parameters(name: &str, values: &[String]) -> Vec<(String, String)> {
     values.iter().zip(1..).map(|(value, number)| (format!("{name}.{number}"), value.clone())).collect()
 }
 
 pub(super) async fn subnets(signed: &SignedClient, ids: &[String]) -> Answer<Vec<Subnet>> {
-    all(signed, Call::DescribeSubnets, &numbered("SubnetId", ids), "subnetSet", |item| Subnet {
-        id: text(item, "subnetId"),
-        vpc: text(item, "vpcId"),
-        zone: text(item, "availabilityZone"),
-        zone_id: text(item, "availabilityZoneId"),
-        free_addresses: text_of(item, "availableIpAddressCount").and_then(|n| n.parse().ok()).unwrap_or(0),
-    })
+    request_all_pages(
+        signed,
+        Call::DescribeSubnets,
+        &numbered_parameters("SubnetId", ids),
+        "subnetSet",
+        |item| Subnet {
+            id: text(item, "subnetId"),
+            vpc: text(item, "vpcId"),
+            zone: text(item, "availabilityZone"),
+            zone_id: text(item, "availabilityZoneId"),
+            free_addresses: text_of(item, "availableIpAddressCount")
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(0),
+        },
+    )
     .await
 }
 
@@ -94,7 +102,7 @@ fn filters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 pub(super) async fn route_tables(signed: &SignedClient, vpc: &str) -> Answer<Vec<RouteTable>> {
     let call = Call::DescribeRouteTables;
-    all(signed, call, &filters(&[("vpc-id", vpc)]), "routeTableSet", route_table).await
+    request_all_pages(signed, call, &filters(&[("vpc-id", vpc)]), "routeTableSet", route_table).await
 }
 
 fn route_table(item: Node<'_, '_>) -> RouteTable {
@@ -132,10 +140,10 @@ const TARGETS: &[&str] = &[
     "gatewayId",
 ];
 
-pub(super) async fn endpoints(signed: &SignedClient, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
+pub(super) async fn vpc_endpoints(signed: &SignedClient, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
     let call = Call::DescribeVpcEndpoints;
     let asked = filters(&[("vpc-id", vpc), ("service-name", service)]);
-    all(signed, call, &asked, "vpcEndpointSet", |item| Endpoint {
+    request_all_pages(signed, call, &asked, "vpcEndpointSet", |item| Endpoint {
         id: text(item, "vpcEndpointId"),
         kind: text(item, "vpcEndpointType"),
         state: text(item, "state"),
@@ -147,11 +155,13 @@ pub(super) async fn endpoints(signed: &SignedClient, vpc: &str, service: &str) -
 
 pub(super) async fn security_groups(signed: &SignedClient, ids: &[String]) -> Answer<Vec<SecurityGroup>> {
     let call = Call::DescribeSecurityGroups;
-    all(signed, call, &numbered("GroupId", ids), "securityGroupInfo", |item| SecurityGroup {
-        id: text(item, "groupId"),
-        vpc: text(item, "vpcId"),
-        ingress: items(item, "ipPermissions").map(rule).collect(),
-        egress: items(item, "ipPermissionsEgress").map(rule).collect(),
+    request_all_pages(signed, call, &numbered_parameters("GroupId", ids), "securityGroupInfo", |item| {
+        SecurityGroup {
+            id: text(item, "groupId"),
+            vpc: text(item, "vpcId"),
+            ingress: items(item, "ipPermissions").map(rule).collect(),
+            egress: items(item, "ipPermissionsEgress").map(rule).collect(),
+        }
     })
     .await
 }
@@ -180,8 +190,10 @@ pub(super) async fn zones(signed: &SignedClient, instance_type: &str) -> Answer<
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let call = Call::DescribeInstanceTypeOfferings;
-    let mut zones =
-        all(signed, call, &parameters, "instanceTypeOfferingSet", |item| text(item, "location")).await?;
+    let mut zones = request_all_pages(signed, call, &parameters, "instanceTypeOfferingSet", |item| {
+        text(item, "location")
+    })
+    .await?;
     zones.sort_unstable();
     Ok(zones)
 }
@@ -191,7 +203,7 @@ fn text(item: Node<'_, '_>, name: &str) -> String {
 }
 
 /// A value of a form: what is not unreserved (RFC 3986) by its bytes.
-fn encoded(value: &str) -> String {
+fn form_encode(value: &str) -> String {
     let mut out = String::new();
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -253,17 +265,18 @@ mod tests {
             body: String::new(),
         };
         let reply = SignedResponse { status: 400, body: body.to_owned(), request_id: None };
-        let fault = refused(&ask, &reply).unwrap();
+        let fault = parse_fault(&ask, &reply).unwrap();
         assert_eq!((fault.class, fault.request_id.as_deref()), (Class::NotFound, Some("r-1")));
         let reply = SignedResponse { status: 503, body: "<html>".to_owned(), request_id: None };
-        assert_eq!(refused(&ask, &reply).unwrap().class, Class::Unavailable);
+        assert_eq!(parse_fault(&ask, &reply).unwrap().class, Class::Unavailable);
         assert!(
-            refused(&ask, &SignedResponse { status: 200, body: String::new(), request_id: None }).is_none()
+            parse_fault(&ask, &SignedResponse { status: 200, body: String::new(), request_id: None })
+                .is_none()
         );
     }
 
     #[test]
     fn values_of_a_form_are_encoded() {
-        assert_eq!(encoded("a b+c/é"), "a%20b%2Bc%2F%C3%A9");
+        assert_eq!(form_encode("a b+c/é"), "a%20b%2Bc%2F%C3%A9");
     }
 }

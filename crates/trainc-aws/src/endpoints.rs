@@ -31,7 +31,7 @@ impl Endpoints {
 
     /// Waits for an answer of a service. Of one that never came it says where it was asked for; and a service that has
     /// answered before is only out of reach for now.
-    pub(super) async fn explain<T>(
+    pub(super) async fn explain_fault<T>(
         &self,
         service: &'static str,
         answer: impl Future<Output = Answer<T>>,
@@ -62,7 +62,7 @@ impl Endpoints {
 
     /// The address that the settings name for a service, by the prefix of its actions.
     pub(super) fn configured(&self, service: &str) -> Option<ConfiguredEndpoint> {
-        let id = id(service);
+        let id = service_id(service);
         let key = ServiceConfigKey::builder()
             .service_id(id)
             .env("AWS_ENDPOINT_URL")
@@ -80,7 +80,7 @@ impl Endpoints {
 }
 
 /// The service's id, as AWS's settings write it.
-fn id(service: &str) -> &str {
+fn service_id(service: &str) -> &str {
     match service {
         "logs" => "CloudWatch Logs",
         "secretsmanager" => "Secrets Manager",
@@ -91,13 +91,13 @@ fn id(service: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::errors::unanswered;
+    use super::super::errors::fault_without_answer;
     use super::*;
     use std::io::{Error, ErrorKind};
     use trainc_apply::calls::Call;
 
     fn ends(kind: ErrorKind) -> Fault {
-        unanswered(Call::DescribeFileSystems, &Error::from(kind))
+        fault_without_answer(Call::DescribeFileSystems, &Error::from(kind))
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         let config = SdkConfig::builder().endpoint_url("http://127.0.0.1:9").build();
         let endpoints = Endpoints::new(config);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let ask = |answer: Answer<()>| runtime.block_on(endpoints.explain("fsx", async { answer }));
+        let ask = |answer: Answer<()>| runtime.block_on(endpoints.explain_fault("fsx", async { answer }));
         let fault = ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err();
         assert_eq!(fault.class, Class::Unreachable);
         assert!(
@@ -115,7 +115,7 @@ mod tests {
         );
         assert_eq!(ends(ErrorKind::ConnectionReset).class, Class::NoResponse);
         // Once it has answered, its silence passes.
-        ask(Err(Fault::answered(Call::DescribeFileSystems, Some(400), "BadRequest", "no"))).unwrap_err();
+        ask(Err(Fault::from_answer(Call::DescribeFileSystems, Some(400), "BadRequest", "no"))).unwrap_err();
         assert_eq!(ask(Err(ends(ErrorKind::ConnectionRefused))).unwrap_err().class, Class::NoResponse);
     }
 }

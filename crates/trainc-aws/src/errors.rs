@@ -18,7 +18,7 @@ where
     let raw = error.raw_response();
     let http = raw.map(|raw| raw.status().as_u16());
     let request = raw.and_then(request_id);
-    let unsigned = without_credentials(error);
+    let unsigned = describe_missing_credentials(error);
     let said = match error {
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or_default();
@@ -29,25 +29,25 @@ where
                 // An answer to HEAD has no body to say `ExpiredToken` in; the request itself is the SDK's and sound.
                 let text =
                     "HTTP 400: S3 returns this when credentials have expired or belong to another partition";
-                return Fault::new(call, Class::Credentials, text).request(request.as_deref());
+                return Fault::new(call, Class::Credentials, text).with_request_id(request.as_deref());
             }
-            let text = if nothing { bare(http) } else { text.to_owned() };
-            Fault::answered(call, http, code, &text)
+            let text = if nothing { describe_status(http) } else { text.to_owned() };
+            Fault::from_answer(call, http, code, &text)
         }
-        SdkError::ResponseError(_) => Fault::answered(call, http, "", &bare(http)),
-        SdkError::TimeoutError(_) => Fault::lost(call, &reasons(error)),
+        SdkError::ResponseError(_) => Fault::from_answer(call, http, "", &describe_status(http)),
+        SdkError::TimeoutError(_) => Fault::from_no_response(call, &reasons(error)),
         _ if unsigned.is_some() => {
             Fault::new(call, Class::Credentials, unsigned.as_deref().unwrap_or_default())
         }
-        SdkError::DispatchFailure(_) => unanswered(call, error),
-        _ => Fault::new(call, Class::Bug, &words(error)),
+        SdkError::DispatchFailure(_) => fault_without_answer(call, error),
+        _ => Fault::new(call, Class::Bug, &join_messages(error)),
     };
     let region = raw.and_then(|raw| raw.headers().get("x-amz-bucket-region"));
-    said.request(request.as_deref()).of_region(region)
+    said.with_request_id(request.as_deref()).of_region(region)
 }
 
 /// Describes an error without a body, as that of a HEAD request.
-fn bare(http: Option<u16>) -> String {
+fn describe_status(http: Option<u16>) -> String {
     match http {
         Some(403) => "access denied (HTTP 403)".to_owned(),
         Some(404) => "not found (HTTP 404)".to_owned(),
@@ -65,7 +65,7 @@ fn request_id(raw: &HttpResponse) -> Option<String> {
 }
 
 /// Describes why a request could not be signed; `None` for other errors.
-pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<String> {
+pub(super) fn describe_missing_credentials(error: &(dyn Error + 'static)) -> Option<String> {
     let fault = chain(error).find_map(|one| one.downcast_ref::<CredentialsError>())?;
     Some(match fault {
         CredentialsError::CredentialsNotLoaded(_) => {
@@ -84,7 +84,7 @@ pub(super) fn without_credentials(error: &(dyn Error + 'static)) -> Option<Strin
 }
 
 /// Classifies a request without a response. If nothing listens or the host is unknown, nothing was sent.
-pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
+pub(super) fn fault_without_answer(call: Call, error: &(dyn Error + 'static)) -> Fault {
     let refused = |one: &(dyn Error + 'static)| {
         one.downcast_ref::<std::io::Error>().is_some_and(|one| {
             matches!(
@@ -100,7 +100,7 @@ pub(super) fn unanswered(call: Call, error: &(dyn Error + 'static)) -> Fault {
     let unknown = |one: &(dyn Error + 'static)| one.to_string().starts_with("failed to lookup address");
     match chain(error).find(|one| refused(*one) || unknown(*one)) {
         Some(reason) => Fault::new(call, Class::Unreachable, &reason.to_string()),
-        None => Fault::lost(call, &reasons(error)),
+        None => Fault::from_no_response(call, &reasons(error)),
     }
 }
 
@@ -110,7 +110,7 @@ fn reasons(error: &(dyn Error + 'static)) -> Vec<String> {
 }
 
 /// Joins the messages of an error and its sources, each once.
-pub(super) fn words(error: &(dyn Error + 'static)) -> String {
+pub(super) fn join_messages(error: &(dyn Error + 'static)) -> String {
     let mut said: Vec<String> = Vec::new();
     for one in chain(error) {
         let text = one.to_string();

@@ -22,7 +22,7 @@ pub(super) async fn role(client: &Client, name: &str) -> Answer<Role> {
         name: role.role_name().to_owned(),
         arn: role.arn().to_owned(),
         path: role.path().to_owned(),
-        trust: decoded(role.assume_role_policy_document().unwrap_or_default()),
+        trust: percent_decode(role.assume_role_policy_document().unwrap_or_default()),
         boundary: role
             .permissions_boundary()
             .and_then(|boundary| boundary.permissions_boundary_arn())
@@ -35,7 +35,7 @@ pub(super) async fn role_policy(client: &Client, role: &str, policy: &str) -> An
     let call = Call::GetRolePolicy;
     let asked = client.get_role_policy().role_name(role).policy_name(policy);
     let answer = asked.send().await.map_err(|error| fault(call, &error))?;
-    Ok(decoded(answer.policy_document()))
+    Ok(percent_decode(answer.policy_document()))
 }
 
 pub(super) async fn inline_policies(client: &Client, role: &str) -> Answer<Vec<String>> {
@@ -157,7 +157,7 @@ fn tag_of(call: Call, key: &str, value: &str) -> Answer<Tag> {
 }
 
 /// IAM hands documents out percent-encoded (RFC 3986), and the Rust SDK leaves them so.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn documents_are_decoded() {
-        assert_eq!(decoded("%7B%22Version%22%3A%222012-10-17%22%7D"), r#"{"Version":"2012-10-17"}"#);
-        assert_eq!(decoded(r#"{"a":"100%"}"#), r#"{"a":"100%"}"#);
-        assert_eq!(decoded("%C3%A9+"), "é+");
+        assert_eq!(percent_decode("%7B%22Version%22%3A%222012-10-17%22%7D"), r#"{"Version":"2012-10-17"}"#);
+        assert_eq!(percent_decode(r#"{"a":"100%"}"#), r#"{"a":"100%"}"#);
+        assert_eq!(percent_decode("%C3%A9+"), "é+");
     }
 }

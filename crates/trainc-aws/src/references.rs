@@ -20,7 +20,7 @@ async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Va
         ],
         body: body.to_string(),
     };
-    let reply = signed.ask(&ask, refused).await?;
+    let reply = signed.ask(&ask, parse_fault).await?;
     serde_json::from_str(&reply.body)
         .map_err(|_| Fault::new(to.call, Class::Unavailable, "the response is not valid JSON"))
 }
@@ -35,7 +35,7 @@ struct Service {
 }
 
 /// The fault in an answer: `__type` and `message`.
-fn refused(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
+fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     if reply.status < 300 {
         return None;
     }
@@ -43,7 +43,10 @@ fn refused(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     let text = |name: &str| read.get(name).and_then(Value::as_str);
     let code = text("__type").unwrap_or_default();
     let message = text("message").or_else(|| text("Message")).unwrap_or("no reason given");
-    Some(Fault::answered(ask.call, Some(reply.status), code, message).request(reply.request_id.as_deref()))
+    Some(
+        Fault::from_answer(ask.call, Some(reply.status), code, message)
+            .with_request_id(reply.request_id.as_deref()),
+    )
 }
 
 /// The region in an ARN.
@@ -51,14 +54,14 @@ fn region_of(arn: &str) -> Option<&str> {
     arn.split(':').nth(3).filter(|region| arn.starts_with("arn:") && !region.is_empty())
 }
 
-pub(super) async fn key(signed: &SignedClient, id: &str) -> Answer<Key> {
+pub(super) async fn kms_key(signed: &SignedClient, id: &str) -> Answer<Key> {
     let to = Service { call: Call::DescribeKey, host: "kms", name: "kms", target: "TrentService" };
     let answer = ask(signed, to, region_of(id), &json!({ "KeyId": id })).await?;
     let text = |name: &str| answer.pointer(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(Key { arn: text("/KeyMetadata/Arn"), state: text("/KeyMetadata/KeyState") })
 }
 
-pub(super) async fn secret(signed: &SignedClient, arn: &str) -> Answer<()> {
+pub(super) async fn check_secret(signed: &SignedClient, arn: &str) -> Answer<()> {
     let to = Service {
         call: Call::DescribeSecret,
         host: "secretsmanager",
@@ -68,7 +71,7 @@ pub(super) async fn secret(signed: &SignedClient, arn: &str) -> Answer<()> {
     ask(signed, to, region_of(arn), &json!({ "SecretId": arn })).await.map(|_| ())
 }
 
-pub(super) async fn image(signed: &SignedClient, uri: &str) -> Answer<()> {
+pub(super) async fn check_image(signed: &SignedClient, uri: &str) -> Answer<()> {
     let call = Call::DescribeImages;
     let Some(image) = Image::parse(uri) else {
         return Err(Fault::new(call, Class::NotSupported, "the image is not in an Amazon ECR registry"));

@@ -48,10 +48,13 @@ pub(super) struct Replay {
 impl Replay {
     /// An account that gives these answers, and the way to see what it was asked.
     pub(super) fn account(answers: &[Recorded]) -> (Account, Self) {
-        Self::with(answers, Some(Credentials::for_tests()))
+        Self::with_credentials(answers, Some(Credentials::for_tests()))
     }
 
-    pub(super) fn with(answers: &[Recorded], credentials: Option<Credentials>) -> (Account, Self) {
+    pub(super) fn with_credentials(
+        answers: &[Recorded],
+        credentials: Option<Credentials>,
+    ) -> (Account, Self) {
         let replay =
             Self { answers: Arc::new(Mutex::new(answers.iter().copied().collect())), sent: Arc::default() };
         let config = SdkConfig::builder()

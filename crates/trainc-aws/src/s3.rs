@@ -149,7 +149,7 @@ async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<(
     let left = unfinished_uploads(client, upload).await;
     let id = match left.first() {
         Some(id) => id.clone(),
-        None => begin(client, upload).await?,
+        None => begin_multipart(client, upload).await?,
     };
     match send_parts(client, upload, &id, size).await {
         Err(no) if no.class == Class::NotFound && no.code == "NoSuchUpload" => {
@@ -158,7 +158,7 @@ async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<(
         }
         Err(no) => {
             // Parts are billed and not seen. What a repetition can mend stays for it.
-            if !no.is_passing() {
+            if !no.is_transient() {
                 let _ = abort(client, &upload.bucket, &upload.key, &id).await;
             }
             return Err(no);
@@ -172,7 +172,7 @@ async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<(
     Ok(())
 }
 
-async fn begin(client: &Client, upload: &Upload) -> Answer<String> {
+async fn begin_multipart(client: &Client, upload: &Upload) -> Answer<String> {
     let call = Call::CreateMultipartUpload;
     let asked = client
         .create_multipart_upload()
@@ -190,7 +190,7 @@ async fn begin(client: &Client, upload: &Upload) -> Answer<String> {
 /// Uploads of this key that were begun and not ended, in one fixed order. Whoever may not list them begins anew, and
 /// leaves them to a lifecycle rule of the bucket.
 async fn unfinished_uploads(client: &Client, upload: &Upload) -> Vec<String> {
-    let found = uploads(client, &upload.bucket, &upload.key).await.unwrap_or_default();
+    let found = multipart_uploads(client, &upload.bucket, &upload.key).await.unwrap_or_default();
     let mut ids: Vec<String> =
         found.into_iter().filter(|(key, _)| *key == upload.key).map(|(_, id)| id).collect();
     ids.sort_unstable();
@@ -198,7 +198,11 @@ async fn unfinished_uploads(client: &Client, upload: &Upload) -> Vec<String> {
 }
 
 /// Key and id of the uploads below a prefix that were begun and not ended: the first thousand.
-pub(super) async fn uploads(client: &Client, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
+pub(super) async fn multipart_uploads(
+    client: &Client,
+    bucket: &str,
+    prefix: &str,
+) -> Answer<Vec<(String, String)>> {
     let asked = client.list_multipart_uploads().bucket(bucket).prefix(prefix);
     let found = asked.send().await.map_err(|error| fault(Call::ListMultipartUploads, &error))?;
     let both = |upload: &MultipartUpload| Some((upload.key()?.to_owned(), upload.upload_id()?.to_owned()));

@@ -2,7 +2,7 @@
 //! client, with the SDK's credentials and endpoints.
 
 use super::endpoints::Endpoints;
-use super::errors::{unanswered, without_credentials, words};
+use super::errors::{describe_missing_credentials, fault_without_answer, join_messages};
 use super::settings::{ATTEMPTS, LONGEST_WAIT};
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::provider::ProvideCredentials;
@@ -67,12 +67,12 @@ impl SignedClient {
     ) -> Answer<SignedResponse> {
         let mut wait = self.first_wait;
         let mut attempt = 1;
-        let id = invocation();
+        let id = invocation_id();
         loop {
             let answer =
                 self.attempt(ask, &id).await.and_then(|reply| read(ask, &reply).map_or(Ok(reply), Err));
             match answer {
-                Err(no) if no.is_passing() && attempt < ATTEMPTS => {
+                Err(no) if no.is_transient() && attempt < ATTEMPTS => {
                     attempt += 1;
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(LONGEST_WAIT);
@@ -114,7 +114,10 @@ impl SignedClient {
                 Ok::<_, OrchestratorError<std::convert::Infallible>>(SignedResponse::from_http(response))
             })
             .build();
-        operation.invoke(request).await.map_err(|error: SdkError<_, _>| unanswered(ask.call, &error))
+        operation
+            .invoke(request)
+            .await
+            .map_err(|error: SdkError<_, _>| fault_without_answer(ask.call, &error))
     }
 
     /// The endpoint that AWS's settings name, else the service's own of the region.
@@ -142,8 +145,9 @@ impl SignedClient {
             return Err(none("no credentials provider is configured"));
         };
         let credentials = provider.provide_credentials().await;
-        let credentials = credentials
-            .map_err(|error| none(&without_credentials(&error).unwrap_or_else(|| words(&error))))?;
+        let credentials = credentials.map_err(|error| {
+            none(&describe_missing_credentials(&error).unwrap_or_else(|| join_messages(&error)))
+        })?;
         let identity = credentials.into();
         let region = self.region(ask);
         let settings = v4::SigningParams::builder()
@@ -157,14 +161,15 @@ impl SignedClient {
             .into();
         let headers = ask.headers.iter().map(|(name, value)| (*name, value.as_str()));
         let signable = SignableRequest::new("POST", url, headers, SignableBody::Bytes(ask.body.as_bytes()))
-            .map_err(|error| bug(words(&error)))?;
-        let (instructions, _) = sign(signable, &settings).map_err(|error| bug(words(&error)))?.into_parts();
+            .map_err(|error| bug(join_messages(&error)))?;
+        let (instructions, _) =
+            sign(signable, &settings).map_err(|error| bug(join_messages(&error)))?.into_parts();
         Ok(instructions.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 }
 
 /// Names one call among all that this machine makes.
-fn invocation() -> String {
+fn invocation_id() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     format!("{:08x}-{:032x}", std::process::id(), since.as_nanos())
 }

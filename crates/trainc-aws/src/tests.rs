@@ -24,7 +24,10 @@ fn a_described_job_keeps_what_was_asked_by_the_services_names() {
     assert_eq!((job.status.as_str(), job.secondary.as_str()), ("InProgress", "Training"));
     assert_eq!(job.transitions.len(), 3);
     assert_eq!((job.transitions[0].end, job.transitions[2].end), (Some(1_700_000_060.5), None));
-    assert_eq!((job.instances(), job.instance_type(), job.is_spot()), (8, Some("ml.p4d.24xlarge"), true));
+    assert_eq!(
+        (job.instance_count(), job.instance_type(), job.is_spot()),
+        (8, Some("ml.p4d.24xlarge"), true)
+    );
     assert_eq!(job.request.get("TrainingJobStatus"), None);
     assert_eq!(job.request.pointer("/HyperParameters/lr"), Some(&json!("0.0003")));
     assert_eq!(replay.sent()[0].header("x-amz-target"), Some("SageMaker.DescribeTrainingJob"));
@@ -143,7 +146,7 @@ fn an_upload_is_checked_encrypted_and_put_only_once() {
 /// An object is looked at with its checksum: of one in parts there is none of the whole, and whoever may not see it is
 /// told the size all the same.
 #[test]
-fn what_lies_at_a_key_tells_its_checksum() {
+fn an_object_reports_its_checksum() {
     let (account, replay) = Replay::account(&[
         Some((200, "content-length: 5\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=")),
         Some((
@@ -224,7 +227,7 @@ fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
 }
 
 #[test]
-fn networks_are_asked_over_the_signed_way() {
+fn network_queries_use_the_signed_client() {
     let answer = include_str!("../testdata/describe-subnets.xml");
     let busy = "<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>";
     let (account, replay) = Replay::account(&[Some((503, busy)), None, Some((200, answer))]);
@@ -283,7 +286,7 @@ fn faults_have_classes_and_no_debug_forms() {
 
 #[test]
 fn without_credentials_nothing_is_sent() {
-    let (account, replay) = Replay::with(&[], None);
+    let (account, replay) = Replay::with_credentials(&[], None);
     for class in [
         run(account.caller_identity()).unwrap_err(),
         run(account.subnets(&[])).unwrap_err(),

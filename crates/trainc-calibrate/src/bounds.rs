@@ -31,15 +31,17 @@ pub fn out_of_range(constants: &Constants) -> Vec<OutOfRange> {
     let mut constants = constants.clone();
     let mut out = Vec::new();
     for (name, prior) in priors() {
-        let Some(value) = constants.slot(name).map(|value| *value) else { continue };
+        let Some(value) = constants.value_mut(name).map(|value| *value) else { continue };
         let [low, high] = prior.usual.unwrap_or([prior.low, prior.high]);
         // Files have four digits of a constant at its bound.
         if (low * (1.0 - 1e-3)..=high * (1.0 + 1e-3)).contains(&value) {
             continue;
         }
-        let value = rounded(value);
-        let (source, why) =
-            (prior.source.clone(), prior.outside.as_deref().map(|why| filled(why, &mut constants)));
+        let value = round_to_four_digits(value);
+        let (source, why) = (
+            prior.source.clone(),
+            prior.outside.as_deref().map(|why| fill_constant_values(why, &mut constants)),
+        );
         out.push(OutOfRange { constant: name.clone(), value, low, high, source, why });
     }
     out
@@ -51,7 +53,7 @@ pub(super) fn out_of_range_for_table(table: &Table, constants: &Constants) -> Ve
         let card = one.constant.strip_prefix("gpu.").and_then(|rest| rest.split_once('.'));
         let on = |card: &str, run: &Run| {
             let kind = run.layout.as_ref().ok().and_then(|layout| layout.hardware.gpu);
-            kind.is_some_and(|kind| kind.chip().word() == card)
+            kind.is_some_and(|kind| kind.kind_of_constants().as_str() == card)
         };
         card.is_none_or(|(card, _)| table.runs.iter().any(|run| on(card, run)))
     };
@@ -59,17 +61,17 @@ pub(super) fn out_of_range_for_table(table: &Table, constants: &Constants) -> Ve
 }
 
 /// Rounds to the digits of a file of constants.
-fn rounded(value: f64) -> f64 {
+fn round_to_four_digits(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
 /// Replaces the names of constants in braces with their values.
-fn filled(why: &str, constants: &mut Constants) -> String {
+fn fill_constant_values(why: &str, constants: &mut Constants) -> String {
     let mut parts = why.split('{');
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (name, rest) = part.split_once('}').unwrap_or((part, ""));
-        let value = constants.slot(name).map(|value| rounded(*value).to_string());
+        let value = constants.value_mut(name).map(|value| round_to_four_digits(*value).to_string());
         out.push_str(&value.unwrap_or_else(|| name.to_owned()));
         out.push_str(rest);
     }
@@ -107,13 +109,14 @@ pub fn at_bounds(constants: &Constants, start: &Constants) -> Vec<AtBound> {
     let mut out = Vec::new();
     for (key, low, high, source) in of_speed.chain(memory_fit::bounds()) {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-3 * b.abs();
-        let (Some(value), Some(before)) = (constants.slot(key).copied(), start.slot(key).copied()) else {
+        let (Some(value), Some(before)) = (constants.value_mut(key).copied(), start.value_mut(key).copied())
+        else {
             continue;
         };
         if (near(value, low) || near(value, high)) && !near(before, value) {
             out.push(AtBound {
                 constant: key.to_owned(),
-                value: rounded(value),
+                value: round_to_four_digits(value),
                 low,
                 high,
                 source: source.to_owned(),
@@ -140,7 +143,7 @@ impl fmt::Display for AtBound {
 }
 
 /// Returns the comment at the end of a file of constants; empty if all are inside their ranges.
-pub fn comment(constants: &Constants) -> String {
+pub fn out_of_range_comment(constants: &Constants) -> String {
     let found = out_of_range(constants);
     let mut out = String::new();
     if !found.is_empty() {
@@ -165,15 +168,15 @@ mod tests {
         let mut own = Constants::shipped().clone();
         // The reason has the values of the given constants.
         let why = |found: &[OutOfRange]| found[1].why.clone().unwrap();
-        let flash2 = rounded(*own.slot("kernels.flash2").unwrap());
+        let flash2 = round_to_four_digits(*own.value_mut("kernels.flash2").unwrap());
         assert!(why(&found).contains(&format!("and {flash2} of it is a separate constant")), "{found:?}");
-        *own.slot("kernels.flash2").unwrap() = 1.5;
+        *own.value_mut("kernels.flash2").unwrap() = 1.5;
         assert!(why(&out_of_range(&own)).contains("and 1.5 of it is a separate constant"));
-        *own.slot("links.fabric").unwrap() = 0.99;
+        *own.value_mut("links.fabric").unwrap() = 0.99;
         let found = out_of_range(&own);
         let fabric = found.iter().find(|one| one.constant == "links.fabric").unwrap();
         assert_eq!((fabric.low, fabric.high, &fabric.why), (0.5, 0.95, &None));
-        *own.slot("links.fabric").unwrap() = 0.95;
+        *own.value_mut("links.fabric").unwrap() = 0.95;
         assert_eq!(out_of_range(&own).len(), 2, "at its bound is within");
     }
 
@@ -182,9 +185,9 @@ mod tests {
         let shipped = Constants::shipped();
         assert_eq!(at_bounds(shipped, shipped), []);
         let mut own = shipped.clone();
-        *own.slot("gpu.A100.gemm").unwrap() = 0.6;
-        *own.slot("memory.slack").unwrap() = 0.25;
-        *own.slot("links.fabric").unwrap() = 0.7;
+        *own.value_mut("gpu.A100.gemm").unwrap() = 0.6;
+        *own.value_mut("memory.slack").unwrap() = 0.25;
+        *own.value_mut("links.fabric").unwrap() = 0.7;
         let found = at_bounds(&own, shipped);
         let names: Vec<&str> = found.iter().map(|one| one.constant.as_str()).collect();
         assert_eq!(names, ["gpu.A100.gemm", "memory.slack"]);
@@ -204,7 +207,7 @@ mod tests {
             let fitted = priors().contains_key(*key) || of_memory.contains(key) || measured.contains(key);
             assert!(fitted != fixed.contains_key(*key), "{key}: fitted {fitted}");
         }
-        assert!(fixed.keys().all(|key| Constants::shipped().clone().slot(key).is_some()), "{fixed:?}");
+        assert!(fixed.keys().all(|key| Constants::shipped().clone().value_mut(key).is_some()), "{fixed:?}");
     }
 
     /// A table lists the constants of its own cards only.
@@ -222,6 +225,10 @@ mod tests {
     #[test]
     fn the_shipped_file_ends_with_the_comment() {
         let shipped = include_str!("../../trainc-predict/src/constants.toml");
-        assert!(shipped.ends_with(&comment(Constants::shipped())), "{}", comment(Constants::shipped()));
+        assert!(
+            shipped.ends_with(&out_of_range_comment(Constants::shipped())),
+            "{}",
+            out_of_range_comment(Constants::shipped())
+        );
     }
 }

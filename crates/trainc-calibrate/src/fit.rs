@@ -48,22 +48,25 @@ pub fn samples<'a>(runs: &'a [Run], constants: &Constants) -> Vec<(usize, Sample
 /// With fewer than [`STANDALONE`] samples the constants are regularised towards the values of `start` instead of the
 /// priors.
 pub fn fit(samples: &[Sample], start: &Constants) -> Constants {
-    fit_without(None, samples, start)
+    fit_without_family(None, samples, start)
 }
 
 /// Fits the constants with priors that do not use the runs of a family either.
-pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) -> Constants {
+pub fn fit_without_family(family: Option<&str>, samples: &[Sample], start: &Constants) -> Constants {
     let mut constants = start.clone();
-    let kinds: Vec<&str> = GpuKind::chips()
-        .filter(|kind| samples.iter().any(|one| one.layout.hardware.gpu.map(GpuKind::chip) == Some(*kind)))
-        .map(GpuKind::word)
+    let kinds: Vec<&str> = GpuKind::with_own_constants()
+        .filter(|kind| {
+            samples.iter().any(|one| one.layout.hardware.gpu.map(GpuKind::kind_of_constants) == Some(*kind))
+        })
+        .map(GpuKind::as_str)
         .collect();
     let adjusts = samples.len() < STANDALONE;
     let priors: BTreeMap<&String, Prior> = priors()
         .iter()
         .map(|(key, prior)| {
-            let value = constants.slot(key).map_or(prior.value, |value| *value);
-            let value = if adjusts { value.clamp(prior.low, prior.high) } else { prior.without(family) };
+            let value = constants.value_mut(key).map_or(prior.value, |value| *value);
+            let value =
+                if adjusts { value.clamp(prior.low, prior.high) } else { prior.value_without_family(family) };
             (key, Prior { value, ..prior.clone() })
         })
         .collect();
@@ -77,23 +80,25 @@ pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) 
         .collect();
     // Kinds without a run keep their prior.
     for (key, prior) in &priors {
-        if let Some(slot) = constants.slot(key) {
+        if let Some(slot) = constants.value_mut(key) {
             *slot = prior.value;
         }
     }
-    for kind in GpuKind::chips() {
-        let rows =
-            samples.iter().filter(|one| one.layout.hardware.gpu.map(GpuKind::chip) == Some(kind)).count();
+    for kind in GpuKind::with_own_constants() {
+        let rows = samples
+            .iter()
+            .filter(|one| one.layout.hardware.gpu.map(GpuKind::kind_of_constants) == Some(kind))
+            .count();
         let before = if adjusts { constants.gpu(kind).map_or(0.0, |gpu| gpu.rows) } else { 0.0 };
         constants.set_rows(kind, rows as f64 + before);
     }
     for system in [System::Fsdp, System::Megatron] {
-        let range = range(samples, &constants, system, adjusts);
+        let range = largest_fitted_runs(samples, &constants, system, adjusts);
         if range.gpus > 0.0 {
-            constants.set_range(system, range);
+            constants.set_largest_measured_runs(system, range);
         }
     }
-    constants.set_settings(settings(samples, &constants, adjusts));
+    constants.set_settings(count_settings(samples, &constants, adjusts));
     let problem = Problem { samples, weights: weights(samples), free, base: constants };
     let x = problem.solve();
     problem.constants(&x)
@@ -101,19 +106,19 @@ pub fn fit_without(family: Option<&str>, samples: &[Sample], start: &Constants) 
 
 /// Returns the largest number of GPUs and parameters of a system's samples, and of the constants' range if they are
 /// adjusted.
-fn range(samples: &[Sample], constants: &Constants, system: System, adjusts: bool) -> Range {
-    let before = constants.range(system).filter(|_| adjusts).unwrap_or_default();
+fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System, adjusts: bool) -> Range {
+    let before = constants.largest_measured_runs(system).filter(|_| adjusts).unwrap_or_default();
     let of =
         |one: &Sample| Range { gpus: one.layout.hardware.gpus(), parameters: one.layout.model.parameters };
-    let same = |one: &&Sample| Constants::same_range(one.layout.system, system);
-    samples.iter().filter(same).map(of).fold(before, Range::with)
+    let same = |one: &&Sample| Constants::share_measured_range(one.layout.system, system);
+    samples.iter().filter(same).map(of).fold(before, Range::max_with)
 }
 
 /// Returns the settings of the samples with the number of runs of each. If the constants are adjusted, their settings are
 /// kept, and a new one requires enough runs to narrow an interval.
-fn settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, f64)> {
+fn count_settings(samples: &[Sample], constants: &Constants, adjusts: bool) -> Vec<(Setting, f64)> {
     let mut out = if adjusts { constants.settings().to_vec() } else { Vec::new() };
-    for setting in samples.iter().filter_map(|one| Setting::of(one.layout)) {
+    for setting in samples.iter().filter_map(|one| Setting::from_layout(one.layout)) {
         match out.iter_mut().find(|(known, _)| known.is_like(&setting)) {
             Some((_, rows)) => *rows += 1.0,
             None => out.push((setting, 1.0)),
@@ -147,7 +152,7 @@ impl Problem<'_> {
     fn constants(&self, x: &[f64]) -> Constants {
         let mut constants = self.base.clone();
         for ((key, _), value) in self.free.iter().zip(x) {
-            if let Some(slot) = constants.slot(key) {
+            if let Some(slot) = constants.value_mut(key) {
                 *slot = value.exp();
             }
         }

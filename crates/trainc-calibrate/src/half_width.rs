@@ -18,7 +18,7 @@ pub(super) fn own_half_width(
     let mut errors: Vec<f64> = samples
         .iter()
         .zip(predictions)
-        .filter(|(one, _)| one.layout.hardware.gpu.map(GpuKind::chip) == Some(kind))
+        .filter(|(one, _)| one.layout.hardware.gpu.map(GpuKind::kind_of_constants) == Some(kind))
         .map(|(one, predicted)| (predicted / one.measured).ln().abs())
         .filter(|error| error.is_finite())
         .collect();
@@ -66,8 +66,9 @@ mod tests {
     fn fewer_than_nine_own_runs_only_widen_an_interval() {
         let table = crate::read(include_str!("../data/runs.csv")).unwrap();
         let layouts: Vec<_> = table.runs.iter().filter_map(|run| run.layout.as_ref().ok()).collect();
-        let of =
-            |layout: &&&trainc_predict::Layout| layout.hardware.gpu.map(GpuKind::chip) == Some(GpuKind::A100);
+        let of = |layout: &&&trainc_predict::Layout| {
+            layout.hardware.gpu.map(GpuKind::kind_of_constants) == Some(GpuKind::A100)
+        };
         let layout = layouts.iter().find(of).unwrap();
         let width = |errors: &[f64]| {
             let measured = |error: &f64| Sample { family: "own", layout, measured: error.exp() };

@@ -1,6 +1,6 @@
 //! Step times predicted by fits that did not use the row, its model or its source.
 
-use super::fit::{Sample, fit_without, samples};
+use super::fit::{Sample, fit_without_family, samples};
 use super::half_width::{MAX_SEEN, quantile_92, unseen_half_width};
 use super::run::Table;
 use super::verdict::{RowVerdict, StepTime};
@@ -23,7 +23,7 @@ impl Tier {
     pub const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
 
     /// Returns its letter.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::A => "A",
             Self::B => "B",
@@ -85,7 +85,8 @@ fn predictions(tier: Tier, samples: &[Sample], start: &Constants) -> Vec<f64> {
         // The priors do not use a source that is held out either.
         let family = samples.iter().zip(&folds).find(|(_, at)| **at == fold).map(|(one, _)| one.family);
         let family = family.filter(|_| tier == Tier::C);
-        let constants = if fitted.is_empty() { start.clone() } else { fit_without(family, &fitted, start) };
+        let constants =
+            if fitted.is_empty() { start.clone() } else { fit_without_family(family, &fitted, start) };
         for ((one, at), slot) in samples.iter().zip(&folds).zip(&mut out) {
             if *at == fold {
                 *slot = speed::speed(one.layout, &constants).map_or(f64::NAN, |speed| speed.step_seconds);
@@ -129,7 +130,7 @@ impl<'a> HeldOut<'a> {
     }
 
     /// Returns the held-out step times of a tier in seconds, in the order of the samples.
-    pub fn seconds(&self, tier: Tier) -> &[f64] {
+    pub fn predicted_seconds(&self, tier: Tier) -> &[f64] {
         let [a, b, c] = &self.by_tier;
         match tier {
             Tier::A => a,
@@ -143,7 +144,7 @@ impl<'a> HeldOut<'a> {
         self.rows
             .iter()
             .zip(&self.samples)
-            .zip(self.seconds(tier))
+            .zip(self.predicted_seconds(tier))
             .filter_map(|((row, sample), predicted)| {
                 let shown = rows.get(*row)?.step_seconds.as_ref()?;
                 let scale = predicted / shown.predicted;
@@ -162,16 +163,17 @@ impl<'a> HeldOut<'a> {
 
     /// Widens the intervals of tier C as a plan would with such a fit: wherever no other source ran the system on that GPU
     /// type over those links.
-    pub fn widen(&self, times: &mut [HeldOutTime]) {
-        let factor = (unseen_half_width(self.residual(&[Tier::C])) - MAX_SEEN).exp();
+    pub fn widen_tier_c(&self, times: &mut [HeldOutTime]) {
+        let factor = (unseen_half_width(self.residual_half_width(&[Tier::C])) - MAX_SEEN).exp();
         let has_runs = |setting: &Setting, without: Option<&str>| {
-            let is_like = |one: &&Sample| Setting::of(one.layout).is_some_and(|other| other.is_like(setting));
+            let is_like =
+                |one: &&Sample| Setting::from_layout(one.layout).is_some_and(|other| other.is_like(setting));
             let others = self.samples.iter().filter(|one| Some(one.family) != without);
             others.filter(is_like).count() as f64 >= FEWEST_RUNS
         };
         for HeldOutTime { row, family, time } in times {
             let layout = self.table.runs.get(*row).and_then(|run| run.layout.as_ref().ok());
-            let Some(setting) = layout.and_then(Setting::of) else { continue };
+            let Some(setting) = layout.and_then(Setting::from_layout) else { continue };
             // With too few runs in all sources the interval is already the wider one.
             if has_runs(&setting, None) && !has_runs(&setting, Some(family)) {
                 (time.low, time.high) = (time.low / factor, time.high * factor);
@@ -180,9 +182,9 @@ impl<'a> HeldOut<'a> {
     }
 
     /// Returns the half-width, a natural logarithm, that contains 92 % of the errors of these tiers.
-    pub fn residual(&self, tiers: &[Tier]) -> Option<f64> {
+    pub fn residual_half_width(&self, tiers: &[Tier]) -> Option<f64> {
         let error = |(predicted, one): (&f64, &Sample)| (predicted / one.measured).ln().abs();
-        let of_tier = |tier: &Tier| self.seconds(*tier).iter().zip(&self.samples).map(error);
+        let of_tier = |tier: &Tier| self.predicted_seconds(*tier).iter().zip(&self.samples).map(error);
         quantile_92(tiers.iter().flat_map(of_tier).collect())
     }
 }

@@ -12,7 +12,7 @@ use super::verdict::{
     OutOfMemoryCounts, PeakMemory, RowVerdict, StepShare, StepTime, Summary, TierErrors, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use trainc_predict::memory::{MemoryConstants, as_measured, memory_with};
+use trainc_predict::memory::{MemoryConstants, memory_with, peak_by_instrument};
 use trainc_predict::{Constants, GpuKind, predict};
 
 /// Judges a table by these constants.
@@ -31,16 +31,16 @@ pub fn fit_and_judge(table: &Table, start: &Constants) -> Option<(Constants, Ver
     for tier in Tier::ALL {
         let mut times = held_out.times(tier, &rows);
         if tier == Tier::C && held_out.samples().len() >= STANDALONE {
-            held_out.widen(&mut times);
+            held_out.widen_tier_c(&mut times);
         }
-        by_tier.insert(tier.word(), tier_errors(&times));
+        by_tier.insert(tier.as_str(), tier_errors(&times));
         if tier == Tier::A {
             shown = times;
         }
     }
     for HeldOutTime { row, time, .. } in shown {
         if let Some(row) = rows.get_mut(row) {
-            (row.tier, row.step_seconds) = (Some(Tier::A.word()), Some(time));
+            (row.tier, row.step_seconds) = (Some(Tier::A.as_str()), Some(time));
         }
     }
     let constants_at_bounds = at_bounds(&constants, start);
@@ -61,20 +61,22 @@ pub fn fit_table(table: &Table, start: &Constants, held_out: &HeldOut) -> Option
     let families: BTreeSet<&str> = samples.iter().map(|one| one.family).collect();
     if samples.len() < STANDALONE || families.len() < 2 {
         // A user's own runs determine the interval of their GPU types only.
-        for kind in GpuKind::chips() {
-            let general = start.gpu(kind).map(|gpu| gpu.interval.unwrap_or_else(|| start.of_kind(gpu)));
-            let width =
-                general.and_then(|general| own_half_width(samples, held_out.seconds(Tier::A), kind, general));
+        for kind in GpuKind::with_own_constants() {
+            let general =
+                start.gpu(kind).map(|gpu| gpu.interval.unwrap_or_else(|| start.default_half_width(gpu)));
+            let width = general.and_then(|general| {
+                own_half_width(samples, held_out.predicted_seconds(Tier::A), kind, general)
+            });
             if let Some(width) = width {
                 constants.set_interval(kind, width);
             }
         }
     } else {
-        if let Some(slot) = constants.slot("interval.known") {
-            *slot = seen_half_width(held_out.residual(&[Tier::B, Tier::C]));
+        if let Some(slot) = constants.value_mut("interval.known") {
+            *slot = seen_half_width(held_out.residual_half_width(&[Tier::B, Tier::C]));
         }
-        if let Some(slot) = constants.slot("interval.unseen") {
-            *slot = unseen_half_width(held_out.residual(&[Tier::C]));
+        if let Some(slot) = constants.value_mut("interval.unseen") {
+            *slot = unseen_half_width(held_out.residual_half_width(&[Tier::C]));
         }
     }
     Some(constants)
@@ -133,7 +135,7 @@ fn row_verdict(run: &Run, constants: &Constants) -> RowVerdict {
                 low: speed.interval.low,
                 high: speed.interval.high,
                 error: speed.step_seconds / measured - 1.0,
-                parts: StepShare::of_step(speed),
+                parts: StepShare::from_speed(speed),
             });
         }
         (Ok(_), None) => {
@@ -143,10 +145,10 @@ fn row_verdict(run: &Run, constants: &Constants) -> RowVerdict {
         (Ok(_), Some(_)) => {}
     }
     if let Ok(layout) = &run.memory_layout {
-        let memory = MemoryConstants::of(constants);
+        let memory = MemoryConstants::from_constants(constants);
         row.fits = memory_with(layout, &memory).fits;
         if let Some((measured, kind)) = run.peak_memory.filter(|_| !run.oom) {
-            let predicted = as_measured(layout, kind.measured_as(), &memory);
+            let predicted = peak_by_instrument(layout, kind.measured_as(), &memory);
             row.peak_memory_bytes = Some(PeakMemory::new(measured, predicted, (memory.below, memory.above)));
         }
     }

@@ -69,7 +69,7 @@ pub(super) fn card(name: &str) -> Option<&'static Card> {
 
 impl RunRow<'_> {
     /// Returns framework and engine, in lower case.
-    fn names(&self) -> String {
+    fn framework_and_engine(&self) -> String {
         format!("{} {}", self.text("framework"), self.text("engine")).to_ascii_lowercase()
     }
 
@@ -81,8 +81,8 @@ impl RunRow<'_> {
     }
 
     /// Returns the recomputation that the row's framework calls `selective`.
-    pub(super) fn selective(&self) -> Recompute {
-        let names = self.names();
+    pub(super) fn selective_recompute(&self) -> Recompute {
+        let names = self.framework_and_engine();
         let row = meanings().selective.iter().find(|row| names.contains(&row.framework));
         match row.map(|row| (row.means, row.share)) {
             Some((Means::Operations, _)) => Recompute::Operations,
@@ -99,14 +99,14 @@ impl RunRow<'_> {
 
     /// Returns true if a compiler fused the operations, by the names of engine and framework or by an item of the notes.
     pub(super) fn is_compiled(&self) -> bool {
-        let names = self.names();
+        let names = self.framework_and_engine();
         ["compile", "fms-fsdp", "transformer kernel"].iter().any(|word| names.contains(word))
             || self.notes().iter().any(|item| matches!(item.as_str(), "compile" | "torch.compile"))
     }
 
     /// Returns the number of stages per GPU of a pipeline.
     pub(super) fn virtual_stages(&self) -> f64 {
-        let names = self.names();
+        let names = self.framework_and_engine();
         let default = || meanings().interleaved.iter().find(|row| names.contains(&row.framework));
         let stages = self.notes().iter().find_map(|item| match item.strip_prefix("interleave ") {
             Some(number) => number.parse::<f64>().ok(),
@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn selective_depends_on_the_framework() {
-        let of = |framework, engine| row(&[("framework", framework), ("engine", engine)]).selective();
+        let of =
+            |framework, engine| row(&[("framework", framework), ("engine", engine)]).selective_recompute();
         assert_eq!(of("torchtitan", "FSDP2"), Recompute::Operations);
         assert_eq!(of("fms-fsdp", "HSDP"), Recompute::Share(0.5));
         assert_eq!(of("Megatron-LM", "Megatron TP+PP+SP"), Recompute::Selective);

@@ -6,7 +6,7 @@
 use super::run::{MemoryKind, Run};
 use std::collections::BTreeMap;
 use trainc_predict::Constants;
-use trainc_predict::memory::{MeasuredAs, MemoryConstants, as_measured};
+use trainc_predict::memory::{MeasuredAs, MemoryConstants, peak_by_instrument};
 
 /// Key, prior value and physical bounds of each constant.
 ///
@@ -38,19 +38,19 @@ const RESOLUTION: f64 = 1e3;
 const MIN_ROWS: usize = 10;
 
 /// Returns measured over predicted peaks by family; of more than allocations only, if `beyond_allocated`.
-fn ratios<'a>(
+fn measured_over_predicted<'a>(
     runs: &[&'a Run],
     constants: &Constants,
     beyond_allocated: bool,
 ) -> BTreeMap<&'a str, Vec<f64>> {
-    let own = MemoryConstants::of(constants);
+    let own = MemoryConstants::from_constants(constants);
     let mut out: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.oom) {
         let (Ok(layout), Some((measured, kind))) = (&run.memory_layout, run.peak_memory) else { continue };
         if kind == MemoryKind::Computed || beyond_allocated && kind.measured_as() == MeasuredAs::Allocated {
             continue;
         }
-        let predicted = as_measured(layout, kind.measured_as(), &own);
+        let predicted = peak_by_instrument(layout, kind.measured_as(), &own);
         if predicted > 0.0 {
             out.entry(run.family.as_str()).or_default().push(measured / predicted);
         }
@@ -59,8 +59,8 @@ fn ratios<'a>(
 }
 
 /// Returns the mean absolute error, families weighted equally.
-fn error(runs: &[&Run], constants: &Constants) -> f64 {
-    let families = ratios(runs, constants, true);
+fn mean_absolute_error(runs: &[&Run], constants: &Constants) -> f64 {
+    let families = measured_over_predicted(runs, constants, true);
     let means = families.values().map(|ratios| {
         // Relative to the measurement.
         ratios.iter().map(|ratio| (1.0 / ratio - 1.0).abs()).sum::<f64>() / ratios.len().max(1) as f64
@@ -70,8 +70,9 @@ fn error(runs: &[&Run], constants: &Constants) -> f64 {
 
 /// Fits the memory constants by coordinate descent over a grid, and sets the interval from the residuals.
 pub fn fit(runs: &[&Run], constants: &mut Constants) {
-    let count =
-        |beyond_allocated| ratios(runs, constants, beyond_allocated).values().map(Vec::len).sum::<usize>();
+    let count = |beyond_allocated| {
+        measured_over_predicted(runs, constants, beyond_allocated).values().map(Vec::len).sum::<usize>()
+    };
     let (beyond_allocated, all) = (count(true), count(false));
     if beyond_allocated >= MIN_ROWS {
         for _ in 0..ROUNDS {
@@ -80,28 +81,29 @@ pub fn fit(runs: &[&Run], constants: &mut Constants) {
                 let mut best: Option<(f64, f64)> = None;
                 for value in values {
                     let mut with = constants.clone();
-                    if let Some(slot) = with.slot(key) {
+                    if let Some(slot) = with.value_mut(key) {
                         *slot = value;
                     }
-                    let error = error(runs, &with) + PULL * (value / likely).ln().powi(2);
+                    let error = mean_absolute_error(runs, &with) + PULL * (value / likely).ln().powi(2);
                     if best.is_none_or(|(least, _)| error < least) {
                         best = Some((error, value));
                     }
                 }
-                if let (Some((_, value)), Some(slot)) = (best, constants.slot(key)) {
+                if let (Some((_, value)), Some(slot)) = (best, constants.value_mut(key)) {
                     *slot = value;
                 }
             }
         }
     }
     if all >= MIN_ROWS {
-        let mut ratios: Vec<f64> = ratios(runs, constants, false).into_values().flatten().collect();
+        let mut ratios: Vec<f64> =
+            measured_over_predicted(runs, constants, false).into_values().flatten().collect();
         ratios.sort_by(f64::total_cmp);
         let excluded = excluded_per_end(ratios.len());
         let low = ratios.get(excluded).map(|low| 1.0 - low);
         let high = ratios.iter().rev().nth(excluded).map(|high| high - 1.0);
         for (key, width) in [("memory.below", low), ("memory.above", high)] {
-            if let (Some(width), Some(slot)) = (width, constants.slot(key)) {
+            if let (Some(width), Some(slot)) = (width, constants.value_mut(key)) {
                 // Rounded outwards as written: the measurement at the end stays inside.
                 *slot = (width.max(0.02) * RESOLUTION).ceil() / RESOLUTION;
             }
@@ -120,7 +122,7 @@ fn excluded_per_end(measurements: usize) -> usize {
 /// Sets the memory constants to their priors.
 pub fn reset(constants: &mut Constants) {
     for (key, likely, ..) in PRIORS {
-        if let Some(slot) = constants.slot(key) {
+        if let Some(slot) = constants.value_mut(key) {
             *slot = likely;
         }
     }

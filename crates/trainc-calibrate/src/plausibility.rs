@@ -22,9 +22,12 @@ const ROUNDING: f64 = 1.02;
 impl RunRow<'_> {
     /// Returns the first cell that is invalid on its own.
     pub(super) fn impossible_cell(&self) -> Option<Impossible> {
-        let unreadable = self.unreadable().map(|(column, why)| Impossible::new(self, column, why));
-        let zero =
-            || MEASURED.iter().find_map(|column| Some(Impossible::new(self, column, self.fault(column)?)));
+        let unreadable = self.find_unreadable_cell().map(|(column, why)| Impossible::new(self, column, why));
+        let zero = || {
+            MEASURED
+                .iter()
+                .find_map(|column| Some(Impossible::new(self, column, self.describe_invalid_number(column)?)))
+        };
         unreadable.or_else(zero).or_else(|| self.mfu_above_one())
     }
 
@@ -39,7 +42,9 @@ impl RunRow<'_> {
 
     /// Returns the first measurement that the layout or its GPUs make impossible.
     pub(super) fn impossible_measurement(&self, layout: &Layout) -> Option<Impossible> {
-        self.batch_mismatch(layout).or_else(|| self.above_peak(layout)).or_else(|| self.above_memory(layout))
+        self.batch_mismatch(layout)
+            .or_else(|| self.throughput_above_peak(layout))
+            .or_else(|| self.peak_above_gpu_memory(layout))
     }
 
     /// Returns a global batch that is not the product of its factors.
@@ -60,7 +65,7 @@ impl RunRow<'_> {
         })
     }
 
-    fn above_peak(&self, layout: &Layout) -> Option<Impossible> {
+    fn throughput_above_peak(&self, layout: &Layout) -> Option<Impossible> {
         let most = if layout.precision == Precision::Fp8 { FP8 } else { 1.0 };
         let card = self.text("gpu");
         let peak = layout.hardware.peak_flops? / 1e12 * most;
@@ -90,7 +95,7 @@ impl RunRow<'_> {
         })
     }
 
-    fn above_memory(&self, layout: &Layout) -> Option<Impossible> {
+    fn peak_above_gpu_memory(&self, layout: &Layout) -> Option<Impossible> {
         // A computed figure is what would be needed, not a measurement.
         MemoryKind::parse(self.text("mem_kind")).filter(|kind| *kind != MemoryKind::Computed)?;
         let gib = self.number("peak_mem_gib")?;

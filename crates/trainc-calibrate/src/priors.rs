@@ -42,7 +42,7 @@ pub(super) struct Withheld {
 
 impl Prior {
     /// Returns the likely value without the runs of a family.
-    pub(super) fn without(&self, family: Option<&str>) -> f64 {
+    pub(super) fn value_without_family(&self, family: Option<&str>) -> f64 {
         let is_derived = family.is_some_and(|family| self.of.iter().any(|of| of == family));
         self.withheld.as_ref().filter(|_| is_derived).map_or(self.value, |withheld| withheld.value)
     }

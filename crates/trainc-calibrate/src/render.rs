@@ -14,7 +14,7 @@ pub fn render(verdict: &Verdict, all: bool) -> String {
     let summary = &verdict.summary;
     let judged = verdict.rows.len() - summary.skipped;
     let _ = writeln!(out, "rows      {judged} judged, {} skipped", summary.skipped);
-    skipped(&mut out, verdict);
+    render_skip_reasons(&mut out, verdict);
     let _ = writeln!(out, "step time {}", summary.step_seconds);
     let families = summary.by_family.values().filter(|family| family.step_seconds.rows > 0).count();
     if let Some(mean) = summary.step_seconds_families.filter(|_| families > 1) {
@@ -52,7 +52,7 @@ pub fn render(verdict: &Verdict, all: bool) -> String {
 }
 
 /// Lists the reasons for skipping rows, the most frequent one first.
-fn skipped(out: &mut String, verdict: &Verdict) {
+fn render_skip_reasons(out: &mut String, verdict: &Verdict) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for why in verdict.rows.iter().filter_map(|row| row.skipped.as_deref()) {
         *counts.entry(why).or_default() += 1;
@@ -124,7 +124,7 @@ fn signed_percent(error: f64) -> String {
     format!("{:+.1} %", error * 100.0)
 }
 
-fn outside(is_inside: bool) -> &'static str {
+fn outside_interval_note(is_inside: bool) -> &'static str {
     if is_inside { "" } else { ", outside the interval" }
 }
 
@@ -148,7 +148,7 @@ fn figures(row: &RowVerdict) -> Vec<Figure<'_>> {
             id,
             text: format!(
                 "step {measured} s, predicted {predicted} s ({low} to {high}){}",
-                outside(time.is_inside())
+                outside_interval_note(time.is_inside())
             ),
             parts: (!parts.is_empty()).then(|| format!("prediction: {}", parts.join(", "))),
         });
@@ -163,7 +163,7 @@ fn figures(row: &RowVerdict) -> Vec<Figure<'_>> {
             id,
             text: format!(
                 "memory {measured} GiB, predicted {predicted} GiB ({low} to {high}){}",
-                outside(peak.is_inside())
+                outside_interval_note(peak.is_inside())
             ),
             parts: None,
         });

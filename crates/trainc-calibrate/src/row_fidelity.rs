@@ -4,7 +4,7 @@ use super::run_row::RunRow;
 use super::table::run_from_row;
 use std::collections::BTreeMap;
 use trainc_diag::text;
-use trainc_predict::memory::{MemoryConstants, as_measured};
+use trainc_predict::memory::{MemoryConstants, peak_by_instrument};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Layout};
 
@@ -48,7 +48,7 @@ pub fn check_row_fidelity(
     let seconds = |layout: &Layout| speed(layout, constants).ok().map(|speed| speed.step_seconds);
     if run.step_seconds.is_ok()
         && let Some((own, other)) = seconds(layout).zip(seconds(read))
-        && is_far(own, other)
+        && is_outside_tolerance(own, other)
     {
         let why = missing_columns(layout, read);
         return Err(RowMismatch::Row(format!(
@@ -57,9 +57,11 @@ pub fn check_row_fidelity(
     }
     let peak = run.peak_memory.map(|(_, kind)| kind.measured_as());
     if let (Some(kind), Ok(read)) = (peak, &run.memory_layout) {
-        let of = |layout: &Layout| as_measured(layout, kind, &MemoryConstants::of(constants)) / GIB;
+        let of = |layout: &Layout| {
+            peak_by_instrument(layout, kind, &MemoryConstants::from_constants(constants)) / GIB
+        };
         let (own, other) = (of(layout), of(read));
-        if is_far(own, other) {
+        if is_outside_tolerance(own, other) {
             let why = missing_columns(layout, read);
             let message = format!("{why}: the row's predicted peak is {other:.1} GiB, not {own:.1} GiB");
             return Err(RowMismatch::Memory(message));
@@ -70,7 +72,7 @@ pub fn check_row_fidelity(
 
 const GIB: f64 = 1_073_741_824.0;
 
-fn is_far(own: f64, other: f64) -> bool {
+fn is_outside_tolerance(own: f64, other: f64) -> bool {
     (other / own - 1.0).abs() > TOLERANCE
 }
 

@@ -61,7 +61,7 @@ impl RunRow<'_> {
         }
         let recompute = match self.text("recompute") {
             "none" => Recompute::None,
-            "selective" => self.selective(),
+            "selective" => self.selective_recompute(),
             "full" => Recompute::Full,
             _ => return Err("`recompute` is missing".to_owned()),
         };
@@ -251,10 +251,12 @@ impl RunRow<'_> {
             nodes,
             intra_bytes_per_second: gbps("intra_bw_gbps").or(nvlink),
             // The usual fabric of such GPUs if the source names none: one port per GPU.
-            inter_bytes_per_second: gbps("inter_bw_gbps").or_else(|| match kind.map(GpuKind::chip) {
-                Some(GpuKind::H100) => Some(400e9),
-                Some(GpuKind::A100) => Some(200e9),
-                _ => None,
+            inter_bytes_per_second: gbps("inter_bw_gbps").or_else(|| {
+                match kind.map(GpuKind::kind_of_constants) {
+                    Some(GpuKind::H100) => Some(400e9),
+                    Some(GpuKind::A100) => Some(200e9),
+                    _ => None,
+                }
             }),
             host_memory_bytes: None,
             efa: self.has_efa(),

@@ -24,13 +24,13 @@ impl<'a> RunRow<'a> {
 
     /// Returns a number above 0, or an error that names the cell.
     pub(super) fn positive(&self, name: &str) -> Result<f64, String> {
-        self.number(name)
-            .filter(|value| *value > 0.0)
-            .ok_or_else(|| self.fault(name).unwrap_or_else(|| format!("`{name}` is missing")))
+        self.number(name).filter(|value| *value > 0.0).ok_or_else(|| {
+            self.describe_invalid_number(name).unwrap_or_else(|| format!("`{name}` is missing"))
+        })
     }
 
     /// Describes a non-empty cell that is not a number above 0.
-    pub(super) fn fault(&self, name: &str) -> Option<String> {
+    pub(super) fn describe_invalid_number(&self, name: &str) -> Option<String> {
         let written = self.text(name);
         let is_positive = self.number(name).is_some_and(|value| value > 0.0);
         (!written.is_empty() && !is_positive)

@@ -49,11 +49,11 @@ const MAX_RATIO: f64 = 2.0;
 
 impl RunRow<'_> {
     /// Returns the first cell that should hold a number and does not, as `11.2GB` or `5.06s/it`.
-    pub(super) fn unreadable(&self) -> Option<(&'static str, String)> {
+    pub(super) fn find_unreadable_cell(&self) -> Option<(&'static str, String)> {
         let kind = self.text("mem_kind");
         let is_unknown = !kind.is_empty() && MemoryKind::parse(kind).is_none();
         let mut invalid = NUMBERS.iter().filter(|name| self.number(name).is_none());
-        invalid.find_map(|name| Some((*name, self.fault(name)?))).or_else(|| {
+        invalid.find_map(|name| Some((*name, self.describe_invalid_number(name)?))).or_else(|| {
             let why = || format!("`mem_kind` is `{kind}`, not `allocated`, `reserved`, `smi` or `computed`");
             is_unknown.then(|| ("mem_kind", why()))
         })
@@ -82,7 +82,7 @@ impl RunRow<'_> {
             };
         }
         let Some(tflops) = positive("tflops_per_gpu") else {
-            let fault = MEASURED.iter().find_map(|name| self.fault(name));
+            let fault = MEASURED.iter().find_map(|name| self.describe_invalid_number(name));
             return Err(fault.unwrap_or_else(|| "no step time is given".to_owned()));
         };
         let model = &layout.model;

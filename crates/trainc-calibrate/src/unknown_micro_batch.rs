@@ -57,7 +57,7 @@ pub fn step_ranges(runs: &[Run], constants: &Constants) -> Vec<StepRange> {
 }
 
 fn step_range(run: &Run, constants: &Constants) -> Option<StepRange> {
-    let memory = MemoryConstants::of(constants);
+    let memory = MemoryConstants::from_constants(constants);
     let published = *run.candidates_step_seconds.as_ref()?;
     let found: Vec<(f64, f64)> = run
         .candidates

@@ -87,7 +87,7 @@ pub struct StepShare {
 
 impl StepShare {
     /// Returns the parts of a step, the largest first.
-    pub(super) fn of_step(speed: &Speed) -> Vec<Self> {
+    pub(super) fn from_speed(speed: &Speed) -> Vec<Self> {
         let parts = &speed.parts;
         let mut out: Vec<Self> = [
             ("compute", parts.compute),

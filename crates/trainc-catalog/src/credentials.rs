@@ -31,7 +31,7 @@ struct CredentialPattern {
 
 impl CredentialPattern {
     /// Returns the expression if the text could match it.
-    fn for_text(&self, text: &str) -> Option<&Regex> {
+    fn regex_for_text(&self, text: &str) -> Option<&Regex> {
         let could =
             text.len() >= self.row.shortest && self.row.contains.iter().any(|word| text.contains(word));
         could.then(|| self.compiled.get_or_init(|| Regex::new(&self.row.regex).ok()).as_ref())?
@@ -47,15 +47,15 @@ static PATTERNS: LazyLock<Vec<CredentialPattern>> = LazyLock::new(|| {
 pub fn find(text: &str) -> Option<&'static str> {
     PATTERNS
         .iter()
-        .find(|form| form.for_text(text).is_some_and(|regex| regex.is_match(text)))
+        .find(|form| form.regex_for_text(text).is_some_and(|regex| regex.is_match(text)))
         .map(|form| form.row.statement.as_str())
 }
 
 /// Returns the byte range and kind of every credential in a text.
-pub fn places(text: &str) -> Vec<(usize, usize, &'static str)> {
+pub fn credential_ranges(text: &str) -> Vec<(usize, usize, &'static str)> {
     let mut out: Vec<(usize, usize, &'static str)> = Vec::new();
     for form in PATTERNS.iter() {
-        let Some(regex) = form.for_text(text) else { continue };
+        let Some(regex) = form.regex_for_text(text) else { continue };
         out.extend(
             regex.find_iter(text).map(|found| (found.start(), found.end(), form.row.statement.as_str())),
         );
@@ -91,7 +91,7 @@ struct CredentialNameRow {
 }
 
 /// Classifies a name by its last word: `db-password`, `WANDB_API_KEY`.
-pub fn named(name: &str) -> Option<NamedCredential> {
+pub fn classify_name(name: &str) -> Option<NamedCredential> {
     let name = name.to_lowercase().replace(['-', '.'], "_");
     let last = name.rsplit('_').next()?;
     NAMES.row::<CredentialNameRow>(last).map(|row| row.kind)
@@ -108,7 +108,7 @@ struct CredentialFileRow {
 }
 
 /// Returns the kind of credentials in a file by its path, as a phrase: `an SSH private key`.
-pub fn in_file(path: &str) -> Option<String> {
+pub fn credential_kind_of_file(path: &str) -> Option<String> {
     let is_of = |key: &str| match key.strip_prefix('*') {
         Some(ending) => path.ends_with(ending),
         None => path.strip_suffix(key).is_some_and(|dir| dir.is_empty() || dir.ends_with('/')),
@@ -139,7 +139,7 @@ mod tests {
             let made = string_regex(&form.row.regex.replace(r"\b", "")).unwrap();
             for _ in 0..256 {
                 let text = made.new_tree(&mut runner).unwrap().current();
-                assert!(form.for_text(&text).is_some_and(|regex| regex.is_match(&text)), "{text}");
+                assert!(form.regex_for_text(&text).is_some_and(|regex| regex.is_match(&text)), "{text}");
             }
         }
     }
@@ -167,7 +167,7 @@ mod tests {
         for path in
             [".env", "a/.env", "deploy.pem", "keys/id_rsa", ".aws/credentials", "home/.aws/credentials"]
         {
-            assert!(in_file(path).is_some(), "{path}");
+            assert!(credential_kind_of_file(path).is_some(), "{path}");
         }
         for path in [
             "train.env",
@@ -179,7 +179,7 @@ mod tests {
             "my_id_rsa",
             "pem",
         ] {
-            assert_eq!(in_file(path), None, "{path}");
+            assert_eq!(credential_kind_of_file(path), None, "{path}");
         }
     }
 
@@ -194,8 +194,8 @@ mod tests {
             ("max_tokens", None),
             ("", None),
         ] {
-            assert_eq!(named(name), kind, "{name}");
+            assert_eq!(classify_name(name), kind, "{name}");
         }
-        assert!(NAMES.keys().all(|key| named(key).is_some()));
+        assert!(NAMES.keys().all(|key| classify_name(key).is_some()));
     }
 }

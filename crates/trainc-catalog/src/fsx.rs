@@ -268,9 +268,11 @@ mod tests {
             assert_eq!(legal.throughput == Presence::Required, !legal.throughputs.is_empty());
             for tier in &legal.throughputs {
                 assert!(legal.step_gib(Some(*tier)).is_some());
-                let bounds =
-                    shapes::member("CreateFileSystem", "LustreConfiguration.PerUnitStorageThroughput")
-                        .unwrap();
+                let bounds = shapes::member_at_path(
+                    "CreateFileSystem",
+                    "LustreConfiguration.PerUnitStorageThroughput",
+                )
+                .unwrap();
                 let tier = f64::from(*tier);
                 assert!(bounds.min.is_none_or(|min| tier >= min) && bounds.max.is_none_or(|max| tier <= max));
             }

@@ -58,12 +58,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 impl Action {
     /// Returns whether one of the formats matches the ARN; a variable matches any text.
-    pub fn takes(&self, arn: &str) -> bool {
-        self.resources.values().any(|format| fits(format, arn))
+    pub fn matches_arn(&self, arn: &str) -> bool {
+        self.resources.values().any(|format| format_matches_arn(format, arn))
     }
 }
 
-fn fits(format: &str, arn: &str) -> bool {
+fn format_matches_arn(format: &str, arn: &str) -> bool {
     let mut rest = arn;
     let mut pieces = Vec::new();
     let mut left = format;
@@ -124,14 +124,16 @@ mod tests {
     #[test]
     fn formats_fit_arns_of_their_type() {
         let get = |name| get(name).unwrap();
-        assert!(get("s3:GetObject").takes("arn:aws:s3:::bucket/train/*"));
-        assert!(!get("s3:GetObject").takes("arn:aws:s3:::bucket"));
-        assert!(get("s3:ListBucket").takes("arn:aws-cn:s3:::bucket"));
+        assert!(get("s3:GetObject").matches_arn("arn:aws:s3:::bucket/train/*"));
+        assert!(!get("s3:GetObject").matches_arn("arn:aws:s3:::bucket"));
+        assert!(get("s3:ListBucket").matches_arn("arn:aws-cn:s3:::bucket"));
         let stream =
             "arn:aws:logs:us-west-2:111122223333:log-group:/aws/sagemaker/TrainingJobs:log-stream:gpt2/*";
-        assert!(get("logs:PutLogEvents").takes(stream));
-        assert!(!get("ecr:BatchGetImage").takes(stream));
-        assert!(get("cloudwatch:PutMetricData").star_only && !get("cloudwatch:PutMetricData").takes("*"));
+        assert!(get("logs:PutLogEvents").matches_arn(stream));
+        assert!(!get("ecr:BatchGetImage").matches_arn(stream));
+        assert!(
+            get("cloudwatch:PutMetricData").star_only && !get("cloudwatch:PutMetricData").matches_arn("*")
+        );
         assert_eq!(get("sagemaker:CreateTrainingJob").dependent, ["iam:PassRole", "sagemaker:AddTags"]);
     }
 }

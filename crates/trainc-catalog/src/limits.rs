@@ -75,7 +75,8 @@ mod tests {
             ("fsx.client-token", "CreateFileSystem", "ClientRequestToken"),
             ("fsx.tags", "CreateFileSystem", "Tags"),
         ] {
-            let shape = shapes::member(operation, path).unwrap_or_else(|| panic!("{operation} {path}"));
+            let shape =
+                shapes::member_at_path(operation, path).unwrap_or_else(|| panic!("{operation} {path}"));
             assert_eq!(shape.max, get(key).map(|limit| limit.value as f64), "{key}");
         }
         assert_eq!(keys().filter_map(get).count(), keys().count());

@@ -65,7 +65,7 @@ pub const NAMES: [&str; 9] =
     ["accelerators", "fsx", "images", "instances", "limits", "prices", "quotas", "regions", "support"];
 
 /// Returns a listing by name with all rows; tables without a specific one use the [generic](generic_listing::listing) one.
-pub fn named(name: &str) -> Option<Listing> {
+pub fn by_table_name(name: &str) -> Option<Listing> {
     Some(match name {
         "accelerators" => accelerators_listing(),
         "fsx" => fsx_listing(),
@@ -174,7 +174,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
         .filter(|row| region.is_none_or(|region| row.regions.iter().any(|known| known == region)));
     Listing::from_items(&headers, wanted, |row| {
         let cells = vec![
-            row.family.word().to_owned(),
+            row.family.as_str().to_owned(),
             row.pytorch.clone(),
             cell(row.transformers.as_ref()),
             row.python.join(" "),
@@ -184,7 +184,7 @@ pub fn images_listing(region: Option<&str>) -> Listing {
             row.sdk.join(" "),
         ];
         let json = json!({
-            "family": row.family.word(), "pytorch": row.pytorch, "transformers": row.transformers, "python": row.python,
+            "family": row.family.as_str(), "pytorch": row.pytorch, "transformers": row.transformers, "python": row.python,
             "repository": row.repository, "processors": row.processors, "patch_window": row.patch_window, "full_tag": row.full_tag,
             "sdk": row.sdk, "regions": row.regions, "provenance": provenance_json(&row.provenance),
         });
@@ -325,7 +325,7 @@ pub fn fsx_listing() -> Listing {
 /// Returns the names of the tables with the number of rows of each.
 pub fn tables_listing() -> Listing {
     Listing::from_items(&["table", "rows"], generic_listing::names(), |name| {
-        let rows = named(name).map_or(0, |listing| listing.rows.len());
+        let rows = by_table_name(name).map_or(0, |listing| listing.rows.len());
         (vec![(*name).to_owned(), rows.to_string()], json!({"table": name, "rows": rows}))
     })
 }
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn every_listing_is_a_full_table_with_sources() {
         for name in NAMES {
-            let mut listing = named(name).unwrap();
+            let mut listing = by_table_name(name).unwrap();
             listing.add_sources();
             assert!(!listing.rows.is_empty(), "{name}");
             let said =
@@ -353,7 +353,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(named("nothing"), None);
+        assert_eq!(by_table_name("nothing"), None);
     }
 
     #[test]
@@ -361,11 +361,11 @@ mod tests {
         let counts = tables_listing().rows;
         assert!(counts.len() > 10);
         for row in counts {
-            assert_eq!(row[1], named(&row[0]).unwrap().rows.len().to_string(), "{row:?}");
+            assert_eq!(row[1], by_table_name(&row[0]).unwrap().rows.len().to_string(), "{row:?}");
         }
         // Listings must include all rows of the file.
         for (name, rows) in crate::tables() {
-            assert!(named(name).unwrap().rows.len() >= rows, "{name}");
+            assert!(by_table_name(name).unwrap().rows.len() >= rows, "{name}");
         }
     }
 

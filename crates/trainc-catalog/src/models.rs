@@ -62,7 +62,7 @@ pub fn find(name: &str) -> Option<ModelRow> {
 
 fn look_up(name: &str) -> Option<ModelRow> {
     let (id, table) = slice(name)?;
-    row(id, table)
+    parse_row(id, table)
 }
 
 /// Returns all names, including aliases, in the order of the table.
@@ -114,7 +114,7 @@ fn slice(name: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// Parses a row; returns `None` for a malformed row, which a test excludes.
-fn row(id: &'static str, table: &str) -> Option<ModelRow> {
+fn parse_row(id: &'static str, table: &str) -> Option<ModelRow> {
     let written: ModelTableRow = toml::from_str(table).ok()?;
     let dimensions = Dimensions::deserialize(written.dimensions).ok()?;
     let (architecture, defaulted) =
@@ -144,7 +144,7 @@ mod tests {
         let mut rows = 0;
         for id in ids() {
             let row = find(id).unwrap_or_else(|| panic!("`{id}` is malformed"));
-            let count = row.architecture.parameters_as(row.class).unwrap();
+            let count = row.architecture.parameters_for_class(row.class).unwrap();
             assert_eq!(count.total, row.parameters, "{id}");
             assert_eq!(
                 count.total,
@@ -202,7 +202,7 @@ mod tests {
         ];
         for (name, total) in totals {
             let row = find(name).unwrap_or_else(|| panic!("no `{name}`"));
-            assert_eq!(row.architecture.parameters_as(row.class).unwrap().total, total, "{name}");
+            assert_eq!(row.architecture.parameters_for_class(row.class).unwrap().total, total, "{name}");
         }
     }
 

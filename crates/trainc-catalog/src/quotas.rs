@@ -80,7 +80,7 @@ pub fn instance(name: &str, usage: Usage) -> Option<Quota> {
 impl Usage {
     const ALL: [Self; 4] = [Self::OnDemand, Self::Spot, Self::WarmPool, Self::TrainingPlan];
 
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::OnDemand => "on-demand",
             Self::Spot => "spot",
@@ -95,7 +95,7 @@ pub fn of_instances() -> impl Iterator<Item = (String, Quota)> {
     TABLE.keys().flat_map(|name| {
         Usage::ALL
             .into_iter()
-            .filter_map(move |usage| Some((format!("{name}/{}", usage.word()), instance(name, usage)?)))
+            .filter_map(move |usage| Some((format!("{name}/{}", usage.as_str()), instance(name, usage)?)))
     })
 }
 

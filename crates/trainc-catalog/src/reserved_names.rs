@@ -46,7 +46,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Environment => "environment ",
             Self::TorchrunEnvironment => "torchrun ",
@@ -108,24 +108,24 @@ struct ReservedRow {
 /// Returns the row that reserves the name, if any; tag prefixes are compared without case.
 pub fn get(kind: Kind, name: &str) -> Option<Reserved> {
     static MEMO: Memo<(&str, String), Option<Reserved>> = Memo::new();
-    MEMO.get((kind.word(), name.to_owned()), |(_, name)| find(kind, name))
+    MEMO.get((kind.as_str(), name.to_owned()), |(_, name)| find(kind, name))
 }
 
 fn find(kind: Kind, name: &str) -> Option<Reserved> {
-    let known = |key: &str| key.strip_prefix(kind.word()).unwrap_or(key).to_owned();
+    let known = |key: &str| key.strip_prefix(kind.as_str()).unwrap_or(key).to_owned();
     let begins = |key: &&str| match known(key).strip_suffix('*') {
         Some(prefix) if kind == Kind::Tag => name.to_lowercase().starts_with(prefix),
         Some(prefix) => name.starts_with(prefix),
         None => false,
     };
     // An exact row takes precedence over the longest matching prefix.
-    let mut keys = TABLE.keys_under(kind.word());
+    let mut keys = TABLE.keys_under(kind.as_str());
     let key = keys
         .find(|key| known(key) == name)
-        .or_else(|| TABLE.keys_under(kind.word()).filter(begins).max_by_key(|key| key.len()))?;
+        .or_else(|| TABLE.keys_under(kind.as_str()).filter(begins).max_by_key(|key| key.len()))?;
     let row: ReservedRow = TABLE.row(key)?;
     Some(Reserved {
-        name: key.strip_prefix(kind.word()).unwrap_or(key).to_owned(),
+        name: key.strip_prefix(kind.as_str()).unwrap_or(key).to_owned(),
         set_by: row.set_by,
         statement: row.statement,
         lost: row.lost,

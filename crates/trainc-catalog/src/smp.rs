@@ -145,15 +145,15 @@ pub fn names(version: SmpVersion) -> impl Iterator<Item = &'static str> {
 
 /// Returns the rows of a version, parsed once.
 fn rows(version: SmpVersion) -> &'static [Parameter] {
-    static V1: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V1));
-    static V2: LazyLock<Vec<Parameter>> = LazyLock::new(|| read(SmpVersion::V2));
+    static V1: LazyLock<Vec<Parameter>> = LazyLock::new(|| parse_all(SmpVersion::V1));
+    static V2: LazyLock<Vec<Parameter>> = LazyLock::new(|| parse_all(SmpVersion::V2));
     match version {
         SmpVersion::V1 => &V1,
         SmpVersion::V2 => &V2,
     }
 }
 
-fn read(version: SmpVersion) -> Vec<Parameter> {
+fn parse_all(version: SmpVersion) -> Vec<Parameter> {
     names(version).filter_map(|name| parse(version, name)).collect()
 }
 

@@ -35,7 +35,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::SmddpV1 => "smddp-v1",
             Self::SmddpV2 => "smddp-v2",
@@ -114,9 +114,9 @@ fn read(key: &str) -> Option<Support> {
 
 /// Returns the instance types that the engine supports and the PyTorch versions with a library.
 pub fn engine(engine: Engine) -> Option<Support> {
-    let mut support = read(engine.word())?;
+    let mut support = read(engine.as_str())?;
     if support.pytorch_versions.is_empty() {
-        let under = format!("{}/", engine.word());
+        let under = format!("{}/", engine.as_str());
         support.pytorch_versions =
             TABLE.keys().filter_map(|key| key.strip_prefix(&under)).map(str::to_owned).collect();
     }
@@ -125,7 +125,7 @@ pub fn engine(engine: Engine) -> Option<Support> {
 
 /// Returns the library of the engine for a full PyTorch version: `library(Engine::SmpV1, "1.13.1")` is 1.15.
 pub fn library(engine: Engine, pytorch: &str) -> Option<Library> {
-    let row: SupportRow = TABLE.row(&format!("{}/{pytorch}", engine.word()))?;
+    let row: SupportRow = TABLE.row(&format!("{}/{pytorch}", engine.as_str()))?;
     Some(Library { version: row.library?, note: row.note, provenance: row.sourced.into() })
 }
 
@@ -155,12 +155,12 @@ pub fn smddp_accepted_by_sdk() -> Option<Support> {
 }
 
 /// Returns the PyTorch versions whose containers have an early SMP 1 that is not in the table of supported frameworks.
-pub fn smp_v1_early() -> Option<Support> {
+pub fn early_smp_v1_versions() -> Option<Support> {
     read("smp-v1-early")
 }
 
 /// Returns the transformers version from which the Trainer no longer supports SMDDP (the only version of the row).
-pub fn trainer_without_smddp() -> Option<Support> {
+pub fn first_trainer_without_smddp() -> Option<Support> {
     read("smddp/trainer")
 }
 

@@ -26,7 +26,7 @@ impl Table {
     }
 
     /// Returns the lines of a row, without its header.
-    pub(crate) fn slice(self, key: &str) -> Option<&'static str> {
+    pub(crate) fn row_text(self, key: &str) -> Option<&'static str> {
         if key.contains(['"', '\n', '\\']) {
             return None;
         }
@@ -44,7 +44,7 @@ impl Table {
         // Tables never share a text, so its address identifies the table.
         let question = (self.text.as_ptr().addr(), TypeId::of::<T>(), key.to_owned());
         let row = ROWS.get(question, |_| {
-            let row: T = toml::from_str(self.slice(key)?).ok()?;
+            let row: T = toml::from_str(self.row_text(key)?).ok()?;
             Some(Arc::new(row))
         });
         row?.downcast_ref::<T>().cloned()
@@ -90,7 +90,7 @@ mod tests {
             let keys: Vec<&str> = table.keys().collect();
             assert_eq!(keys.len(), whole.len(), "{}", table.name);
             for key in keys {
-                let sliced: toml::Table = toml::from_str(table.slice(key).unwrap()).unwrap();
+                let sliced: toml::Table = toml::from_str(table.row_text(key).unwrap()).unwrap();
                 assert_eq!(Some(&toml::Value::Table(sliced)), whole.get(key), "{} {key}", table.name);
             }
         }
@@ -113,10 +113,10 @@ mod tests {
     #[test]
     fn a_key_that_is_absent_or_odd_is_not_found() {
         let table = Table::new("t", "# head\n\n[\"a\"]\nx = 1\n\n[\"a.b\"]\nx = 2\n");
-        assert_eq!(table.slice("a"), Some("x = 1\n\n"));
-        assert_eq!(table.slice("a.b"), Some("x = 2\n"));
+        assert_eq!(table.row_text("a"), Some("x = 1\n\n"));
+        assert_eq!(table.row_text("a.b"), Some("x = 2\n"));
         for odd in ["", "b", "a\"]", "x = 1", "a\n"] {
-            assert_eq!(table.slice(odd), None, "{odd:?}");
+            assert_eq!(table.row_text(odd), None, "{odd:?}");
         }
     }
 }

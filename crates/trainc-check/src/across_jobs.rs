@@ -54,11 +54,11 @@ impl JobSummary {
         let summary = Self { path: path.to_owned(), job: compiled.job.clone(), ..Self::default() };
         let Some(plan) = &compiled.plan else { return summary };
         let file_systems =
-            if allows(compiled, plan, &T0144) { Vec::new() } else { created_file_systems(plan) };
+            if allows_warning(compiled, plan, &T0144) { Vec::new() } else { created_file_systems(plan) };
         Self {
             name_span: plan.job.name.span(),
             prefixes: written_prefixes(plan),
-            allows_shared_prefix: allows(compiled, plan, &T0467),
+            allows_shared_prefix: allows_warning(compiled, plan, &T0467),
             file_systems,
             ..summary
         }
@@ -183,13 +183,15 @@ fn file_system_mismatches(jobs: &[&JobSummary]) -> Found {
                 firsts.insert(&file_system.identity, (job, file_system));
                 continue;
             };
-            found.extend(mismatch((file_system, job), (other, first)).map(|diagnostic| (at, diagnostic)));
+            found.extend(
+                settings_mismatch((file_system, job), (other, first)).map(|diagnostic| (at, diagnostic)),
+            );
         }
     }
     found
 }
 
-fn mismatch(
+fn settings_mismatch(
     (later, job): (&CreatedFileSystem, &str),
     (first, first_job): (&CreatedFileSystem, &str),
 ) -> Option<Diagnostic> {
@@ -215,7 +217,7 @@ fn mismatch(
 }
 
 /// Returns whether the job allows a warning and no `allow` of it has expired.
-fn allows(compiled: &Compiled, plan: &Plan, wanted: &Code) -> bool {
+fn allows_warning(compiled: &Compiled, plan: &Plan, wanted: &Code) -> bool {
     let names_it = |allow: &Allow| allow.code.value().is_some_and(|code| wanted.is_called(code));
     plan.job.allows.iter().any(names_it)
         && !compiled.problems.iter().any(|diagnostic| diagnostic.code.id == EXPIRED_ALLOW)

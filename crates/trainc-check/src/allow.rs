@@ -20,7 +20,7 @@ pub(super) static CODES: &[&Code] = &[&T0240, &T0241, &T0242, &T0243, &T0244];
 pub(super) static DATED: &[&Code] = &[&T0241, &T0242];
 
 /// Removes the warnings and notes that are silenced, and checks each `allow`.
-pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems: &mut Problems) {
+pub(super) fn apply_allows(context: &Context, later_codes: &[&'static Code], problems: &mut Problems) {
     if context.plan.job.allows.is_empty() {
         return;
     }
@@ -28,16 +28,16 @@ pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems:
     let mut verdicts: Vec<Diagnostic> = Vec::new();
     for allow in &context.plan.job.allows {
         let Some(written) = allow.code.val() else {
-            verdicts.extend(last_day(allow, None, allow.span, context.today));
+            verdicts.extend(check_until_date(allow, None, allow.span, context.today));
             continue;
         };
         let span = written.span_or(allow.span);
         let Some(code) = find(&codes, &written.value) else {
-            verdicts.push(unknown(&written.value, span, &codes));
-            verdicts.extend(last_day(allow, None, span, context.today));
+            verdicts.push(unknown_code(&written.value, span, &codes));
+            verdicts.extend(check_until_date(allow, None, span, context.today));
             continue;
         };
-        match last_day(allow, Some(code), span, context.today) {
+        match check_until_date(allow, Some(code), span, context.today) {
             Some(verdict) if verdict.code == &T0242 => {
                 verdicts.push(verdict);
                 continue;
@@ -53,7 +53,7 @@ pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems:
         };
         let (mut silenced, mut errors) = (0, 0);
         problems.retain(|diagnostic| {
-            if diagnostic.code != code || !(inside(diagnostic) || is_whole_job(context, allow)) {
+            if diagnostic.code != code || !(inside(diagnostic) || covers_whole_job(context, allow)) {
                 return true;
             }
             if diagnostic.severity == Severity::Error {
@@ -74,7 +74,7 @@ pub(super) fn filter(context: &Context, later_codes: &[&'static Code], problems:
         if errors == 0 && others.any(|error| may_hide(error.code, code)) {
             continue;
         }
-        verdicts.push(idle(allow, code, span, errors > 0));
+        verdicts.push(unused_allow(allow, code, span, errors > 0));
     }
     for verdict in verdicts {
         problems.push(verdict);
@@ -87,7 +87,7 @@ fn may_hide(error: &Code, warning: &Code) -> bool {
     !rules::is_of_rule(error) || rules::is_same_rule(error, warning) || superseded::may_hide(error, warning)
 }
 
-fn unknown(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
+fn unknown_code(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
     let names: Vec<&str> = codes.iter().flat_map(|code| [code.id, code.name]).collect();
     let diagnostic = Diagnostic::new(&T0240, span, format!("unknown code `{written}`"));
     match text::nearest(written, names) {
@@ -97,7 +97,7 @@ fn unknown(written: &str, span: Span, codes: &[&'static Code]) -> Diagnostic {
 }
 
 /// Returns the problem of the last day of an `allow`: it is not a date, or it is past. `code` is `None` if it is unknown.
-fn last_day(allow: &Allow, code: Option<&Code>, span: Span, today: &str) -> Option<Diagnostic> {
+fn check_until_date(allow: &Allow, code: Option<&Code>, span: Span, today: &str) -> Option<Diagnostic> {
     let until = allow.until.val()?;
     let at = until.span_or(allow.span);
     if !is_date(&until.value) {
@@ -114,7 +114,7 @@ fn last_day(allow: &Allow, code: Option<&Code>, span: Span, today: &str) -> Opti
 }
 
 /// Returns the problem of an `allow` that silenced nothing: its code is an error here, or is not reported.
-fn idle(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
+fn unused_allow(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
     if is_error {
         Diagnostic::new(
             &T0243,
@@ -138,7 +138,7 @@ fn idle(allow: &Allow, code: &Code, span: Span, is_error: bool) -> Diagnostic {
 }
 
 /// Returns whether an `allow` is in the job itself: then it covers the whole job, including its layers.
-fn is_whole_job(context: &Context, allow: &Allow) -> bool {
+fn covers_whole_job(context: &Context, allow: &Allow) -> bool {
     let job = context.plan.job.span;
     allow
         .scopes

@@ -6,7 +6,7 @@ use trainc_diag::source::{SourceId, SourceMap};
 use trainc_ir::{SourceFile, SourceTree};
 use trainc_plan::ReadError;
 use trainc_plan::resolve::{self, LayerLoader};
-use trainc_plan::{Compiled, Options, World, forecast};
+use trainc_plan::{Compiled, Options, World, plan_and_predict};
 use trainc_syntax as syntax;
 
 /// Compiles one manifest, given its text.
@@ -20,16 +20,16 @@ pub fn compile(
     let mut problems = Problems::default();
     let Some(file) = syntax::parse(source, text, &mut problems) else {
         problems.sort();
-        return Compiled::unreadable(problems);
+        return Compiled::unreadable_file(problems);
     };
     let is_layer =
         file.job.is_none() && !(file.layer.is_empty() && file.envs.is_empty() && file.extends.is_empty());
     let Some(merged) = resolve::merge_layers(file, source, &options.choices, world, sources, &mut problems)
     else {
         problems.sort();
-        return Compiled { is_layer, ..Compiled::unreadable(problems) };
+        return Compiled { is_layer, ..Compiled::unreadable_file(problems) };
     };
-    let mut compiled = forecast(merged, problems, options, world, sources);
+    let mut compiled = plan_and_predict(merged, problems, options, world, sources);
     if let Some(plan) = &compiled.plan {
         check(plan, options, sources, &mut compiled.problems);
     }
@@ -47,17 +47,18 @@ fn check_duplicates(
     world: &mut dyn World,
     sources: &mut SourceMap,
 ) {
-    let Some((other, seconds)) = compiled.merged.as_deref().and_then(resolve::duplicate_variant) else {
+    let Some((other, seconds)) = compiled.merged.as_deref().and_then(resolve::variant_with_second_duplicates)
+    else {
         return;
     };
-    let mut second = forecast(other, Problems::default(), options, &mut WithoutGit(world), sources);
+    let mut second = plan_and_predict(other, Problems::default(), options, &mut WithoutGit(world), sources);
     if let Some(plan) = &second.plan {
         check(plan, options, sources, &mut second.problems);
     }
     for one in second.problems.iter() {
         // A layer that is merged twice has the same problem twice.
         let is_reported = compiled.problems.iter().any(|reported| reported == one);
-        if is_reported || !seconds.iter().any(|second| second.has_error(one)) {
+        if is_reported || !seconds.iter().any(|second| second.causes_error(one)) {
             continue;
         }
         // A secret was found in the text already; as the value of a node it has better help.
@@ -72,25 +73,25 @@ fn check_duplicates(
 struct WithoutGit<'a>(&'a mut dyn World);
 
 impl LayerLoader for WithoutGit<'_> {
-    fn layer(&mut self, from: &str, path: &str) -> Result<resolve::LoadedLayer, ReadError> {
-        self.0.layer(from, path)
+    fn read_layer(&mut self, from: &str, path: &str) -> Result<resolve::LoadedLayer, ReadError> {
+        self.0.read_layer(from, path)
     }
 
-    fn identity(&self, name: &str) -> String {
-        self.0.identity(name)
+    fn file_identity(&self, name: &str) -> String {
+        self.0.file_identity(name)
     }
 }
 
 impl World for WithoutGit<'_> {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
-        self.0.directory(from, path)
+    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
+        self.0.read_directory(from, path)
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
-        self.0.text(from, path)
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+        self.0.read_text(from, path)
     }
 
-    fn worker(&mut self) -> Option<SourceFile> {
-        self.0.worker()
+    fn worker_binary(&mut self) -> Option<SourceFile> {
+        self.0.worker_binary()
     }
 }

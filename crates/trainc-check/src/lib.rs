@@ -66,7 +66,7 @@ pub fn codes_of_compile() -> Vec<&'static Code> {
 
 /// Returns whether a problem depends on today's date. Such problems are shown but never written into artefacts, which must not
 /// change from day to day.
-pub fn is_dated(code: &Code) -> bool {
+pub fn depends_on_date(code: &Code) -> bool {
     allow::DATED.contains(&code) || rules::DATED.contains(&code)
 }
 
@@ -87,5 +87,5 @@ pub fn check(plan: &Plan, options: &Options, sources: &SourceMap, problems: &mut
         rule(&context, problems);
     }
     superseded::remove(problems);
-    allow::filter(&context, options.later_codes, problems);
+    allow::apply_allows(&context, options.later_codes, problems);
 }

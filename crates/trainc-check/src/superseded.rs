@@ -39,7 +39,7 @@ pub(super) fn remove(problems: &mut Problems) {
     let superseding: Vec<(&str, Span)> = problems
         .iter()
         .filter(|problem| TABLE.iter().any(|(code, ..)| *code == problem.code.id))
-        .map(|problem| (problem.code.id, value(problem)))
+        .map(|problem| (problem.code.id, subject_span(problem)))
         .collect();
     if superseding.is_empty() {
         return;
@@ -49,7 +49,7 @@ pub(super) fn remove(problems: &mut Problems) {
             TABLE.iter().any(|(by, scope, codes)| {
                 by == code
                     && codes.contains(&problem.code.id)
-                    && (*scope == Scope::Job || *span == value(problem))
+                    && (*scope == Scope::Job || *span == subject_span(problem))
             })
         })
     };
@@ -57,7 +57,7 @@ pub(super) fn remove(problems: &mut Problems) {
 }
 
 /// Returns the place of the value that a problem is about.
-fn value(problem: &Diagnostic) -> Span {
+fn subject_span(problem: &Diagnostic) -> Span {
     problem.subject.unwrap_or(problem.span)
 }
 

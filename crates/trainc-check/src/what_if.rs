@@ -61,7 +61,7 @@ pub(crate) struct Assessment {
 /// Assesses a change of the layout by its memory and by the time of a step.
 pub(crate) fn assess(context: &Context, change: impl Fn(&mut Layout)) -> Assessment {
     let mut out = Assessment { no_gain: None, fits: false, comparison: None };
-    let Ok(before) = Layout::of_plan(context.plan) else { return out };
+    let Ok(before) = Layout::from_plan(context.plan) else { return out };
     let mut after = before.clone();
     change(&mut after);
     let step = |layout: &Layout| speed::speed(layout, context.constants).ok().map(|speed| speed.step_seconds);
@@ -83,13 +83,13 @@ pub(crate) fn assess(context: &Context, change: impl Fn(&mut Layout)) -> Assessm
 
 /// Describes time and cost before and after a change of the layout that makes the run faster.
 pub(crate) fn describe_gain(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<String> {
-    let (before, after) = runs(context, change)?;
+    let (before, after) = predict_runs(context, change)?;
     if after.seconds > before.seconds * (1.0 - NEGLIGIBLE) { None } else { describe_runs(&before, &after) }
 }
 
 /// Describes time and cost before and after a change of the layout, faster or slower.
 pub(crate) fn describe_difference(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<String> {
-    let (before, after) = runs(context, change)?;
+    let (before, after) = predict_runs(context, change)?;
     let difference = (after.seconds - before.seconds).abs();
     if difference < before.seconds * NEGLIGIBLE { None } else { describe_runs(&before, &after) }
 }
@@ -100,7 +100,7 @@ pub(crate) fn describe_runs(before: &Run, after: &Run) -> Option<String> {
     Some(format!("predicted: {before} as written, {after} after this edit"))
 }
 
-fn runs(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<(Run, Run)> {
+fn predict_runs(context: &Context, change: impl FnOnce(&mut Layout)) -> Option<(Run, Run)> {
     let (mut layout, before) = predicted_run(context)?;
     change(&mut layout);
     Some((before, run_of_layout(context, &layout)?))

@@ -61,7 +61,7 @@ pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize
         let mut whole = Vec::new();
         for &(span, text, primary) in all.iter().filter(|(span, ..)| span.source == id) {
             if position::is_whole_file(span) {
-                whole.push(Mark { range: 0..0, text: safe(text), primary });
+                whole.push(Mark { range: 0..0, text: escape_control_characters(text), primary });
             } else {
                 places.push(locate(source, position::byte_range(source, span), text, primary));
             }
@@ -71,7 +71,7 @@ pub(super) fn excerpts(sources: &SourceMap, problem: &Diagnostic, columns: usize
         groups.sort_by_key(|group| !group.iter().any(|place| place.primary));
         let lines = groups.iter().map(|places| excerpt(source, places, columns, cut));
         let file = (!whole.is_empty()).then(|| Excerpt {
-            name: safe(&source.name),
+            name: escape_control_characters(&source.name),
             head: None,
             first_line: 0,
             text: String::new(),
@@ -150,10 +150,10 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
         text.push_str(&shown.text);
         for (place, ends) in places.iter().zip(&mut ends) {
             if place.lines.start == number {
-                ends.0 = offset + shown.place(place.range.start.saturating_sub(start));
+                ends.0 = offset + shown.shown_offset(place.range.start.saturating_sub(start));
             }
             if place.lines.end == number {
-                ends.1 = offset + shown.place(place.range.end.saturating_sub(start));
+                ends.1 = offset + shown.shown_offset(place.range.end.saturating_sub(start));
                 if ends.1 <= ends.0 {
                     // Nothing to underline: use the character there, or the column after the line.
                     if let Some(next) = text.get(ends.0..).and_then(|rest| rest.chars().next()) {
@@ -169,12 +169,12 @@ fn excerpt(source: &Source, places: &[Place<'_>], columns: usize, cut: &str) -> 
     }
     let marks = places.iter().zip(ends).map(|(place, (start, end))| Mark {
         range: start..end,
-        text: safe(place.text),
+        text: escape_control_characters(place.text),
         primary: place.primary,
     });
     let mut marks: Vec<Mark> = marks.collect();
     marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
-    Excerpt { name: safe(&source.name), head, first_line, text, marks }
+    Excerpt { name: escape_control_characters(&source.name), head, first_line, text, marks }
 }
 
 /// One line as it is shown, with the offset of each of its bytes.
@@ -198,12 +198,12 @@ impl Line {
             let character = if is_hidden(at) { MASK } else { character };
             let columns = match character {
                 '\t' => TAB - width % TAB,
-                _ => visible(character).width().unwrap_or(1),
+                _ => control_picture(character).width().unwrap_or(1),
             };
             cells.push((at, character, columns));
             width += columns;
         }
-        let window = if width <= columns { 0..width } else { window(&cells, width, columns, focus) };
+        let window = if width <= columns { 0..width } else { visible_columns(&cells, width, columns, focus) };
         let mut text = String::new();
         let mut map = Vec::new();
         let mut column = 0;
@@ -216,7 +216,7 @@ impl Line {
                 if character == '\t' {
                     text.extend(std::iter::repeat_n(' ', columns));
                 } else {
-                    text.push(visible(character));
+                    text.push(control_picture(character));
                 }
             } else if column >= window.end {
                 // Truncated text maps to the truncation mark.
@@ -235,14 +235,14 @@ impl Line {
     }
 
     /// Returns the offset at which a byte of the line is shown.
-    fn place(&self, at: usize) -> usize {
+    fn shown_offset(&self, at: usize) -> usize {
         let found = self.map.get(self.map.partition_point(|&(from, _)| from < at));
         found.map_or(self.text.len(), |&(_, to)| to)
     }
 }
 
 /// Returns the columns of a line to show: around the focus, or from its start if it is too long.
-fn window(
+fn visible_columns(
     cells: &[(usize, char, usize)],
     width: usize,
     columns: usize,
@@ -257,7 +257,7 @@ fn window(
 }
 
 /// Replaces a control character with its symbol, and a bidirectional control with a replacement character.
-fn visible(character: char) -> char {
+fn control_picture(character: char) -> char {
     match character {
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'),
         '\u{7f}' => '\u{2421}',
@@ -269,10 +269,10 @@ fn visible(character: char) -> char {
 }
 
 /// Replaces the characters that a terminal would interpret; line ends are kept.
-pub fn safe(text: &str) -> String {
+pub fn escape_control_characters(text: &str) -> String {
     // The most frequent case.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
         return text.to_owned();
     }
-    text.replace("\r\n", "\n").chars().map(|c| if c == '\n' { c } else { visible(c) }).collect()
+    text.replace("\r\n", "\n").chars().map(|c| if c == '\n' { c } else { control_picture(c) }).collect()
 }

@@ -27,14 +27,17 @@ pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
         let most = if severity == Severity::Note { MAX_NOTICES } else { MAX_ANNOTATIONS };
         let (sent, rest) = of.split_at_checked(most).unwrap_or((&of, &[]));
         for one in sent {
-            out.push_str(&command(run.sources, one, fallback, paths));
+            out.push_str(&workflow_command(run.sources, one, fallback, paths));
         }
         if !rest.is_empty() {
             let _ = writeln!(out, "::group::further {}s", severity.word());
             for one in rest {
                 // A command may be preceded by spaces, so the line must not start with colons.
-                let _ =
-                    writeln!(out, "- {}", short::problem(run.sources, one.problem, one.also().as_deref()));
+                let _ = writeln!(
+                    out,
+                    "- {}",
+                    short::problem(run.sources, one.problem, one.also_in_note().as_deref())
+                );
             }
             out.push_str("::endgroup::\n");
             notices.push(text::count(rest.len() as u64, &format!("more {}", severity.word())));
@@ -47,7 +50,12 @@ pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
     out
 }
 
-fn command(sources: &SourceMap, one: &ReportedProblem<'_>, fallback: &str, paths: Paths<'_>) -> String {
+fn workflow_command(
+    sources: &SourceMap,
+    one: &ReportedProblem<'_>,
+    fallback: &str,
+    paths: Paths<'_>,
+) -> String {
     let problem = one.problem;
     let word = match problem.severity {
         Severity::Error => "error",
@@ -58,7 +66,7 @@ fn command(sources: &SourceMap, one: &ReportedProblem<'_>, fallback: &str, paths
     let mut properties = Vec::new();
     let file = if is_file(name) { name } else { fallback };
     if is_file(file) {
-        properties.push(format!("file={}", property(&paths.relative(file))));
+        properties.push(format!("file={}", escape_property(&paths.relative(file))));
     }
     if is_file(name)
         && let Some(source) = sources.get(problem.span.source)
@@ -70,18 +78,19 @@ fn command(sources: &SourceMap, one: &ReportedProblem<'_>, fallback: &str, paths
             properties.push(format!("col={},endColumn={}", start.column, end.column.max(start.column + 1)));
         }
     }
-    properties.push(format!("title={}", property(&format!("{} {}", problem.code.id, problem.code.name))));
-    format!("::{word} {}::{}\n", properties.join(","), message(&one.plain_text(sources)))
+    properties
+        .push(format!("title={}", escape_property(&format!("{} {}", problem.code.id, problem.code.name))));
+    format!("::{word} {}::{}\n", properties.join(","), escape_message(&one.plain_text(sources)))
 }
 
 /// Escapes characters that would end a command.
-fn message(text: &str) -> String {
+fn escape_message(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// Escapes characters that would end a property.
-fn property(text: &str) -> String {
-    message(text).replace(':', "%3A").replace(',', "%2C")
+fn escape_property(text: &str) -> String {
+    escape_message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 #[cfg(test)]
@@ -94,7 +103,7 @@ mod tests {
     #[test]
     fn a_run_as_commands() {
         let paths = Paths { current: "/repo/train", root: "/repo" };
-        insta::assert_snapshot!(samples::usual().run(|run| super::render(run, paths)));
+        insta::assert_snapshot!(samples::two_manifests_with_problems().run(|run| super::render(run, paths)));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
     let shown = super::run::worst_first(run.problems());
     let mut prints = Fingerprints::default();
     let all: Vec<Finding> = shown.iter().map(|one| finding(run, one, paths, &mut prints)).collect();
-    json::text(&all)
+    json::to_indented_json(&all)
 }
 
 fn finding(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>, prints: &mut Fingerprints) -> Finding {
@@ -49,9 +49,9 @@ fn finding(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>, prints: &
     // The merge request shows only one line of text.
     let help = problem.help.as_ref().map_or_else(String::new, |help| format!(" (help: {help})"));
     let source = if name.is_empty() || is_file(name) { String::new() } else { format!(" in {name}") };
-    let also = one.also().map_or_else(String::new, |also| format!(" ({also})"));
+    let also = one.also_in_note().map_or_else(String::new, |also| format!(" ({also})"));
     Finding {
-        description: short::one_line(&format!(
+        description: short::join_lines(&format!(
             "{}: {}{source}{help}{also}",
             problem.code.id, problem.message
         )),
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn every_problem_has_the_required_members() {
         let paths = Paths { current: "/repo/train", root: "/repo" };
-        let found = report(&samples::usual(), paths);
+        let found = report(&samples::two_manifests_with_problems(), paths);
         assert_eq!(found.len(), 3);
         assert_eq!(found[0]["check_name"], "world-size-mismatch");
         assert_eq!(found[0]["severity"], "critical");

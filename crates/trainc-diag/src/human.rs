@@ -3,7 +3,7 @@
 //! `miette` draws the lines and labels of an [`Excerpt`]; heading, help and notes are written here. The caller gives the
 //! width of the terminal and whether it supports colour and Unicode.
 
-use super::excerpt::{Excerpt, Mark, excerpts, safe};
+use super::excerpt::{Excerpt, Mark, escape_control_characters, excerpts};
 use super::position::{self, Columns};
 use super::{Counts, Diagnostic, ReportedProblem, Run, Severity};
 use crate::source::SourceMap;
@@ -46,7 +46,7 @@ impl Options {
         }
     }
 
-    pub(super) fn columns(self) -> usize {
+    pub(super) fn width_at_least_40(self) -> usize {
         self.width.max(40)
     }
 }
@@ -65,7 +65,7 @@ pub fn render(run: &Run<'_>, options: Options) -> String {
     let mut out = String::new();
     let is_drawn = |one: &&ReportedProblem<'_>| options.notes || one.problem.severity != Severity::Note;
     for one in shown.iter().filter(is_drawn) {
-        out.push_str(&problem(run.sources, one.problem, one.also().as_deref(), options));
+        out.push_str(&problem(run.sources, one.problem, one.also_in_note().as_deref(), options));
         out.push('\n');
     }
     let notes: Vec<&ReportedProblem<'_>> = shown.iter().filter(|one| !is_drawn(one)).collect();
@@ -95,10 +95,10 @@ fn brief(sources: &SourceMap, problem: &Diagnostic, options: Options) -> String 
         || problem.code.name.to_owned(),
         |source| {
             let at = position::position(source, problem.span.start as usize, Columns::Characters);
-            safe(&format!("{}:{}:{}", source.name, at.line, at.column))
+            escape_control_characters(&format!("{}:{}:{}", source.name, at.line, at.column))
         },
     );
-    let mut out = titled(problem, &title, options);
+    let mut out = render_title(problem, &title, options);
     if let Some(help) = &problem.help {
         out.push_str(&paragraph("help", HELP, help, options));
     }
@@ -110,9 +110,9 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>, op
     let mut out = heading(problem, options);
     let cut = if options.unicode { "…" } else { "..." };
     // Room for the line number, two bars with spaces, and two truncation marks.
-    let columns = options.columns().saturating_sub(16);
+    let columns = options.width_at_least_40().saturating_sub(16);
     for excerpt in excerpts(sources, problem, columns, cut) {
-        out.push_str(&draw(excerpt, problem.severity, columns, options));
+        out.push_str(&draw_excerpt(excerpt, problem.severity, columns, options));
     }
     if let Some(help) = &problem.help {
         out.push_str(&paragraph("help", HELP, help, options));
@@ -146,16 +146,21 @@ pub fn summary(counts: Counts, checked: usize, shown: &[ReportedProblem<'_>], op
 }
 
 fn heading(problem: &Diagnostic, options: Options) -> String {
-    titled(problem, problem.code.name, options)
+    render_title(problem, problem.code.name, options)
 }
 
 /// Renders the code, a title and the message.
-fn titled(problem: &Diagnostic, title: &str, options: Options) -> String {
+fn render_title(problem: &Diagnostic, title: &str, options: Options) -> String {
     let code = format!("{}[{}]", problem.severity.word(), problem.code.id);
     let taken = code.len() + title.width() + 3;
     let mut out = format!("{} {title}: ", options.paint(style(problem.severity), &code));
-    for (at, line) in
-        text::wrap(&safe(&problem.message), options.columns().saturating_sub(2), taken).iter().enumerate()
+    for (at, line) in text::wrap(
+        &escape_control_characters(&problem.message),
+        options.width_at_least_40().saturating_sub(2),
+        taken,
+    )
+    .iter()
+    .enumerate()
     {
         if at > 0 {
             out.push_str("  ");
@@ -168,7 +173,11 @@ fn titled(problem: &Diagnostic, title: &str, options: Options) -> String {
 
 fn paragraph(word: &str, style: &str, body: &str, options: Options) -> String {
     let mut out = String::new();
-    for (at, line) in text::wrap(&safe(body), options.columns().saturating_sub(8), 0).iter().enumerate() {
+    for (at, line) in
+        text::wrap(&escape_control_characters(body), options.width_at_least_40().saturating_sub(8), 0)
+            .iter()
+            .enumerate()
+    {
         let margin =
             if at == 0 { format!("  {} ", options.paint(style, &format!("{word}:"))) } else { " ".repeat(8) };
         out.push_str(format!("{margin}{line}").trim_end());
@@ -177,12 +186,12 @@ fn paragraph(word: &str, style: &str, body: &str, options: Options) -> String {
     out
 }
 
-fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Options) -> String {
+fn draw_excerpt(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Options) -> String {
     if excerpt.head.is_none() {
-        return whole(&excerpt, options);
+        return draw_whole_file(&excerpt, options);
     }
     for mark in &mut excerpt.marks {
-        fold(mark, &excerpt.text, columns);
+        wrap_label(mark, &excerpt.text, columns);
     }
     let mut theme = match (options.unicode, options.color) {
         (true, true) => GraphicalTheme::unicode(),
@@ -200,13 +209,13 @@ fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Optio
     styles.highlights =
         excerpt.marks.iter().map(|mark| if mark.primary { primary } else { styles.advice }).collect();
     let handler = GraphicalReportHandler::new_themed(theme)
-        .with_width(options.columns())
+        .with_width(options.width_at_least_40())
         .with_links(false)
         .without_syntax_highlighting();
     let mut drawn = String::new();
     let drawing = Drawing(excerpt);
     if handler.render_report(&mut drawn, &drawing).is_err() {
-        return whole(&drawing.0, options);
+        return draw_whole_file(&drawing.0, options);
     }
     let mut out = String::new();
     // The first line is the heading that `miette` makes of an empty message.
@@ -218,7 +227,7 @@ fn draw(mut excerpt: Excerpt, severity: Severity, columns: usize, options: Optio
 }
 
 /// Draws a place without lines, the file as a whole; with a box only if it has labels.
-fn whole(excerpt: &Excerpt, options: Options) -> String {
+fn draw_whole_file(excerpt: &Excerpt, options: Options) -> String {
     let (corner, bar, end, alone) = if options.unicode {
         ("╭─", "│", "╰────", "──")
     } else {
@@ -238,7 +247,7 @@ fn whole(excerpt: &Excerpt, options: Options) -> String {
 }
 
 /// Wraps a label that would go far past the right edge.
-fn fold(mark: &mut Mark, text: &str, columns: usize) {
+fn wrap_label(mark: &mut Mark, text: &str, columns: usize) {
     let before = text.get(..mark.range.start).unwrap_or("");
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let taken = before.get(line_start..).unwrap_or("").width() + 4;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const PLAIN: Options = Options { color: false, unicode: true, width: 100, notes: true };
 
-fn one(text: &str, start: usize, end: usize) -> String {
+fn render_one_problem(text: &str, start: usize, end: usize) -> String {
     let mut sources = SourceMap::default();
     let id = sources.add("a.kdl", text);
     let problem = Diagnostic::new(&WORLD, Span::new(id, start, end), "wrong").primary_label("here");
@@ -17,13 +17,13 @@ fn one(text: &str, start: usize, end: usize) -> String {
 
 #[test]
 fn a_run_with_labels_in_two_files() {
-    insta::assert_snapshot!(samples::usual().run(|run| super::render(run, PLAIN)));
+    insta::assert_snapshot!(samples::two_manifests_with_problems().run(|run| super::render(run, PLAIN)));
 }
 
 #[test]
 fn the_same_in_ascii_and_narrow() {
     let options = Options { unicode: false, width: 60, ..PLAIN };
-    insta::assert_snapshot!(samples::usual().run(|run| super::render(run, options)));
+    insta::assert_snapshot!(samples::two_manifests_with_problems().run(|run| super::render(run, options)));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn notes_of_one_manifest_are_a_line_each_unless_asked_for() {
 
 #[test]
 fn colour_only_when_asked_for() {
-    let sample = samples::usual();
+    let sample = samples::two_manifests_with_problems();
     let plain = sample.run(|run| super::render(run, PLAIN));
     assert!(!plain.contains('\u{1b}'));
     let coloured = sample.run(|run| super::render(run, Options { color: true, ..PLAIN }));
@@ -69,20 +69,20 @@ fn colour_only_when_asked_for() {
 fn edge_cases() {
     let mut out = String::new();
     let mut show = |what: &str, drawn: String| writeln!(out, "# {what}\n{drawn}").unwrap();
-    show("empty span inside a line", one("abc def\nghi\n", 4, 4));
-    show("empty span at the end of a line", one("abc\nghi\n", 3, 3));
-    show("end of file after a line end", one("abc\n", 4, 4));
-    show("end of file without a line end", one("abc", 3, 3));
-    show("past the end", one("abc\n", 400, 500));
-    show("whole file", one("abc\n", 0, 0));
-    show("empty file", one("", 1, 1));
-    show("tabs", one("\tab\tcd\n", 4, 6));
-    show("wide and narrow", one("job \"日本語\" é x\n", 4, 15));
-    show("CRLF", one("one\r\ntwo three\r\nfour\r\n", 9, 14));
-    show("span with a line end", one("one\r\ntwo\r\nthree\n", 5, 10));
-    show("over lines", one("a {\n  b {\n    c\n  }\n}\nend\n", 6, 20));
-    show("over many lines", one(&format!("a {{\n{}}}\n", "  b\n".repeat(20)), 0, 85));
-    show("control characters", one("a \u{1b}[31m b\u{202e}c\n", 2, 3));
+    show("empty span inside a line", render_one_problem("abc def\nghi\n", 4, 4));
+    show("empty span at the end of a line", render_one_problem("abc\nghi\n", 3, 3));
+    show("end of file after a line end", render_one_problem("abc\n", 4, 4));
+    show("end of file without a line end", render_one_problem("abc", 3, 3));
+    show("past the end", render_one_problem("abc\n", 400, 500));
+    show("whole file", render_one_problem("abc\n", 0, 0));
+    show("empty file", render_one_problem("", 1, 1));
+    show("tabs", render_one_problem("\tab\tcd\n", 4, 6));
+    show("wide and narrow", render_one_problem("job \"日本語\" é x\n", 4, 15));
+    show("CRLF", render_one_problem("one\r\ntwo three\r\nfour\r\n", 9, 14));
+    show("span with a line end", render_one_problem("one\r\ntwo\r\nthree\n", 5, 10));
+    show("over lines", render_one_problem("a {\n  b {\n    c\n  }\n}\nend\n", 6, 20));
+    show("over many lines", render_one_problem(&format!("a {{\n{}}}\n", "  b\n".repeat(20)), 0, 85));
+    show("control characters", render_one_problem("a \u{1b}[31m b\u{202e}c\n", 2, 3));
     show("another map", {
         let problem = Diagnostic::new(&WORLD, Span::new(SourceId(9), 1, 2), "wrong").primary_label("here");
         super::problem(&SourceMap::default(), &problem, None, PLAIN)
@@ -115,9 +115,9 @@ fn overlapping_labels() {
 #[test]
 fn long_lines_are_truncated_around_the_span() {
     let text = format!("image {}needle{} end\n", "a".repeat(5_000), "b".repeat(5_000));
-    let mut out = one(&text, 5_006, 5_012);
-    out.push_str(&one(&text, 2, 9_000));
-    out.push_str(&one(&text, text.len() - 4, text.len() - 1));
+    let mut out = render_one_problem(&text, 5_006, 5_012);
+    out.push_str(&render_one_problem(&text, 2, 9_000));
+    out.push_str(&render_one_problem(&text, text.len() - 4, text.len() - 1));
     assert!(out.lines().all(|line| line.width() <= 100), "{out}");
     insta::assert_snapshot!(out);
 }
@@ -141,7 +141,7 @@ fn no_problems_are_one_line() {
     assert_eq!(super::render(&run, PLAIN), "no problems in 0 files\n");
 }
 
-fn texts() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     prop::collection::vec(
         prop_oneof![
             3 => "[a-z {}=]{0,12}",
@@ -163,8 +163,8 @@ proptest! {
 
     #[test]
     fn no_span_and_no_text_panics(
-        first in texts(),
-        second in texts(),
+        first in any_text(),
+        second in any_text(),
         spans in prop::collection::vec((0u32..3, 0u32..900, 0u32..900, "[a-z\\n 日]{0,60}"), 1..6),
         color: bool,
         unicode: bool,

@@ -115,7 +115,7 @@ pub struct Edit {
 
 /// Renders the document of a run.
 pub fn render(run: &Run<'_>) -> String {
-    text(&document(run))
+    to_indented_json(&document(run))
 }
 
 /// Builds the document of a run.
@@ -179,7 +179,7 @@ fn place(sources: &SourceMap, span: Span) -> Place {
 }
 
 /// Renders indented JSON with a line end.
-pub(super) fn text(value: &impl Serialize) -> String {
+pub(super) fn to_indented_json(value: &impl Serialize) -> String {
     match serde_json::to_string_pretty(value) {
         Ok(text) => text + "\n",
         Err(error) => unreachable!("all keys are strings: {error}"),

@@ -7,7 +7,7 @@ use trainc_testing::json_schema;
 
 #[test]
 fn a_run_as_json() {
-    insta::assert_snapshot!(samples::usual().run(super::render));
+    insta::assert_snapshot!(samples::two_manifests_with_problems().run(super::render));
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn invalid_spans_are_clamped_to_the_text() {
     assert_eq!(place(&sources, other_map).file, "");
 }
 
-fn against_schema(document: &Value) -> Vec<String> {
+fn schema_violations(document: &Value) -> Vec<String> {
     json_schema::violations(SCHEMA, document)
 }
 
@@ -34,15 +34,15 @@ fn the_schema_describes_every_document() {
     let mut bare = Sample::default();
     bare.sources.add("x.kdl", "");
     bare.manifest("x.kdl", vec![Diagnostic::new(&WORLD, Span::whole(crate::source::SourceId(0)), "empty")]);
-    for sample in [samples::usual(), Sample::default(), bare] {
+    for sample in [samples::two_manifests_with_problems(), Sample::default(), bare] {
         let document = sample.run(|run| serde_json::to_value(document(run)).unwrap());
-        assert_eq!(against_schema(&document), Vec::<String>::new());
+        assert_eq!(schema_violations(&document), Vec::<String>::new());
     }
 }
 
 #[test]
 fn the_schema_rejects_invalid_documents() {
-    let good = samples::usual().run(|run| serde_json::to_value(document(run)).unwrap());
+    let good = samples::two_manifests_with_problems().run(|run| serde_json::to_value(document(run)).unwrap());
     let without_help = |document: &mut Value| {
         document["manifests"][0]["problems"][0].as_object_mut().unwrap().remove("help");
     };
@@ -56,7 +56,7 @@ fn the_schema_rejects_invalid_documents() {
     for edit in edits {
         let mut bad = good.clone();
         edit(&mut bad);
-        assert_eq!(against_schema(&bad).len(), 1, "{bad}");
+        assert_eq!(schema_violations(&bad).len(), 1, "{bad}");
     }
 }
 
@@ -64,7 +64,7 @@ fn the_schema_rejects_invalid_documents() {
 #[test]
 fn the_schema_describes_exactly_the_written_members() {
     let mut written = std::collections::BTreeSet::default();
-    samples::usual()
+    samples::two_manifests_with_problems()
         .run(|run| json_schema::collect_keys(&serde_json::to_value(document(run)).unwrap(), &mut written));
     assert_eq!(written, json_schema::described_keys(SCHEMA));
 }

@@ -25,7 +25,7 @@ pub mod text;
 mod truncate;
 
 pub use code::{Code, Status, find};
-pub use excerpt::safe;
+pub use excerpt::escape_control_characters;
 pub use format::{Format, Options, render};
 pub use next_command::{Help, HelpPart, Invocation, NextCommand};
 pub use position::Paths;
@@ -173,7 +173,7 @@ impl Diagnostic {
     /// Completes the commands in its help with the manifest and the flags of the command line.
     #[must_use]
     pub fn complete(mut self, invocation: &Invocation) -> Self {
-        self.help = self.help.map(|help| help.complete(invocation));
+        self.help = self.help.map(|help| help.fill_commands(invocation));
         self
     }
 

@@ -102,10 +102,10 @@ fn location(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> Strin
 }
 
 fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
-    let also = one.also().map(|also| format!("; {also}")).unwrap_or_default();
-    let what = cell(&format!("{}{also}", one.problem.message));
+    let also = one.also_in_note().map(|also| format!("; {also}")).unwrap_or_default();
+    let what = escape_cell(&format!("{}{also}", one.problem.message));
     let place = location(run, one, paths);
-    let place = if place.is_empty() { place } else { code(&place) };
+    let place = if place.is_empty() { place } else { code_span(&place) };
     let problem = one.problem;
     format!(
         "| {} | `{}` {} | {place} | {what} |\n",
@@ -117,9 +117,9 @@ fn row(run: &Run<'_>, one: &ReportedProblem<'_>, paths: Paths<'_>) -> String {
 
 fn detail(run: &Run<'_>, one: &ReportedProblem<'_>) -> String {
     let options = human::Options::default();
-    let drawn = human::problem(run.sources, one.problem, one.also().as_deref(), options);
+    let drawn = human::problem(run.sources, one.problem, one.also_in_note().as_deref(), options);
     let fence = "`".repeat(longest_ticks(&drawn).max(2) + 1);
-    let title = escape(&short::one_line(&one.problem.message), "&<>");
+    let title = escape(&short::join_lines(&one.problem.message), "&<>");
     format!(
         "<details><summary><code>{}</code> {title}</summary>\n\n{fence}text\n{drawn}{fence}\n\n</details>\n",
         one.problem.code.id
@@ -127,8 +127,8 @@ fn detail(run: &Run<'_>, one: &ReportedProblem<'_>) -> String {
 }
 
 /// Returns text for a table cell: one line, with all markup escaped except code in backticks.
-pub fn cell(text: &str) -> String {
-    let line = short::one_line(text);
+pub fn escape_cell(text: &str) -> String {
+    let line = short::join_lines(text);
     // Between backticks only the bar of the table needs an escape.
     let pieces: Vec<&str> = line.split('`').collect();
     let paired = pieces.len() % 2 == 1;
@@ -146,8 +146,8 @@ pub fn cell(text: &str) -> String {
 }
 
 /// Returns a path as code in a cell.
-fn code(text: &str) -> String {
-    let text = short::one_line(text).replace('|', "\\|");
+fn code_span(text: &str) -> String {
+    let text = short::join_lines(text).replace('|', "\\|");
     let ticks = "`".repeat(longest_ticks(&text) + 1);
     if text.contains('`') { format!("{ticks} {text} {ticks}") } else { format!("{ticks}{text}{ticks}") }
 }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_comment() {
-        insta::assert_snapshot!(samples::usual().run(|run| super::render(
+        insta::assert_snapshot!(samples::two_manifests_with_problems().run(|run| super::render(
             run,
             Paths::default(),
             COMMENT_LIMIT
@@ -212,11 +212,11 @@ mod tests {
     #[test]
     fn markup_in_cells_is_escaped() {
         assert_eq!(
-            cell("a | b\nc <x> `d|<e>*` *f* @me"),
+            escape_cell("a | b\nc <x> `d|<e>*` *f* @me"),
             "a \\| b c &lt;x&gt; `d\\|<e>*` \\*f\\* @\u{200b}me"
         );
-        assert_eq!(cell("one ` tick"), "one \\` tick");
-        assert_eq!(code("a`b|c"), "`` a`b\\|c ``");
+        assert_eq!(escape_cell("one ` tick"), "one \\` tick");
+        assert_eq!(code_span("a`b|c"), "`` a`b\\|c ``");
     }
 
     #[test]

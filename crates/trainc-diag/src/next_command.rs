@@ -50,7 +50,7 @@ impl NextCommand {
 
 impl fmt::Display for NextCommand {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&Invocation::new(MANIFEST, Vec::new()).command(self))
+        out.write_str(&Invocation::new(MANIFEST, Vec::new()).command_line(self))
     }
 }
 
@@ -77,7 +77,7 @@ impl Invocation {
 
     /// The command as the user types it. `apply` repeats the flags that were given to `apply`, except those that the
     /// command sets itself.
-    pub fn command(&self, next: &NextCommand) -> String {
+    pub fn command_line(&self, next: &NextCommand) -> String {
         let mut words = vec!["trainc", next.verb];
         if next.is_manifest_flag {
             words.push("--manifest");
@@ -110,7 +110,7 @@ pub struct Help {
 pub enum HelpPart {
     /// Text.
     Text(String),
-    /// A command, completed by [`Help::complete`].
+    /// A command, completed by [`Help::fill_commands`].
     Command(NextCommand),
 }
 
@@ -123,13 +123,13 @@ impl Help {
 
     /// Completes its commands with the manifest and the flags of the command line.
     #[must_use]
-    pub fn complete(&self, invocation: &Invocation) -> Self {
+    pub fn fill_commands(&self, invocation: &Invocation) -> Self {
         if self.parts.is_empty() {
             return self.clone();
         }
         let part = |part: &HelpPart| match part {
             HelpPart::Text(text) => text.clone(),
-            HelpPart::Command(command) => invocation.command(command),
+            HelpPart::Command(command) => invocation.command_line(command),
         };
         self.parts.iter().map(part).collect::<String>().into()
     }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_command_repeats_the_flags_of_the_invocation() {
-        let command = |next: NextCommand| invocation().command(&next);
+        let command = |next: NextCommand| invocation().command_line(&next);
         assert_eq!(
             command(NextCommand::new("stop").flag("--run x")),
             "trainc stop 'my job.kdl' --env prod --run x"
@@ -242,7 +242,7 @@ mod tests {
     fn help_reads_manifest_until_it_is_completed() {
         let help = help!["run `", NextCommand::new("plan"), "` again"];
         assert_eq!(&*help, "run `trainc plan MANIFEST` again");
-        assert_eq!(&*help.complete(&invocation()), "run `trainc plan 'my job.kdl' --env prod` again");
+        assert_eq!(&*help.fill_commands(&invocation()), "run `trainc plan 'my job.kdl' --env prod` again");
         let upper = help.map_text(|text| text.to_uppercase());
         assert_eq!(&*upper, "RUN `trainc plan MANIFEST` AGAIN");
     }

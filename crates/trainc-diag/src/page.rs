@@ -9,7 +9,7 @@ const INDENT: &str = "    ";
 
 /// Renders a page.
 pub fn render(page: &str, options: Options) -> String {
-    let columns = options.columns();
+    let columns = options.width_at_least_40();
     let mut out = String::new();
     let mut paragraph: Vec<&str> = Vec::new();
     let mut in_block = false;
@@ -25,12 +25,13 @@ pub fn render(page: &str, options: Options) -> String {
             out.push_str(format!("{INDENT}{line}").trim_end());
             out.push('\n');
         } else if line.starts_with('#') {
-            out.push_str(&options.paint("1", &plain(line.trim_start_matches('#').trim_start())));
+            out.push_str(&options.paint("1", &strip_markup(line.trim_start_matches('#').trim_start())));
             out.push('\n');
         } else if let Some(item) = line.strip_prefix("- ") {
-            for (at, line) in text::wrap(&plain(item), columns.saturating_sub(2), 0).iter().enumerate() {
+            for (at, line) in text::wrap(&strip_markup(item), columns.saturating_sub(2), 0).iter().enumerate()
+            {
                 out.push_str(if at == 0 { "- " } else { "  " });
-                out.push_str(&inline(line, options));
+                out.push_str(&colour_inline_code(line, options));
                 out.push('\n');
             }
         } else if is_separate {
@@ -62,15 +63,15 @@ fn flush(paragraph: &mut Vec<&str>, columns: usize, options: Options, out: &mut 
     if paragraph.is_empty() {
         return;
     }
-    for line in text::wrap(&plain(&paragraph.join(" ")), columns, 0) {
-        out.push_str(&inline(&line, options));
+    for line in text::wrap(&strip_markup(&paragraph.join(" ")), columns, 0) {
+        out.push_str(&colour_inline_code(&line, options));
         out.push('\n');
     }
     paragraph.clear();
 }
 
 /// Removes the markup of emphasis and replaces a link with its text and URL. Text in backticks is kept.
-fn plain(line: &str) -> String {
+fn strip_markup(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for (at, piece) in line.split('`').enumerate() {
         if at > 0 {
@@ -79,25 +80,25 @@ fn plain(line: &str) -> String {
         if at % 2 == 1 {
             out.push_str(piece);
         } else {
-            out.push_str(&links(&piece.replace("**", "")));
+            out.push_str(&expand_links(&piece.replace("**", "")));
         }
     }
     out
 }
 
 /// Replaces `[text](url)` with `text (url)`.
-fn links(text: &str) -> String {
+fn expand_links(text: &str) -> String {
     let Some((before, rest)) = text.split_once('[') else { return text.to_owned() };
     match rest.split_once("](").and_then(|(text, rest)| Some((text, rest.split_once(')')?))) {
         Some((text, (url, after))) if !text.contains('[') => {
-            format!("{before}{text} ({url}){}", links(after))
+            format!("{before}{text} ({url}){}", expand_links(after))
         }
-        _ => format!("{before}[{}", links(rest)),
+        _ => format!("{before}[{}", expand_links(rest)),
     }
 }
 
 /// Replaces backticks with colour.
-fn inline(line: &str, options: Options) -> String {
+fn colour_inline_code(line: &str, options: Options) -> String {
     let is_balanced = line.matches('`').count().is_multiple_of(2);
     if !options.color || !is_balanced {
         return line.to_owned();

@@ -76,11 +76,11 @@ impl Paths<'_> {
             return name.strip_prefix("./").unwrap_or(&name).to_owned();
         }
         let absolute = if is_absolute(&name) {
-            parts("", &name)
+            normalised_components("", &name)
         } else {
-            parts(&self.current.replace('\\', "/"), &name)
+            normalised_components(&self.current.replace('\\', "/"), &name)
         };
-        let root = parts("", &self.root.replace('\\', "/"));
+        let root = normalised_components("", &self.root.replace('\\', "/"));
         match absolute.strip_prefix(root.as_slice()) {
             Some(inside) if !inside.is_empty() => inside.join("/"),
             _ => name,
@@ -93,7 +93,7 @@ fn is_absolute(name: &str) -> bool {
 }
 
 /// Returns the components of a path, with dots resolved lexically (without symbolic links).
-fn parts(base: &str, name: &str) -> Vec<String> {
+fn normalised_components(base: &str, name: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for part in base.split('/').chain(name.split('/')) {
         match part {

@@ -36,7 +36,7 @@ pub struct ReportedProblem<'a> {
 
 impl ReportedProblem<'_> {
     /// Returns ``also in `b.kdl` and `c.kdl` ``, with at most three names.
-    pub fn also(&self) -> Option<String> {
+    pub fn also_in_note(&self) -> Option<String> {
         let mut items: Vec<String> = self.also_in.iter().take(3).map(|path| format!("`{path}`")).collect();
         let more = self.also_in.len().saturating_sub(items.len());
         if more > 0 {
@@ -50,7 +50,8 @@ impl ReportedProblem<'_> {
         let name = position::source_name(sources, self.problem.span);
         let source = (!name.is_empty() && !is_file(name)).then(|| format!("in {name}"));
         let help = self.problem.help.as_ref().map(|help| format!("help: {help}"));
-        let notes = self.problem.notes.iter().cloned().chain(self.also()).map(|note| format!("note: {note}"));
+        let notes =
+            self.problem.notes.iter().cloned().chain(self.also_in_note()).map(|note| format!("note: {note}"));
         let first = std::iter::once(self.problem.message.clone());
         first.chain(source).chain(help).chain(notes).collect::<Vec<_>>().join("\n")
     }
@@ -184,10 +185,10 @@ mod tests {
             let shown = run.problems();
             assert_eq!(shown.len(), 2);
             assert_eq!(
-                shown[0].also().unwrap(),
+                shown[0].also_in_note().unwrap(),
                 "also in `jobs/a.kdl`, `jobs/b.kdl`, `jobs/c.kdl` and 1 more"
             );
-            assert_eq!(shown[1].also(), None);
+            assert_eq!(shown[1].also_in_note(), None);
             let counts = run.counts(&shown);
             assert_eq!(counts, Counts { errors: 1, warnings: 1, notes: 0, files: 1 });
             assert_eq!(counts.sentence(6), "1 error, 1 warning in 1 file");

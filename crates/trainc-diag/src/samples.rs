@@ -65,23 +65,23 @@ impl Sample {
 
     /// Returns the span of a text in a source.
     #[track_caller]
-    pub(super) fn at(&self, source: SourceId, wanted: &str) -> Span {
+    pub(super) fn span_of_text(&self, source: SourceId, wanted: &str) -> Span {
         let start = self.sources.get(source).unwrap().text.find(wanted).expect(wanted);
         Span::new(source, start, start + wanted.len())
     }
 }
 
 /// Makes three problems in two manifests, one of them in a shared layer, and a manifest without problems.
-pub(super) fn usual() -> Sample {
+pub(super) fn two_manifests_with_problems() -> Sample {
     let mut sample = Sample::default();
     let job = sample.sources.add("jobs/a.kdl", JOB);
     let base = sample.sources.add("base.kdl", BASE);
-    let limit = sample.at(base, "shard-degree-limit 4");
-    let shards = sample.at(job, "shard-degree 6");
+    let limit = sample.span_of_text(base, "shard-degree-limit 4");
+    let shards = sample.span_of_text(job, "shard-degree 6");
     let world = Diagnostic::new(&WORLD, shards, "the degrees multiply to 48, but the cluster has 56 GPUs")
         .primary_label("6 shards")
-        .label(sample.at(job, "nodes 7"), "7 nodes of 8 GPUs are 56")
-        .label(sample.at(job, "tensor-degree 8"), "times 8")
+        .label(sample.span_of_text(job, "nodes 7"), "7 nodes of 8 GPUs are 56")
+        .label(sample.span_of_text(job, "tensor-degree 8"), "times 8")
         .label(limit, "the limit is set here")
         .help("write `shard-degree 7`")
         .note("56 / (tensor-degree 8) = 7")
@@ -90,9 +90,12 @@ pub(super) fn usual() -> Sample {
         .fix(Span { start: shards.end - 1, ..shards }, "7");
     let shared = Diagnostic::new(&QUOTA, limit, "only the account knows whether 4 | 8 fits")
         .note("run `trainc plan` without `--offline`");
-    let unused =
-        Diagnostic::new(&UNUSED, sample.at(job, "\"T0999\""), "`allow \"T0999\"` suppresses nothing")
-            .help("remove the line");
+    let unused = Diagnostic::new(
+        &UNUSED,
+        sample.span_of_text(job, "\"T0999\""),
+        "`allow \"T0999\"` suppresses nothing",
+    )
+    .help("remove the line");
     sample.manifest("jobs/a.kdl", vec![world, shared.clone(), unused]);
     sample.manifest("jobs/b.kdl", vec![shared]);
     sample.manifest("jobs/c.kdl", vec![]);

@@ -176,7 +176,7 @@ pub fn render(run: &Run<'_>, paths: Paths<'_>) -> String {
         rules: codes.into_iter().map(rule).collect(),
     };
     let runs = [LogRun { tool: Tool { driver }, column_kind: "utf16CodeUnits", results }];
-    json::text(&Log { schema: SCHEMA, version: "2.1.0", runs })
+    json::to_indented_json(&Log { schema: SCHEMA, version: "2.1.0", runs })
 }
 
 fn rule(code: &'static Code) -> Rule {

@@ -10,13 +10,15 @@ fn log(sample: &Sample) -> Value {
 
 #[test]
 fn a_run_as_sarif() {
-    insta::assert_snapshot!(samples::usual().run(|run| super::render(run, Paths::default())));
+    insta::assert_snapshot!(
+        samples::two_manifests_with_problems().run(|run| super::render(run, Paths::default()))
+    );
 }
 
 /// The members that the official schema requires of the objects in the log.
 #[test]
 fn required_members_are_there() {
-    for sample in [samples::usual(), Sample::default()] {
+    for sample in [samples::two_manifests_with_problems(), Sample::default()] {
         let log = log(&sample);
         assert_eq!(log["version"], "2.1.0");
         let run = &log["runs"][0];
@@ -52,8 +54,8 @@ fn columns_count_utf16_units_and_names_are_escaped() {
     sample.manifest(
         "my jobs/ä.kdl",
         vec![
-            Diagnostic::new(&WORLD, sample.at(id, "x"), "m"),
-            Diagnostic::new(&QUOTA, sample.at(set, "1"), "m"),
+            Diagnostic::new(&WORLD, sample.span_of_text(id, "x"), "m"),
+            Diagnostic::new(&QUOTA, sample.span_of_text(set, "1"), "m"),
         ],
     );
     let log = log(&sample);
@@ -71,7 +73,7 @@ fn columns_count_utf16_units_and_names_are_escaped() {
     assert_eq!(second["message"]["text"], "m\nin <--set x=1>");
 }
 
-fn prints(text: &str, node: Option<&'static str>) -> Vec<String> {
+fn fingerprints_of(text: &str, node: Option<&'static str>) -> Vec<String> {
     let mut sample = Sample::default();
     let id = sample.sources.add("a.kdl", text);
     let problems = text.match_indices("bad").map(|(at, _)| {
@@ -94,11 +96,11 @@ fn prints(text: &str, node: Option<&'static str>) -> Vec<String> {
 
 #[test]
 fn fingerprints_survive_lines_inserted_above() {
-    let before = prints("x\n  bad 1\n  bad 1\n  bad 2\n", None);
-    assert_eq!(before, prints("new\nlines\nx\n\tbad 1\n  bad 1\n  bad 2\n", None));
+    let before = fingerprints_of("x\n  bad 1\n  bad 1\n  bad 2\n", None);
+    assert_eq!(before, fingerprints_of("new\nlines\nx\n\tbad 1\n  bad 1\n  bad 2\n", None));
     let distinct: std::collections::BTreeSet<_> = before.iter().collect();
     assert_eq!(distinct.len(), 3);
     // The node identifies a problem even if the line changes.
-    assert_eq!(prints("bad 1\n", Some("mesh/bad")), prints("x\nbad 2\n", Some("mesh/bad")));
-    assert_ne!(prints("bad 1\n", None), prints("bad 2\n", None));
+    assert_eq!(fingerprints_of("bad 1\n", Some("mesh/bad")), fingerprints_of("x\nbad 2\n", Some("mesh/bad")));
+    assert_ne!(fingerprints_of("bad 1\n", None), fingerprints_of("bad 2\n", None));
 }

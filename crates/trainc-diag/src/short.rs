@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 pub fn render(run: &Run<'_>) -> String {
     let mut out = String::new();
     for one in run.problems() {
-        out.push_str(&problem(run.sources, one.problem, one.also().as_deref()));
+        out.push_str(&problem(run.sources, one.problem, one.also_in_note().as_deref()));
         out.push('\n');
     }
     out
@@ -29,12 +29,12 @@ pub fn problem(sources: &SourceMap, problem: &Diagnostic, also: Option<&str>) ->
     if let Some(also) = also {
         let _ = write!(out, " ({also})");
     }
-    one_line(&out)
+    join_lines(&out)
 }
 
 /// Replaces line ends and the spaces around them with one space.
-pub(super) fn one_line(text: &str) -> String {
-    let safe = super::excerpt::safe(text);
+pub(super) fn join_lines(text: &str) -> String {
+    let safe = super::excerpt::escape_control_characters(text);
     safe.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn one_line_each() {
-        let lines = samples::usual().run(super::render);
+        let lines = samples::two_manifests_with_problems().run(super::render);
         insta::assert_snapshot!(lines);
     }
 
     #[test]
     fn line_ends_do_not_break_the_line() {
-        assert_eq!(one_line("write:\r\n  mesh {\n  }\n"), "write: mesh { }");
+        assert_eq!(join_lines("write:\r\n  mesh {\n  }\n"), "write: mesh { }");
     }
 }

@@ -137,7 +137,7 @@ impl Source {
 
 /// All sources of one run, in the order in which they were added.
 ///
-/// Threads number their sources independently: each fills a [`SourceMap::part`], and one map absorbs the parts.
+/// Threads number their sources independently: each fills a [`SourceMap::with_part_number`], and one map absorbs the parts.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     part: u32,
@@ -150,7 +150,7 @@ const PART_BITS: u32 = 22;
 
 impl SourceMap {
     /// Makes an empty map for the part of that number; [`SourceMap::default`] is part 0.
-    pub fn part(number: u32) -> Self {
+    pub fn with_part_number(number: u32) -> Self {
         Self { part: number, ..Self::default() }
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn parts_keep_their_identifiers_when_absorbed() {
         let mut all = SourceMap::default();
         let first = all.add("a.kdl", "a");
-        let (mut one, mut two) = (SourceMap::part(1), SourceMap::part(2));
+        let (mut one, mut two) = (SourceMap::with_part_number(1), SourceMap::with_part_number(2));
         let (b, c) = (one.add("b.kdl", "b"), two.add("c.kdl", "c"));
         assert!(all.get(b).is_none() && one.get(c).is_none());
         all.absorb(one);

@@ -134,7 +134,7 @@ pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
         let indent = " ".repeat(line.len() - line.trim_start_matches(' ').len());
         let taken = if out.is_empty() { taken } else { 0 };
         let widths = [taken, 0].map(|taken| width.saturating_sub(taken + indent.len()) as f64);
-        for words in wrap_first_fit(&words(line), &widths) {
+        for words in wrap_first_fit(&split_words(line), &widths) {
             let words: Vec<&str> = words.iter().map(|word| &**word).collect();
             out.push(format!("{indent}{}", words.join(" ")).trim_end().to_owned());
         }
@@ -143,7 +143,7 @@ pub fn wrap(text: &str, width: usize, taken: usize) -> Vec<String> {
 }
 
 /// Splits a line at its spaces, except those between double quotes if the quotes of the line are balanced.
-fn words(line: &str) -> Vec<Word<'_>> {
+fn split_words(line: &str) -> Vec<Word<'_>> {
     let balanced = line.matches('"').count().is_multiple_of(2);
     let mut quoted = false;
     line.split_inclusive(move |c: char| {

@@ -12,7 +12,7 @@ pub fn pretty(value: &Value) -> String {
 }
 
 /// Returns the content of a file with a definition.
-pub fn file(definition: &impl Serialize) -> Vec<u8> {
+pub fn to_file_bytes(definition: &impl Serialize) -> Vec<u8> {
     // Serializing structs, lists and maps with string keys cannot fail.
     serde_json::to_value(definition).map(|value| pretty(&value).into_bytes()).unwrap_or_default()
 }

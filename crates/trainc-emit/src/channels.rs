@@ -7,19 +7,19 @@ use super::request::{
 };
 use trainc_ir::{Channel as IrChannel, Plan, Storage};
 
-fn text(field: &trainc_ir::Field<String>) -> Option<String> {
+fn field_text(field: &trainc_ir::Field<String>) -> Option<String> {
     field.value().cloned()
 }
 
 /// Returns all channels, in the order of the manifest.
-pub(super) fn all(plan: &Plan) -> Vec<Channel> {
+pub(super) fn all_channels(plan: &Plan) -> Vec<Channel> {
     let mut out: Vec<Channel> =
-        plan.job.channels.iter().filter_map(|channel| one_channel(plan, channel)).collect();
+        plan.job.channels.iter().filter_map(|channel| convert_channel(plan, channel)).collect();
     if names::code_in_channel(plan) {
         out.push(s3_channel("code", &names::code_channel(plan)));
     }
     if plan.is_worker() {
-        out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::prefix(plan)));
+        out.push(s3_channel(&super::worker::channel_name(plan), &super::worker::worker_prefix(plan)));
     }
     out
 }
@@ -37,7 +37,7 @@ fn s3_channel(name: &str, uri: &str) -> Channel {
     }
 }
 
-fn one_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
+fn convert_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
     let word = |field: &trainc_ir::Field<String>, table: &[(&str, &str)]| {
         let value = field.value()?;
         table.iter().find(|(ours, _)| *ours == value).map(|(_, theirs)| (*theirs).to_owned())
@@ -70,13 +70,14 @@ fn one_channel(plan: &Plan, channel: &IrChannel) -> Option<Channel> {
                 .accept_eula
                 .get()
                 .map(|accept_eula| ModelAccessConfig { accept_eula }),
-            hub_access_config: text(&channel.hub).map(|hub_content_arn| HubAccessConfig { hub_content_arn }),
+            hub_access_config: field_text(&channel.hub)
+                .map(|hub_content_arn| HubAccessConfig { hub_content_arn }),
         })
     };
     Some(Channel {
-        channel_name: text(&channel.name)?,
+        channel_name: field_text(&channel.name)?,
         data_source,
-        content_type: text(&channel.content_type),
+        content_type: field_text(&channel.content_type),
         compression_type: word(&channel.compression, &[("gzip", "Gzip"), ("none", "None")]),
         record_wrapper_type: word(&channel.record_wrapper, &[("recordio", "RecordIO"), ("none", "None")]),
         input_mode: word(&channel.input, &[("file", "File"), ("fast-file", "FastFile"), ("pipe", "Pipe")]),
@@ -88,7 +89,7 @@ fn file_system(plan: &Plan, storage: &Storage, channel: &IrChannel) -> FileSyste
     let name = storage.name.value().map_or("", String::as_str);
     let efs = storage.kind.value().map(String::as_str) == Some("efs");
     let path = channel.path.value().map(|path| path.trim_matches('/')).filter(|path| !path.is_empty());
-    let mount = match (text(&storage.mount), efs) {
+    let mount = match (field_text(&storage.mount), efs) {
         (Some(mount), _) => format!("/{}", mount.trim_matches('/')),
         // An EFS path starts at the root of the file system.
         (None, true) => String::new(),
@@ -100,8 +101,8 @@ fn file_system(plan: &Plan, storage: &Storage, channel: &IrChannel) -> FileSyste
         None => mount,
     };
     FileSystemDataSource {
-        file_system_id: text(&storage.id).unwrap_or_else(|| names::storage_id(plan, name)),
-        file_system_access_mode: text(&channel.mode).unwrap_or_else(|| "ro".to_owned()),
+        file_system_id: field_text(&storage.id).unwrap_or_else(|| names::storage_id(plan, name)),
+        file_system_access_mode: field_text(&channel.mode).unwrap_or_else(|| "ro".to_owned()),
         file_system_type: if efs { "EFS" } else { "FSxLustre" }.to_owned(),
         directory_path,
     }

@@ -144,7 +144,7 @@ pub fn links(storage: &Storage, digest: &str) -> Vec<Link> {
 }
 
 /// Returns the `storage` nodes for which trainc creates a file system.
-pub(super) fn created(plan: &Plan) -> impl Iterator<Item = &Storage> {
+pub(super) fn created_storages(plan: &Plan) -> impl Iterator<Item = &Storage> {
     plan.job.storage.iter().filter(|storage| {
         plan.deployable
             && storage.id.value().is_none()
@@ -155,18 +155,18 @@ pub(super) fn created(plan: &Plan) -> impl Iterator<Item = &Storage> {
 /// Returns all file systems that trainc creates for the plan. The job's digest is only in links and tags that reference
 /// it.
 pub fn file_systems(plan: &Plan, digest: &str) -> Vec<FileSystem> {
-    created(plan).filter_map(|storage| file_system(plan, storage, digest, 1)).collect()
+    created_storages(plan).filter_map(|storage| file_system(plan, storage, digest, 1)).collect()
 }
 
 /// Returns `fsx/<name>.json`, and `fsx/<name>.associations.json` if there are links.
 pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     let mut out = Vec::new();
     for system in file_systems(plan, digest) {
-        out.push((format!("fsx/{}.json", system.name), canonical_json::file(&system.create)));
+        out.push((format!("fsx/{}.json", system.name), canonical_json::to_file_bytes(&system.create)));
         if !system.associations.is_empty() {
             out.push((
                 format!("fsx/{}.associations.json", system.name),
-                canonical_json::file(&system.associations),
+                canonical_json::to_file_bytes(&system.associations),
             ));
         }
     }
@@ -199,7 +199,7 @@ pub fn file_system(plan: &Plan, storage: &Storage, digest: &str, generation: u32
 
 fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
     let network = plan.job.network.as_ref();
-    let aws = |field: &trainc_ir::Field<String>| field.value().map(|word| aws_word(word));
+    let aws = |field: &trainc_ir::Field<String>| field.value().map(|word| to_api_constant(word));
     CreateFileSystem {
         client_request_token: String::new(),
         file_system_type: "LUSTRE".to_owned(),
@@ -231,7 +231,7 @@ fn create(plan: &Plan, storage: &Storage) -> CreateFileSystem {
 }
 
 /// Converts `persistent-2` to the name in the API: `PERSISTENT_2`.
-fn aws_word(word: &str) -> String {
+fn to_api_constant(word: &str) -> String {
     word.to_uppercase().replace('-', "_")
 }
 
@@ -326,7 +326,7 @@ mod tests {
     use serde_json::json;
 
     fn systems(more: &str) -> Vec<FileSystem> {
-        file_systems(&sample::full("full", more), "d1ge57")
+        file_systems(&sample::full_plan("full", more), "d1ge57")
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
             "what can change in place"
         );
         assert_ne!(first, token("storage \"lustre\" name=\"corpus\" kms=\"alias/other\""), "what cannot");
-        let plan = sample::full("full", "");
+        let plan = sample::full_plan("full", "");
         let second = file_system(&plan, &plan.job.storage[0], "", 2).unwrap();
         assert_ne!(first, second.create.client_request_token);
         assert_ne!(
@@ -420,7 +420,7 @@ mod tests {
     fn the_version_is_what_the_links_and_the_metadata_need() {
         let version = |more: &str| {
             let text = format!("storage \"lustre\" name=\"s\" capacity=\"1200GiB\" {more}");
-            file_systems(&sample::small("v", &text), "")[0].create.file_system_type_version.clone()
+            file_systems(&sample::small_plan("v", &text), "")[0].create.file_system_type_version.clone()
         };
         assert_eq!(version("deployment=\"scratch-2\""), "2.10");
         assert_eq!(version("deployment=\"scratch-2\" { import \"s3://b/a/\"; }"), "2.12");

@@ -32,12 +32,12 @@ pub use archive::{SECRETS_SHIM, basename as dependency_name};
 pub use python::python_str;
 pub use request::Tag;
 pub use resources::{Resource, resources};
-pub use sagemaker::raw as raw_member;
-pub use shell::{is_plain, quoted, unquoted};
+pub use sagemaker::raw_to_json as raw_member;
+pub use shell::{is_shell_safe, quote, unquote};
 pub use unmapped::UnmappedMembers;
 pub use worker::{
-    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, config as worker_config, home as worker_home,
-    uploads as worker_uploads,
+    BINARY as WORKER_BINARY, CONFIG as WORKER_CONFIG, config as worker_config, uploads as worker_uploads,
+    worker_base_prefix as worker_home,
 };
 
 /// Returns the codes of this stage.
@@ -78,7 +78,7 @@ pub struct Bundle {
 /// The digest covers the request, so it does not change with another spelling in the manifest or another version of trainc
 /// that sends the same request.
 pub fn identity(plan: &Plan) -> Identity {
-    let plan = &*plan.offline();
+    let plan = &*plan.without_account_state();
     let mut request = sagemaker::request(plan, "", "");
     if let Value::Object(members) = &mut request {
         for name in ["TrainingJobName", "Tags", "RoleArn"] {
@@ -89,7 +89,7 @@ pub fn identity(plan: &Plan) -> Identity {
             hyperparameters.remove("sagemaker_submit_directory");
         }
     }
-    sort_named(&mut request);
+    sort_named_lists(&mut request);
     let mut shape = serde_json::Map::new();
     shape.insert("request".to_owned(), request);
     // Jobs that differ only in name must not share paths with `{{ job.digest }}`.
@@ -97,7 +97,7 @@ pub fn identity(plan: &Plan) -> Identity {
     shape.insert("region".to_owned(), Value::from(names::region(plan)));
     shape.insert("source".to_owned(), Value::from(archive::source_digest(plan)));
     // Engine `worker` reads the mesh from its config; it is not in the request.
-    shape.insert("mesh".to_owned(), worker::shape(plan));
+    shape.insert("mesh".to_owned(), worker::digest_inputs(plan));
     // The account is not part of the identity.
     let mut text = canonical_json::compact(&Value::Object(shape));
     for (filled, written) in &plan.account_facts.filled {
@@ -114,7 +114,7 @@ pub fn identity(plan: &Plan) -> Identity {
 }
 
 /// Sorts lists of named items, whose order does not matter.
-pub fn sort_named(request: &mut Value) {
+pub fn sort_named_lists(request: &mut Value) {
     for (path, key) in [
         ("/InputDataConfig", "ChannelName"),
         ("/AlgorithmSpecification/MetricDefinitions", "Name"),
@@ -127,7 +127,7 @@ pub fn sort_named(request: &mut Value) {
 }
 
 /// Returns the request of a plan with its name and digest.
-pub fn training_job(plan: &Plan, identity: &Identity) -> Value {
+pub fn training_job_request(plan: &Plan, identity: &Identity) -> Value {
     let mut request = sagemaker::request(plan, &identity.training_job, &identity.digest);
     replace_mark(&mut request, &identity.digest);
     request
@@ -157,7 +157,7 @@ pub fn role_name(plan: &Plan) -> String {
 }
 
 /// Returns the common prefix of the names of all runs of the job.
-pub fn run_stem(plan: &Plan) -> String {
+pub fn run_name_prefix(plan: &Plan) -> String {
     names::training_job_pattern(plan).trim_end_matches(['*', '-']).to_owned()
 }
 
@@ -192,15 +192,15 @@ pub fn job_pattern(plan: &Plan) -> String {
 }
 
 /// Returns the S3 prefix of the source archives of all versions of the job.
-pub fn archive_home(plan: &Plan) -> String {
-    names::source_home(plan)
+pub fn archive_base_prefix(plan: &Plan) -> String {
+    names::source_base_prefix(plan)
 }
 
 /// Emits all files of a plan, except its reports.
 pub fn emit(plan: &Plan) -> Bundle {
     let identity = identity(plan);
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-    let training_job = plan.deployable.then(|| training_job(plan, &identity));
+    let training_job = plan.deployable.then(|| training_job_request(plan, &identity));
     if let Some(request) = &training_job {
         files.push(("sagemaker/training-job.json".to_owned(), canonical_json::pretty(request).into_bytes()));
         if let Some(script) = estimator::script(plan, &identity, request) {

@@ -15,15 +15,15 @@ const ROLE_NAME_LIMIT: usize = 64;
 
 /// Returns `<job>-<first 8 of the digest>`, with the job's name truncated to fit.
 pub(super) fn training_job(plan: &Plan, digest: &str) -> String {
-    suffixed(job(plan), digest.get(..8).unwrap_or(digest), JOB_NAME_LIMIT)
+    append_suffix(job(plan), digest.get(..8).unwrap_or(digest), JOB_NAME_LIMIT)
 }
 
 /// Returns `<job>-<first 8 of the digest>-r<run>`, truncated likewise.
 pub(super) fn repeated_job(plan: &Plan, digest: &str, run: u32) -> String {
-    suffixed(job(plan), &format!("{}-r{run}", digest.get(..8).unwrap_or(digest)), JOB_NAME_LIMIT)
+    append_suffix(job(plan), &format!("{}-r{run}", digest.get(..8).unwrap_or(digest)), JOB_NAME_LIMIT)
 }
 
-fn suffixed(name: &str, suffix: &str, limit: usize) -> String {
+fn append_suffix(name: &str, suffix: &str, limit: usize) -> String {
     let room = limit.saturating_sub(suffix.len() + 1);
     let cut: String = name.chars().take(room).collect();
     format!("{}-{suffix}", cut.trim_end_matches('-'))
@@ -56,7 +56,7 @@ pub(super) fn role_arn(plan: &Plan) -> String {
 /// account, since role names are per account.
 pub(super) fn role(plan: &Plan) -> String {
     let identity = sha256_hex(format!("role\n{}\n{}", region(plan), job(plan)).as_bytes());
-    suffixed(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
+    append_suffix(&format!("trainc-{}", job(plan)), identity.get(..8).unwrap_or(&identity), ROLE_NAME_LIMIT)
 }
 
 /// Returns the pattern of the names of all runs, for policies: `<job>-*`. A long name is truncated further than by
@@ -88,7 +88,7 @@ pub(super) fn default_bucket(plan: &Plan) -> String {
 }
 
 /// Returns the value of `sagemaker_program`.
-pub(super) fn program(plan: &Plan) -> String {
+pub(super) fn sagemaker_program(plan: &Plan) -> String {
     let Some(program) = &plan.job.program else { return String::new() };
     let entry = program.entry.value().cloned().unwrap_or_default();
     if program.secrets.is_empty() { entry } else { super::archive::SECRETS_SHIM.to_owned() }
@@ -115,11 +115,11 @@ pub(super) const SOURCE_DIGITS: usize = 16;
 /// Returns the S3 prefix of the source archive, which ends with the digest of its content.
 pub(super) fn source_prefix(plan: &Plan) -> String {
     let digest = super::archive::source_digest(plan);
-    format!("{}/{}", source_home(plan), digest.get(..SOURCE_DIGITS).unwrap_or(&digest))
+    format!("{}/{}", source_base_prefix(plan), digest.get(..SOURCE_DIGITS).unwrap_or(&digest))
 }
 
 /// Returns the S3 prefix of the archives of all versions of the source.
-pub(super) fn source_home(plan: &Plan) -> String {
+pub(super) fn source_base_prefix(plan: &Plan) -> String {
     let upload = plan.job.program.as_ref().and_then(|program| program.upload.value());
     match upload {
         Some(upload) => upload.trim_end_matches('/').to_owned(),
@@ -176,12 +176,12 @@ mod tests {
     #[test]
     fn long_names_are_truncated_before_the_digest() {
         let long = "a".repeat(80);
-        let name = suffixed(&long, "12345678", JOB_NAME_LIMIT);
+        let name = append_suffix(&long, "12345678", JOB_NAME_LIMIT);
         assert_eq!(name.len(), 63);
         assert!(name.ends_with("a-12345678"));
         // A hyphen at the truncation is dropped, to avoid two in a row.
         assert_eq!(
-            suffixed(&format!("{}-b", "a".repeat(53)), "12345678", JOB_NAME_LIMIT),
+            append_suffix(&format!("{}-b", "a".repeat(53)), "12345678", JOB_NAME_LIMIT),
             format!("{}-12345678", "a".repeat(53))
         );
     }

@@ -53,7 +53,7 @@ pub fn resources(plan: &Plan) -> Vec<Resource> {
         kind: "training-job",
         name: identity.training_job,
         origin: Origin::Made,
-        because: match plan.job.instances().or(plan.mesh.as_ref().map(|mesh| mesh.nodes)) {
+        because: match plan.job.instance_count().or(plan.mesh.as_ref().map(|mesh| mesh.nodes)) {
             Some(instances) => {
                 format!("the job itself, on {}", trainc_diag::text::count(instances, "instance"))
             }
@@ -108,7 +108,7 @@ fn file_system(plan: &Plan, storage: &Storage, digest: &str, out: &mut Vec<Resou
         out.push(Resource { kind: "file-system", name: id.clone(), origin: Origin::Existing, because });
         return;
     }
-    if !fsx::created(plan).any(|created| std::ptr::eq(created, storage)) {
+    if !fsx::created_storages(plan).any(|created| std::ptr::eq(created, storage)) {
         return;
     }
     out.push(Resource { kind: "file-system", name: name.clone(), origin: Origin::Made, because });
@@ -148,7 +148,7 @@ fn uploads(plan: &Plan, digest: &str, out: &mut Vec<Resource>) {
         }
     }
     if plan.is_worker() {
-        let prefix = super::worker::prefix(plan).replace(DIGEST_MARK, digest);
+        let prefix = super::worker::worker_prefix(plan).replace(DIGEST_MARK, digest);
         sources.extend([(super::WORKER_CONFIG, "its config"), (super::WORKER_BINARY, "its binary")].map(
             |(file, what)| Resource {
                 kind: "worker",
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn each_resource_has_a_reason() {
-        let plan = sample::full("full", "");
+        let plan = sample::full_plan("full", "");
         let (job, source) = (crate::identity(&plan).training_job, names::source_prefix(&plan));
         let role = names::role(&plan);
         let lines = lines(&plan);
@@ -209,11 +209,11 @@ mod tests {
     #[test]
     fn existing_resources_are_used() {
         let plan =
-            sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
+            sample::small_plan("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
         assert_eq!(
             lines(&plan).first().map(String::as_str),
             Some("use role arn:aws:iam::111122223333:role/training: `role arn=`")
         );
-        assert_eq!(lines(&sample::small("here", "cluster \"local\" nodes=1")), Vec::<String>::new());
+        assert_eq!(lines(&sample::small_plan("here", "cluster \"local\" nodes=1")), Vec::<String>::new());
     }
 }

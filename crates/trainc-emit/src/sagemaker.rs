@@ -15,14 +15,14 @@ use trainc_ir::{Launch, Launcher, Pair, Plan, Raw, Scalar, Val};
 
 /// Returns the request of a plan for a job name and digest.
 pub(super) fn request(plan: &Plan, job_name: &str, digest: &str) -> Value {
-    let typed = typed(plan, job_name, digest);
+    let typed = build_request(plan, job_name, digest);
     let mut value = serde_json::to_value(&typed).unwrap_or(Value::Null);
     if let Value::Object(members) = &mut value {
-        if plan.job.serverless().is_some() {
+        if plan.job.serverless_member().is_some() {
             remove_serverless_members(plan, members);
         }
         for member in &plan.job.request {
-            let raw = raw(&member.value);
+            let raw = raw_to_json(&member.value);
             match members.get_mut(&member.name) {
                 Some(existing) => merge(existing, raw),
                 None => {
@@ -73,7 +73,7 @@ fn merge(existing: &mut Value, raw: Value) {
 }
 
 /// Converts a raw member to JSON.
-pub fn raw(value: &Raw) -> Value {
+pub fn raw_to_json(value: &Raw) -> Value {
     match value {
         Raw::Scalar(one) => match &one.value {
             Scalar::Text(text) => Value::from(text.as_str()),
@@ -82,14 +82,14 @@ pub fn raw(value: &Raw) -> Value {
             Scalar::Bool(on) => Value::from(*on),
             Scalar::Null => Value::Null,
         },
-        Raw::List(items) => Value::Array(items.iter().map(raw).collect()),
-        Raw::Object(members) => {
-            Value::Object(members.iter().map(|member| (member.name.clone(), raw(&member.value))).collect())
-        }
+        Raw::List(items) => Value::Array(items.iter().map(raw_to_json).collect()),
+        Raw::Object(members) => Value::Object(
+            members.iter().map(|member| (member.name.clone(), raw_to_json(&member.value))).collect(),
+        ),
     }
 }
 
-fn text(field: &trainc_ir::Field<String>) -> Option<String> {
+fn field_text(field: &trainc_ir::Field<String>) -> Option<String> {
     field.value().cloned()
 }
 
@@ -97,11 +97,11 @@ fn values(list: &[Val<String>]) -> Vec<String> {
     list.iter().map(|val| val.value.clone()).collect()
 }
 
-fn map(pairs: &[Pair]) -> BTreeMap<String, String> {
-    pairs.iter().filter_map(|pair| Some((pair.key.clone(), text(&pair.value)?))).collect()
+fn pairs_to_map(pairs: &[Pair]) -> BTreeMap<String, String> {
+    pairs.iter().filter_map(|pair| Some((pair.key.clone(), field_text(&pair.value)?))).collect()
 }
 
-fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
+fn build_request(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
     let job = &plan.job;
     let cluster = job.cluster.as_ref();
     let network = job.network.as_ref();
@@ -110,10 +110,10 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         hyper_parameters: hyperparameters(plan, job_name),
         algorithm_specification: algorithm(plan),
         role_arn: names::role_arn(plan),
-        input_data_config: channels::all(plan),
+        input_data_config: channels::all_channels(plan),
         output_data_config: OutputDataConfig {
             path: plan.output_path().cloned().unwrap_or_default(),
-            kms_key_id: job.output.as_ref().and_then(|output| text(&output.kms)),
+            kms_key_id: job.output.as_ref().and_then(|output| field_text(&output.kms)),
             compression_type: job
                 .output
                 .as_ref()
@@ -139,32 +139,35 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
         enable_inter_container_traffic_encryption: network.and_then(|network| network.encrypt_traffic.get()),
         enable_managed_spot_training: cluster.and_then(|cluster| cluster.spot.as_ref()).map(|_| true),
         checkpoint_config: job.checkpoint.as_ref().and_then(|checkpoint| {
-            Some(CheckpointConfig { uri: text(&checkpoint.s3)?, local_path: text(&checkpoint.local) })
+            Some(CheckpointConfig {
+                uri: field_text(&checkpoint.s3)?,
+                local_path: field_text(&checkpoint.local),
+            })
         }),
         debug_hook_config: plan.debugger().map(|debugger| DebugHookConfig {
             path: plan.debugger_path().cloned().unwrap_or_default(),
-            local_path: text(&debugger.local),
-            hook_parameters: map(&debugger.parameters),
+            local_path: field_text(&debugger.local),
+            hook_parameters: pairs_to_map(&debugger.parameters),
             collections: debugger
                 .collections
                 .iter()
                 .map(|collection| CollectionConfiguration {
                     name: collection.name.value.clone(),
-                    parameters: map(&collection.parameters),
+                    parameters: pairs_to_map(&collection.parameters),
                 })
                 .collect(),
         }),
         tensor_board_output_config: job.tensorboard.as_ref().and_then(|tensorboard| {
             Some(TensorBoardOutputConfig {
-                path: text(&tensorboard.s3)?,
-                local_path: text(&tensorboard.local),
+                path: field_text(&tensorboard.s3)?,
+                local_path: field_text(&tensorboard.local),
             })
         }),
         experiment_config: job.experiment.as_ref().map(|experiment| ExperimentConfig {
-            experiment_name: text(&experiment.name),
-            trial_name: text(&experiment.trial),
-            trial_component_display_name: text(&experiment.component),
-            run_name: text(&experiment.run),
+            experiment_name: field_text(&experiment.name),
+            trial_name: field_text(&experiment.trial),
+            trial_component_display_name: field_text(&experiment.component),
+            run_name: field_text(&experiment.run),
         }),
         profiler_config: Some(match &job.profiler {
             None => ProfilerConfig { disable: true, ..ProfilerConfig::default() },
@@ -172,7 +175,7 @@ fn typed(plan: &Plan, job_name: &str, digest: &str) -> CreateTrainingJob {
                 disable: false,
                 path: Some(plan.profiler_path().cloned().unwrap_or_default()),
                 interval_milliseconds: profiler.interval_milliseconds.get(),
-                parameters: map(&profiler.parameters),
+                parameters: pairs_to_map(&profiler.parameters),
             },
         }),
         environment: environment(plan),
@@ -210,7 +213,7 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
         .iter()
         .filter_map(|hyperparameter| {
             let value = match hyperparameter.value.value()? {
-                Scalar::Text(text) => python::json_text(&shell::quoted(text)),
+                Scalar::Text(text) => python::json_text(&shell::quote(text)),
                 other => python::json(other),
             };
             Some((hyperparameter.name.clone(), value))
@@ -219,7 +222,7 @@ fn hyperparameters(plan: &Plan, job_name: &str) -> BTreeMap<String, String> {
     let mut put = |key: &str, value: String| out.insert(key.to_owned(), value);
     put("sagemaker_container_log_level", "20".to_owned());
     put("sagemaker_job_name", python::json_text(job_name));
-    put("sagemaker_program", python::json_text(&names::program(plan)));
+    put("sagemaker_program", python::json_text(&names::sagemaker_program(plan)));
     if let Some(region) = plan.job.region.value() {
         put("sagemaker_region", python::json_text(region));
     }
@@ -276,7 +279,7 @@ fn algorithm(plan: &Plan) -> AlgorithmSpecification {
                 .metrics
                 .iter()
                 .filter_map(|metric| {
-                    Some(MetricDefinition { name: metric.name.clone(), regex: text(&metric.regex)? })
+                    Some(MetricDefinition { name: metric.name.clone(), regex: field_text(&metric.regex)? })
                 })
                 .collect()
         })
@@ -305,9 +308,9 @@ fn resources(plan: &Plan) -> ResourceConfig {
         .iter()
         .filter_map(|group| {
             Some(InstanceGroup {
-                instance_type: text(&group.instance)?,
+                instance_type: field_text(&group.instance)?,
                 instance_count: group.nodes.get()?,
-                instance_group_name: text(&group.name)?,
+                instance_group_name: field_text(&group.name)?,
             })
         })
         .collect();
@@ -318,10 +321,10 @@ fn resources(plan: &Plan) -> ResourceConfig {
         .preferences()
         .is_some_and(|(_, list)| list.iter().any(|preference| preference.count.is_some()));
     ResourceConfig {
-        instance_type: text(&cluster.instance).filter(|_| single),
+        instance_type: field_text(&cluster.instance).filter(|_| single),
         instance_count: cluster.nodes.get().filter(|_| single && !counted),
         volume_size_gb: cluster.volume_bytes.get().unwrap_or_default().div_ceil(GIB),
-        volume_kms_key_id: text(&cluster.volume_kms),
+        volume_kms_key_id: field_text(&cluster.volume_kms),
         keep_alive_period_seconds: cluster.warm_pool_seconds.get(),
         instance_groups: groups,
         instance_placement_config: cluster.placement.as_ref().map(|placement| InstancePlacementConfig {
@@ -337,12 +340,13 @@ fn resources(plan: &Plan) -> ResourceConfig {
                 })
                 .collect(),
         }),
-        training_plan_arn: text(&cluster.training_plan),
+        training_plan_arn: field_text(&cluster.training_plan),
     }
 }
 
 fn environment(plan: &Plan) -> BTreeMap<String, String> {
-    let mut out = plan.job.program.as_ref().map(|program| map(&program.environment)).unwrap_or_default();
+    let mut out =
+        plan.job.program.as_ref().map(|program| pairs_to_map(&program.environment)).unwrap_or_default();
     if plan.is_worker() {
         for (key, value) in super::worker::environment(plan) {
             out.entry(key).or_insert(value);
@@ -358,7 +362,7 @@ pub(super) fn tags(plan: &Plan, digest: &str) -> Vec<Tag> {
         .job
         .tags
         .iter()
-        .filter_map(|pair| Some(Tag { key: pair.key.clone(), value: text(&pair.value)? }))
+        .filter_map(|pair| Some(Tag { key: pair.key.clone(), value: field_text(&pair.value)? }))
         .collect();
     let job = plan.job.name.value().map_or("", String::as_str);
     out.push(tag("trainc:job", job));

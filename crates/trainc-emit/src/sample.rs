@@ -54,12 +54,12 @@ const FULL: &str = r#"
 "#;
 
 /// Returns the plan of a small job, overlaid with the nodes of `more`.
-pub(crate) fn small(name: &str, more: &str) -> Plan {
+pub(crate) fn small_plan(name: &str, more: &str) -> Plan {
     plan(&format!("extends \"small.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 
 /// Returns the plan of a job with everything, overlaid with the nodes of `more`.
-pub(crate) fn full(name: &str, more: &str) -> Plan {
+pub(crate) fn full_plan(name: &str, more: &str) -> Plan {
     plan(&format!("extends \"small.kdl\"\nextends \"full.kdl\"\njob \"{name}\" {{\n{more}\n}}\n"))
 }
 
@@ -71,7 +71,7 @@ fn plan(text: &str) -> Plan {
     let options = Options::default();
     let merged =
         resolve::merge_layers(file, id, &options.choices, &mut Small, &mut sources, &mut problems).unwrap();
-    let compiled = trainc_plan::forecast(merged, problems, &options, &mut Small, &mut sources);
+    let compiled = trainc_plan::plan_and_predict(merged, problems, &options, &mut Small, &mut sources);
     let unread: Vec<_> = compiled
         .problems
         .iter()
@@ -84,24 +84,24 @@ fn plan(text: &str) -> Plan {
 struct Small;
 
 impl LayerLoader for Small {
-    fn layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         Ok(LoadedLayer {
             name: path.to_owned(),
             identity: path.to_owned(),
             text: if path == "full.kdl" { FULL } else { SMALL }.to_owned(),
         })
     }
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Small {
-    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
         let file = SourceFile::new("train.py", *b"print()\n", false);
         Ok(SourceTree { dir: path.to_owned(), files: vec![file] })
     }
-    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
         Err(ReadError::NotFound)
     }
 }

@@ -5,29 +5,29 @@
 ///
 /// A value without special characters is unchanged; one with spaces gets double quotes (as AWS's examples write
 /// `"full_shard auto_wrap"`), any other single quotes.
-pub fn quoted(value: &str) -> String {
-    if !value.is_empty() && value.chars().all(is_plain) {
+pub fn quote(value: &str) -> String {
+    if !value.is_empty() && value.chars().all(is_shell_safe) {
         value.to_owned()
-    } else if value.chars().all(|c| is_plain(c) || c == ' ') {
+    } else if value.chars().all(|c| is_shell_safe(c) || c == ' ') {
         format!("\"{value}\"")
     } else {
         format!("'{}'", value.replace('\'', "'\\''"))
     }
 }
 
-/// Reverses [`quoted`]; `None` for a text that it never returns.
-pub fn unquoted(text: &str) -> Option<String> {
+/// Reverses [`quote`]; `None` for a text that it never returns.
+pub fn unquote(text: &str) -> Option<String> {
     let inner = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     let value = match (inner('"'), inner('\'')) {
         (Some(value), _) => value.to_owned(),
         (None, Some(value)) => value.replace("'\\''", "'"),
         (None, None) => text.to_owned(),
     };
-    (quoted(&value) == text).then_some(value)
+    (quote(&value) == text).then_some(value)
 }
 
 /// Returns whether a character needs no quoting.
-pub fn is_plain(c: char) -> bool {
+pub fn is_shell_safe(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '@' | '%' | '+' | '=' | ':' | ',' | '.' | '/' | '-')
 }
 
@@ -38,20 +38,20 @@ mod tests {
 
     #[test]
     fn quotes_only_what_needs_it() {
-        assert_eq!(quoted("/opt/ml/model"), "/opt/ml/model");
-        assert_eq!(quoted("full_shard auto_wrap"), "\"full_shard auto_wrap\"");
-        assert_eq!(quoted(""), "\"\"");
-        assert_eq!(quoted("a$b; rm -rf"), "'a$b; rm -rf'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quote("/opt/ml/model"), "/opt/ml/model");
+        assert_eq!(quote("full_shard auto_wrap"), "\"full_shard auto_wrap\"");
+        assert_eq!(quote(""), "\"\"");
+        assert_eq!(quote("a$b; rm -rf"), "'a$b; rm -rf'");
+        assert_eq!(quote("it's"), "'it'\\''s'");
     }
 
     #[test]
     fn unquoting_reverses_quoting() {
         for value in ["plain", "two words", "", "$HOME", "a'b", "a\"b", "'", "\"", "it's \"so\""] {
-            assert_eq!(unquoted(&quoted(value)).as_deref(), Some(value));
+            assert_eq!(unquote(&quote(value)).as_deref(), Some(value));
         }
-        assert_eq!(unquoted("two words"), None);
-        assert_eq!(unquoted("'plain'"), None);
+        assert_eq!(unquote("two words"), None);
+        assert_eq!(unquote("'plain'"), None);
     }
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
             "!y",
             "{a,b}",
         ] {
-            let line = format!("printf %s {}", quoted(value));
+            let line = format!("printf %s {}", quote(value));
             let out = std::process::Command::new("sh").arg("-c").arg(&line).output().unwrap();
             assert_eq!(String::from_utf8(out.stdout).unwrap(), value, "{line}");
         }

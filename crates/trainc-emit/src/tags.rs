@@ -28,7 +28,7 @@ pub(super) fn resource_tags(
         })
         .collect();
     out.push(tag("trainc:job", plan.job.name.value().map_or("", String::as_str)));
-    let made_of = sha256_hex(&canonical_json::file(definition));
+    let made_of = sha256_hex(&canonical_json::to_file_bytes(definition));
     out.push(tag("trainc:digest", made_of.get(..16).unwrap_or(&made_of)));
     out.push(tag("trainc:resource", resource));
     out.push(tag("trainc:version", env!("CARGO_PKG_VERSION")));

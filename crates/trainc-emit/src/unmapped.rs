@@ -20,40 +20,40 @@ impl UnmappedMembers {
     }
 
     /// Takes all members of these names.
-    pub fn split<const N: usize>(&mut self, names: [&str; N]) -> Map<String, Value> {
+    pub fn take_all<const N: usize>(&mut self, names: [&str; N]) -> Map<String, Value> {
         names.into_iter().filter_map(|name| self.0.remove_entry(name)).collect()
     }
 
     /// Takes an object.
-    pub fn object(&mut self, name: &str) -> Option<Self> {
+    pub fn take_object(&mut self, name: &str) -> Option<Self> {
         let members = self.0.get(name)?.as_object()?.clone();
         self.0.remove(name);
         Some(Self(members))
     }
 
     /// Takes a list.
-    pub fn list(&mut self, name: &str) -> Vec<Value> {
+    pub fn take_list(&mut self, name: &str) -> Vec<Value> {
         let Some(items) = self.0.get(name).and_then(Value::as_array).cloned() else { return Vec::new() };
         self.0.remove(name);
         items
     }
 
     /// Takes a string.
-    pub fn text(&mut self, name: &str) -> Option<String> {
+    pub fn take_text(&mut self, name: &str) -> Option<String> {
         let text = self.0.get(name)?.as_str()?.to_owned();
         self.0.remove(name);
         Some(text)
     }
 
     /// Takes an unsigned integer.
-    pub fn number(&mut self, name: &str) -> Option<u64> {
+    pub fn take_number(&mut self, name: &str) -> Option<u64> {
         let found = self.0.get(name)?.as_u64()?;
         self.0.remove(name);
         Some(found)
     }
 
     /// Takes a boolean.
-    pub fn switch(&mut self, name: &str) -> Option<bool> {
+    pub fn take_bool(&mut self, name: &str) -> Option<bool> {
         let found = self.0.get(name)?.as_bool()?;
         self.0.remove(name);
         Some(found)
@@ -69,7 +69,7 @@ impl UnmappedMembers {
     }
 
     /// Takes an object whose values are all strings.
-    pub fn map(&mut self, name: &str) -> Vec<(String, String)> {
+    pub fn take_string_map(&mut self, name: &str) -> Vec<(String, String)> {
         match self.0.get(name) {
             Some(Value::Object(members)) if members.values().all(Value::is_string) => {
                 let out = members
@@ -101,7 +101,7 @@ impl UnmappedMembers {
     }
 
     /// Takes an unsigned integer of an object.
-    pub fn number_in(&mut self, outer: &str, name: &str) -> Option<u64> {
+    pub fn take_number_in(&mut self, outer: &str, name: &str) -> Option<u64> {
         self.take_in(outer, name)?.as_u64()
     }
 
@@ -111,7 +111,7 @@ impl UnmappedMembers {
     }
 
     /// Returns the paths of what remains: `Member`, or `Member.Part` for the objects in `nested`.
-    pub fn paths(&self, nested: &[&str]) -> Vec<String> {
+    pub fn remaining_paths(&self, nested: &[&str]) -> Vec<String> {
         let mut out = Vec::new();
         for (name, value) in &self.0 {
             match value.as_object() {

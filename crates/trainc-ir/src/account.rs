@@ -28,11 +28,11 @@ impl Plan {
     /// Replaces `${account}` by the account ID in bucket names and as the account of ARNs. Neither can contain these
     /// characters literally.
     #[must_use]
-    pub fn in_account(mut self, account: &str) -> Self {
+    pub fn with_account(mut self, account: &str) -> Self {
         let mut filled = Vec::new();
-        addresses(&mut self.job, &mut |field| {
+        for_each_address(&mut self.job, &mut |field| {
             if let Some(text) = field.value_mut() {
-                fill(text, account, &mut filled);
+                fill_account(text, account, &mut filled);
             }
         });
         self.account_facts.filled.extend(filled);
@@ -40,11 +40,11 @@ impl Plan {
         self
     }
 
-    /// Applies [`in_account`](Self::in_account) with the account of the manifest, if it has one.
+    /// Applies [`with_account`](Self::with_account) with the account of the manifest, if it has one.
     #[must_use]
-    pub fn in_own_account(self) -> Self {
+    pub fn with_manifest_account(self) -> Self {
         match self.job.account.value().cloned() {
-            Some(account) => self.in_account(&account),
+            Some(account) => self.with_account(&account),
             None => self,
         }
     }
@@ -55,7 +55,7 @@ impl Plan {
     }
 
     /// Returns the plan without the account's file systems and role.
-    pub fn offline(&self) -> Cow<'_, Self> {
+    pub fn without_account_state(&self) -> Cow<'_, Self> {
         if self.account_facts.file_systems.is_empty() && self.account_facts.role_arn.is_none() {
             return Cow::Borrowed(self);
         }
@@ -82,24 +82,24 @@ pub fn substitution_end(text: &str) -> Option<usize> {
     }
 }
 
-/// Replaces `${account}` in a resource name or address, as [`Plan::in_account`] does.
-pub fn in_account(name: &str, account: &str) -> String {
+/// Replaces `${account}` in a resource name or address, as [`Plan::with_account`] does.
+pub fn substitute_account(name: &str, account: &str) -> String {
     let end = substitution_end(name).unwrap_or(name.len());
     let (head, tail) = name.split_at_checked(end).unwrap_or((name, ""));
     head.replace(ACCOUNT_MARK, account) + tail
 }
 
-fn fill(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
+fn fill_account(text: &mut String, account: &str, filled: &mut Vec<(String, String)>) {
     let Some(head) = substitution_end(text).and_then(|end| text.get(..end)) else { return };
     if !head.contains(ACCOUNT_MARK) {
         return;
     }
     filled.push((head.replace(ACCOUNT_MARK, account), head.to_owned()));
-    *text = in_account(text, account);
+    *text = substitute_account(text, account);
 }
 
 /// Passes every field that is an S3 URI or an ARN to a function.
-pub fn addresses(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
+pub fn for_each_address(job: &mut Job, with: &mut dyn FnMut(&mut Field<String>)) {
     if let Some(program) = &mut job.program {
         with(&mut program.s3);
         with(&mut program.upload);
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn names_and_addresses_are_substituted_alike() {
-        assert_eq!(in_account("sagemaker-us-west-2-${account}", "1"), "sagemaker-us-west-2-1");
-        assert_eq!(in_account("s3://a-${account}/${account}/x", "1"), "s3://a-1/${account}/x");
+        assert_eq!(substitute_account("sagemaker-us-west-2-${account}", "1"), "sagemaker-us-west-2-1");
+        assert_eq!(substitute_account("s3://a-${account}/${account}/x", "1"), "s3://a-1/${account}/x");
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         ] {
             let mut text = written.to_owned();
             let mut filled = Vec::new();
-            fill(&mut text, "111122223333", &mut filled);
+            fill_account(&mut text, "111122223333", &mut filled);
             assert_eq!(text, whole);
             assert_eq!(filled.is_empty(), written == whole);
         }

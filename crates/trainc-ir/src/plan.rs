@@ -138,7 +138,7 @@ impl Plan {
     }
 
     /// Returns the instance types of groups without a known price, each once.
-    pub fn unpriced_groups(&self) -> Vec<&str> {
+    pub fn unpriced_instance_types(&self) -> Vec<&str> {
         let groups = self.job.cluster.iter().flat_map(|cluster| &cluster.groups);
         let mut names: Vec<&str> = groups
             .zip(&self.group_prices)
@@ -151,7 +151,7 @@ impl Plan {
     }
 
     /// Returns the file systems that the job creates, each with its price if known. Existing ones are no cost of the job.
-    pub fn made_file_systems(&self) -> impl Iterator<Item = (&Storage, Option<&StoragePrice>)> {
+    pub fn created_file_systems(&self) -> impl Iterator<Item = (&Storage, Option<&StoragePrice>)> {
         let prices = self.storage_prices.iter().map(Option::as_ref).chain(std::iter::repeat(None));
         self.job.storage.iter().zip(prices).filter(|(storage, _)| storage.id.is_absent())
     }
@@ -247,7 +247,7 @@ pub struct Price {
 
 impl Price {
     /// Returns whether the user set it or a discount on it, so that it applies to spot instances too.
-    pub fn is_given(&self) -> bool {
+    pub fn is_user_price(&self) -> bool {
         self.source.starts_with("--price") || self.source.contains("--discount")
     }
 }
@@ -267,7 +267,7 @@ pub struct StoragePrice {
 
 impl StoragePrice {
     /// Returns region and date of the catalogue row, `us-west-2, 2026-06-01`; `None` for a price of the user.
-    pub fn row(&self) -> Option<String> {
+    pub fn catalogue_row(&self) -> Option<String> {
         Some(format!("{}, {}", self.region.as_ref()?, self.date.as_ref()?))
     }
 

@@ -68,18 +68,18 @@ impl Job {
     }
 
     /// Returns the request member that makes the job serverless.
-    pub fn serverless(&self) -> Option<&RequestMember> {
+    pub fn serverless_member(&self) -> Option<&RequestMember> {
         self.request.iter().find(|member| member.name == SERVERLESS)
     }
 
     /// Returns whether `request` specifies a built-in or marketplace algorithm, which has its own container and program.
-    pub fn names_algorithm(&self) -> bool {
+    pub fn has_algorithm_name(&self) -> bool {
         let mut members = self.request.iter().filter(|member| member.name == "AlgorithmSpecification");
         members.any(|member| member.value.member("AlgorithmName").is_some())
     }
 
     /// Returns the number of instances, over all groups.
-    pub fn instances(&self) -> Option<u64> {
+    pub fn instance_count(&self) -> Option<u64> {
         let cluster = self.cluster.as_ref()?;
         if cluster.groups.is_empty() {
             return cluster.nodes.get();

@@ -15,7 +15,7 @@ pub enum MetadataMode {
 
 impl Storage {
     /// Returns whether it is a Lustre file system that trainc creates.
-    pub fn is_made_lustre(&self) -> bool {
+    pub fn is_created_lustre(&self) -> bool {
         self.kind.value().is_some_and(|kind| kind == "lustre")
             && self.id.is_absent()
             && !(self.capacity_bytes.is_absent() && self.deployment.is_absent())

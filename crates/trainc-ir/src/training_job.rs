@@ -67,7 +67,7 @@ impl TrainingJob {
     }
 
     /// Instances of all groups.
-    pub fn instances(&self) -> u64 {
+    pub fn instance_count(&self) -> u64 {
         let resources = self.request.get("ResourceConfig");
         let count =
             |value: &serde_json::Value| value.get("InstanceCount").and_then(serde_json::Value::as_u64);

@@ -104,7 +104,7 @@ fn property_completions(step: Step, spec: &NodeSpec) -> Vec<CompletionItem> {
         .map(|prop| CompletionItem {
             label: format!("{}=", prop.name),
             kind: Some(CompletionItemKind::PROPERTY),
-            detail: Some(format!("{}: {}", prop.doc, prop.ty.expected())),
+            detail: Some(format!("{}: {}", prop.doc, prop.ty.describe_expected())),
             ..CompletionItem::default()
         })
         .collect()

@@ -64,7 +64,7 @@ impl<'d> Cursor<'d> {
             if offset > end || (block.is_some() && offset == end) {
                 continue;
             }
-            self.steps.push(Step { node, spec: table(parent, node) });
+            self.steps.push(Step { node, spec: spec_of_node(parent, node) });
             if let Some(children) = node.children().filter(|_| offset > head_end) {
                 self.part = Part::Block;
                 self.descend(children, text, offset);
@@ -112,7 +112,7 @@ pub(super) fn value_range(entry: &KdlEntry) -> (usize, usize) {
 }
 
 /// Returns the table of a node below another, or at the top level of a file.
-fn table(parent: Option<Step>, node: &KdlNode) -> Option<&'static NodeSpec> {
+fn spec_of_node(parent: Option<Step>, node: &KdlNode) -> Option<&'static NodeSpec> {
     let name = node.name().value();
     if name == "allow" {
         return Some(&nodes::ALLOW);

@@ -20,7 +20,7 @@ pub(super) fn hover(
     let text = &opened.text;
     let values = opened.compiled.plan.as_ref().map(|plan| rows(plan, &opened.sources)).unwrap_or_default();
     let (words, start, end) = match cursor::placeholder(text, offset) {
-        Some((path, start, end)) => (placeholder(&values, path)?, start, end),
+        Some((path, start, end)) => (placeholder_hover(&values, path)?, start, end),
         None => hover_at(opened, &Cursor::at(document, text, offset), &values)?,
     };
     Some(Hover {
@@ -45,7 +45,8 @@ fn hover_at(opened: &OpenDocument, cursor: &Cursor, values: &[OriginRow]) -> Opt
         Part::Argument(at, entry) => {
             let (start, end) = cursor::value_range(entry);
             let arg = spec.arg(at)?;
-            let mut words = format!("`{}` {}: {}\n\n{}", spec.name, arg.name, arg.ty.expected(), spec.doc);
+            let mut words =
+                format!("`{}` {}: {}\n\n{}", spec.name, arg.name, arg.ty.describe_expected(), spec.doc);
             words.push_str(&resolved_values(entry));
             (words, start, end)
         }
@@ -54,7 +55,7 @@ fn hover_at(opened: &OpenDocument, cursor: &Cursor, values: &[OriginRow]) -> Opt
             let key = entry.name()?.value();
             let mut words = match spec.prop(key) {
                 Some(prop) => property(prop),
-                None => format!("`{key}=`: {}\n\n{}", spec.free_props.map(Ty::expected)?, spec.doc),
+                None => format!("`{key}=`: {}\n\n{}", spec.free_props.map(Ty::describe_expected)?, spec.doc),
             };
             words.push_str(&resolved_values(entry));
             (words, start, end)
@@ -82,7 +83,7 @@ pub(super) fn node_documentation(spec: &NodeSpec) -> String {
     }
     let mut out = format!("```kdl\n{head}\n```\n\n{}", spec.doc);
     for arg in spec.args {
-        out.push_str(&format!("\n- {}: {}", arg.name, arg.ty.expected()));
+        out.push_str(&format!("\n- {}: {}", arg.name, arg.ty.describe_expected()));
     }
     for prop in spec.props {
         out.push_str(&format!("\n- {}", property(prop).replace("\n\n", ": ")));
@@ -94,7 +95,7 @@ pub(super) fn node_documentation(spec: &NodeSpec) -> String {
 }
 
 fn property(prop: &Prop) -> String {
-    format!("`{}=` {}\n\n{}", prop.name, prop.ty.expected(), prop.doc)
+    format!("`{}=` {}\n\n{}", prop.name, prop.ty.describe_expected(), prop.doc)
 }
 
 /// Renders the resolved value of the plan.
@@ -102,7 +103,7 @@ fn resolved(row: &OriginRow) -> String {
     format!("\n\n`{}` = {}, from {}", row.path, row.value, row.why)
 }
 
-fn placeholder(values: &[OriginRow], path: &str) -> Option<String> {
+fn placeholder_hover(values: &[OriginRow], path: &str) -> Option<String> {
     let row = find_row(values, path)?;
     Some(format!("`{{{{ {path} }}}}` = {}, from {}", row.value, row.why))
 }

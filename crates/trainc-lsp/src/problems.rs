@@ -17,12 +17,15 @@ const SOURCE: &str = "trainc";
 const WITHOUT_EFFECT: [&str; 2] = ["T0241", "T0250"];
 
 /// Returns the problems of an open document, by the URI of their file.
-pub(super) fn by_file(opened: &OpenDocument, encoding: Encoding) -> BTreeMap<String, Vec<Diagnostic>> {
+pub(super) fn diagnostics_by_file(
+    opened: &OpenDocument,
+    encoding: Encoding,
+) -> BTreeMap<String, Vec<Diagnostic>> {
     let mut out: BTreeMap<String, Vec<Diagnostic>> = BTreeMap::new();
     out.insert(opened.uri.as_str().to_owned(), Vec::new());
     for problem in opened.compiled.own_problems() {
         // A problem outside of any file (`--set`) is shown at the top of the open document.
-        let (uri, range) = place(opened, problem.span, encoding)
+        let (uri, range) = file_and_range(opened, problem.span, encoding)
             .unwrap_or_else(|| (opened.uri.as_str().to_owned(), Range::default()));
         out.entry(uri).or_default().push(diagnostic(opened, problem, range, encoding));
     }
@@ -30,7 +33,11 @@ pub(super) fn by_file(opened: &OpenDocument, encoding: Encoding) -> BTreeMap<Str
 }
 
 /// Returns the URI and the range of a span, or `None` if it is not in a file.
-pub(super) fn place(opened: &OpenDocument, span: Span, encoding: Encoding) -> Option<(String, Range)> {
+pub(super) fn file_and_range(
+    opened: &OpenDocument,
+    span: Span,
+    encoding: Encoding,
+) -> Option<(String, Range)> {
     let source = opened.sources.get(span.source).or_else(|| opened.others.get(span.source))?;
     let uri = if *source.name == *opened.name {
         opened.uri.as_str().to_owned()
@@ -44,7 +51,7 @@ pub(super) fn place(opened: &OpenDocument, span: Span, encoding: Encoding) -> Op
 
 /// Returns the location of a span.
 pub(super) fn location(opened: &OpenDocument, span: Span, encoding: Encoding) -> Option<Location> {
-    let (uri, range) = place(opened, span, encoding)?;
+    let (uri, range) = file_and_range(opened, span, encoding)?;
     Some(Location::new(uri.parse::<Uri>().ok()?, range))
 }
 
@@ -54,7 +61,10 @@ fn diagnostic(opened: &OpenDocument, problem: &Problem, range: Range, encoding: 
         .iter()
         .filter_map(|label| {
             let location = location(opened, label.span, encoding)?;
-            Some(DiagnosticRelatedInformation { location, message: diag::safe(&label.text) })
+            Some(DiagnosticRelatedInformation {
+                location,
+                message: diag::escape_control_characters(&label.text),
+            })
         })
         .collect();
     Diagnostic {
@@ -80,7 +90,7 @@ fn plain_text(problem: &Problem) -> String {
     let help = problem.help.iter().map(|help| format!("help: {help}"));
     let notes = problem.notes.iter().map(|note| format!("note: {note}"));
     let lines: Vec<String> = std::iter::once(problem.message.clone()).chain(help).chain(notes).collect();
-    diag::safe(&lines.join("\n"))
+    diag::escape_control_characters(&lines.join("\n"))
 }
 
 /// Returns the quick fixes of the problems in a range.
@@ -93,15 +103,15 @@ pub(super) fn actions(opened: &OpenDocument, range: Range, encoding: Encoding) -
         .iter()
         .filter_map(|problem| {
             let fix = problem.fix.as_ref()?;
-            let (file, at) = place(opened, problem.span, encoding)?;
+            let (file, at) = file_and_range(opened, problem.span, encoding)?;
             let location = location(opened, fix.span, encoding)?;
             if file != uri || !touches(&at) {
                 return None;
             }
             let title = match &problem.help {
-                Some(help) => diag::safe(help),
+                Some(help) => diag::escape_control_characters(help),
                 None if fix.text.is_empty() => "remove it".to_owned(),
-                None => format!("write `{}`", diag::safe(&fix.text)),
+                None => format!("write `{}`", diag::escape_control_characters(&fix.text)),
             };
             let edit = TextEdit::new(location.range, fix.text.clone());
             // Built as JSON, because the map of the type is unordered.

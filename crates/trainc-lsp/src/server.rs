@@ -107,19 +107,25 @@ impl<'a> Server<'a> {
     pub fn notify(&mut self, method: &str, parameters: Value) -> Vec<PublishDiagnosticsParams> {
         match method {
             "textDocument/didOpen" => {
-                let Ok(given) = read::<DidOpenTextDocumentParams>(parameters) else { return Vec::new() };
+                let Ok(given) = parse_parameters::<DidOpenTextDocumentParams>(parameters) else {
+                    return Vec::new();
+                };
                 let document = given.text_document;
                 self.texts.insert(document.uri.as_str().to_owned(), (document.uri, document.text));
             }
             "textDocument/didChange" => {
-                let Ok(given) = read::<DidChangeTextDocumentParams>(parameters) else { return Vec::new() };
+                let Ok(given) = parse_parameters::<DidChangeTextDocumentParams>(parameters) else {
+                    return Vec::new();
+                };
                 let text = given.content_changes.into_iter().next_back().map(|change| change.text);
                 let open = self.texts.get_mut(given.text_document.uri.as_str());
                 let (Some(text), Some((_, open))) = (text, open) else { return Vec::new() };
                 *open = text;
             }
             "textDocument/didClose" => {
-                let Ok(given) = read::<DidCloseTextDocumentParams>(parameters) else { return Vec::new() };
+                let Ok(given) = parse_parameters::<DidCloseTextDocumentParams>(parameters) else {
+                    return Vec::new();
+                };
                 self.texts.remove(given.text_document.uri.as_str());
             }
             // A file on disk may have changed: a layer, a source directory, a model's config.
@@ -132,7 +138,7 @@ impl<'a> Server<'a> {
         }
         self.compile_all();
         self.check_across_jobs();
-        self.publish()
+        self.changed_diagnostics()
     }
 
     /// Compiles all open texts, because one may be a layer of another.
@@ -144,7 +150,7 @@ impl<'a> Server<'a> {
             .map(|(part, (key, (uri, text)))| {
                 let name = buffer_name(uri);
                 let (compiled, sources, source) =
-                    (self.compile)(&name, text, &buffers, SourceMap::part(part));
+                    (self.compile)(&name, text, &buffers, SourceMap::with_part_number(part));
                 let (uri, text, others) = (uri.clone(), text.clone(), Rc::clone(&others));
                 (key.clone(), OpenDocument { uri, name, text, compiled, sources, source, others })
             })
@@ -164,7 +170,7 @@ impl<'a> Server<'a> {
         let mut discarded: Vec<Problems> = vec![Problems::default(); self.others.0.len()];
         let opened = self.documents.values_mut().map(|opened| &mut opened.compiled.problems);
         check_across_jobs(self.others.0.iter().zip(&mut discarded).chain(summaries.iter().zip(opened)));
-        let mut all = SourceMap::part(ALL_SOURCES);
+        let mut all = SourceMap::with_part_number(ALL_SOURCES);
         all.absorb(self.others.1.clone());
         self.documents.values().for_each(|opened| all.absorb(opened.sources.clone()));
         let all = Rc::new(all);
@@ -172,11 +178,11 @@ impl<'a> Server<'a> {
     }
 
     /// Returns the problems of all files; files without problems now are included once, with an empty list.
-    fn publish(&mut self) -> Vec<PublishDiagnosticsParams> {
+    fn changed_diagnostics(&mut self) -> Vec<PublishDiagnosticsParams> {
         let mut files: BTreeMap<String, Vec<Diagnostic>> =
             std::mem::take(&mut self.published).into_iter().map(|uri| (uri, Vec::new())).collect();
         for opened in self.documents.values() {
-            for (uri, found) in problems::by_file(opened, self.encoding) {
+            for (uri, found) in problems::diagnostics_by_file(opened, self.encoding) {
                 // An editor may use another form of the URI of an open file.
                 let same = self
                     .documents
@@ -203,25 +209,25 @@ impl<'a> Server<'a> {
     pub fn answer(&self, method: &str, parameters: Value) -> Result<Value, RequestError> {
         match method {
             "textDocument/hover" => {
-                let at = read::<HoverParams>(parameters)?.text_document_position_params;
-                json(self.at(&at, |opened, document, offset| {
+                let at = parse_parameters::<HoverParams>(parameters)?.text_document_position_params;
+                json(self.with_document_at(&at, |opened, document, offset| {
                     hover::hover(opened, document, offset, self.encoding)
                 }))
             }
             "textDocument/completion" => {
-                let at = read::<CompletionParams>(parameters)?.text_document_position;
-                json(self.at(&at, |opened, document, offset| {
+                let at = parse_parameters::<CompletionParams>(parameters)?.text_document_position;
+                json(self.with_document_at(&at, |opened, document, offset| {
                     Some(completion::completions(document, &opened.text, offset, self.encoding))
                 }))
             }
             "textDocument/definition" => {
-                let at = read::<GotoDefinitionParams>(parameters)?.text_document_position_params;
-                json(self.at(&at, |opened, document, offset| {
+                let at = parse_parameters::<GotoDefinitionParams>(parameters)?.text_document_position_params;
+                json(self.with_document_at(&at, |opened, document, offset| {
                     definition::definition(opened, document, offset, self.encoding)
                 }))
             }
             "textDocument/documentSymbol" => {
-                let uri = read::<DocumentSymbolParams>(parameters)?.text_document.uri;
+                let uri = parse_parameters::<DocumentSymbolParams>(parameters)?.text_document.uri;
                 let opened = self.documents.get(uri.as_str());
                 json(opened.and_then(|opened| {
                     let found = symbols::symbols(&opened.parse()?, &opened.text, self.encoding);
@@ -229,11 +235,11 @@ impl<'a> Server<'a> {
                 }))
             }
             "textDocument/formatting" => {
-                let uri = read::<DocumentFormattingParams>(parameters)?.text_document.uri;
+                let uri = parse_parameters::<DocumentFormattingParams>(parameters)?.text_document.uri;
                 json(self.documents.get(uri.as_str()).and_then(|opened| self.formatted(opened)))
             }
             "textDocument/codeAction" => {
-                let given = read::<CodeActionParams>(parameters)?;
+                let given = parse_parameters::<CodeActionParams>(parameters)?;
                 let opened = self.documents.get(given.text_document.uri.as_str());
                 json(opened.map(|opened| problems::actions(opened, given.range, self.encoding)))
             }
@@ -241,7 +247,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn at<T>(
+    fn with_document_at<T>(
         &self,
         at: &TextDocumentPositionParams,
         answer: impl FnOnce(&OpenDocument, &KdlDocument, usize) -> Option<T>,
@@ -266,7 +272,7 @@ fn buffer_name(uri: &Uri) -> String {
     file_path(uri.as_str()).unwrap_or_else(|| format!("<{}>", uri.as_str()))
 }
 
-fn read<T: DeserializeOwned>(parameters: Value) -> Result<T, RequestError> {
+fn parse_parameters<T: DeserializeOwned>(parameters: Value) -> Result<T, RequestError> {
     serde_json::from_value(parameters).map_err(|error| RequestError::BadParameters(error.to_string()))
 }
 

@@ -18,7 +18,7 @@ fn symbol(node: &KdlNode, text: &str, encoding: Encoding) -> DocumentSymbol {
     let end = (whole.offset() + covered).max(name.offset() + name.len());
     DocumentSymbol {
         name: node.name().value().to_owned(),
-        detail: first.map(shown),
+        detail: first.map(entry_text),
         kind: if node.name().value() == "job" { SymbolKind::MODULE } else { SymbolKind::PROPERTY },
         tags: None,
         deprecated: None,
@@ -28,6 +28,6 @@ fn symbol(node: &KdlNode, text: &str, encoding: Encoding) -> DocumentSymbol {
     }
 }
 
-fn shown(entry: &KdlEntry) -> String {
+fn entry_text(entry: &KdlEntry) -> String {
     entry.value().as_string().map_or_else(|| entry.value().to_string(), str::to_owned)
 }

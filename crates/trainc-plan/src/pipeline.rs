@@ -29,7 +29,7 @@ const NOT_A_JOB: &str = "T0207";
 
 impl Compiled {
     /// Returns the result for a file that could not be read.
-    pub fn unreadable(problems: Problems) -> Self {
+    pub fn unreadable_file(problems: Problems) -> Self {
         Self { job: None, plan: None, prediction: Box::default(), problems, is_layer: false, merged: None }
     }
 
@@ -45,13 +45,13 @@ impl Compiled {
     }
 
     /// Returns the plan if no stage reported an error. `emit` accepts only such a plan.
-    pub fn checked(&self) -> Option<&Plan> {
+    pub fn plan_without_errors(&self) -> Option<&Plan> {
         self.plan.as_deref().filter(|_| self.problems.errors() == 0)
     }
 }
 
 /// Plans a merged job and predicts it, without running any rule.
-pub fn forecast(
+pub fn plan_and_predict(
     merged: Merged,
     mut problems: Problems,
     options: &Options,
@@ -62,7 +62,7 @@ pub fn forecast(
     let name = job.name.value().cloned();
     let inputs = read_inputs(&job, options, world, sources);
     let plan = plan::plan(job, inputs, &mut problems);
-    let plan = bind::bind(plan, sources, &mut problems).in_own_account();
+    let plan = bind::bind(plan, sources, &mut problems).with_manifest_account();
     let plan = plan::decide_bound_values(plan);
     let prediction = predict(&plan, options);
     Compiled {
@@ -98,13 +98,13 @@ fn read_inputs(
     };
     if let Some(program) = &job.program {
         if let Some(dir) = program.source.val() {
-            inputs.source = Some(world.directory(&file_of(dir.origin.span()), &dir.value));
+            inputs.source = Some(world.read_directory(&file_of(dir.origin.span()), &dir.value));
         }
         if let Some(url) = program.git.value() {
             let [branch, commit, dir] = [&program.branch, &program.commit, &program.dir];
             let word = |field: &'_ ir::Field<String>| field.value().cloned();
             let (branch, commit, dir) = (word(branch), word(commit), word(dir));
-            inputs.source = world.git(&Repository {
+            inputs.source = world.read_git_tree(&Repository {
                 url,
                 branch: branch.as_deref(),
                 commit: commit.as_deref(),
@@ -112,14 +112,14 @@ fn read_inputs(
             });
         }
         for dir in &program.dependencies {
-            inputs.dependencies.push(world.directory(&file_of(dir.origin.span()), &dir.value));
+            inputs.dependencies.push(world.read_directory(&file_of(dir.origin.span()), &dir.value));
         }
     }
     if let Some(config) = job.model.as_ref().and_then(|model| model.config.val()) {
-        inputs.model_config = Some(world.text(&file_of(config.origin.span()), &config.value));
+        inputs.model_config = Some(world.read_text(&file_of(config.origin.span()), &config.value));
     }
     if job.engine() == Some(ir::Engine::Worker) {
-        inputs.worker = world.worker();
+        inputs.worker = world.worker_binary();
     }
     inputs
 }

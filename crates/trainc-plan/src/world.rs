@@ -6,15 +6,15 @@ use trainc_ir::{SourceFile, SourceTree};
 /// Reads what a manifest names: layers, the program's files, a model's config. Only the caller accesses files.
 pub trait World: LayerLoader {
     /// Reads a directory of the program, relative to the file that names it.
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError>;
+    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError>;
     /// Reads a text file, relative to the file that names it.
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError>;
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError>;
     /// Reads the tree of a git repository at its commit; `None` where repositories are not fetched.
-    fn git(&mut self, _: &Repository) -> Option<Result<SourceTree, ReadError>> {
+    fn read_git_tree(&mut self, _: &Repository) -> Option<Result<SourceTree, ReadError>> {
         None
     }
     /// Returns the worker's binary, if there is one.
-    fn worker(&mut self) -> Option<SourceFile> {
+    fn worker_binary(&mut self) -> Option<SourceFile> {
         None
     }
 }

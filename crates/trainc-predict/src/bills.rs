@@ -27,7 +27,7 @@ pub(super) struct Bills {
 }
 
 impl Bills {
-    pub(super) fn of(plan: &Plan, price: Option<&Price>, volume_is_free: bool) -> Self {
+    pub(super) fn from_plan(plan: &Plan, price: Option<&Price>, volume_is_free: bool) -> Self {
         if !plan.deployable {
             return Self::default();
         }
@@ -35,7 +35,7 @@ impl Bills {
         // What spot instances cost is not known beforehand, unless the user gave a discount.
         let spot = cluster.is_some_and(|cluster| cluster.spot.is_some());
         let hourly = |price: Option<&Price>| {
-            price.filter(|price| !spot || price.is_given()).map(|price| price.usd_per_hour)
+            price.filter(|price| !spot || price.is_user_price()).map(|price| price.usd_per_hour)
         };
         let bytes = cluster.and_then(|cluster| cluster.volume_bytes.get());
         let volume = bytes
@@ -55,17 +55,17 @@ impl Bills {
                 Some(0.0)
             },
             file_systems: plan
-                .made_file_systems()
+                .created_file_systems()
                 .map(|(storage, price)| Some(price?.usd_per_month(storage.capacity_bytes.get()?)))
                 .collect(),
         }
     }
 
     /// US dollars of so many nodes for so many seconds, including the other instance groups.
-    pub(super) fn cost(&self, nodes: f64, seconds: f64) -> CostParts {
+    pub(super) fn cost_of_nodes(&self, nodes: f64, seconds: f64) -> CostParts {
         let hours = seconds / HOUR;
         let volumes = self.volume.zip(self.volumes_beside);
-        let a_while = |usd_per_month: f64| a_while(usd_per_month, seconds);
+        let a_while = |usd_per_month: f64| monthly_price_for_seconds(usd_per_month, seconds);
         CostParts {
             instances: self.instance.zip(self.beside).map(|(usd, beside)| (usd * nodes + beside) * hours),
             volumes: volumes
@@ -77,7 +77,7 @@ impl Bills {
 }
 
 /// US dollars of what costs so many a month, for so many seconds.
-pub fn a_while(usd_per_month: f64, seconds: f64) -> f64 {
+pub fn monthly_price_for_seconds(usd_per_month: f64, seconds: f64) -> f64 {
     // A sum of nothing is -0.0.
     (usd_per_month + 0.0) * (seconds / HOUR) / HOURS_PER_MONTH
 }
@@ -109,7 +109,7 @@ fn idle_groups(plan: &Plan) -> Vec<IdleGroup<'_>> {
 
 /// The names of the file systems that the job makes and of which no price is known: no figure counts them.
 pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
-    plan.made_file_systems()
+    plan.created_file_systems()
         .filter(|(storage, price)| {
             price.is_none() && storage.capacity_bytes.get().is_some() && storage.deployment.value().is_some()
         })
@@ -119,20 +119,21 @@ pub fn unpriced_file_systems(plan: &Plan) -> Vec<&str> {
 
 /// Returns the cost of a job that runs for so many seconds, at the on-demand price, which spot instances never exceed:
 /// instances, their volumes, and the file systems that it creates.
-pub fn at_most(plan: &Plan, seconds: f64) -> CostParts {
+pub fn max_cost(plan: &Plan, seconds: f64) -> CostParts {
     let free = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
     let nodes = match plan.job.rank_group() {
         Some(group) => group.nodes.get(),
         None => plan.job.cluster.as_ref().and_then(|cluster| cluster.nodes.get()),
     };
-    let parts = Bills::of(plan, plan.rank_price(), free).cost(nodes.unwrap_or(0) as f64, seconds);
+    let parts =
+        Bills::from_plan(plan, plan.rank_price(), free).cost_of_nodes(nodes.unwrap_or(0) as f64, seconds);
     CostParts { instances: plan.usd_per_hour().map(|usd| usd * seconds / HOUR), ..parts }
 }
 
 impl CostParts {
     /// Their sum. A file system may cost as much as the instances: without its price there is none. What the volumes
     /// cost is a fraction of a percent of that, less than the prediction is sure of.
-    pub fn usd(&self) -> Option<f64> {
+    pub fn total_usd(&self) -> Option<f64> {
         self.file_systems.and(self.least_usd())
     }
 
@@ -157,11 +158,11 @@ mod tests {
             volumes_beside: Some(40.0),
             file_systems: Vec::new(),
         };
-        let cost = bills.cost(2.0, 3_600.0);
+        let cost = bills.cost_of_nodes(2.0, 3_600.0);
         assert_eq!(cost.instances, Some(52.0));
         assert_eq!(cost.volumes, Some((20.0 + 40.0) / 730.0));
-        let unknown = Bills { beside: None, ..bills }.cost(2.0, 3_600.0);
-        assert_eq!((unknown.instances, unknown.usd()), (None, None));
+        let unknown = Bills { beside: None, ..bills }.cost_of_nodes(2.0, 3_600.0);
+        assert_eq!((unknown.instances, unknown.total_usd()), (None, None));
     }
 
     /// By hand: two hosts at 20 dollars for an hour, plus file systems of 730 and of 73 dollars a month.
@@ -175,12 +176,13 @@ mod tests {
             volumes_beside: Some(0.0),
             file_systems: vec![Some(730.0), Some(73.0)],
         };
-        let known = bills.cost(2.0, 3_600.0);
-        assert_eq!((known.usd(), known.least_usd()), (Some(41.1), Some(41.1)));
-        let unknown = Bills { file_systems: vec![Some(730.0), None], ..bills.clone() }.cost(2.0, 3_600.0);
-        assert_eq!((unknown.usd(), unknown.least_usd()), (None, Some(41.0)));
+        let known = bills.cost_of_nodes(2.0, 3_600.0);
+        assert_eq!((known.total_usd(), known.least_usd()), (Some(41.1), Some(41.1)));
+        let unknown =
+            Bills { file_systems: vec![Some(730.0), None], ..bills.clone() }.cost_of_nodes(2.0, 3_600.0);
+        assert_eq!((unknown.total_usd(), unknown.least_usd()), (None, Some(41.0)));
         // A volume is too little to hide the rest.
-        let volume = Bills { volume: None, ..bills }.cost(2.0, 3_600.0);
-        assert_eq!((volume.usd(), volume.volumes), (Some(41.1), None));
+        let volume = Bills { volume: None, ..bills }.cost_of_nodes(2.0, 3_600.0);
+        assert_eq!((volume.total_usd(), volume.volumes), (Some(41.1), None));
     }
 }

@@ -3,10 +3,10 @@
 //! The values are in `constants.toml`, which `trainc calibrate RUNS.csv --write FILE` makes; a file of one's own
 //! is read by the same function.
 
-use super::figures::{figure, flat_rows, flatten};
+use super::figures::{flatten_toml, format_four_digits, gpu_runs_in_table};
 use super::layout::{GpuKind, System};
 pub use super::ranges::Range;
-use super::ranges::{RANGES, range_of};
+use super::ranges::{RANGES, range_name};
 use super::settings::{FEWEST_OWN, Setting};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -193,7 +193,7 @@ impl Constants {
     /// The constants that ship with trainc.
     pub fn shipped() -> &'static Self {
         static ONCE: LazyLock<Constants> =
-            LazyLock::new(|| Constants::read(SHIPPED).unwrap_or_else(|_| Constants::empty()));
+            LazyLock::new(|| Constants::parse(SHIPPED).unwrap_or_else(|_| Constants::empty()));
         &ONCE
     }
 
@@ -212,13 +212,13 @@ impl Constants {
     }
 
     /// Reads a file. Every constant must be there, finite and positive; those of [`YOUNGER`] are else the shipped ones.
-    pub fn read(text: &str) -> Result<Self, Unreadable> {
+    pub fn parse(text: &str) -> Result<Self, Unreadable> {
         let table: toml::Table =
             toml::from_str(text).map_err(|error| Unreadable(error.message().to_owned()))?;
         let word = |key: &str| table.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_owned();
         let mut out = Self { fitted: word("fitted"), command: word("command"), ..Self::empty() };
         let mut flat = BTreeMap::new();
-        flatten("", &table, &mut flat);
+        flatten_toml("", &table, &mut flat);
         let written: std::collections::BTreeSet<String> = flat.keys().cloned().collect();
         let mut take = |key: &str| {
             flat.remove(key)
@@ -235,8 +235,8 @@ impl Constants {
                 found => found?,
             };
         }
-        for kind in GpuKind::chips() {
-            let word = kind.word();
+        for kind in GpuKind::with_own_constants() {
+            let word = kind.as_str();
             let gemm = take(&format!("gpu.{word}.gemm"))?;
             let flash = take(&format!("gpu.{word}.flash"))?;
             let launch = take(&format!("gpu.{word}.launch"))?;
@@ -246,7 +246,7 @@ impl Constants {
                 let why = format!("`gpu.{word}.{part}` is {share}: a share of the peak must be at most 1");
                 return Err(Unreadable(why));
             }
-            let rows = flat_rows(&table, word);
+            let rows = gpu_runs_in_table(&table, word);
             let interval = take(&format!("gpu.{word}.interval")).ok();
             out.gpus.insert(kind, Gpu { gemm, flash, launch, rows, interval });
         }
@@ -259,7 +259,7 @@ impl Constants {
         let mut settings = Vec::new();
         for (key, rows) in flat.iter().filter_map(|(key, rows)| Some((key.strip_prefix("setting.")?, *rows)))
         {
-            let setting = key.strip_suffix(".rows").and_then(Setting::read);
+            let setting = key.strip_suffix(".rows").and_then(Setting::parse_key);
             let setting = setting.ok_or_else(|| {
                 Unreadable(format!("`setting.{key}` is not a setting of GPU type, links and system"))
             })?;
@@ -270,7 +270,7 @@ impl Constants {
     }
 
     /// The file's text.
-    pub fn write(&self) -> String {
+    pub fn to_toml(&self) -> String {
         let mut out = String::from(
             "# Constants of the cost model. `crates/trainc-predict/src/constants.rs` describes each of them,\n\
              # `crates/trainc-calibrate/src/priors.toml` gives bounds and sources.\n",
@@ -285,23 +285,23 @@ impl Constants {
                 out.push_str(&format!("\n[{head}]\n"));
                 section = head;
             }
-            out.push_str(&format!("{last} = {}\n", figure(self.get(*name))));
+            out.push_str(&format!("{last} = {}\n", format_four_digits(self.get(*name))));
         }
         for (kind, gpu) in &self.gpus {
             out.push_str(&format!(
                 "\n[gpu.{}]\ngemm = {}\nflash = {}\nlaunch = {}\nrows = {}\n",
-                kind.word(),
-                figure(gpu.gemm),
-                figure(gpu.flash),
-                figure(gpu.launch),
+                kind.as_str(),
+                format_four_digits(gpu.gemm),
+                format_four_digits(gpu.flash),
+                format_four_digits(gpu.launch),
                 gpu.rows
             ));
             if let Some(width) = gpu.interval {
-                out.push_str(&format!("interval = {}\n", figure(width)));
+                out.push_str(&format!("interval = {}\n", format_four_digits(width)));
             }
         }
         for (word, range) in &self.ranges {
-            let (gpus, parameters) = (figure(range.gpus), figure(range.parameters));
+            let (gpus, parameters) = (format_four_digits(range.gpus), format_four_digits(range.parameters));
             out.push_str(&format!("\n[range.{word}]\ngpus = {gpus}\nparameters = {parameters}\n"));
         }
         for (setting, rows) in &self.settings {
@@ -311,19 +311,19 @@ impl Constants {
     }
 
     /// The largest runs behind the constants of a system; none where a file does not say and the shipped one neither.
-    pub fn range(&self, system: System) -> Option<Range> {
-        let word = range_of(system);
+    pub fn largest_measured_runs(&self, system: System) -> Option<Range> {
+        let word = range_name(system);
         self.ranges.get(word).or_else(|| Self::shipped().ranges.get(word)).copied()
     }
 
     /// Returns true if two systems have one range.
-    pub fn same_range(a: System, b: System) -> bool {
-        range_of(a) == range_of(b)
+    pub fn share_measured_range(a: System, b: System) -> bool {
+        range_name(a) == range_name(b)
     }
 
     /// Takes the range of runs that a system's constants were fitted to.
-    pub fn set_range(&mut self, system: System, range: Range) {
-        self.ranges.insert(range_of(system), range);
+    pub fn set_largest_measured_runs(&mut self, system: System, range: Range) {
+        self.ranges.insert(range_name(system), range);
     }
 
     /// Systems on kinds of GPU and over links that the constants rest on, with the runs behind each.
@@ -334,14 +334,14 @@ impl Constants {
     /// Takes the settings of runs that the constants were fitted to.
     pub fn set_settings(&mut self, mut settings: Vec<(Setting, f64)>) {
         settings.sort_by(|(a, _), (b, _)| {
-            let (a, b) = (a.place(), b.place());
+            let (a, b) = (a.sort_key(), b.sort_key());
             (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then(a.3.total_cmp(&b.3))
         });
         self.settings = settings;
     }
 
     /// The half-width of a step time's interval on a kind of GPU, a natural logarithm, if no own runs determine it.
-    pub fn of_kind(&self, gpu: &Gpu) -> f64 {
+    pub fn default_half_width(&self, gpu: &Gpu) -> f64 {
         self.get(if gpu.rows >= FEWEST_OWN { Name::Known } else { Name::Unknown })
     }
 
@@ -353,7 +353,7 @@ impl Constants {
 
     /// A value as a file of constants has it.
     pub fn figure(value: f64) -> String {
-        figure(value)
+        format_four_digits(value)
     }
 
     /// One constant.
@@ -363,7 +363,7 @@ impl Constants {
 
     /// The constants of a kind of GPU.
     pub fn gpu(&self, kind: GpuKind) -> Option<&Gpu> {
-        self.gpus.get(&kind.chip())
+        self.gpus.get(&kind.kind_of_constants())
     }
 
     /// Number of runs on a GPU type behind the values.
@@ -375,16 +375,16 @@ impl Constants {
 
     /// The half-width that runs of a kind of GPU have shown.
     pub fn set_interval(&mut self, kind: GpuKind, width: f64) {
-        if let Some(gpu) = self.gpus.get_mut(&kind.chip()) {
+        if let Some(gpu) = self.gpus.get_mut(&kind.kind_of_constants()) {
             gpu.interval = Some(width);
         }
     }
 
     /// A constant by its key in the file, to change it.
-    pub fn slot(&mut self, key: &str) -> Option<&mut f64> {
+    pub fn value_mut(&mut self, key: &str) -> Option<&mut f64> {
         if let Some(rest) = key.strip_prefix("gpu.") {
             let (word, field) = rest.split_once('.')?;
-            let gpu = self.gpus.iter_mut().find(|(kind, _)| kind.word() == word)?.1;
+            let gpu = self.gpus.iter_mut().find(|(kind, _)| kind.as_str() == word)?.1;
             return match field {
                 "gemm" => Some(&mut gpu.gemm),
                 "flash" => Some(&mut gpu.flash),
@@ -404,8 +404,8 @@ mod tests {
 
     #[test]
     fn the_shipped_constants_read_and_write_back() {
-        let shipped = Constants::read(SHIPPED).unwrap();
-        let again = Constants::read(&shipped.write()).unwrap();
+        let shipped = Constants::parse(SHIPPED).unwrap();
+        let again = Constants::parse(&shipped.to_toml()).unwrap();
         for (key, name) in Name::ALL {
             let (a, b) = (shipped.get(*name), again.get(*name));
             assert!((a - b).abs() <= 1e-3 * a, "{key}: {a} {b}");
@@ -419,22 +419,22 @@ mod tests {
         let line = SHIPPED.lines().find(|line| line.starts_with("unseen = ")).unwrap();
         let without = SHIPPED.replace(&format!("{line}\n"), "");
         assert_ne!(without, SHIPPED);
-        let old = Constants::read(&without).unwrap();
+        let old = Constants::parse(&without).unwrap();
         assert_eq!(old.get(Name::Unseen), Constants::shipped().get(Name::Unseen));
         assert_eq!(old.borrowed, ["interval.unseen"]);
         assert!(Constants::shipped().borrowed.is_empty());
         // An invalid width is still refused.
         let wrong = SHIPPED.replace(line, "unseen = -1.0");
-        assert!(Constants::read(&wrong).unwrap_err().to_string().contains("interval.unseen"));
+        assert!(Constants::parse(&wrong).unwrap_err().to_string().contains("interval.unseen"));
     }
 
     #[test]
     fn a_file_without_a_constant_is_refused() {
         let text = SHIPPED.replace("roofline", "rofline");
-        assert!(Constants::read(&text).unwrap_err().to_string().contains("kernels.roofline"));
-        assert!(Constants::read("x = [").is_err());
+        assert!(Constants::parse(&text).unwrap_err().to_string().contains("kernels.roofline"));
+        assert!(Constants::parse("x = [").is_err());
         let more = SHIPPED.replace("gemm = 0.8491", "gemm = 75");
-        let why = Constants::read(&more).unwrap_err().to_string();
+        let why = Constants::parse(&more).unwrap_err().to_string();
         assert!(why.contains("`gpu.A100.gemm` is 75: a share of the peak must be at most 1"), "{why}");
     }
 }

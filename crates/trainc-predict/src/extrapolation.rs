@@ -46,7 +46,7 @@ pub struct NewGpu {
 /// Properties in which a layout lies outside of the measured runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extrapolation {
-    /// GPU type; its widening is not part of [`Self::width`].
+    /// GPU type; its widening is not part of [`Self::extra_half_width`].
     pub gpu: Option<NewGpu>,
     /// Number of GPUs.
     pub gpus: Option<LargerCount>,
@@ -58,25 +58,27 @@ pub struct Extrapolation {
 
 impl Extrapolation {
     /// Returns the extrapolation of a layout, and the half-width of its GPU type, a natural logarithm.
-    pub(super) fn of(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
-        let general = constants.of_kind(own);
+    pub(super) fn from_layout(layout: &Layout, constants: &Constants, own: &Gpu) -> (Self, f64) {
+        let general = constants.default_half_width(own);
         let inside = own.interval.unwrap_or(general);
         let wider = general - constants.get(Name::Known);
         let is_new = own.interval.is_none() && wider > 0.0;
-        let gpu = layout.hardware.gpu.filter(|_| is_new).map(GpuKind::chip);
+        let gpu = layout.hardware.gpu.filter(|_| is_new).map(GpuKind::kind_of_constants);
         let gpu = gpu.map(|gpu| NewGpu { gpu, runs: own.rows, wider });
-        (Self { gpu, ..Self::inside(layout, constants, inside) }, inside)
+        (Self { gpu, ..Self::from_half_width(layout, constants, inside) }, inside)
     }
 
     /// Returns the extrapolation of a layout whose GPU type has a half-width of `inside`.
-    fn inside(layout: &Layout, constants: &Constants, inside: f64) -> Self {
-        let unseen = Setting::of(layout).map(|setting| UnseenSetting {
+    fn from_half_width(layout: &Layout, constants: &Constants, inside: f64) -> Self {
+        let unseen = Setting::from_layout(layout).map(|setting| UnseenSetting {
             setting,
             runs: constants.runs_of(&setting),
             wider: constants.get(Name::Unseen) - inside,
         });
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
-        let Some(range) = constants.range(layout.system) else { return Self { setting, ..Self::default() } };
+        let Some(range) = constants.largest_measured_runs(layout.system) else {
+            return Self { setting, ..Self::default() };
+        };
         // Published parameter counts are rounded.
         let past =
             |here: f64, measured: f64| (here > 1.001 * measured).then_some(LargerCount { here, measured });
@@ -89,7 +91,7 @@ impl Extrapolation {
     }
 
     /// Returns the widening of the half-width of the step time, a natural logarithm.
-    pub fn width(&self) -> f64 {
+    pub fn extra_half_width(&self) -> f64 {
         let folds = |past: LargerCount| (past.here / past.measured).ln();
         let past = WIDENING * [self.gpus, self.parameters].into_iter().flatten().map(folds).sum::<f64>();
         past + self.setting.map_or(0.0, |unseen| unseen.wider)

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-pub(super) fn flatten(under: &str, table: &toml::Table, out: &mut BTreeMap<String, f64>) {
+pub(super) fn flatten_toml(under: &str, table: &toml::Table, out: &mut BTreeMap<String, f64>) {
     for (key, value) in table {
         let path = if under.is_empty() { key.clone() } else { format!("{under}.{key}") };
         match value {
-            toml::Value::Table(inner) => flatten(&path, inner, out),
+            toml::Value::Table(inner) => flatten_toml(&path, inner, out),
             toml::Value::Float(value) => {
                 out.insert(path, *value);
             }
@@ -18,13 +18,13 @@ pub(super) fn flatten(under: &str, table: &toml::Table, out: &mut BTreeMap<Strin
     }
 }
 
-pub(super) fn flat_rows(table: &toml::Table, word: &str) -> f64 {
+pub(super) fn gpu_runs_in_table(table: &toml::Table, word: &str) -> f64 {
     let rows = table.get("gpu").and_then(|gpus| gpus.get(word)).and_then(|gpu| gpu.get("rows"));
     rows.and_then(toml::Value::as_integer).map_or(0.0, |rows| rows as f64)
 }
 
 /// Four digits that count, as a TOML float.
-pub(super) fn figure(value: f64) -> String {
+pub(super) fn format_four_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0.0".to_owned();
     }

@@ -15,7 +15,7 @@ pub struct Unknown(pub &'static str);
 
 impl Layout {
     /// The layout of a plan, or what is missing for it.
-    pub fn of_plan(plan: &Plan) -> Result<Self, Unknown> {
+    pub fn from_plan(plan: &Plan) -> Result<Self, Unknown> {
         let facts = plan.model.as_ref().ok_or(Unknown("the model is unknown"))?;
         let architecture =
             facts.architecture.as_ref().ok_or(Unknown("the dimensions of the model are unknown"))?;
@@ -42,7 +42,10 @@ impl Layout {
             hardware.gpus_per_node = mesh.ranks_per_node() as f64;
         }
         Ok(Self {
-            model: Model::of(architecture, facts.class.unwrap_or(architecture.family.default_class())),
+            model: Model::from_architecture(
+                architecture,
+                facts.class.unwrap_or(architecture.family.default_class()),
+            ),
             hardware,
             system,
             degrees: Degrees {
@@ -54,7 +57,7 @@ impl Layout {
                 context: mesh.context_degree.value as f64,
                 expert: mesh.expert_degree.value as f64,
             },
-            order: super::Order::of_mesh(mesh),
+            order: super::Order::from_mesh(mesh),
             sharding: sharding(mesh.engine, parallel, mesh.shard_degree.value),
             work: Work {
                 sequence_length: sequence_length as f64,
@@ -74,7 +77,7 @@ impl Layout {
                 Some(trainc_ir::Recompute::Full) => Recompute::Full,
             },
             attention: attention(plan, architecture),
-            flash2: plan.image.as_ref().is_none_or(|image| recent(image.pytorch.as_deref())),
+            flash2: plan.image.as_ref().is_none_or(|image| has_flash2_attention(image.pytorch.as_deref())),
             compiled: false,
             sequence_parallel: false,
             offload: offload(parallel, train),
@@ -93,11 +96,11 @@ impl Layout {
             optimizer_copies: system != System::Worker && optimizer(train) == "adamw",
             frees_frozen: matches!(system, System::SmpV2 | System::Worker)
                 || plan.image.as_ref().is_none_or(|image| {
-                    image.pytorch.as_deref().is_none_or(|version| at_least(version, (2, 1)))
+                    image.pytorch.as_deref().is_none_or(|version| version_at_least(version, (2, 1)))
                 }),
-            one_unit: one_unit(plan),
-            input: super::Input::of_plan(plan).ok(),
-            gathering: Gathering::of(parallel),
+            one_unit: is_one_fsdp_unit(plan),
+            input: super::Input::from_plan(plan).ok(),
+            gathering: Gathering::from_parallel(parallel),
             worker: worker(plan),
         })
     }
@@ -105,9 +108,9 @@ impl Layout {
 
 impl Model {
     /// The dimensions of an architecture with a head.
-    pub fn of(architecture: &Architecture, class: Class) -> Self {
+    pub fn from_architecture(architecture: &Architecture, class: Class) -> Self {
         let a = architecture;
-        let count = a.parameters_as(class).unwrap_or_else(|| a.parameters());
+        let count = a.parameters_for_class(class).unwrap_or_else(|| a.parameters());
         let layers = (a.layers + a.decoder_layers) as f64;
         let total = count.total as f64;
         let in_layers = count.layers_total as f64;
@@ -130,8 +133,8 @@ impl Model {
             vocab: a.vocab as f64,
             experts: a.experts as f64,
             active_experts: a.active_experts as f64,
-            causal: a.family.causal(),
-            dropout: a.family.dropout(),
+            causal: a.family.is_causal(),
+            dropout: a.family.has_dropout(),
             parallel_blocks: a.parallel,
             tied: a.tied,
             rms_norm: a.norm == Norm::RmsNorm,
@@ -151,7 +154,7 @@ const WRAP_ARGUMENTS: [&str; 4] = [
 
 /// Returns true if FSDP shards and neither `wrap`, a least size nor a hyperparameter of the program says what a unit is. Of a
 /// manifest that is a part of another nothing can be said.
-pub fn one_unit(plan: &Plan) -> bool {
+pub fn is_one_fsdp_unit(plan: &Plan) -> bool {
     let Some(parallel) =
         plan.job.parallel.as_ref().filter(|parallel| parallel.engine.get() == Some(Engine::Fsdp))
     else {
@@ -213,7 +216,7 @@ fn system(plan: &Plan, engine: Engine) -> Result<System, Unknown> {
 
 impl Hardware {
     /// So many instances of a type.
-    pub fn of_instance(row: &Instance, nodes: u64) -> Self {
+    pub fn from_instance(row: &Instance, nodes: u64) -> Self {
         let accelerator = &row.accelerator;
         let ranks = accelerator.ranks.max(1) as f64;
         Self {
@@ -223,12 +226,12 @@ impl Hardware {
             inter_bytes_per_second: row.network_gbps.map(|gbps| gbps * 1e9 / 8.0),
             host_memory_bytes: row.host_memory_bytes.map(|bytes| bytes as f64),
             efa: row.efa == Some(true),
-            ..Self::of_accelerator(&accelerator.product, Some(accelerator))
+            ..Self::from_accelerator(&accelerator.product, Some(accelerator))
         }
     }
 
     /// Returns the share of one rank in an accelerator, by its product name and catalogue row.
-    fn of_accelerator(name: &str, row: Option<&Accelerator>) -> Self {
+    fn from_accelerator(name: &str, row: Option<&Accelerator>) -> Self {
         let share = 1.0 / row.map_or(1, |row| row.ranks.max(1)) as f64;
         Self {
             gpu: GpuKind::from_name(name),
@@ -269,11 +272,11 @@ fn hardware(plan: &Plan, nodes: u64, gpus_per_node: u64) -> Result<Hardware, Unk
     }
     let name = machine.gpu.as_deref().ok_or(Unknown("the machine has no known accelerator"))?;
     let row = match &plan.instance {
-        Some(instance) => return Ok(Hardware::of_instance(instance, nodes)),
+        Some(instance) => return Ok(Hardware::from_instance(instance, nodes)),
         None => accelerators::all().find(|row| row.product == name),
     };
     let cluster = plan.job.cluster.as_ref();
-    let accelerator = Hardware::of_accelerator(name, row.as_ref());
+    let accelerator = Hardware::from_accelerator(name, row.as_ref());
     let written = |field: fn(&Cluster) -> Option<u64>| cluster.and_then(field).map(|bytes| bytes as f64);
     Ok(Hardware {
         memory_bytes: machine.gpu_memory_bytes.map(|bytes| bytes as f64),
@@ -298,21 +301,21 @@ fn attention(plan: &Plan, architecture: &Architecture) -> Attention {
     let own = !worker
         && (architecture.family == Family::Falcon
             || match transformers {
-                Some(version) => at_least(version, (4, 36)),
-                None => image.is_none_or(|image| recent(image.pytorch.as_deref())),
+                Some(version) => version_at_least(version, (4, 36)),
+                None => image.is_none_or(|image| has_flash2_attention(image.pytorch.as_deref())),
             });
     if written.unwrap_or(own) { Attention::Flash } else { Attention::Eager }
 }
 
 /// Returns true if a version is that one or a later one.
-fn at_least(version: &str, least: (u64, u64)) -> bool {
+fn version_at_least(version: &str, least: (u64, u64)) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }
 
 /// Returns true if PyTorch's own attention is FlashAttention 2: since 2.2. An image that does not say is taken for a recent one.
-fn recent(pytorch: Option<&str>) -> bool {
-    pytorch.is_none_or(|version| at_least(version, (2, 2)))
+fn has_flash2_attention(pytorch: Option<&str>) -> bool {
+    pytorch.is_none_or(|version| version_at_least(version, (2, 2)))
 }
 
 fn sharding(engine: Engine, parallel: Option<&Parallel>, shard_degree: u64) -> Sharding {
@@ -342,12 +345,12 @@ fn precision(train: &Train) -> Result<Precision, Unknown> {
     })
 }
 
-fn on(parallel: Option<&Parallel>, name: &str) -> bool {
+fn is_option_on(parallel: Option<&Parallel>, name: &str) -> bool {
     option(parallel, name) == Some(&Scalar::Bool(true))
 }
 
 fn offload(parallel: Option<&Parallel>, train: &Train) -> Offload {
-    let states = on(parallel, "offload");
+    let states = is_option_on(parallel, "offload");
     Offload {
         activations: parallel.and_then(|parallel| parallel.offload_activations.get()) == Some(true),
         horizon: parallel.and_then(|parallel| parallel.offload_horizon.get()).map(|n| n as f64),
@@ -367,7 +370,8 @@ fn optimizer(train: &Train) -> &str {
 /// script without it nothing is known, and bitsandbytes' own way is taken.
 fn wide_embeddings(plan: &Plan) -> bool {
     let transformers = plan.image.as_ref().and_then(|image| image.transformers.as_deref());
-    transformers.is_some_and(|version| !at_least(version, (4, 30)) || at_least(version, (4, 52)))
+    transformers
+        .is_some_and(|version| !version_at_least(version, (4, 30)) || version_at_least(version, (4, 52)))
 }
 
 fn moments(plan: &Plan) -> Moments {

@@ -36,7 +36,7 @@ pub enum Prefetch {
 
 impl Gathering {
     /// That of a manifest's `parallel`.
-    pub fn of(parallel: Option<&Parallel>) -> Self {
+    pub fn from_parallel(parallel: Option<&Parallel>) -> Self {
         let otherwise = Self::default();
         let count = |name, otherwise| match option(parallel, name) {
             Some(Scalar::Int(count)) => *count as f64,
@@ -69,7 +69,7 @@ const UNCOUNTED: [&str; 9] = [
 ];
 
 /// Written parameters of the engine of which memory and time know nothing.
-pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
+pub fn unmodelled_options(plan: &Plan) -> Vec<&'static str> {
     let written = plan.job.parallel.iter().flat_map(|parallel| &parallel.options);
     let options = written.map(|option| option.name).filter(|name| UNCOUNTED.contains(name));
     // Every pipeline is taken for the plain schedule, one forward and one backward.
@@ -78,7 +78,7 @@ pub fn uncounted(plan: &Plan) -> Vec<&'static str> {
 }
 
 /// Returns the settings that are approximated by others: the member of the prediction, and the note.
-pub fn taken_for(plan: &Plan) -> Vec<(&'static str, String)> {
+pub fn approximated_settings(plan: &Plan) -> Vec<(&'static str, String)> {
     let job = &plan.job;
     let mut out = Vec::new();
     let optimizer = job.train.optimizer.as_ref().and_then(|optimizer| optimizer.name.value());

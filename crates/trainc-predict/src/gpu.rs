@@ -48,19 +48,19 @@ impl GpuKind {
     }
 
     /// Every kind that has constants of its own.
-    pub fn chips() -> impl Iterator<Item = Self> {
+    pub fn with_own_constants() -> impl Iterator<Item = Self> {
         [Self::V100, Self::T4, Self::A100, Self::A10G, Self::L4, Self::L40S, Self::H100, Self::B200]
             .into_iter()
     }
 
     /// The kind whose constants hold: an H200 is an H100 with other memory.
     #[must_use]
-    pub fn chip(self) -> Self {
+    pub fn kind_of_constants(self) -> Self {
         if self == Self::H200 { Self::H100 } else { self }
     }
 
     /// Its word in files of constants.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         Self::ALL
             .iter()
             .find(|(word, kind)| *kind == self && !matches!(*word, "GB200"))

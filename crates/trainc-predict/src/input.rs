@@ -25,8 +25,8 @@ pub struct Input {
 
 impl Input {
     /// Of a plan, or what is missing for it.
-    pub fn of_plan(plan: &Plan) -> Result<Self, Unknown> {
-        let (size, storage) = (sequence_bytes(plan), file_system(plan));
+    pub fn from_plan(plan: &Plan) -> Result<Self, Unknown> {
+        let (size, storage) = (sequence_bytes(plan), created_data_file_system(plan));
         let (Some(sequence_bytes), Some(storage)) = (size, storage) else {
             return Err(Unknown(match (size, storage) {
                 (Some(_), _) => {
@@ -45,23 +45,23 @@ impl Input {
     }
 
     /// Seconds in which so many sequences are read.
-    pub fn seconds(&self, sequences: f64) -> f64 {
+    pub fn read_seconds(&self, sequences: f64) -> f64 {
         sequences * self.sequence_bytes / self.bytes_per_second
     }
 
     /// Returns the seconds that a step waits for its sequences, if everything else in it takes `rest`.
-    pub fn exposed_seconds(&self, sequences: f64, rest: f64) -> f64 {
-        (self.seconds(sequences) - rest).max(0.0)
+    pub fn exposed_read_seconds(&self, sequences: f64, rest: f64) -> f64 {
+        (self.read_seconds(sequences) - rest).max(0.0)
     }
 }
 
 /// The file system that the job makes, where all data come from it.
-pub fn file_system(plan: &Plan) -> Option<&Storage> {
+pub fn created_data_file_system(plan: &Plan) -> Option<&Storage> {
     let mut channels = plan.job.channels.iter();
     let from = channels.next()?.from.value()?;
     let named =
         |storage: &&Storage| storage.name.value().is_some_and(|name| name == from && !name.is_empty());
-    let storage = plan.job.storage.iter().find(named).filter(|storage| storage.is_made_lustre())?;
+    let storage = plan.job.storage.iter().find(named).filter(|storage| storage.is_created_lustre())?;
     channels.all(|channel| channel.from.value() == Some(from)).then_some(storage)
 }
 
@@ -106,9 +106,9 @@ mod tests {
         let sequence_bytes = 20.0 * f64::from(1 << 20) * f64::from(1 << 20) / 1e6;
         let input = Input { sequence_bytes, bytes_per_second: 125e6 * 1200.0 / 1024.0 };
         assert!((input.bytes_per_second - 146_484_375.0).abs() < 1e-3);
-        assert!((input.seconds(64.0) - 9.6077).abs() < 1e-4, "{}", input.seconds(64.0));
-        assert!((input.exposed_seconds(64.0, 2.0) - 7.6077).abs() < 1e-4);
+        assert!((input.read_seconds(64.0) - 9.6077).abs() < 1e-4, "{}", input.read_seconds(64.0));
+        assert!((input.exposed_read_seconds(64.0, 2.0) - 7.6077).abs() < 1e-4);
         // What is read while the GPUs work costs nothing.
-        assert_eq!(input.exposed_seconds(64.0, 10.0), 0.0);
+        assert_eq!(input.exposed_read_seconds(64.0, 10.0), 0.0);
     }
 }

@@ -222,7 +222,7 @@ impl Degrees {
     }
 
     /// Ranks that hold the same part of a model and see other data (or other parts of a sequence).
-    pub fn data(&self) -> f64 {
+    pub fn data_parallel_ranks(&self) -> f64 {
         self.replicas * self.shard
     }
 }

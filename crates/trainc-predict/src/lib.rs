@@ -31,8 +31,8 @@ mod worker;
 
 pub use constants::Constants;
 pub use extrapolation::{Extrapolation, LargerCount, NewGpu, UnseenSetting};
-pub use from_plan::{Unknown, one_unit};
-pub use gathering::{taken_for, uncounted};
+pub use from_plan::{Unknown, is_one_fsdp_unit};
+pub use gathering::{approximated_settings, unmodelled_options};
 pub use input::Input;
 pub use layout::{
     AdapterKind, Attention, Code, Degrees, Gathering, GpuKind, Hardware, Layout, Lora, Model, Moments,
@@ -52,7 +52,7 @@ use trainc_ir::Plan;
 pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
     let (speed, no_speed) = split(speed::speed(layout, constants));
     Prediction {
-        memory: Some(memory::memory_with(layout, &memory::MemoryConstants::of(constants))),
+        memory: Some(memory::memory_with(layout, &memory::MemoryConstants::from_constants(constants))),
         speed,
         no_speed,
         ..Prediction::default()
@@ -61,7 +61,7 @@ pub fn predict(layout: &Layout, constants: &Constants) -> Prediction {
 
 /// The same of a plan, with time and money of its run.
 pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
-    let layout = match Layout::of_plan(plan) {
+    let layout = match Layout::from_plan(plan) {
         Ok(layout) => layout,
         Err(why) => {
             return Prediction {
@@ -74,7 +74,9 @@ pub fn of_plan(plan: &Plan, constants: &Constants) -> Prediction {
     };
     let mut prediction = predict(&layout, constants);
     let (run, no_run) = match &prediction.speed {
-        Some(speed) => split(run::Terms::of(plan, constants).map(|terms| terms.run(&layout, speed))),
+        Some(speed) => {
+            split(run::Terms::from_plan(plan, constants).map(|terms| terms.predict_run(&layout, speed)))
+        }
         None => (None, prediction.no_speed),
     };
     Prediction { run, no_run, ..std::mem::take(&mut prediction) }

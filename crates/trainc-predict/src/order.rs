@@ -24,7 +24,7 @@ impl Order {
     pub const CLUSTER: Self = Self([Axis::Replica, Axis::Shard, Axis::Pipeline, Axis::Tensor]);
 
     /// The order of a plan's mesh; absent axes have degree 1 and any position.
-    pub fn of_mesh(mesh: &Mesh) -> Self {
+    pub fn from_mesh(mesh: &Mesh) -> Self {
         let mut axes: Vec<Axis> = mesh.order.iter().map(|(axis, _)| *axis).collect();
         let rest: Vec<Axis> = Self::MEGATRON.0.into_iter().filter(|axis| !axes.contains(axis)).collect();
         axes.splice(0..0, rest);
@@ -48,7 +48,14 @@ impl Order {
 
     /// Returns the placement of groups of `ranks` along an axis. Replicas and shards are adjacent in every order, so a
     /// group of all data-parallel ranks is one along the shard axis.
-    pub fn spread(self, degrees: &Degrees, nodes: f64, per_node: f64, axis: Axis, ranks: f64) -> Spread {
+    pub fn group_placement(
+        self,
+        degrees: &Degrees,
+        nodes: f64,
+        per_node: f64,
+        axis: Axis,
+        ranks: f64,
+    ) -> Spread {
         let (ranks, per_node) = (ranks.max(1.0), per_node.max(1.0));
         if nodes <= 1.0 {
             return Spread { nodes: 1.0, beside: per_node / ranks };
@@ -92,8 +99,8 @@ mod tests {
                     expert: 1.0,
                 };
                 for axis in order {
-                    let order = Order::of_mesh(&mesh);
-                    let found = order.spread(&degrees, 4.0, 8.0, axis, degree(axis) as f64);
+                    let order = Order::from_mesh(&mesh);
+                    let found = order.group_placement(&degrees, 4.0, 8.0, axis, degree(axis) as f64);
                     assert_eq!(found.nodes, mesh.nodes_of_group(axis) as f64, "{order:?} {axis:?} {mesh:?}");
                     let in_first = |group: &&Vec<u64>| group.iter().any(|rank| mesh.node_of(*rank) == 0);
                     let groups = mesh.groups(axis);

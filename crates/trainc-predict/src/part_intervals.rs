@@ -17,7 +17,7 @@ pub enum Basis {
 
 impl Basis {
     /// Its word in the form for scripts.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Counted => "counted",
             Self::Residuals => "residuals",
@@ -56,7 +56,7 @@ impl MemoryParts {
 /// Weights, gradients and resident states are counted. No measured run shows which of the other parts caused the error of a
 /// peak: it is shared in proportion to their bytes, so that the lower ends add up to the lower end of the whole (at least
 /// 0), and the upper ends to its upper end.
-pub(super) fn shared(parts: &MemoryParts, whole: Interval) -> MemoryParts<PartInterval> {
+pub(super) fn split_peak_interval(parts: &MemoryParts, whole: Interval) -> MemoryParts<PartInterval> {
     let counted = parts.parameters + parts.gradients + parts.optimizer;
     let estimated = parts.total() - counted;
     let share = |end: f64| if estimated > 0.0 { ((end - counted) / estimated).max(0.0) } else { 1.0 };
@@ -88,16 +88,16 @@ pub struct Widths {
 }
 
 impl Widths {
-    fn worked(&self, seconds: f64) -> Interval {
-        around(seconds, self.work)
+    fn work_interval(&self, seconds: f64) -> Interval {
+        log_interval(seconds, self.work)
     }
 
-    fn waited(&self, seconds: f64) -> Interval {
-        around(seconds, self.work + self.waiting)
+    fn wait_interval(&self, seconds: f64) -> Interval {
+        log_interval(seconds, self.work + self.waiting)
     }
 }
 
-fn around(seconds: f64, width: f64) -> Interval {
+fn log_interval(seconds: f64, width: f64) -> Interval {
     Interval { low: seconds * (-width).exp(), high: seconds * width.exp() }
 }
 
@@ -109,18 +109,18 @@ impl Speed {
     pub fn part_intervals(&self) -> SpeedParts<Interval> {
         let (widths, parts) = (&self.widths, &self.parts);
         let mut out = SpeedParts {
-            compute: widths.worked(parts.compute),
-            exposed_communication: widths.waited(parts.exposed_communication),
-            bubble: widths.waited(parts.bubble),
-            offload: widths.waited(parts.offload),
-            optimizer: widths.worked(parts.optimizer),
+            compute: widths.work_interval(parts.compute),
+            exposed_communication: widths.wait_interval(parts.exposed_communication),
+            bubble: widths.wait_interval(parts.bubble),
+            offload: widths.wait_interval(parts.offload),
+            optimizer: widths.work_interval(parts.optimizer),
             input: None,
         };
         let rest = [out.compute, out.exposed_communication, out.bubble, out.offload, out.optimizer];
         let (low, high): (f64, f64) =
             (rest.iter().map(|part| part.low).sum(), rest.iter().map(|part| part.high).sum());
         out.input = parts.input.zip(widths.read_seconds).map(|(input, read)| {
-            let read = widths.waited(read);
+            let read = widths.wait_interval(read);
             // Within what rounding does the figure lies inside.
             Interval { low: (read.low - high).max(0.0).min(input), high: (read.high - low).max(input) }
         });
@@ -131,14 +131,14 @@ impl Speed {
     pub fn communication_intervals(&self) -> Communication<Interval> {
         let (widths, links) = (&self.widths, &self.communication);
         Communication {
-            tensor: widths.waited(links.tensor),
-            pipeline: widths.waited(links.pipeline),
-            experts: widths.waited(links.experts),
-            context: widths.waited(links.context),
-            gather: widths.waited(links.gather),
-            scatter: widths.waited(links.scatter),
-            replicas: widths.waited(links.replicas),
-            gradients: widths.waited(links.gradients),
+            tensor: widths.wait_interval(links.tensor),
+            pipeline: widths.wait_interval(links.pipeline),
+            experts: widths.wait_interval(links.experts),
+            context: widths.wait_interval(links.context),
+            gather: widths.wait_interval(links.gather),
+            scatter: widths.wait_interval(links.scatter),
+            replicas: widths.wait_interval(links.replicas),
+            gradients: widths.wait_interval(links.gradients),
         }
     }
 }
@@ -160,7 +160,7 @@ mod tests {
             };
             let whole =
                 Interval { low: parts.total() * (1.0 - below), high: parts.total() * (1.0 + above) };
-            let found = shared(&parts, whole);
+            let found = split_peak_interval(&parts, whole);
             let counted = parameters + gradients + optimizer;
             let ends = [found.parameters, found.gradients, found.optimizer, found.activations, found.gathered,
                 found.logits, found.buffers, found.reserve];

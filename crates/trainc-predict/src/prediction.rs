@@ -58,7 +58,7 @@ pub struct Memory {
 impl Memory {
     /// Returns the comparison with its GPU; `None` if the GPU is unknown.
     pub fn fit(&self) -> Option<Fit> {
-        Some(Fit::of(self.per_gpu_bytes, self.interval, self.capacity_bytes?))
+        Some(Fit::from_bytes(self.per_gpu_bytes, self.interval, self.capacity_bytes?))
     }
 }
 
@@ -77,7 +77,7 @@ pub enum Fit {
 
 impl Fit {
     /// Of a memory, its interval and what the card has, bytes.
-    pub fn of(bytes: f64, interval: Interval, capacity: f64) -> Self {
+    pub fn from_bytes(bytes: f64, interval: Interval, capacity: f64) -> Self {
         match capacity {
             card if interval.high <= card => Self::Surely,
             card if bytes <= card => Self::Maybe,
@@ -87,7 +87,7 @@ impl Fit {
     }
 
     /// In words: `fits`, `may not fit`, `does not fit`.
-    pub fn words(self) -> &'static str {
+    pub fn as_phrase(self) -> &'static str {
         match self {
             Self::Surely => "fits",
             Self::Maybe => "may not fit",
@@ -184,16 +184,16 @@ pub struct Communication<T = f64> {
 impl Communication {
     /// The sum, seconds.
     pub fn total(&self) -> f64 {
-        self.waited() + self.beside()
+        self.exposed_seconds() + self.overlapped_seconds()
     }
 
     /// Exposed time, seconds.
-    pub fn waited(&self) -> f64 {
+    pub fn exposed_seconds(&self) -> f64 {
         self.tensor + self.pipeline + self.experts
     }
 
     /// Seconds in parallel with the passes.
-    pub fn beside(&self) -> f64 {
+    pub fn overlapped_seconds(&self) -> f64 {
         self.context + self.gather + self.replicas + self.gradients
     }
 }
@@ -300,16 +300,16 @@ impl Run {
     pub fn cost_interval(&self) -> Option<Interval> {
         match &self.spot {
             Some(spot) => spot.expected_usd_interval,
-            None => Some(self.over_interval(self.cost_usd?)),
+            None => Some(self.interval_of_cost(self.cost_usd?)),
         }
     }
 
     /// The same of what is known of it.
-    pub fn least_interval(&self) -> Option<Interval> {
-        Some(self.over_interval(self.least_usd?))
+    pub fn least_cost_interval(&self) -> Option<Interval> {
+        Some(self.interval_of_cost(self.least_usd?))
     }
 
-    fn over_interval(&self, usd: f64) -> Interval {
+    fn interval_of_cost(&self, usd: f64) -> Interval {
         let per_second = usd / self.seconds;
         Interval { low: per_second * self.interval.low, high: per_second * self.interval.high }
     }
@@ -331,7 +331,7 @@ pub struct RunParts {
 impl RunParts {
     /// Known part of the time before the first step, seconds. Excludes a download of unknown size, so the run takes longer
     /// than predicted; [`RunParts::download`] is `None` then, and a note in plan.json says so.
-    pub fn start(&self) -> f64 {
+    pub fn startup_seconds(&self) -> f64 {
         self.startup + self.download.unwrap_or(0.0)
     }
 }
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn a_card_between_the_ends_of_an_interval_is_no_certainty() {
         let interval = Interval { low: 8.0, high: 12.0 };
-        let fits = [12.0, 11.9, 10.0, 9.9, 8.0, 7.9].map(|card| Fit::of(10.0, interval, card));
+        let fits = [12.0, 11.9, 10.0, 9.9, 8.0, 7.9].map(|card| Fit::from_bytes(10.0, interval, card));
         assert_eq!(fits, [Fit::Surely, Fit::Maybe, Fit::Maybe, Fit::Hardly, Fit::Hardly, Fit::Never]);
         assert!(fits.is_sorted(), "a smaller card is never the better one");
     }

@@ -11,7 +11,7 @@ struct Product {
 
 impl Model {
     /// Query, key, value and output, each on its own; then gate and up, or up alone; then down (torchtitan's blocks).
-    fn products(&self) -> Vec<Product> {
+    fn layer_products(&self) -> Vec<Product> {
         let (query, key) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
         let mut out: Vec<Product> =
             [(self.hidden, query), (self.hidden, key), (self.hidden, key), (query, self.hidden)]
@@ -24,15 +24,15 @@ impl Model {
     }
 
     /// The share of the products' FLOP that every second of them has: what torchtitan does again.
-    pub(super) fn second_products(&self) -> f64 {
+    pub(super) fn recomputed_flop_share(&self) -> f64 {
         let flop = |product: &Product| product.from * product.to;
-        let all = self.products();
+        let all = self.layer_products();
         all.iter().skip(1).step_by(2).map(flop).sum::<f64>() / all.iter().map(flop).sum::<f64>()
     }
 
     /// Elements of a token that the others of them make, less the layer's last: no gradient needs its result.
-    pub(super) fn first_products(&self) -> f64 {
-        let all = self.products();
+    pub(super) fn kept_product_elements(&self) -> f64 {
+        let all = self.layer_products();
         let last = all.len() - 1;
         all.iter().take(last).step_by(2).map(|product| product.to).sum()
     }
@@ -77,15 +77,15 @@ mod tests {
     fn every_second_product_of_a_llama_layer() {
         let llama = model(4096.0, 8.0, 14_336.0, 3.0);
         let share = (1024.0 + 4096.0 + 14_336.0) / (4096.0 + 1024.0 + 1024.0 + 4096.0 + 3.0 * 14_336.0);
-        assert!((llama.second_products() - share).abs() < 1e-12);
-        assert!((llama.first_products() - (4096.0 + 1024.0 + 14_336.0)).abs() < 1e-9);
+        assert!((llama.recomputed_flop_share() - share).abs() < 1e-12);
+        assert!((llama.kept_product_elements() - (4096.0 + 1024.0 + 14_336.0)).abs() < 1e-9);
     }
 
     /// GPT: q, k, v and o of one width, up and down of four. k, o and down are 6 of 12; q, v and up are kept.
     #[test]
     fn every_second_product_of_a_gpt_layer() {
         let gpt = model(4096.0, 32.0, 16_384.0, 2.0);
-        assert!((gpt.second_products() - 6.0 / 12.0).abs() < 1e-12);
-        assert!((gpt.first_products() - (4096.0 + 4096.0 + 16_384.0)).abs() < 1e-9);
+        assert!((gpt.recomputed_flop_share() - 6.0 / 12.0).abs() < 1e-12);
+        assert!((gpt.kept_product_elements() - (4096.0 + 4096.0 + 16_384.0)).abs() < 1e-9);
     }
 }

@@ -14,7 +14,7 @@ pub struct Range {
 impl Range {
     /// The range that has both.
     #[must_use]
-    pub fn with(self, other: Self) -> Self {
+    pub fn max_with(self, other: Self) -> Self {
         Self { gpus: self.gpus.max(other.gpus), parameters: self.parameters.max(other.parameters) }
     }
 }
@@ -23,6 +23,6 @@ impl Range {
 pub(super) const RANGES: [&str; 2] = ["fsdp", "others"];
 
 /// The word of a system's range: those that gather as PyTorch's FSDP does have one, all others another.
-pub(super) fn range_of(system: System) -> &'static str {
+pub(super) fn range_name(system: System) -> &'static str {
     if matches!(system, System::Fsdp | System::SmpV2) { "fsdp" } else { "others" }
 }

@@ -6,7 +6,7 @@ use super::from_plan::Unknown;
 use super::layout::Layout;
 use super::memory::{WIDER_MOMENTS, resumed_bytes_per_parameter, wide_moments};
 use super::prediction::{Checkpoints, CostParts, Interval, Run, RunPartIntervals, RunParts, Speed, Spot};
-use super::spot::spot;
+use super::spot::predict_spot_run;
 use trainc_ir::hardware::Instance;
 use trainc_ir::{CheckpointInterval, Cluster, Plan, Price, Storage};
 
@@ -25,12 +25,12 @@ pub struct Around {
 
 impl Around {
     /// By a file of constants.
-    pub fn of(constants: &Constants) -> Self {
+    pub fn from_constants(constants: &Constants) -> Self {
         Self { low: constants.get(Name::AroundLow), high: constants.get(Name::AroundHigh) }
     }
 
     /// Returns the interval of predicted seconds.
-    pub fn seconds(self, predicted: f64) -> Interval {
+    pub fn interval_around(self, predicted: f64) -> Interval {
         Interval { low: self.low * predicted, high: self.high * predicted }
     }
 }
@@ -61,18 +61,19 @@ pub struct Terms {
 
 impl Terms {
     /// Those of a plan, or what is missing.
-    pub fn of(plan: &Plan, constants: &Constants) -> Result<Self, Unknown> {
+    pub fn from_plan(plan: &Plan, constants: &Constants) -> Result<Self, Unknown> {
         let steps = plan.run.steps.as_ref().ok_or(Unknown("the number of steps is unknown"))?.value as f64;
         let checkpoint = plan.job.checkpoint.as_ref();
         let cluster = plan.job.cluster.as_ref();
         // Checkpoints that are synchronised with S3 are written to the instances' own disks.
         let local = checkpoint.is_some_and(|checkpoint| checkpoint.s3.value().is_some());
-        let shared = plan.job.storage.iter().filter_map(throughput).fold(f64::NAN, f64::max);
+        let shared =
+            plan.job.storage.iter().filter_map(file_system_bytes_per_second).fold(f64::NAN, f64::max);
         let free = plan.instance.as_ref().is_some_and(|instance| instance.ebs_volume_ignored);
         Ok(Self {
             steps,
             startup: constants.get(Name::Startup),
-            download: download(plan, constants),
+            download: download_seconds(plan, constants),
             every: checkpoint.and_then(|checkpoint| checkpoint.every.get()),
             checkpoints: checkpoint.is_some(),
             node_rate: constants.get(Name::Checkpoint),
@@ -82,21 +83,21 @@ impl Terms {
                 .and_then(|cluster| cluster.node_mtbf_seconds.get())
                 .map(|seconds| seconds as f64),
             usual_failures: constants.get(Name::NodeFailures),
-            losses: cluster.and_then(Cluster::losses_per_hour),
-            around: Around::of(constants),
-            bills: Bills::of(plan, plan.rank_price(), free),
+            losses: cluster.and_then(Cluster::node_losses_per_hour),
+            around: Around::from_constants(constants),
+            bills: Bills::from_plan(plan, plan.rank_price(), free),
         })
     }
 
     /// The same job on instances of another type, at their price where it is known.
     #[must_use]
-    pub fn on(&self, plan: &Plan, instance: &Instance, price: Option<&Price>) -> Self {
-        Self { bills: Bills::of(plan, price, instance.ebs_volume_ignored), ..self.clone() }
+    pub fn on_instance(&self, plan: &Plan, instance: &Instance, price: Option<&Price>) -> Self {
+        Self { bills: Bills::from_plan(plan, price, instance.ebs_volume_ignored), ..self.clone() }
     }
 
     /// The same job with so many times the steps.
     #[must_use]
-    pub fn times(&self, share: f64) -> Self {
+    pub fn with_steps_scaled(&self, share: f64) -> Self {
         Self { steps: self.steps * share, ..self.clone() }
     }
 
@@ -110,7 +111,7 @@ impl Terms {
     /// known.
     pub fn most_usd(&self, nodes: f64, seconds: f64) -> Option<f64> {
         let bills = Bills { instance: self.bills.instance_at_most, ..self.bills.clone() };
-        bills.cost(nodes, seconds).usd().filter(|usd| usd.is_finite())
+        bills.cost_of_nodes(nodes, seconds).total_usd().filter(|usd| usd.is_finite())
     }
 
     /// Returns true if a price of the instances is known, on demand at least.
@@ -125,7 +126,7 @@ impl Terms {
     }
 
     /// The run of a layout whose step time is known.
-    pub fn run(&self, layout: &Layout, speed: &Speed) -> Run {
+    pub fn predict_run(&self, layout: &Layout, speed: &Speed) -> Run {
         let nodes = layout.hardware.nodes;
         let training = self.steps * speed.step_seconds;
         let bytes = checkpoint_bytes(layout);
@@ -135,7 +136,7 @@ impl Terms {
         // Without a given rate of node failures, the usual rate determines the checkpoint interval.
         let usual = if self.node_failures.is_some() { 0.0 } else { nodes / self.usual_failures.max(1.0) };
         let failures = 1.0 / (usual + losses);
-        let best = best_interval(save, failures);
+        let best = best_checkpoint_interval(save, failures);
         // Seconds of training between two saves, by the seconds of a step.
         let between = |step: f64| match self.every {
             Some(CheckpointInterval::Steps(n)) => Some((n as f64).max(1.0) * step),
@@ -149,15 +150,16 @@ impl Terms {
         };
         let parts =
             RunParts { startup: self.startup, download: self.download, training, checkpoints: saves * save };
-        let around = parts.start() + parts.checkpoints;
+        let around = parts.startup_seconds() + parts.checkpoints;
         let seconds = around + training;
         let steps = Interval { low: self.steps * speed.interval.low, high: self.steps * speed.interval.high };
-        let beside = self.around.seconds(around);
+        let beside = self.around.interval_around(around);
         let interval = Interval { low: beside.low + steps.low, high: beside.high + steps.high };
-        let (start_between, save_between) = (self.around.seconds(parts.start()), self.around.seconds(save));
+        let (start_between, save_between) =
+            (self.around.interval_around(parts.startup_seconds()), self.around.interval_around(save));
         let interrupted = |start: f64, step: f64, save: f64| {
             let training = self.steps * step;
-            spot(losses, start, training, between(step).unwrap_or(training), save)
+            predict_spot_run(losses, start, training, between(step).unwrap_or(training), save)
         };
         let spot = self.losses.map(|_| {
             // As the run without interruptions at the ends of its own interval.
@@ -170,32 +172,32 @@ impl Terms {
                 interval: between(low.expected_seconds, high.expected_seconds),
                 p90_interval: between(low.p90_seconds, high.p90_seconds),
                 interruptions_interval: between(low.interruptions, high.interruptions),
-                ..interrupted(parts.start(), speed.step_seconds, save)
+                ..interrupted(parts.startup_seconds(), speed.step_seconds, save)
             }
         });
         let never_ends = spot.is_some_and(|spot| spot.low_seconds.is_nan() || spot.low_seconds > NEVER);
         let spot = spot.filter(|spot| spot.expected_seconds <= NEVER);
         let cost_parts = match (self.losses, spot) {
             (Some(_), None) => CostParts::default(),
-            _ => self.bills.cost(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
+            _ => self.bills.cost_of_nodes(nodes, spot.map_or(seconds, |spot| spot.expected_seconds)),
         };
-        let usd = |seconds: f64| self.bills.cost(nodes, seconds).usd();
+        let usd = |seconds: f64| self.bills.cost_of_nodes(nodes, seconds).total_usd();
         let in_dollars = |seconds: Option<Interval>| {
             let Interval { low, high } = seconds?;
             Some(Interval { low: usd(low)?, high: usd(high)? })
         };
         let spot = spot.map(|spot| Spot {
-            expected_usd: cost_parts.usd(),
+            expected_usd: cost_parts.total_usd(),
             expected_usd_interval: in_dollars(spot.interval),
             p90_usd: usd(spot.p90_seconds),
             p90_usd_interval: in_dollars(spot.p90_interval),
             ..spot
         });
         let part_intervals = RunPartIntervals {
-            startup: self.around.seconds(parts.startup),
-            download: parts.download.map(|seconds| self.around.seconds(seconds)),
+            startup: self.around.interval_around(parts.startup),
+            download: parts.download.map(|seconds| self.around.interval_around(seconds)),
             training: steps,
-            checkpoints: self.around.seconds(parts.checkpoints),
+            checkpoints: self.around.interval_around(parts.checkpoints),
             interruptions: spot.and_then(|spot| spot.interval).map(|expected| Interval {
                 low: (expected.low - interval.low).max(0.0),
                 high: (expected.high - interval.high).max(0.0),
@@ -213,13 +215,13 @@ impl Terms {
                 interval: save_between,
                 best_interval_seconds: rate_is_given.then_some(best),
                 best_interval: rate_is_given.then(|| Interval {
-                    low: best_interval(save_between.low, failures),
-                    high: best_interval(save_between.high, failures),
+                    low: best_checkpoint_interval(save_between.low, failures),
+                    high: best_checkpoint_interval(save_between.high, failures),
                 }),
             }),
             spot,
             never_ends,
-            cost_usd: cost_parts.usd(),
+            cost_usd: cost_parts.total_usd(),
             least_usd: cost_parts.least_usd(),
             cost_parts,
         }
@@ -235,14 +237,14 @@ pub fn checkpoint_bytes(layout: &Layout) -> f64 {
 }
 
 /// Bytes per second that a file system offers.
-fn throughput(storage: &Storage) -> Option<f64> {
+fn file_system_bytes_per_second(storage: &Storage) -> Option<f64> {
     let per_tib = storage.throughput_mb_s_tib.get()? as f64 * 1e6;
     Some(storage.capacity_bytes.get()? as f64 / (1024.0 * GIB) * per_tib)
 }
 
 /// Daly's higher-order estimate of the interval with the least loss, given the seconds of a save and between failures
 /// (Daly 2006, eq. 37); Young's first-order one is its leading term.
-pub fn best_interval(save: f64, failures: f64) -> f64 {
+pub fn best_checkpoint_interval(save: f64, failures: f64) -> f64 {
     if save >= 2.0 * failures {
         return failures;
     }
@@ -251,7 +253,7 @@ pub fn best_interval(save: f64, failures: f64) -> f64 {
 }
 
 /// Copying the data before the start, where a channel copies it; `None` where the manifest does not say how much it is.
-fn download(plan: &Plan, constants: &Constants) -> Option<f64> {
+fn download_seconds(plan: &Plan, constants: &Constants) -> Option<f64> {
     let copied = plan.job.channels.iter().any(|channel| {
         channel.s3.value().is_some()
             && matches!(channel.input.value().map(String::as_str), None | Some("file"))
@@ -277,9 +279,9 @@ mod tests {
     #[test]
     fn the_best_interval_is_youngs_for_short_saves() {
         let young = (2.0_f64 * 20.0 * 1e6).sqrt();
-        let daly = best_interval(20.0, 1e6);
+        let daly = best_checkpoint_interval(20.0, 1e6);
         assert!((daly / (young - 20.0) - 1.0).abs() < 0.01, "{daly} {young}");
-        assert_eq!(best_interval(10.0, 4.0), 4.0);
+        assert_eq!(best_checkpoint_interval(10.0, 4.0), 4.0);
     }
 
     fn terms() -> Terms {
@@ -317,11 +319,12 @@ mod tests {
                 ..Default::default()
             },
         );
-        let model = architecture.map(|(a, _)| super::super::Model::of(&a, a.family.default_class()));
+        let model =
+            architecture.map(|(a, _)| super::super::Model::from_architecture(&a, a.family.default_class()));
         let layout = super::super::samples::one_gpu(model.unwrap());
         let speed =
             Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
-        let run = |terms: &Terms| terms.run(&layout, &speed);
+        let run = |terms: &Terms| terms.predict_run(&layout, &speed);
         let best = |run: &Run| run.checkpoint.and_then(|checkpoint| checkpoint.best_interval_seconds);
         let plain = run(&terms());
         assert_eq!((best(&plain), plain.spot, plain.never_ends), (None, None, false));
@@ -366,12 +369,15 @@ mod tests {
     #[test]
     fn a_save_and_the_best_interval_have_an_interval() {
         for (low, high, failures) in [(12.0, 40.0, 1e5), (1e4, 4e4, 1e4), (3e4, 1e5, 1e4)] {
-            assert!(best_interval(low, failures) <= best_interval(high, failures), "{low} {high} {failures}");
+            assert!(
+                best_checkpoint_interval(low, failures) <= best_checkpoint_interval(high, failures),
+                "{low} {high} {failures}"
+            );
         }
         let young = |save: f64| (2.0 * save * 1e5_f64).sqrt();
         assert!((young(12.0) - 1_549.2).abs() < 0.1 && (young(40.0) - 2_828.4).abs() < 0.1);
         for save in [12.0, 20.0, 40.0] {
-            let found = best_interval(save, 1e5);
+            let found = best_checkpoint_interval(save, 1e5);
             assert!((found + save - young(save)).abs() < 0.006 * young(save), "{found}");
         }
         let model = trainc_ir::architecture::Architecture::from_dimensions(
@@ -383,18 +389,18 @@ mod tests {
                 ..Default::default()
             },
         )
-        .map(|(a, _)| super::super::Model::of(&a, a.family.default_class()));
+        .map(|(a, _)| super::super::Model::from_architecture(&a, a.family.default_class()));
         let layout = super::super::samples::one_gpu(model.unwrap());
         let speed =
             Speed { step_seconds: 100.0, interval: Interval { low: 90.0, high: 110.0 }, ..Speed::default() };
-        let found = failing(1e5).run(&layout, &speed).checkpoint.unwrap();
+        let found = failing(1e5).predict_run(&layout, &speed).checkpoint.unwrap();
         let near =
             |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
         near(found.interval.low, 0.6 * found.seconds);
         near(found.interval.high, 2.0 * found.seconds);
         let (best, between) = (found.best_interval_seconds.unwrap(), found.best_interval.unwrap());
         assert!(between.low < best && best < between.high, "{found:?}");
-        let unknown = terms().run(&layout, &speed).checkpoint.unwrap();
+        let unknown = terms().predict_run(&layout, &speed).checkpoint.unwrap();
         assert_eq!((unknown.best_interval_seconds, unknown.best_interval), (None, None));
     }
 
@@ -402,7 +408,7 @@ mod tests {
     fn the_best_interval_has_the_least_waste() {
         let (save, failures) = (60.0, 20_000.0);
         let waste = |interval: f64| save / interval + (interval + save) / (2.0 * failures);
-        let best = best_interval(save, failures);
+        let best = best_checkpoint_interval(save, failures);
         assert!(waste(best) <= waste(best * 1.3) && waste(best) <= waste(best / 1.3));
     }
 }

@@ -42,7 +42,7 @@ pub enum Figure {
 }
 
 /// Combines both ends of an interval, relative to the prediction, in one figure.
-fn ends(interval: Interval, of: f64) -> f64 {
+fn sum_of_relative_ends(interval: Interval, of: f64) -> f64 {
     interval.high / of + interval.low / of
 }
 
@@ -61,24 +61,26 @@ impl Figure {
         Self::RunInterval,
     ];
 
-    fn of(self, prediction: &Prediction) -> Option<f64> {
+    fn value_in(self, prediction: &Prediction) -> Option<f64> {
         let (memory, speed) = (prediction.memory.as_ref(), prediction.speed.as_ref());
         Some(match self {
             Self::Memory => memory?.per_gpu_bytes,
-            Self::MemoryInterval => ends(memory?.interval, memory?.per_gpu_bytes),
+            Self::MemoryInterval => sum_of_relative_ends(memory?.interval, memory?.per_gpu_bytes),
             Self::Host => memory?.host_bytes?,
-            Self::HostInterval => ends(memory?.host_interval?, memory?.host_bytes?),
+            Self::HostInterval => sum_of_relative_ends(memory?.host_interval?, memory?.host_bytes?),
             Self::Saving => memory?.peak_checkpoint_bytes?,
-            Self::SavingInterval => ends(memory?.peak_checkpoint_interval?, memory?.peak_checkpoint_bytes?),
+            Self::SavingInterval => {
+                sum_of_relative_ends(memory?.peak_checkpoint_interval?, memory?.peak_checkpoint_bytes?)
+            }
             Self::Step => speed?.step_seconds,
             Self::StepInterval => speed?.interval.high / speed?.step_seconds,
             Self::Run => {
                 let parts = prediction.run.as_ref()?.parts;
-                parts.start() + parts.checkpoints
+                parts.startup_seconds() + parts.checkpoints
             }
             Self::RunInterval => {
                 let run = prediction.run.as_ref()?;
-                ends(run.part_intervals.startup, run.parts.startup)
+                sum_of_relative_ends(run.part_intervals.startup, run.parts.startup)
             }
         })
     }
@@ -97,8 +99,10 @@ pub struct Sensitivity {
 
 /// Returns the constants that affect a plan's figures, in the order of the file.
 pub fn sensitivities(plan: &Plan, constants: &Constants) -> Vec<Sensitivity> {
-    let chip =
-        Layout::of_plan(plan).ok().and_then(|layout| layout.hardware.gpu).map(|kind| kind.chip().word());
+    let chip = Layout::from_plan(plan)
+        .ok()
+        .and_then(|layout| layout.hardware.gpu)
+        .map(|kind| kind.kind_of_constants().as_str());
     let own = ["gemm", "flash", "launch", "interval"]
         .iter()
         .filter_map(|field| chip.map(|word| format!("gpu.{word}.{field}")));
@@ -106,20 +110,20 @@ pub fn sensitivities(plan: &Plan, constants: &Constants) -> Vec<Sensitivity> {
     let now = of_plan(plan, constants);
     let mut out = Vec::new();
     for key in keys {
-        let Some(value) = constants.clone().slot(&key).map(|value| *value) else { continue };
+        let Some(value) = constants.clone().value_mut(&key).map(|value| *value) else { continue };
         let tried: Vec<Prediction> = MOVES
             .iter()
             .map(|by| {
                 let mut other = constants.clone();
-                if let Some(slot) = other.slot(&key) {
+                if let Some(slot) = other.value_mut(&key) {
                     *slot = value * by;
                 }
                 of_plan(plan, &other)
             })
             .collect();
         let differs = |figure: &Figure| {
-            let old = figure.of(&now);
-            tried.iter().any(|one| match (old, figure.of(one)) {
+            let old = figure.value_in(&now);
+            tried.iter().any(|one| match (old, figure.value_in(one)) {
                 (Some(old), Some(new)) => (new - old).abs() > 1e-9 * old.abs(),
                 (old, new) => old.is_some() != new.is_some(),
             })
@@ -149,13 +153,13 @@ pub fn fixed_constants() -> &'static BTreeMap<String, FixedConstant> {
 }
 
 /// Describes the source of a constant.
-pub fn source(constants: &Constants, key: &str) -> String {
+pub fn describe_constant_source(constants: &Constants, key: &str) -> String {
     let shipped = Constants::shipped();
-    let value = |of: &Constants| of.clone().slot(key).map(|value| *value);
+    let value = |of: &Constants| of.clone().value_mut(key).map(|value| *value);
     let (now, then) = (value(constants), value(shipped));
     let is_shipped = now.zip(then).is_some_and(|(now, then)| (now - then).abs() <= 1e-9 * then.abs());
     if let Some(file) = constants.file.as_ref().filter(|_| constants.borrowed.contains(&key)) {
-        return format!("`{file}` lacks this constant: {}", source(shipped, key));
+        return format!("`{file}` lacks this constant: {}", describe_constant_source(shipped, key));
     }
     if let Some(file) = constants.file.as_ref().filter(|_| !is_shipped) {
         return format!("calibration `{file}`, fitted {} by `{}`", constants.fitted, constants.command);
@@ -167,8 +171,8 @@ pub fn source(constants: &Constants, key: &str) -> String {
     if key.ends_with(".interval") {
         return "held-out errors of runs on this card".to_owned();
     }
-    let rows = super::GpuKind::chips()
-        .find(|kind| own == Some(kind.word()))
+    let rows = super::GpuKind::with_own_constants()
+        .find(|kind| own == Some(kind.as_str()))
         .and_then(|kind| shipped.gpu(kind))
         .map(|gpu| gpu.rows);
     match rows {

@@ -23,7 +23,7 @@ pub struct Fabric {
 
 impl Fabric {
     /// Returns the fabric of several nodes; none if its rate is unknown.
-    fn of(hardware: &Hardware) -> Option<Self> {
+    fn from_hardware(hardware: &Hardware) -> Option<Self> {
         let bytes = hardware.inter_bytes_per_second.filter(|_| hardware.nodes > 1.0)?;
         Some(Self { gigabits: bytes * 8.0 / 1e9, efa: hardware.efa })
     }
@@ -42,10 +42,10 @@ pub struct Setting {
 
 impl Setting {
     /// Returns the setting of a layout; none if GPU type or rate is unknown.
-    pub fn of(layout: &Layout) -> Option<Self> {
-        let fabric = Fabric::of(&layout.hardware);
+    pub fn from_layout(layout: &Layout) -> Option<Self> {
+        let fabric = Fabric::from_hardware(&layout.hardware);
         let known = fabric.is_some() || layout.hardware.nodes <= 1.0;
-        let gpu = layout.hardware.gpu.filter(|_| known)?.chip();
+        let gpu = layout.hardware.gpu.filter(|_| known)?.kind_of_constants();
         Some(Self { gpu, system: layout.system, fabric })
     }
 
@@ -60,7 +60,7 @@ impl Setting {
     }
 
     /// Returns the sort key of settings in a file.
-    pub(super) fn place(&self) -> (GpuKind, System, bool, f64) {
+    pub(super) fn sort_key(&self) -> (GpuKind, System, bool, f64) {
         let fabric = self.fabric;
         (self.gpu, self.system, fabric.is_some_and(|one| one.efa), fabric.map_or(0.0, |one| one.gigabits))
     }
@@ -71,14 +71,14 @@ impl Setting {
             let efa = if fabric.efa { "-efa" } else { "" };
             format!("-{:.0}{efa}", fabric.gigabits)
         });
-        format!("{}{links}-{}", self.gpu.word(), self.system.word())
+        format!("{}{links}-{}", self.gpu.as_str(), self.system.as_str())
     }
 
     /// Parses a [`Self::key`].
-    pub(super) fn read(key: &str) -> Option<Self> {
+    pub(super) fn parse_key(key: &str) -> Option<Self> {
         let (word, rest) = key.split_once('-')?;
-        let gpu = GpuKind::chips().find(|kind| kind.word() == word)?;
-        let of = |word: &str| System::ALL.into_iter().find(|system| system.word() == word);
+        let gpu = GpuKind::with_own_constants().find(|kind| kind.as_str() == word)?;
+        let of = |word: &str| System::ALL.into_iter().find(|system| system.as_str() == word);
         if let Some(system) = of(rest) {
             return Some(Self { gpu, system, fabric: None });
         }
@@ -89,8 +89,8 @@ impl Setting {
     }
 
     /// Describes the setting: `FSDP on A100 nodes over EFA at 400 Gb/s`.
-    pub fn words(&self) -> String {
-        let (system, gpu) = (self.system.name(), self.gpu.word());
+    pub fn describe(&self) -> String {
+        let (system, gpu) = (self.system.display_name(), self.gpu.as_str());
         self.fabric.map_or_else(
             || format!("{system} within a node of {gpu}s"),
             |fabric| {
@@ -117,12 +117,12 @@ mod tests {
             for fabric in [None, Some(false), Some(true)] {
                 let fabric = fabric.map(|efa| Fabric { gigabits: 400.0, efa });
                 let setting = Setting { gpu: GpuKind::A100, system, fabric };
-                assert_eq!(Setting::read(&setting.key()), Some(setting), "{}", setting.key());
+                assert_eq!(Setting::parse_key(&setting.key()), Some(setting), "{}", setting.key());
             }
         }
         for wrong in ["A100", "A100-", "A100-x", "A100--1-fsdp", "X-400-fsdp", "A100-400", "A100-400-x-fsdp"]
         {
-            assert_eq!(Setting::read(wrong), None, "{wrong}");
+            assert_eq!(Setting::parse_key(wrong), None, "{wrong}");
         }
     }
 

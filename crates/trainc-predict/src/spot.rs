@@ -36,7 +36,7 @@ struct Stretches {
 
 impl Stretches {
     /// `count` stretches of `seconds` at `rate` interruptions a second, each with a start of `start` seconds after it.
-    fn of(count: f64, seconds: f64, rate: f64, start: f64) -> Self {
+    fn new(count: f64, seconds: f64, rate: f64, start: f64) -> Self {
         let x = rate * seconds;
         // Mean and variance of an exponential time that is known to be below `seconds`, in units of it. Both are
         // differences that vanish where interruptions are rare: there the time is as good as evenly spread.
@@ -58,7 +58,7 @@ impl Stretches {
     }
 
     /// Variance of the number of failures: negative binomial.
-    fn spread(&self) -> f64 {
+    fn failure_variance(&self) -> f64 {
         if self.count > 0.0 { self.failures / self.done } else { 0.0 }
     }
 }
@@ -67,7 +67,7 @@ impl Stretches {
 ///
 /// Stretches are as long as they are: `interval` seconds of training and a save, and last what is left without one.
 /// A stretch of `t` seconds is expected to take `(e^(rate t) - 1) / rate`, and a start for each interruption.
-pub(super) fn spot(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
+pub(super) fn predict_spot_run(rate: f64, start: f64, training: f64, interval: f64, save: f64) -> Spot {
     let full = (training / interval).floor();
     let rest = (training - full * interval).max(0.0);
     let calm = start + training + full * save;
@@ -75,15 +75,15 @@ pub(super) fn spot(rate: f64, start: f64, training: f64, interval: f64, save: f6
         return Spot { expected_seconds: calm, p90_seconds: calm, ..Spot::default() };
     }
     let kinds = [
-        Stretches::of(full, interval + save, rate, start),
-        Stretches::of(if rest > 0.0 { 1.0 } else { 0.0 }, rest, rate, start),
+        Stretches::new(full, interval + save, rate, start),
+        Stretches::new(if rest > 0.0 { 1.0 } else { 0.0 }, rest, rate, start),
     ];
     let interruptions = kinds.iter().map(|kind| kind.failures).sum::<f64>();
     let lost = kinds.iter().map(|kind| if kind.failures > 0.0 { kind.failures * kind.loss } else { 0.0 });
     let expected = calm + lost.sum::<f64>();
     Spot {
         expected_seconds: expected,
-        p90_seconds: calm + ninth_decile(&kinds, interruptions),
+        p90_seconds: calm + lost_time_p90(&kinds, interruptions),
         interruptions,
         ..Spot::default()
     }
@@ -91,10 +91,10 @@ pub(super) fn spot(rate: f64, start: f64, training: f64, interval: f64, save: f6
 
 /// The time lost that nine runs in ten stay below, seconds.
 ///
-/// The number of interruptions is counted out ([`numbers`]). Given it, the loss is a sum of independent times and is
+/// The number of interruptions is counted out ([`interruption_probabilities`]). Given it, the loss is a sum of independent times and is
 /// taken as normal, which a sum of two evenly spread times nearly is. Of very many interruptions the whole loss is
 /// taken as a gamma variable of its mean and variance (Wilson and Hilferty 1931).
-fn ninth_decile(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
+fn lost_time_p90(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
     let mean: f64 =
         kinds.iter().filter(|kind| kind.failures > 0.0).map(|kind| kind.failures * kind.loss).sum();
     if !mean.is_finite() || mean <= 0.0 {
@@ -104,7 +104,7 @@ fn ninth_decile(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
         let variance: f64 = kinds
             .iter()
             .filter(|kind| kind.failures > 0.0)
-            .map(|kind| kind.failures * kind.loss_variance + kind.spread() * kind.loss * kind.loss)
+            .map(|kind| kind.failures * kind.loss_variance + kind.failure_variance() * kind.loss * kind.loss)
             .sum();
         let ninth = variance / (9.0 * mean * mean);
         return mean * (1.0 - ninth + NORMAL * ninth.sqrt()).powi(3);
@@ -115,7 +115,7 @@ fn ninth_decile(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
     let square: f64 =
         kinds.iter().map(|kind| share(kind) * (kind.loss_variance + kind.loss * kind.loss)).sum();
     let deviation = (square - loss * loss).max(0.0).sqrt().max(1e-9 * loss);
-    let numbers = numbers(kinds);
+    let numbers = interruption_probabilities(kinds);
     let below = |seconds: f64| {
         let of = |(at, chance): (usize, &f64)| {
             let number = at as f64;
@@ -143,7 +143,7 @@ fn ninth_decile(kinds: &[Stretches; 2], interruptions: f64) -> f64 {
 ///
 /// Failures before `count` stretches are done are negative binomial, those of the last stretch geometric; the sum of
 /// both is a recursion over the first.
-fn numbers(kinds: &[Stretches; 2]) -> Vec<f64> {
+fn interruption_probabilities(kinds: &[Stretches; 2]) -> Vec<f64> {
     let [full, last] = kinds;
     let (mut chance, mut sum, mut total) = (full.done.powf(full.count), 0.0, 0.0);
     let again = if last.count > 0.0 { 1.0 - last.done } else { 0.0 };
@@ -166,24 +166,24 @@ mod tests {
     #[test]
     fn interruptions_are_paid_for() {
         let rate = 2.0 / 40.0 / 3_600.0;
-        let found = spot(rate, 300.0, 36_000.0, 3_600.0, 0.0);
+        let found = predict_spot_run(rate, 300.0, 36_000.0, 3_600.0, 0.0);
         // A stretch is done again from its beginning: (e^0.05 - 1) / 0.05 hours instead of one.
         let working = 10.0 * (0.05_f64.exp() - 1.0) / 0.05 * 3_600.0;
         let expected = 300.0 + working + working * rate * 300.0;
         assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
         assert!(found.p90_seconds > found.expected_seconds);
-        assert_eq!(spot(0.0, 300.0, 36_000.0, 3_600.0, 0.0).expected_seconds, 36_300.0);
+        assert_eq!(predict_spot_run(0.0, 300.0, 36_000.0, 3_600.0, 0.0).expected_seconds, 36_300.0);
     }
 
     /// By hand: 29.5 hours with a checkpoint after 24 are stretches of 24 and of 5.5 hours, not one of 29.5.
     #[test]
     fn the_last_stretch_is_as_long_as_it_is() {
         let (hour, rate) = (3_600.0, 0.1 / 3_600.0);
-        let found = spot(rate, 0.0, 29.5 * hour, 24.0 * hour, 0.0);
+        let found = predict_spot_run(rate, 0.0, 29.5 * hour, 24.0 * hour, 0.0);
         let expected = ((2.4_f64.exp() - 1.0) + (0.55_f64.exp() - 1.0)) / rate;
         assert!((found.expected_seconds / expected - 1.0).abs() < 1e-12, "{found:?}");
         // With no checkpoint before the end all of it is one stretch.
-        let found = spot(rate, 0.0, 29.5 * hour, 40.0 * hour, 0.0);
+        let found = predict_spot_run(rate, 0.0, 29.5 * hour, 40.0 * hour, 0.0);
         assert!((found.expected_seconds * rate / (2.95_f64.exp() - 1.0) - 1.0).abs() < 1e-12, "{found:?}");
     }
 
@@ -191,10 +191,10 @@ mod tests {
     #[test]
     fn rare_interruptions_leave_the_ninth_decile_alone() {
         let hour = 3_600.0;
-        let rare = spot(0.01 / hour, 300.0, 10.0 * hour, 2.0 * hour, 0.0);
+        let rare = predict_spot_run(0.01 / hour, 300.0, 10.0 * hour, 2.0 * hour, 0.0);
         assert_eq!(rare.p90_seconds, 300.0 + 10.0 * hour);
         assert!(rare.expected_seconds > rare.p90_seconds, "{rare:?}");
-        let less = spot(0.012 / hour, 300.0, 10.0 * hour, 2.0 * hour, 0.0);
+        let less = predict_spot_run(0.012 / hour, 300.0, 10.0 * hour, 2.0 * hour, 0.0);
         assert!(less.p90_seconds > 300.0 + 10.0 * hour, "{less:?}");
     }
 
@@ -202,7 +202,7 @@ mod tests {
     /// and nine in ten stay below ln 10 times the mean.
     #[test]
     fn hardly_ever_done_is_exponential() {
-        let found = spot(1.0, 0.0, 8.0, 100.0, 0.0);
+        let found = predict_spot_run(1.0, 0.0, 8.0, 100.0, 0.0);
         let ratio = found.p90_seconds / found.expected_seconds;
         assert!((ratio / 10.0_f64.ln() - 1.0).abs() < 0.015, "{ratio}");
     }
@@ -251,7 +251,7 @@ mod tests {
             (0.5, 300.0, 8.0, 8.0, 0.0),
         ] {
             let (rate, training, interval) = (per_hour / hour, training * hour, interval * hour);
-            let found = spot(rate, start, training, interval, save);
+            let found = predict_spot_run(rate, start, training, interval, save);
             let times = drawn(rate, start, training, interval, save);
             let mean = times.iter().sum::<f64>() / times.len() as f64;
             let tenth = times[times.len() * 9 / 10];

@@ -35,7 +35,7 @@ impl System {
     ];
 
     /// Its word in a file of constants, and its name for people.
-    const fn names(self) -> (&'static str, &'static str) {
+    const fn key_and_display_name(self) -> (&'static str, &'static str) {
         match self {
             Self::Fsdp => ("fsdp", "FSDP"),
             Self::DeepSpeed => ("deepspeed", "DeepSpeed"),
@@ -49,12 +49,12 @@ impl System {
     }
 
     /// Its word in a file of constants.
-    pub const fn word(self) -> &'static str {
-        self.names().0
+    pub const fn as_str(self) -> &'static str {
+        self.key_and_display_name().0
     }
 
     /// Its name for people.
-    pub const fn name(self) -> &'static str {
-        self.names().1
+    pub const fn display_name(self) -> &'static str {
+        self.key_and_display_name().1
     }
 }

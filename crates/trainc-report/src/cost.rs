@@ -7,7 +7,7 @@ use trainc_catalog::instances;
 use trainc_diag::text;
 use trainc_ir::Plan;
 use trainc_ir::hardware::Instance;
-use trainc_predict::bills::{at_most, unpriced_file_systems};
+use trainc_predict::bills::{max_cost, unpriced_file_systems};
 
 /// Returns the price, the most that the job can cost, and the budget, as text.
 pub(super) fn lines(document: &Document, plan: &Plan) -> Vec<String> {
@@ -51,7 +51,7 @@ fn price_origin(date: Option<&str>, source: &str) -> String {
 
 /// Returns the prices of instance groups and their sum, or which price is missing.
 fn group_prices(plan: &Plan) -> String {
-    let missing = plan.unpriced_groups();
+    let missing = plan.unpriced_instance_types();
     let Some(hour) = usd_per_hour(plan) else {
         return match missing.first() {
             Some(name) => {
@@ -80,13 +80,13 @@ fn upper_bound(document: &Document, plan: &Plan) -> Option<String> {
     let cluster = plan.job.cluster.as_ref()?;
     let (most, run) = (document.run.most_usd?, cluster.max_run_seconds.get()?);
     let mut line = format!("at most {} for {}", text::dollars(most), text::duration(run));
-    if plan.made_file_systems().any(|(_, price)| price.is_some()) {
+    if plan.created_file_systems().any(|(_, price)| price.is_some()) {
         line.push_str(" incl. file system");
     }
     if cluster.spot.is_some() {
         line.push_str(" (spot costs less)");
     }
-    let _ = write!(line, ", plus {}", text::list(&excluded(plan), "and"));
+    let _ = write!(line, ", plus {}", text::list(&excluded_costs(plan), "and"));
     Some(line)
 }
 
@@ -125,9 +125,9 @@ fn usd_per_hour(plan: &Plan) -> Option<f64> {
 }
 
 /// Returns the cost of a run until max-run stops it, US dollars, of all that has a known price.
-pub(super) fn most_usd(plan: &Plan) -> Option<f64> {
+pub(super) fn max_run_usd(plan: &Plan) -> Option<f64> {
     plan.mesh.as_ref()?;
-    at_most(plan, max_run_seconds(plan)?).least_usd()
+    max_cost(plan, max_run_seconds(plan)?).least_usd()
 }
 
 /// Returns max-run, seconds.
@@ -142,7 +142,7 @@ pub(super) fn warm_pool_usd(plan: &Plan) -> Option<f64> {
 }
 
 /// Returns what is billed in addition to what has a known price.
-pub(super) fn excluded(plan: &Plan) -> Vec<&'static str> {
+pub(super) fn excluded_costs(plan: &Plan) -> Vec<&'static str> {
     let mut out = Vec::new();
     let groups = plan.job.cluster.as_ref().map_or(&[][..], |cluster| &cluster.groups);
     let local = |row: &Instance| row.ebs_volume_ignored;

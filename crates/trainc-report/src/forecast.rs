@@ -7,7 +7,7 @@ use super::json::{
 };
 use super::sections::round_to_u64;
 use trainc_ir::{Plan, Price};
-use trainc_predict::bills::at_most;
+use trainc_predict::bills::max_cost;
 use trainc_predict::{self as predict, Prediction};
 
 fn interval(interval: predict::Interval) -> Interval {
@@ -57,7 +57,7 @@ pub(super) fn memory(prediction: &Prediction, capacity_bytes: Option<u64>) -> Me
 fn parts_interval(parts: &predict::MemoryParts<predict::PartInterval>) -> MemoryParts<PartInterval> {
     let say = |part: predict::PartInterval| {
         let predict::PartInterval { interval: predict::Interval { low, high }, basis } = part;
-        Some(PartInterval { low: low.round(), high: high.round(), origin: basis.word() })
+        Some(PartInterval { low: low.round(), high: high.round(), origin: basis.as_str() })
     };
     MemoryParts {
         parameters: say(parts.parameters),
@@ -146,7 +146,7 @@ fn price_source(plan: &Plan) -> Option<String> {
             None => price.source.clone(),
         })
         .collect();
-    for price in plan.made_file_systems().filter_map(|(_, price)| price) {
+    for price in plan.created_file_systems().filter_map(|(_, price)| price) {
         words.push(match &price.date {
             Some(date) => format!("{} {date}", price.source),
             None => price.source.clone(),
@@ -160,13 +160,14 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     let mut out = Run {
         steps: plan.run.steps.as_ref().map(|val| val.value),
         tokens: plan.run.tokens.as_ref().map(|val| val.value),
-        most_usd: cost::most_usd(plan),
+        most_usd: cost::max_run_usd(plan),
         price_source: price_source(plan),
         ..Run::default()
     };
     let Some(run) = &prediction.run else { return out };
     let spot = plan.job.cluster.as_ref().and_then(|cluster| cluster.spot.as_ref());
-    let rate_is_given = plan.job.cluster.as_ref().is_some_and(|cluster| cluster.losses_per_hour().is_some());
+    let rate_is_given =
+        plan.job.cluster.as_ref().is_some_and(|cluster| cluster.node_losses_per_hour().is_some());
     // The run would never finish at the interruption rate.
     let hopeless = rate_is_given && run.spot.is_none();
     out.seconds = (!hopeless).then(|| run.expected_seconds());
@@ -227,7 +228,7 @@ pub(super) fn run(plan: &Plan, prediction: &Prediction) -> Run {
     };
     // Spot prices are not known in advance, but the on-demand cost of the same hours is.
     if spot.is_some() && run.cost_usd.is_none() && !hopeless {
-        out.on_demand_usd = at_most(plan, run.expected_seconds()).usd();
+        out.on_demand_usd = max_cost(plan, run.expected_seconds()).total_usd();
         out.on_demand_usd_interval = paid(out.on_demand_usd);
     }
     out

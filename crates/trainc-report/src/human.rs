@@ -51,7 +51,7 @@ pub fn plan(
         page.blank();
         lines_of(&mut page, "batch", &sections::batch(plan));
         // How the steps follow from tokens or epochs is one of the origins.
-        let length = sections::length(plan);
+        let length = sections::run_length_lines(plan);
         let shown = if depth == Depth::Screen { 1 } else { length.len() };
         lines_of(&mut page, "length", length.get(..shown).unwrap_or(&length));
         memory(&mut page, plan, document);
@@ -62,8 +62,8 @@ pub fn plan(
         if costs.first().is_some_and(|line| line.starts_with(sections::UNKNOWN)) {
             run.retain(|line| !line.starts_with(sections::COST_UNKNOWN));
         }
-        packed(&mut page, "run", &run);
-        packed(&mut page, "cost", &costs);
+        print_packed(&mut page, "run", &run);
+        print_packed(&mut page, "cost", &costs);
     }
     resources(&mut page, document, depth);
     overrides(&mut page, subject);
@@ -78,7 +78,7 @@ pub fn plan(
     if document.resources.is_empty() {
         page.blank();
     }
-    problems::warnings(&mut page, subject, depth, problems);
+    problems::print_problems(&mut page, subject, depth, problems);
     page.finish()
 }
 
@@ -94,7 +94,7 @@ pub fn total(subjects: &[Subject], options: Options) -> String {
     let known: Vec<(f64, Vec<JobFileSystem>)> = plans
         .iter()
         .filter_map(|plan| {
-            Some((cost::most_usd(plan)?, job_file_systems(plan, cost::max_run_seconds(plan)?)))
+            Some((cost::max_run_usd(plan)?, job_file_systems(plan, cost::max_run_seconds(plan)?)))
         })
         .collect();
     let noun = plans.iter().map(|plan| plan.chip_noun()).find(|noun| *noun != "GPU").map_or("GPU", |noun| {
@@ -141,7 +141,7 @@ pub fn blocked(words: &str, first: &[String], options: Options) -> String {
 }
 
 /// Renders the command to type next.
-pub fn next(command: &str, options: Options) -> String {
+pub fn render_next_command(command: &str, options: Options) -> String {
     let mut page = TerminalPage::new(options);
     page.verbatim("next", command);
     page.finish()
@@ -173,7 +173,7 @@ fn lines_of(page: &mut TerminalPage, label: &str, lines: &[String]) {
 }
 
 /// Prints lines, joining a line to an earlier one where both fit.
-fn packed(page: &mut TerminalPage, label: &str, lines: &[String]) {
+fn print_packed(page: &mut TerminalPage, label: &str, lines: &[String]) {
     let mut out: Vec<String> = Vec::new();
     for line in lines {
         let room = page.columns().saturating_sub(line.width() + "; ".len());
@@ -195,7 +195,7 @@ fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan) {
     page.field("mesh", &sections::mesh(plan, mesh));
     let (lines, legend) = mesh_picture::draw(mesh, page.columns(), page.unicode());
     for line in lines {
-        page.pieces("", &line);
+        page.picture_line("", &line);
     }
     if !legend.is_empty() {
         page.field("", &legend);
@@ -203,7 +203,7 @@ fn mesh(page: &mut TerminalPage, plan: &trainc_ir::Plan) {
     for (axis, line) in links::lines(plan, mesh) {
         page.item("", &format!("{axis:<8}"), "", &line);
     }
-    if let Some(line) = links::layers(plan, mesh) {
+    if let Some(line) = links::describe_layer_split(plan, mesh) {
         let word = if mesh.engine == trainc_ir::Engine::DeviceMap { "        " } else { "layers  " };
         page.item("", word, "", &line);
     }
@@ -273,7 +273,12 @@ fn resources(page: &mut TerminalPage, document: &Document, depth: Depth) {
                 page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
             }
             Depth::Screen => {
-                page.clauses(label, &action, &format!("{kind} {}", brief(&resource.name)), &resource.because);
+                page.one_line_item(
+                    label,
+                    &action,
+                    &format!("{kind} {}", shorten_name(&resource.name)),
+                    &resource.because,
+                );
             }
             Depth::Origins => {
                 page.item(label, &action, "", &format!("{kind} {}: {}", resource.name, resource.because));
@@ -283,19 +288,19 @@ fn resources(page: &mut TerminalPage, document: &Document, depth: Depth) {
 }
 
 /// Shortens a resource name: the last part of an ARN, the last two parts of an S3 URI.
-fn brief(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     let parts: Vec<&str> = name.trim_end_matches('/').rsplitn(3, '/').collect();
     match parts.as_slice() {
         [last, ..] if name.starts_with("arn:") => (*last).to_owned(),
         [last, before, rest] if name.starts_with("s3://") && rest.len() > "s3:/".len() => {
-            format!("…/{}/{last}", digest(before))
+            format!("…/{}/{last}", shorten_digest(before))
         }
         _ => name.to_owned(),
     }
 }
 
 /// Shortens a digest to its first 8 characters.
-fn digest(part: &str) -> &str {
+fn shorten_digest(part: &str) -> &str {
     let is_digest = part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     part.get(..8).filter(|_| is_digest).unwrap_or(part)
 }
@@ -311,9 +316,11 @@ fn overrides(page: &mut TerminalPage, subject: &Subject) {
     };
     for (at, over) in all.iter().filter(|over| !is_reported(over)).enumerate() {
         let label = if at == 0 { "layers" } else { "" };
-        let place = |span| origins::place(subject.sources, span);
-        let (new, old) =
-            (origins::written(subject.sources, over.by), origins::written(subject.sources, over.from));
+        let place = |span| origins::format_place(subject.sources, span);
+        let (new, old) = (
+            origins::source_text(subject.sources, over.by),
+            origins::source_text(subject.sources, over.from),
+        );
         let line = match (&over.replaced_by, new, old) {
             (Some(now), ..) => {
                 format!("{now} ({}) replaces {} ({})", place(over.by), over.path, place(over.from))
@@ -341,40 +348,40 @@ fn origins_of(page: &mut TerminalPage, subject: &Subject, plan: &trainc_ir::Plan
     let mut section = "";
     page.line("file:line:column is where a value was set");
     // Adjacent rows of a section with the same origin are grouped.
-    for run in rows.chunk_by(|a, b| a.why == b.why && head(a) == head(b)) {
+    for run in rows.chunk_by(|a, b| a.why == b.why && first_path_part(a) == first_path_part(b)) {
         let Some(first) = run.first() else { continue };
-        if head(first) != section {
+        if first_path_part(first) != section {
             page.blank();
-            section = head(first);
+            section = first_path_part(first);
         }
         let values: Vec<(&str, &str)> =
             run.iter().map(|row| (row.path.as_str(), row.value.as_str())).collect();
         let short = first.why.chars().count() <= MOST_REPEATED;
         if short {
             for value in values {
-                page.origins(&[value], &first.why);
+                page.values_with_origin(&[value], &first.why);
             }
         } else {
-            page.origins(&values, &first.why);
+            page.values_with_origin(&values, &first.why);
         }
     }
 }
 
 /// Returns the first part of a path.
-fn head(row: &origins::OriginRow) -> &str {
+fn first_path_part(row: &origins::OriginRow) -> &str {
     row.path.split(['.', ' ']).next().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::brief;
+    use super::shorten_name;
 
     #[test]
     fn long_names_are_shortened() {
         let digest = "c1819e12c47fe79e9b54fd6f5fef571bc21d453702ed54f5a6fb6da71733556b";
-        assert_eq!(brief(&format!("s3://a/trainc/{digest}/worker.json")), "…/c1819e12/worker.json");
-        assert_eq!(brief("s3://a/trainc/job/sourcedir.tar.gz"), "…/job/sourcedir.tar.gz");
-        assert_eq!(brief("arn:aws:iam::111122223333:role/training"), "training");
-        assert_eq!(brief("corpus"), "corpus");
+        assert_eq!(shorten_name(&format!("s3://a/trainc/{digest}/worker.json")), "…/c1819e12/worker.json");
+        assert_eq!(shorten_name("s3://a/trainc/job/sourcedir.tar.gz"), "…/job/sourcedir.tar.gz");
+        assert_eq!(shorten_name("arn:aws:iam::111122223333:role/training"), "training");
+        assert_eq!(shorten_name("corpus"), "corpus");
     }
 }

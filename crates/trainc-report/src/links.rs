@@ -23,12 +23,15 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
         if mesh.engine == Engine::None {
             line.push_str("; the script chooses how they communicate");
         } else if nodes <= 1 {
-            line = format!("{line} within one node{each}: {}", inside(plan));
+            line = format!("{line} within one node{each}: {}", intra_node_link(plan));
         } else if nodes >= degree {
-            line = format!("{line} over {nodes} nodes{each}: {}", between(plan));
+            line = format!("{line} over {nodes} nodes{each}: {}", inter_node_link(plan));
         } else {
-            line =
-                format!("{line} over {nodes} nodes{each}: {}, {} within a node", between(plan), inside(plan));
+            line = format!(
+                "{line} over {nodes} nodes{each}: {}, {} within a node",
+                inter_node_link(plan),
+                intra_node_link(plan)
+            );
         }
         let word = if mesh.engine == Engine::DeviceMap { "layers" } else { axis.word() };
         out.push((word, line));
@@ -37,7 +40,7 @@ pub(super) fn lines(plan: &Plan, mesh: &Mesh) -> Vec<(&'static str, String)> {
 }
 
 /// Describes how the layers are divided over the stages, as far as that is known before the run.
-pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
+pub(super) fn describe_layer_split(plan: &Plan, mesh: &Mesh) -> Option<String> {
     let stages = mesh.pipeline_degree.value;
     let architecture = plan.model.as_ref()?.architecture.as_ref()?;
     let layers = architecture.layers.saturating_add(architecture.decoder_layers);
@@ -51,7 +54,7 @@ pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
     };
     let who = match mesh.engine {
         Engine::DeviceMap => "the library decides",
-        Engine::Smp if automatic(plan) => "the library decides",
+        Engine::Smp if is_auto_partitioned(plan) => "the library decides",
         Engine::Smp => "the script decides",
         Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::Worker | Engine::None => return None,
     };
@@ -59,7 +62,7 @@ pub(super) fn layers(plan: &Plan, mesh: &Mesh) -> Option<String> {
 }
 
 /// Returns whether SMP v1 partitions the model automatically, its default.
-fn automatic(plan: &Plan) -> bool {
+fn is_auto_partitioned(plan: &Plan) -> bool {
     plan.job.parallel.as_ref().is_none_or(|parallel| {
         !parallel.options.iter().any(|option| {
             option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false))
@@ -68,10 +71,10 @@ fn automatic(plan: &Plan) -> bool {
 }
 
 /// Names the link between GPUs of a node.
-fn inside(plan: &Plan) -> String {
+fn intra_node_link(plan: &Plan) -> String {
     let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.intra_bytes_per_second.get());
     if let Some(speed) = speed {
-        return format!("the {} link", gigabytes(speed));
+        return format!("the {} link", format_gb_per_second(speed));
     }
     match plan.instance.as_ref().and_then(|instance| instance.accelerator.nvlink_gb_s) {
         Some(speed) if speed > 0.0 => "NVLink".to_owned(),
@@ -81,10 +84,10 @@ fn inside(plan: &Plan) -> String {
 }
 
 /// Names the link between nodes.
-fn between(plan: &Plan) -> String {
+fn inter_node_link(plan: &Plan) -> String {
     let speed = plan.job.cluster.as_ref().and_then(|cluster| cluster.inter_bytes_per_second.get());
     if let Some(speed) = speed {
-        return format!("the {} network", gigabytes(speed));
+        return format!("the {} network", format_gb_per_second(speed));
     }
     let name = match plan.machine.as_ref().and_then(|machine| machine.efa) {
         Some(true) => "EFA",
@@ -104,11 +107,11 @@ pub(super) fn network(plan: &Plan) -> Option<String> {
     }
     let speed = plan.instance.as_ref().and_then(|instance| instance.network_gbps);
     (nodes > 1).then(|| match speed {
-        Some(speed) => format!("{} at {} Gbit/s per node", between(plan), text::short_number(speed)),
-        None => between(plan),
+        Some(speed) => format!("{} at {} Gbit/s per node", inter_node_link(plan), text::short_number(speed)),
+        None => inter_node_link(plan),
     })
 }
 
-fn gigabytes(bytes_per_second: u64) -> String {
+fn format_gb_per_second(bytes_per_second: u64) -> String {
     format!("{} GB/s", text::short_number(bytes_per_second as f64 / 1e9))
 }

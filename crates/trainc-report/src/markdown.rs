@@ -5,7 +5,7 @@ use super::terminal_page::Options;
 use super::{Subject, cost, human, sections, speed};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use trainc_diag::markdown::{COMMENT_LIMIT, cell};
+use trainc_diag::markdown::{COMMENT_LIMIT, escape_cell};
 use trainc_diag::text;
 
 /// Characters reserved for the lines on what was left out.
@@ -108,7 +108,7 @@ fn heading(subject: &Subject, document: &Document) -> String {
         Some(blocked) => format!("{how}; {}", describe_blocked(blocked)),
         None => how,
     };
-    format!("### {}\n\n{state}; {how}\n\n", cell(subject.job.unwrap_or(subject.path)))
+    format!("### {}\n\n{state}; {how}\n\n", escape_cell(subject.job.unwrap_or(subject.path)))
 }
 
 /// Describes why apply would be refused.
@@ -125,27 +125,27 @@ fn summary(subject: &Subject, document: &Document) -> String {
         rows.push(("mesh", vec![sections::mesh(plan, mesh)]));
     }
     rows.push(("batch", sections::batch(plan)));
-    rows.push(("length", sections::length(plan)));
+    rows.push(("length", sections::run_length_lines(plan)));
     rows.push(("memory", sections::memory(plan, document)));
     rows.push(("speed", speed::speed(plan, document)));
     rows.push(("run", sections::run(document)));
     rows.push(("cost", cost::lines(document, plan)));
     for (label, lines) in rows.into_iter().filter(|(_, lines)| !lines.is_empty()) {
         let lines: Vec<String> =
-            lines.iter().filter(|line| !line.is_empty()).map(|line| cell(line)).collect();
+            lines.iter().filter(|line| !line.is_empty()).map(|line| escape_cell(line)).collect();
         let _ = writeln!(out, "| {label} | {} |", lines.join("<br>"));
     }
     out.push('\n');
     if !document.resources.is_empty() {
         out.push_str("| action | resource | reason |\n| --- | --- | --- |\n");
         for resource in &document.resources {
-            let name = cell(&resource.name);
+            let name = escape_cell(&resource.name);
             let _ = writeln!(
                 out,
                 "| {} | {} {name} | {} |",
                 resource.action,
                 resource.kind.replace('-', " "),
-                cell(&resource.because)
+                escape_cell(&resource.because)
             );
         }
         out.push('\n');
@@ -166,8 +166,8 @@ fn problems(subject: &Subject) -> String {
             "| {} `{}` | {} | {} |",
             problem.severity.word(),
             problem.code.id,
-            cell(&problem.message),
-            cell(problem.help.as_deref().unwrap_or(""))
+            escape_cell(&problem.message),
+            escape_cell(problem.help.as_deref().unwrap_or(""))
         );
     }
     out.push('\n');
@@ -185,13 +185,13 @@ fn policy(subject: &Subject) -> String {
         "<details><summary>{title}</summary>\n\n| statement | reason | actions | resources |\n| --- | --- | --- | --- |\n"
     );
     for statement in statements {
-        let on: Vec<String> = statement.resources.iter().map(|resource| cell(resource)).collect();
+        let on: Vec<String> = statement.resources.iter().map(|resource| escape_cell(resource)).collect();
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} |",
-            cell(&statement.sid),
-            cell(&statement.because),
-            cell(&statement.actions.join(", ")),
+            escape_cell(&statement.sid),
+            escape_cell(&statement.because),
+            escape_cell(&statement.actions.join(", ")),
             on.join("<br>")
         );
     }
@@ -203,16 +203,16 @@ fn policy(subject: &Subject) -> String {
 fn terminal_plan(subject: &Subject, document: &Document) -> String {
     let options = Options { width: 100, ..Options::default() };
     let text = human::plan(subject, document, human::Depth::Screen, human::Problems::Here, options);
-    folded("plan with mesh", &text)
+    collapsed_block("plan with mesh", &text)
 }
 
 fn origins(subject: &Subject) -> String {
     let options = Options { width: 120, ..Options::default() };
     let text = human::origins(subject, options);
-    if text.is_empty() { text } else { folded("where every value comes from", &text) }
+    if text.is_empty() { text } else { collapsed_block("where every value comes from", &text) }
 }
 
-fn folded(title: &str, text: &str) -> String {
+fn collapsed_block(title: &str, text: &str) -> String {
     let ticks = text.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1;
     let fence = "`".repeat(ticks);
     format!(

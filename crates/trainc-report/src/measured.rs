@@ -4,7 +4,7 @@ use super::sections::round_to_u64;
 use super::terminal_page::{Options, TerminalPage};
 use serde::Serialize;
 use trainc_calibrate::measure::{Group, Job, Measured, Row};
-use trainc_diag::markdown::cell;
+use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
 
 /// The version of the JSON format.
@@ -96,7 +96,7 @@ pub fn document(subject: &Subject) -> Document {
             .iter()
             .map(|row| Part {
                 name: row.key,
-                group: row.group.word(),
+                group: row.group.as_str(),
                 predicted: row.predicted,
                 low: row.interval.map(|interval| interval.low),
                 high: row.interval.map(|interval| interval.high),
@@ -105,7 +105,7 @@ pub fn document(subject: &Subject) -> Document {
                 upper_quartile: row.median.map(|median| median.high),
                 of: row.median.map(|median| median.of),
                 difference: row.difference(),
-                inside_interval: row.inside(),
+                inside_interval: row.is_inside_interval(),
                 not_measured: not_measured(row),
             })
             .collect(),
@@ -181,7 +181,7 @@ fn label(key: &str) -> &'static str {
 }
 
 /// Returns label, prediction, measurement, difference and verdict of each figure with at least one value.
-fn lines(subject: &Subject) -> Vec<[String; 5]> {
+fn figure_rows(subject: &Subject) -> Vec<[String; 5]> {
     subject
         .rows
         .iter()
@@ -206,7 +206,7 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
                 let percent = 100.0 * share;
                 format!("{}{}%", if percent < 0.0 { '−' } else { '+' }, text::short_number(percent.abs()))
             });
-            let verdict = match row.inside() {
+            let verdict = match row.is_inside_interval() {
                 Some(true) => "inside",
                 Some(false) => "outside",
                 None => "",
@@ -219,7 +219,7 @@ fn lines(subject: &Subject) -> Vec<[String; 5]> {
 const HEAD: [&str; 5] = ["", "predicted", "measured", "difference", "interval"];
 
 /// Describes the steps and reports that the measured figures were computed from.
-fn basis(subject: &Subject) -> String {
+fn describe_basis(subject: &Subject) -> String {
     let measured = subject.measured;
     let (reports, skipped) = measured.reports;
     let Some(median) = measured.step_seconds else {
@@ -256,9 +256,9 @@ pub fn human(subject: &Subject, options: Options) -> String {
     let mut page = TerminalPage::new(options);
     page.title(subject.job, &heading(subject));
     page.blank();
-    page.table(&HEAD, &lines(subject));
+    page.table(&HEAD, &figure_rows(subject));
     page.blank();
-    page.field("from", &basis(subject));
+    page.field("from", &describe_basis(subject));
     for note in &subject.notes {
         page.field("note", note);
     }
@@ -269,18 +269,18 @@ pub fn human(subject: &Subject, options: Options) -> String {
 pub fn markdown(subject: &Subject) -> String {
     let mut out = format!(
         "<!-- trainc:report -->\n### {}{}\n\n| {} |\n|{}\n",
-        cell(subject.job),
-        cell(&heading(subject)),
+        escape_cell(subject.job),
+        escape_cell(&heading(subject)),
         HEAD.join(" | "),
         " --- |".repeat(HEAD.len())
     );
-    for row in lines(subject) {
-        let cells: Vec<String> = row.iter().map(|one| cell(one)).collect();
+    for row in figure_rows(subject) {
+        let cells: Vec<String> = row.iter().map(|one| escape_cell(one)).collect();
         out.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
-    out.push_str(&format!("\n{}\n", cell(&basis(subject))));
+    out.push_str(&format!("\n{}\n", escape_cell(&describe_basis(subject))));
     for note in &subject.notes {
-        out.push_str(&format!("- {}\n", cell(note)));
+        out.push_str(&format!("- {}\n", escape_cell(note)));
     }
     out
 }
@@ -298,9 +298,10 @@ mod tests {
         let sample = crate::samples::sample(include_str!("../../../examples/starter/trainc.kdl"), &[]);
         let plan = sample.compiled.plan.as_ref().unwrap();
         let mut reader = Reader::new([], 4);
-        reader
-            .text("step=1 step_time=3\nstep=2 step_time=2 max_memory_allocated_gib=9\nstep=3 step_time=2\n");
-        let measured = Measured::of(plan, &reader.reports, Some(1), false);
+        reader.read_file_text(
+            "step=1 step_time=3\nstep=2 step_time=2 max_memory_allocated_gib=9\nstep=3 step_time=2\n",
+        );
+        let measured = Measured::from_reports(plan, &reader.reports, Some(1), false);
         let run = Job { name: "a-1".to_owned(), status: "Completed".to_owned(), ..Job::default() };
         let all = rows(plan, &sample.compiled.prediction, Constants::shipped(), &measured, Some(&run));
         let subject = Subject {

@@ -112,7 +112,7 @@ pub(super) fn rank_position(mesh: &Mesh, node: u64, gpu: u64) -> Option<RankPosi
     let cells = Cells { mesh };
     let rank = cells.rank(node, gpu)?;
     Some(RankPosition {
-        replica: (mesh.replicas.value > 1).then(|| cells.replica(rank)),
+        replica: (mesh.replicas.value > 1).then(|| cells.replica_name(rank)),
         place: cells.axes().map(|axis| mesh.coordinate(axis, rank).to_string()).collect::<Vec<_>>().join("."),
         group: cells.cell(node, gpu).group.unwrap_or(0),
     })
@@ -172,7 +172,7 @@ impl Cells<'_> {
     }
 
     /// Returns the name of a rank's replica: a letter, or a number if there are too many.
-    fn replica(&self, rank: u64) -> String {
+    fn replica_name(&self, rank: u64) -> String {
         let replica = self.mesh.coordinate(Axis::Replica, rank);
         let letter = u8::try_from(replica)
             .ok()
@@ -191,13 +191,13 @@ impl Cells<'_> {
             self.axes().map(|axis| self.mesh.coordinate(axis, rank).to_string()).collect();
         let many = self.mesh.replicas.value > 1;
         match (many, parts.is_empty()) {
-            (true, true) => self.replica(rank),
+            (true, true) => self.replica_name(rank),
             (false, true) => "A".to_owned(),
             (false, false) => parts.join("."),
             (true, false) if self.mesh.replicas.value <= LETTERS => {
-                format!("{}{}", self.replica(rank), parts.join("."))
+                format!("{}{}", self.replica_name(rank), parts.join("."))
             }
-            (true, false) => format!("{}.{}", self.replica(rank), parts.join(".")),
+            (true, false) => format!("{}.{}", self.replica_name(rank), parts.join(".")),
         }
     }
 
@@ -212,7 +212,7 @@ impl Cells<'_> {
     }
 
     /// Returns replica and stage of a node's ranks: consecutive nodes with the same key form a block.
-    fn key(&self, node: u64) -> Vec<(u64, u64)> {
+    fn block_key(&self, node: u64) -> Vec<(u64, u64)> {
         self.gpus()
             .filter_map(|gpu| self.rank(node, gpu))
             .map(|rank| {
@@ -257,7 +257,7 @@ impl Cells<'_> {
         let note = blocks
             .iter()
             .find(|(first, _)| *first == node)
-            .map(|(first, _)| self.note(*first))
+            .map(|(first, _)| self.block_note(*first))
             .unwrap_or_default();
         PictureRow::Node { word, node, cells, note }
     }
@@ -267,7 +267,7 @@ impl Cells<'_> {
         let mut out: Vec<(u64, u64)> = Vec::new();
         let mut before = None;
         for node in 0..self.mesh.nodes {
-            let key = self.key(node);
+            let key = self.block_key(node);
             match out.last_mut() {
                 Some(last) if before.as_ref() == Some(&key) => last.1 = node,
                 _ => out.push((node, node)),
@@ -278,8 +278,8 @@ impl Cells<'_> {
     }
 
     /// Returns replica and stage of a block, if all its ranks share them.
-    fn note(&self, first: u64) -> String {
-        let key = self.key(first);
+    fn block_note(&self, first: u64) -> String {
+        let key = self.block_key(first);
         let Some(one) = key.first() else { return String::new() };
         let mut what = Vec::new();
         if self.mesh.replicas.value > 1
@@ -288,7 +288,7 @@ impl Cells<'_> {
         {
             what.push(format!(
                 "{REPLICA}{}",
-                self.rank(first, 0).map(|rank| self.replica(rank)).unwrap_or_default()
+                self.rank(first, 0).map(|rank| self.replica_name(rank)).unwrap_or_default()
             ));
         }
         if self.mesh.pipeline_degree.value > 1
@@ -308,7 +308,7 @@ impl Cells<'_> {
         let Some(rank) = self.rank(last, gpu) else { return only(String::new()) };
         let mut words = Vec::new();
         if self.mesh.replicas.value > 1 {
-            words.push(format!("{REPLICA}{}", self.replica(rank)));
+            words.push(format!("{REPLICA}{}", self.replica_name(rank)));
         }
         for axis in self.axes() {
             let word = match axis {

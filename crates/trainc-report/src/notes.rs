@@ -20,7 +20,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
     let errors = document.problems.iter().any(|problem| problem.severity == trainc_diag::Severity::Error);
     for (name, value) in &members {
         if !WITHOUT_NOTE.contains(&name.as_str()) {
-            nulls(name, value, &mut |path| {
+            find_nulls(name, value, &mut |path| {
                 let (path, reason) = reason(path, plan, prediction, errors);
                 let note = format!("{path}: {reason}");
                 if !out.contains(&note) {
@@ -43,11 +43,11 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
             ));
         }
     }
-    for name in plan.into_iter().flat_map(trainc_predict::uncounted) {
+    for name in plan.into_iter().flat_map(trainc_predict::unmodelled_options) {
         out.push(format!("parallel.{name}: not modelled in memory and time"));
     }
     if prediction.speed.is_some() {
-        let taken = plan.into_iter().flat_map(trainc_predict::taken_for);
+        let taken = plan.into_iter().flat_map(trainc_predict::approximated_settings);
         out.extend(taken.map(|(member, words)| format!("{member}: {words}")));
     }
     if let Some(mesh) = plan.and_then(|plan| plan.mesh.as_ref())
@@ -63,7 +63,7 @@ pub(super) fn notes(document: &Document, plan: Option<&Plan>, prediction: &Predi
 
 /// Returns notes on memory intervals that are bounds, since no measured run covers them.
 fn memory_bounds(plan: Option<&Plan>, prediction: &Prediction) -> Vec<String> {
-    let layout = plan.and_then(|plan| Layout::of_plan(plan).ok());
+    let layout = plan.and_then(|plan| Layout::from_plan(plan).ok());
     // Memory of ranks on CPUs is computed by the worker itself.
     let on_cards = layout.filter(|it| !(it.system == System::Worker && it.worker.cpu));
     let (Some(layout), Some(memory)) = (on_cards, &prediction.memory) else { return Vec::new() };
@@ -107,26 +107,26 @@ fn extrapolation(beyond: &Extrapolation) -> Option<String> {
         [part(beyond.gpus, "GPUs"), part(beyond.parameters, "parameters")].into_iter().flatten().collect();
     let new = beyond.gpu.map(|new| {
         let fitted = if new.runs < 1.0 { "was not fitted to runs" } else { "was fitted to too few runs" };
-        format!("the cost model {fitted} on {}s", new.gpu.word())
+        format!("the cost model {fitted} on {}s", new.gpu.as_str())
     });
     parts.extend(new);
     let unseen = beyond.setting.map(|unseen| {
         let fitted = if unseen.runs < 1.0 { "was not fitted to runs" } else { "was fitted to only one run" };
-        format!("the cost model {fitted} of {}", unseen.setting.words())
+        format!("the cost model {fitted} of {}", unseen.setting.describe())
     });
     parts.extend(unseen);
     let own = beyond.gpu.map_or(0.0, |new| new.wider);
-    let percent = 100.0 * (own + beyond.width()).exp_m1();
+    let percent = 100.0 * (own + beyond.extra_half_width()).exp_m1();
     (!parts.is_empty())
         .then(|| format!("speed.interval: widened by {percent:.0} %: {}", parts.join(", and ")))
 }
 
-fn nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
+fn find_nulls(path: &str, value: &Value, found: &mut impl FnMut(&str)) {
     match value {
         Value::Null => found(path),
         Value::Object(members) => {
             for (name, value) in members {
-                nulls(&format!("{path}.{name}"), value, found);
+                find_nulls(&format!("{path}.{name}"), value, found);
             }
         }
         Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -155,7 +155,7 @@ fn reason<'a>(
         }
         _ if path.starts_with("memory.") => ("memory", reason_or(prediction.no_memory, broken)),
         "speed.parts.input" | "speed.parts_interval.input" if prediction.speed.is_some() => {
-            let missing = plan.and_then(|plan| Input::of_plan(plan).err());
+            let missing = plan.and_then(|plan| Input::from_plan(plan).err());
             say(missing.map_or("the data loader is assumed to keep up", |unknown| unknown.0))
         }
         _ if path.starts_with("speed.") => ("speed", reason_or(prediction.no_speed, broken)),
@@ -163,10 +163,10 @@ fn reason<'a>(
         "run.checkpoint.best_interval_seconds" | "run.checkpoint.best_interval_seconds_interval" => {
             say("the failure rate of nodes is not set: `node-mtbf`, or `spot` with `interruptions-per-hour`")
         }
-        "run.spot" if is_rate_hopeless(plan, prediction) => {
+        "run.spot" if is_interruption_rate_too_high(plan, prediction) => {
             say("at this interruption rate the run would take more than a year")
         }
-        _ if path.starts_with("run.cost") && is_rate_hopeless(plan, prediction) => {
+        _ if path.starts_with("run.cost") && is_interruption_rate_too_high(plan, prediction) => {
             say("depends on the expected time, which is unbounded at this interruption rate")
         }
         "run.spot.expected_seconds_interval"
@@ -179,7 +179,9 @@ fn reason<'a>(
         {
             say("depends on the interval of the expected time and on the price, one of which is not known")
         }
-        "run.seconds" | "run.interval" | "run.parts.interruptions" if is_rate_hopeless(plan, prediction) => {
+        "run.seconds" | "run.interval" | "run.parts.interruptions"
+            if is_interruption_rate_too_high(plan, prediction) =>
+        {
             say("at this interruption rate the run would take more than a year")
         }
         "run.interval" if prediction.run.is_some() => {
@@ -204,7 +206,7 @@ fn reason<'a>(
         "run.cost_usd" | "run.cost_parts.instances" | "run.spot.expected_usd" | "run.spot.p90_usd"
             if prediction.run.is_some() =>
         {
-            if let Some(least) = at_least(prediction) {
+            if let Some(least) = format_least_cost(prediction) {
                 let systems = plan.map(unpriced_file_systems).unwrap_or_default();
                 let systems = if systems.is_empty() {
                     "a file system".to_owned()
@@ -213,7 +215,8 @@ fn reason<'a>(
                 };
                 return say(&format!("at least {least}: the price of {systems} in this region is not known"));
             }
-            let group = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
+            let group =
+                plan.and_then(|plan| plan.unpriced_instance_types().first().map(|name| (*name).to_owned()));
             if let Some(group) = group {
                 return say(&format!("no price of `{group}` in this region; set it with `--price`"));
             }
@@ -247,7 +250,8 @@ fn reason<'a>(
         }
         _ if errors => (path, broken),
         "run.most_usd" | "run.price_source" if plan.is_some_and(|plan| !plan.group_prices.is_empty()) => {
-            let missing = plan.and_then(|plan| plan.unpriced_groups().first().map(|name| (*name).to_owned()));
+            let missing =
+                plan.and_then(|plan| plan.unpriced_instance_types().first().map(|name| (*name).to_owned()));
             match missing {
                 Some(name) => say(&format!("no price of `{name}` in this region; set it with `--price`")),
                 None => say("the number of instances of a group, or `max-run`, is not known"),
@@ -299,17 +303,17 @@ fn figure_of_interval<'a>(path: &'a str, prediction: &Prediction) -> &'a str {
 }
 
 /// Returns the cost of a run, with its interval, without the file systems whose price is not known.
-fn at_least(prediction: &Prediction) -> Option<String> {
+fn format_least_cost(prediction: &Prediction) -> Option<String> {
     let run = prediction.run.as_ref()?;
-    let interval = run.least_interval()?;
+    let interval = run.least_cost_interval()?;
     let [usd, low, high] = [run.least_usd?, interval.low, interval.high].map(text::dollars);
     Some(if run.spot.is_some() { usd } else { format!("{usd} ({low} to {high})") })
 }
 
 /// Returns whether no run of this length would finish at the interruption rate of the manifest.
-fn is_rate_hopeless(plan: Option<&Plan>, prediction: &Prediction) -> bool {
+fn is_interruption_rate_too_high(plan: Option<&Plan>, prediction: &Prediction) -> bool {
     let cluster = plan.and_then(|plan| plan.job.cluster.as_ref());
-    cluster.is_some_and(|cluster| cluster.losses_per_hour().is_some())
+    cluster.is_some_and(|cluster| cluster.node_losses_per_hour().is_some())
         && prediction.run.as_ref().is_some_and(|run| run.spot.is_none())
 }
 

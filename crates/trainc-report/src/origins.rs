@@ -46,7 +46,7 @@ pub(super) fn all_rows(subject: &super::Subject, plan: &Plan) -> Vec<OriginRow> 
 }
 
 /// Formats a place: `job.kdl:12:5`, `--set cluster.nodes=4`, or `not known`.
-pub(super) fn place(sources: &SourceMap, span: Span) -> String {
+pub(super) fn format_place(sources: &SourceMap, span: Span) -> String {
     let Some(source) = sources.get(span.source) else { return "not known".to_owned() };
     // A name in angle brackets is a command line option instead of a file.
     if let Some(name) = source.name.strip_prefix("<--").and_then(|name| name.strip_suffix('>')) {
@@ -57,7 +57,7 @@ pub(super) fn place(sources: &SourceMap, span: Span) -> String {
 }
 
 /// Returns the text at a place, if it is short.
-pub(super) fn written(sources: &SourceMap, span: Span) -> Option<&str> {
+pub(super) fn source_text(sources: &SourceMap, span: Span) -> Option<&str> {
     let source = sources.get(span.source)?;
     let text = source.text.get(span.start as usize..span.end as usize)?;
     (text.len() <= 60 && !text.contains('\n')).then_some(text)
@@ -86,17 +86,17 @@ impl OriginTable<'_> {
     }
 
     /// Sets the place of the last row.
-    fn written_at(&mut self, span: Option<Span>) {
+    fn set_last_span(&mut self, span: Option<Span>) {
         if let Some(row) = self.rows.last_mut() {
             row.span = span;
         }
     }
 
     /// Describes an origin: the place of a written value, with its placeholder if it has one.
-    fn why(&self, origin: &Origin) -> String {
+    fn describe_origin(&self, origin: &Origin) -> String {
         let Origin::Written(span) = origin else { return trainc_plan::plan::describe_origin(origin) };
-        let place = place(self.sources, *span);
-        match written(self.sources, *span) {
+        let place = format_place(self.sources, *span);
+        match source_text(self.sources, *span) {
             Some(text) if text.contains("{{") => format!("{place}, as {text}"),
             _ => place,
         }
@@ -104,15 +104,15 @@ impl OriginTable<'_> {
 
     /// Adds a row for a node written at `span`.
     fn node(&mut self, name: &str, value: impl Into<String>, span: Span) {
-        let why = self.why(&Origin::Written(span));
+        let why = self.describe_origin(&Origin::Written(span));
         self.push(name, value, why);
-        self.written_at(Some(span));
+        self.set_last_span(Some(span));
     }
 
     fn val<T>(&mut self, name: &str, val: &Val<T>, show: impl Fn(&T) -> String) {
-        let why = self.why(&val.origin);
+        let why = self.describe_origin(&val.origin);
         self.push(name, show(&val.value), why);
-        self.written_at(val.origin.span());
+        self.set_last_span(val.origin.span());
     }
 
     fn field<T>(&mut self, name: &str, field: &Field<T>, show: impl Fn(&T) -> String) {

@@ -15,7 +15,7 @@ const MOST_PROBLEMS: usize = 6;
 const POINTS: [&str; 3] = [": ", ", so ", ", which "];
 
 /// Prints the problems, or as many as the depth allows and the number of the others.
-pub(super) fn warnings(page: &mut TerminalPage, subject: &Subject, depth: Depth, problems: Problems) {
+pub(super) fn print_problems(page: &mut TerminalPage, subject: &Subject, depth: Depth, problems: Problems) {
     let mut all: Vec<&Diagnostic> = subject.problems.iter().collect();
     if all.is_empty() {
         page.field("problems", "none");
@@ -23,7 +23,7 @@ pub(super) fn warnings(page: &mut TerminalPage, subject: &Subject, depth: Depth,
     }
     all.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     if problems == Problems::Here && depth == Depth::Screen {
-        screen(page, &all);
+        print_short(page, &all);
         return;
     }
     let count = |severity| count(&all, severity);
@@ -48,7 +48,7 @@ fn count(all: &[&Diagnostic], severity: Severity) -> u64 {
 }
 
 /// Prints errors and warnings, in a line each where they fit, and the number of notes.
-fn screen(page: &mut TerminalPage, all: &[&Diagnostic]) {
+fn print_short(page: &mut TerminalPage, all: &[&Diagnostic]) {
     let shown = || all.iter().filter(|problem| problem.severity > Severity::Note).take(MOST_PROBLEMS);
     let mut before = None;
     for problem in shown() {
@@ -56,7 +56,7 @@ fn screen(page: &mut TerminalPage, all: &[&Diagnostic]) {
         before = Some(problem.severity);
         let message = one_line(&problem.message);
         let room = page.columns().saturating_sub(problem.code.id.len() + 1);
-        page.hanging(label, problem.code.id, style(problem.severity), point(&message, room));
+        page.hanging_item(label, problem.code.id, style(problem.severity), cut_at_separator(&message, room));
         costs(page, problem);
     }
     let notes = count(all, Severity::Note);
@@ -87,7 +87,7 @@ fn label(severity: Severity, all: &[&Diagnostic]) -> &'static str {
 }
 
 /// Shortens a message at the last separator that fits into `room` columns; returns it whole if none does.
-fn point(message: &str, room: usize) -> &str {
+fn cut_at_separator(message: &str, room: usize) -> &str {
     let ends = POINTS.iter().flat_map(|sign| message.match_indices(sign)).map(|(at, _)| at);
     ends.chain([message.len()])
         .filter_map(|end| message.get(..end))
@@ -113,20 +113,20 @@ fn style(severity: Severity) -> &'static str {
 /// Prints the notes of a problem that state a cost.
 fn costs(page: &mut TerminalPage, problem: &Diagnostic) {
     for note in problem.notes.iter().filter(|note| note.contains('$')) {
-        page.hanging("", "  costs:", "", &one_line(note));
+        page.hanging_item("", "  costs:", "", &one_line(note));
     }
 }
 
 /// Prints a problem with its cost, notes and help.
 fn full_problem(page: &mut TerminalPage, problem: &Diagnostic) {
     let word = format!("{}[{}]", problem.severity.word(), problem.code.id);
-    page.hanging("", &word, style(problem.severity), &one_line(&problem.message));
+    page.hanging_item("", &word, style(problem.severity), &one_line(&problem.message));
     costs(page, problem);
     for note in problem.notes.iter().filter(|note| is_of_account(problem) && !note.contains('$')) {
-        page.hanging("", "  note:", "", &one_line(note));
+        page.hanging_item("", "  note:", "", &one_line(note));
     }
     if let Some(help) = &problem.help {
-        page.hanging("", "  help:", "", &one_line(help));
+        page.hanging_item("", "  help:", "", &one_line(help));
     }
 }
 

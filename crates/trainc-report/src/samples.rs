@@ -22,17 +22,17 @@ pub(super) struct Sample {
 pub(super) struct Nowhere;
 
 impl LayerLoader for Nowhere {
-    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
         Err(ReadError::NotFound)
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Nowhere {
-    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
         let names = [
             "pretrain.py",
             "run_clm.py",
@@ -44,7 +44,7 @@ impl World for Nowhere {
         Ok(SourceTree { dir: path.to_owned(), files: names.map(file).to_vec() })
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
         Err(ReadError::NotFound)
     }
 }
@@ -56,7 +56,7 @@ pub(super) fn sample(text: &str, sets: &[&str]) -> Sample {
     let mut options = Options { today: "2026-11-21".to_owned(), ..Options::default() };
     options.choices.sets = sets.iter().map(|set| (*set).to_owned()).collect();
     let compiled = trainc_check::compile(source, text, &options, &mut Nowhere, &mut sources);
-    let identity = compiled.checked().map(trainc_emit::identity);
+    let identity = compiled.plan_without_errors().map(trainc_emit::identity);
     Sample { sources, compiled, identity }
 }
 

@@ -20,13 +20,13 @@ pub(super) const COST_UNKNOWN: &str = "cost not known";
 const LONGEST_IMAGE: usize = 45;
 
 /// Returns ` (default)` for a default value.
-fn default<T>(val: &Val<T>) -> &'static str {
+fn default_suffix<T>(val: &Val<T>) -> &'static str {
     if matches!(val.origin, Origin::Default(_)) { " (default)" } else { "" }
 }
 
 /// Returns the sections on the job: where, cluster, image, program, model.
 pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
-    let mut out = vec![("where", vec![place(document)]), ("cluster", cluster(plan))];
+    let mut out = vec![("where", vec![region_and_account(document)]), ("cluster", cluster(plan))];
     if let Some(image) = &plan.image {
         let name = image.uri.split_once('/').map_or(image.uri.as_str(), |(_, name)| name);
         // A long tag only repeats the versions; `-v` and the request have the whole URI.
@@ -48,7 +48,7 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Vec<Section> {
     out
 }
 
-fn place(document: &Document) -> String {
+fn region_and_account(document: &Document) -> String {
     let region = document.region.as_deref().unwrap_or("region not known");
     match &document.account {
         Some(account) => format!("{region}, account {account}"),
@@ -57,7 +57,7 @@ fn place(document: &Document) -> String {
 }
 
 fn cluster(plan: &Plan) -> Vec<String> {
-    let Some(cluster) = &plan.job.cluster else { return vec![without_cluster(plan)] };
+    let Some(cluster) = &plan.job.cluster else { return vec![missing_cluster_text(plan)] };
     let mut first = match (cluster.instance.value(), cluster.groups.is_empty()) {
         (Some(instance), _) => match cluster.nodes.get() {
             Some(nodes) => format!("{} × {instance}", text::group_digits(nodes)),
@@ -109,7 +109,7 @@ fn cluster(plan: &Plan) -> Vec<String> {
     if plan.deployable
         && let Field::Is(seconds) = &cluster.max_run_seconds
     {
-        how.push(format!("max-run {}{}", text::duration(seconds.value), default(seconds)));
+        how.push(format!("max-run {}{}", text::duration(seconds.value), default_suffix(seconds)));
     }
     if let Some(seconds) = cluster.warm_pool_seconds.get() {
         how.push(format!("warm pool {}", text::duration(seconds)));
@@ -251,7 +251,7 @@ fn tokens_of_steps(plan: &Plan) -> Option<u64> {
 }
 
 /// Returns the steps and tokens of the run.
-pub(super) fn length(plan: &Plan) -> Vec<String> {
+pub(super) fn run_length_lines(plan: &Plan) -> Vec<String> {
     let mut out = Vec::new();
     match (&plan.run.steps, &plan.run.tokens) {
         (Some(steps), Some(tokens)) => {
@@ -276,7 +276,7 @@ pub(super) fn length(plan: &Plan) -> Vec<String> {
 pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     let memory = &document.memory;
     let Some(bytes) = memory.per_gpu_bytes else {
-        return vec![unknown(document, "memory")];
+        return vec![unknown_with_reason(document, "memory")];
     };
     let mut line = text::bytes(bytes);
     if let Some(capacity) = memory.capacity_bytes {
@@ -294,8 +294,8 @@ pub(super) fn memory(plan: &Plan, document: &Document) -> Vec<String> {
     match (memory.capacity_bytes, &memory.interval) {
         (Some(capacity), Some(interval)) => {
             let interval = predict::Interval { low: interval.low, high: interval.high };
-            let fit = Fit::of(bytes as f64, interval, capacity as f64);
-            let _ = write!(line, ": {}", fit.words());
+            let fit = Fit::from_bytes(bytes as f64, interval, capacity as f64);
+            let _ = write!(line, ": {}", fit.as_phrase());
         }
         (None, _) => line.push_str(": its memory is not known"),
         (Some(_), None) => {}
@@ -310,7 +310,7 @@ pub(super) fn round_to_u64(amount: f64) -> u64 {
 }
 
 /// Returns that a member is not known, with the reason from the notes of plan.json.
-pub(super) fn unknown(document: &Document, member: &str) -> String {
+pub(super) fn unknown_with_reason(document: &Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     note.map_or_else(|| UNKNOWN.to_owned(), |why| format!("{UNKNOWN}: {why}"))
 }
@@ -341,7 +341,9 @@ pub(super) fn run(document: &Document) -> Vec<String> {
         if run.parts.download.is_none() {
             out.push("excludes the data download at start: set `dataset size=`".to_owned());
         }
-        out.extend(run.cost_usd.is_none().then(|| format!("cost {}", unknown(document, "run.cost_usd"))));
+        out.extend(
+            run.cost_usd.is_none().then(|| format!("cost {}", unknown_with_reason(document, "run.cost_usd"))),
+        );
         if let Some(usd) = run.on_demand_usd {
             let between = run
                 .on_demand_usd_interval
@@ -351,7 +353,7 @@ pub(super) fn run(document: &Document) -> Vec<String> {
             out.push(format!("{}{between} at on-demand prices", text::dollars(usd)));
         }
     } else if run.parts.training.is_some() {
-        out.push(unknown(document, "run.seconds"));
+        out.push(unknown_with_reason(document, "run.seconds"));
     }
     if let Some(spot) = &run.spot {
         let of = run.parts.interruptions.map_or_else(String::new, |lost| {
@@ -386,8 +388,8 @@ pub(super) fn run(document: &Document) -> Vec<String> {
     out
 }
 
-fn without_cluster(plan: &Plan) -> String {
-    match plan.job.serverless() {
+fn missing_cluster_text(plan: &Plan) -> String {
+    match plan.job.serverless_member() {
         Some(_) => "none: SageMaker chooses the instances and container of a serverless job".to_owned(),
         None => format!("{UNKNOWN}: no `cluster` is set"),
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use trainc_emit::fsx;
 use trainc_ir::Plan;
-use trainc_predict::bills::a_while;
+use trainc_predict::bills::monthly_price_for_seconds;
 
 /// A file system that a job creates, as the job's cost includes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub fn job_file_systems(plan: &Plan, seconds: f64) -> Vec<JobFileSystem> {
     let job = plan.job.name.value().map_or("", String::as_str);
     let place = (plan.job.region.value(), plan.job.account.value());
     let systems = fsx::file_systems(plan, job).into_iter().map(|system| {
-        let mut all = plan.made_file_systems();
+        let mut all = plan.created_file_systems();
         let found = all.find(|(storage, _)| storage.name.value() == Some(&system.name));
         let price =
             found.and_then(|(storage, price)| Some(price?.usd_per_month(storage.capacity_bytes.get()?)));
@@ -61,10 +61,11 @@ impl SharedCosts {
         }
         let mut out = Self::default();
         for all in by_identity.values().filter(|all| all.len() > 1) {
-            let sum: f64 = all.iter().map(|(system, usd)| a_while(*usd, system.seconds)).sum();
+            let sum: f64 =
+                all.iter().map(|(system, usd)| monthly_price_for_seconds(*usd, system.seconds)).sum();
             let most = all.iter().map(|(_, usd)| *usd).fold(0.0, f64::max);
             let longest = all.iter().map(|(system, _)| system.seconds).fold(0.0, f64::max);
-            out.usd += sum - a_while(most, longest);
+            out.usd += sum - monthly_price_for_seconds(most, longest);
             out.names.extend(all.iter().map(|(system, _)| system.name.clone()));
         }
         out

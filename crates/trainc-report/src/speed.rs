@@ -1,7 +1,7 @@
 //! The speed of a step as text, and the approximations behind it.
 
 use super::json::Document;
-use super::sections::{round_to_u64, unknown};
+use super::sections::{round_to_u64, unknown_with_reason};
 use std::fmt::Write as _;
 use trainc_diag::text;
 use trainc_ir::Plan;
@@ -11,7 +11,7 @@ use trainc_predict as predict;
 pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     let speed = &document.speed;
     let Some(step) = speed.step_seconds else {
-        return vec![unknown(document, "speed")];
+        return vec![unknown_with_reason(document, "speed")];
     };
     let mut line = format!("{} s per step", text::short_number(step));
     if let Some(interval) = &speed.interval {
@@ -23,19 +23,19 @@ pub(super) fn speed(plan: &Plan, document: &Document) -> Vec<String> {
     }
     let wider = document.notes.iter().find_map(|note| note.strip_prefix("speed.interval: "));
     let uncounted: Vec<String> =
-        predict::uncounted(plan).into_iter().map(|name| format!("`{name}`")).collect();
+        predict::unmodelled_options(plan).into_iter().map(|name| format!("`{name}`")).collect();
     let without = (!uncounted.is_empty()).then(|| format!("not modelled: {}", text::list(&uncounted, "and")));
     std::iter::once(line)
-        .chain(rate(document, plan.rank_noun()))
+        .chain(tflops_line(document, plan.rank_noun()))
         .chain(wider.map(|why| format!("interval {why}")))
-        .chain(predict::taken_for(plan).into_iter().map(|(_, words)| words))
+        .chain(predict::approximated_settings(plan).into_iter().map(|(_, words)| words))
         .chain(without)
         .collect()
 }
 
 /// Returns TFLOPS per GPU by both conventions, and the model FLOPS utilization: `162 TFLOPS per GPU with recomputation, 122
 /// without; MFU 39 %`.
-pub(super) fn rate(document: &Document, noun: &str) -> Option<String> {
+pub(super) fn tflops_line(document: &Document, noun: &str) -> Option<String> {
     let speed = &document.speed;
     let (hardware, model) = (speed.tflops.hardware?, speed.tflops.model?);
     let mut out = format!("{} TFLOPS per {noun}", text::short_number(hardware));

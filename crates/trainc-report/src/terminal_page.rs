@@ -3,7 +3,7 @@
 
 use super::mesh_picture::Piece;
 use comfy_table::{ContentArrangement, Table, presets};
-use trainc_diag::safe;
+use trainc_diag::escape_control_characters;
 use trainc_diag::text;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -65,8 +65,8 @@ impl TerminalPage {
     }
 
     /// Replaces control characters and, for an ASCII terminal, trainc's own symbols.
-    fn spelled(&self, text: &str) -> String {
-        let text = safe(text);
+    fn sanitize(&self, text: &str) -> String {
+        let text = escape_control_characters(text);
         if self.options.unicode { text } else { ascii(&text) }
     }
 
@@ -84,7 +84,7 @@ impl TerminalPage {
 
     /// Prints a line with a bold title.
     pub(super) fn title(&mut self, title: &str, rest: &str) {
-        let (title, rest) = (self.spelled(title), self.spelled(rest));
+        let (title, rest) = (self.sanitize(title), self.sanitize(rest));
         let line = format!("{}{rest}", self.paint(BOLD, &title));
         self.push(&line);
     }
@@ -101,7 +101,7 @@ impl TerminalPage {
 
     /// Prints text in a style next to a label.
     pub(super) fn styled(&mut self, label: &str, style: &str, text: &str) {
-        let text = self.spelled(text);
+        let text = self.sanitize(text);
         for (at, line) in text::wrap(&text, self.columns(), 0).iter().enumerate() {
             let before = if at == 0 { self.label(label) } else { " ".repeat(LABEL) };
             let line = self.paint(style, line);
@@ -112,7 +112,7 @@ impl TerminalPage {
     /// Prints text next to a label and a word such as `use` or `help:`.
     pub(super) fn item(&mut self, label: &str, word: &str, style: &str, text: &str) {
         let indent = word.chars().count() + 1;
-        let (word, text) = (self.spelled(word), self.spelled(text));
+        let (word, text) = (self.sanitize(word), self.sanitize(text));
         for (at, line) in text::wrap(&text, self.columns().saturating_sub(indent), 0).iter().enumerate() {
             let before = if at == 0 {
                 format!("{}{} ", self.label(label), self.paint(style, &word))
@@ -124,8 +124,8 @@ impl TerminalPage {
     }
 
     /// Prints an item on one line, with as many whole clauses of the reason as fit.
-    pub(super) fn clauses(&mut self, label: &str, word: &str, text: &str, reason: &str) {
-        let (word, text, reason) = (self.spelled(word), self.spelled(text), self.spelled(reason));
+    pub(super) fn one_line_item(&mut self, label: &str, word: &str, text: &str, reason: &str) {
+        let (word, text, reason) = (self.sanitize(word), self.sanitize(text), self.sanitize(reason));
         let room = self.columns().saturating_sub(word.width() + text.width() + 3);
         let ends = ["; ", ": ", ", "]
             .iter()
@@ -144,9 +144,9 @@ impl TerminalPage {
     }
 
     /// Prints text after a word in a style; further lines are indented by two columns.
-    pub(super) fn hanging(&mut self, label: &str, word: &str, style: &str, text: &str) {
+    pub(super) fn hanging_item(&mut self, label: &str, word: &str, style: &str, text: &str) {
         let indent = word.len() - word.trim_start().len() + 2;
-        let (word, text) = (self.spelled(word), self.spelled(text));
+        let (word, text) = (self.sanitize(word), self.sanitize(text));
         let columns = self.columns().saturating_sub(indent);
         for (at, line) in
             text::wrap(&text, columns, (word.width() + 1).saturating_sub(indent)).iter().enumerate()
@@ -161,10 +161,10 @@ impl TerminalPage {
     }
 
     /// Prints a line of a picture, unwrapped.
-    pub(super) fn pieces(&mut self, label: &str, pieces: &[Piece]) {
+    pub(super) fn picture_line(&mut self, label: &str, pieces: &[Piece]) {
         let mut line = self.label(label);
         for piece in pieces {
-            let text = self.spelled(&piece.text);
+            let text = self.sanitize(&piece.text);
             let at = piece.group.map(|group| usize::try_from(group % GROUPS.len() as u64).unwrap_or(0));
             line.push_str(&match at.and_then(|at| GROUPS.get(at)) {
                 Some(style) => self.paint(style, &text),
@@ -176,7 +176,7 @@ impl TerminalPage {
 
     /// Prints a line over the whole width, unwrapped.
     pub(super) fn line(&mut self, text: &str) {
-        let line = self.spelled(text);
+        let line = self.sanitize(text);
         self.push(&line);
     }
 
@@ -186,8 +186,8 @@ impl TerminalPage {
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(u16::try_from(self.options.width.max(40) - 2).unwrap_or(u16::MAX));
-        table.set_header(head.iter().map(|cell| self.spelled(cell)));
-        table.add_rows(rows.iter().map(|row| row.each_ref().map(|cell| self.spelled(cell))));
+        table.set_header(head.iter().map(|cell| self.sanitize(cell)));
+        table.add_rows(rows.iter().map(|row| row.each_ref().map(|cell| self.sanitize(cell))));
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
@@ -198,16 +198,16 @@ impl TerminalPage {
 
     /// Prints a command to copy next to a label, unwrapped.
     pub(super) fn verbatim(&mut self, label: &str, text: &str) {
-        let line = format!("{}{}", self.label(label), safe(text));
+        let line = format!("{}{}", self.label(label), escape_control_characters(text));
         self.push(&line);
     }
 
     /// Prints values with one origin: on the same line if it fits, else below them.
-    pub(super) fn origins(&mut self, values: &[(&str, &str)], why: &str) {
-        let why = self.spelled(why);
+    pub(super) fn values_with_origin(&mut self, values: &[(&str, &str)], why: &str) {
+        let why = self.sanitize(why);
         let lefts: Vec<String> = values
             .iter()
-            .map(|(path, value)| format!("  {:<24} {}", self.spelled(path), self.spelled(value)))
+            .map(|(path, value)| format!("  {:<24} {}", self.sanitize(path), self.sanitize(value)))
             .collect();
         let Some((left, before)) = lefts.split_last() else { return };
         for line in before {

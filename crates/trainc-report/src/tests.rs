@@ -14,38 +14,38 @@ fn page(sample: &Sample, options: Options) -> String {
 }
 
 #[track_caller]
-fn shown(text: &str) -> String {
+fn render_manifest(text: &str) -> String {
     page(&sample(text, &[]), Options::default())
 }
 
 #[test]
 fn sharded() {
-    insta::assert_snapshot!(shown(GPT2));
+    insta::assert_snapshot!(render_manifest(GPT2));
 }
 
 #[test]
 fn pipeline() {
-    insta::assert_snapshot!(shown(ROBERTA));
+    insta::assert_snapshot!(render_manifest(ROBERTA));
 }
 
 #[test]
 fn tensor() {
-    insta::assert_snapshot!(shown(GPTJ));
+    insta::assert_snapshot!(render_manifest(GPTJ));
 }
 
 #[test]
 fn hybrid() {
-    insta::assert_snapshot!(shown(LLAMA));
+    insta::assert_snapshot!(render_manifest(LLAMA));
 }
 
 #[test]
 fn device_map() {
-    insta::assert_snapshot!(shown(FALCON));
+    insta::assert_snapshot!(render_manifest(FALCON));
 }
 
 #[test]
 fn broken() {
-    insta::assert_snapshot!(shown(BROKEN));
+    insta::assert_snapshot!(render_manifest(BROKEN));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_file_system_that_jobs_share_is_in_a_total_once() {
         (dollars.replace(',', "").parse::<f64>().unwrap(), text)
     };
     let plan = llama.compiled.plan.as_ref().unwrap();
-    let (storage, price) = plan.made_file_systems().next().unwrap();
+    let (storage, price) = plan.created_file_systems().next().unwrap();
     let month = price.unwrap().usd_per_month(storage.capacity_bytes.get().unwrap());
     // By hand: it exists for the five days of max-run.
     let paid = month * 5.0 * 24.0 / 730.0;
@@ -176,14 +176,14 @@ fn no_file_system_costs_plain_nothing() {
 #[test]
 fn with_a_prediction() {
     let sample = sample(GPT2, &[]);
-    let document = predicted(&sample);
+    let document = document_with_prediction(&sample);
     let text = human::plan(&sample.subject(), &document, Depth::Screen, Problems::Here, Options::default());
     let from = text.find("  memory").unwrap();
     let to = text.find("  resources").unwrap();
     insta::assert_snapshot!(&text[from..to]);
 }
 
-fn predicted(sample: &Sample) -> Document {
+fn document_with_prediction(sample: &Sample) -> Document {
     let mut document = sample.document();
     let gib = |n: u64| Some(n << 30);
     document.memory.per_gpu_bytes = gib(30);
@@ -245,7 +245,7 @@ fn predicted(sample: &Sample) -> Document {
 /// Documents that together contain every member of every type.
 fn documents() -> Vec<Value> {
     let gpt2 = sample(GPT2, &["cluster.nodes=16"]);
-    let mut documents = vec![predicted(&gpt2)];
+    let mut documents = vec![document_with_prediction(&gpt2)];
     documents.extend(
         [ROBERTA, GPTJ, LLAMA, FALCON, GROUPS, BROKEN, "job", ""].map(|text| sample(text, &[]).document()),
     );
@@ -273,7 +273,7 @@ fn the_schema_describes_no_more_than_is_written() {
 /// Every member is in every document, except optional ones.
 #[test]
 fn the_schema_requires_every_member() {
-    fn walk(schema: &Value, at: &str) {
+    fn check_required(schema: &Value, at: &str) {
         if let (Some(properties), Some(required)) = (schema.get("properties"), schema.get("required")) {
             // The edit of a problem, jobs that share a resource, and the on-demand price are optional; the list of files is
             // only written by `emit`, the comparison only with an account, the prices of groups only with groups.
@@ -292,10 +292,10 @@ fn the_schema_requires_every_member() {
             assert_eq!(names, required, "{at}");
         }
         for (key, member) in schema.as_object().into_iter().flatten() {
-            walk(member, &format!("{at}/{key}"));
+            check_required(member, &format!("{at}/{key}"));
         }
     }
-    walk(&serde_json::from_str(SCHEMA).unwrap(), "");
+    check_required(&serde_json::from_str(SCHEMA).unwrap(), "");
 }
 
 #[test]

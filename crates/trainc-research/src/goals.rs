@@ -12,7 +12,7 @@ pub const PEAK_ERROR: f64 = 0.08;
 pub const FALSE_ALARMS: f64 = 0.05;
 
 /// Returns the largest median half-width of a tier's intervals, a fraction of the prediction.
-pub fn half_width(tier: Tier) -> f64 {
+pub fn half_width_goal(tier: Tier) -> f64 {
     if tier == Tier::C { 0.35 } else { HALF_WIDTH }
 }
 

@@ -55,7 +55,7 @@ pub fn cause(id: &str, missed: Missed) -> Option<&'static str> {
 }
 
 /// Returns the wrong predictions of a row.
-pub fn missed(row: &RowVerdict) -> Vec<Missed> {
+pub fn wrong_predictions(row: &RowVerdict) -> Vec<Missed> {
     [
         (Missed::Time, row.step_seconds.as_ref().is_some_and(|time| !time.is_inside())),
         (Missed::Memory, row.peak_memory_bytes.as_ref().is_some_and(|peak| !peak.is_inside())),
@@ -70,7 +70,7 @@ pub fn missed(row: &RowVerdict) -> Vec<Missed> {
 /// Describes the wrong predictions of a row with their causes: `step time -35.0 %: …; memory -22.5 %: …`. None if all are
 /// right.
 pub fn describe(row: &RowVerdict) -> Option<String> {
-    let parts: Vec<String> = missed(row)
+    let parts: Vec<String> = wrong_predictions(row)
         .into_iter()
         .map(|missed| {
             let error = |error: Option<f64>| format!("{:+.1} %", error.unwrap_or(f64::NAN) * 100.0);
@@ -111,7 +111,7 @@ mod tests {
         let (_, verdict) = judged();
         let mut all: Vec<(&str, Missed)> = Vec::new();
         for row in &verdict.rows {
-            all.extend(missed(row).into_iter().map(|what| (row.id.as_str(), what)));
+            all.extend(wrong_predictions(row).into_iter().map(|what| (row.id.as_str(), what)));
         }
         let ranges = verdict.step_ranges.iter().filter(|range| range.is_outside());
         all.extend(ranges.map(|range| (range.id.as_str(), Missed::Time)));
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn predicted_and_available_memory_in_causes_are_right() {
         let (table, verdict) = judged();
-        let own = MemoryConstants::of(Constants::shipped());
+        let own = MemoryConstants::from_constants(Constants::shipped());
         let mut wrong = Vec::new();
-        for row in verdict.rows.iter().filter(|row| missed(row).contains(&Missed::FalseAlarm)) {
+        for row in verdict.rows.iter().filter(|row| wrong_predictions(row).contains(&Missed::FalseAlarm)) {
             let run = table.runs.iter().find(|run| run.id == row.id).unwrap();
             let memory = memory_with(run.memory_layout.as_ref().unwrap(), &own);
             let gib = |bytes: f64| bytes / f64::from(1 << 30);
@@ -210,7 +210,7 @@ mod tests {
             let run = table.runs.iter().find(|run| run.id == id).unwrap();
             let mut layout = run.memory_layout.clone().unwrap();
             layout.work.micro_batch_size = sequences;
-            let found = memory_with(&layout, &MemoryConstants::of(Constants::shipped()));
+            let found = memory_with(&layout, &MemoryConstants::from_constants(Constants::shipped()));
             assert_eq!(found.fits, Some(true), "{id} with {sequences}");
             gib(found.per_gpu_bytes)
         };

@@ -15,12 +15,12 @@ pub struct Noise {
 
 /// Returns the noise of step times.
 pub fn noise_of_times<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Noise {
-    spread(runs, |run| run.step_seconds.clone().ok().map(|seconds| (seconds, None)))
+    spread_of_repeated_runs(runs, |run| run.step_seconds.clone().ok().map(|seconds| (seconds, None)))
 }
 
 /// Returns the noise of peaks measured with the same instrument.
 pub fn noise_of_peaks<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Noise {
-    spread(runs, |run| {
+    spread_of_repeated_runs(runs, |run| {
         let (bytes, kind) = run.peak_memory?;
         (run.memory_layout.is_ok() && !run.oom && kind != MemoryKind::Computed).then_some((bytes, Some(kind)))
     })
@@ -29,7 +29,7 @@ pub fn noise_of_peaks<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Noise {
 /// Rows of one family are repeated measurements if every cell that describes the run is equal, including engine and notes.
 /// An equal layout is not enough: runs may differ in a feature without a column (asynchronous tensor parallelism, an
 /// optimizer that steps in the backward pass).
-fn spread<'a>(
+fn spread_of_repeated_runs<'a>(
     runs: impl IntoIterator<Item = &'a Run>,
     measured: impl Fn(&Run) -> Option<(f64, Option<MemoryKind>)>,
 ) -> Noise {

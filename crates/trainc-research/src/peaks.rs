@@ -6,7 +6,7 @@ use trainc_calibrate::judge::peak_errors;
 use trainc_calibrate::verdict::PeakMemory;
 use trainc_calibrate::{MemoryKind, Run, memory_fit};
 use trainc_predict::Constants;
-use trainc_predict::memory::{MemoryConstants, as_measured};
+use trainc_predict::memory::{MemoryConstants, peak_by_instrument};
 
 /// Errors of held-out peaks.
 #[derive(Clone, Debug)]
@@ -20,14 +20,14 @@ pub struct HeldOutPeaks {
 }
 
 /// Returns the measured peak of a run, if it is evidence.
-fn measured(run: &Run) -> Option<(f64, MemoryKind)> {
+fn measured_peak(run: &Run) -> Option<(f64, MemoryKind)> {
     run.peak_memory.filter(|(_, kind)| !run.oom && run.memory_layout.is_ok() && *kind != MemoryKind::Computed)
 }
 
 /// Judges each source's peaks by constants fitted to the other sources, starting from the priors. None of a single source.
 pub fn held_out_peaks(runs: &[Run], constants: &Constants) -> Option<HeldOutPeaks> {
     let families: BTreeSet<&str> =
-        runs.iter().filter(|run| measured(run).is_some()).map(|run| run.family.as_str()).collect();
+        runs.iter().filter(|run| measured_peak(run).is_some()).map(|run| run.family.as_str()).collect();
     if families.len() < 2 {
         return None;
     }
@@ -36,10 +36,10 @@ pub fn held_out_peaks(runs: &[Run], constants: &Constants) -> Option<HeldOutPeak
         let mut constants = constants.clone();
         memory_fit::reset(&mut constants);
         memory_fit::fit(&others, &mut constants);
-        let memory = MemoryConstants::of(&constants);
+        let memory = MemoryConstants::from_constants(&constants);
         let peak = |run: &Run| {
-            let ((measured, kind), layout) = (measured(run)?, run.memory_layout.as_ref().ok()?);
-            let predicted = as_measured(layout, kind.measured_as(), &memory);
+            let ((measured, kind), layout) = (measured_peak(run)?, run.memory_layout.as_ref().ok()?);
+            let predicted = peak_by_instrument(layout, kind.measured_as(), &memory);
             (predicted > 0.0).then(|| PeakMemory::new(measured, predicted, (memory.below, memory.above)))
         };
         runs.iter().filter(|run| run.family == family).filter_map(peak).collect()

@@ -147,14 +147,14 @@ fn layout(cells: &Cells, constants: &Constants) -> Option<Layout> {
     let given = cells.iter().map(|(column, cell)| (column.as_str(), cell.as_str()));
     let mut layout = layout_of_cells(given.filter(|(_, cell)| !cell.is_empty()).collect(), micro).ok()?;
     layout.hardware.efa = cells.get("efa").is_some_and(|cell| cell == "1");
-    let fits = memory_with(&layout, &MemoryConstants::of(constants)).fits == Some(true);
+    let fits = memory_with(&layout, &MemoryConstants::from_constants(constants)).fits == Some(true);
     fits.then_some(layout)
 }
 
 impl Question {
     fn answer(&self, constants: &Constants) -> Answer {
         let mut fitting = vec![BTreeSet::new(); self.open.len() + self.over_open.len()];
-        let cases = self.case.iter().map(|case| self.range(case, constants, &mut fitting)).collect();
+        let cases = self.case.iter().map(|case| self.figure_range(case, constants, &mut fitting)).collect();
         let values = |(property, fitting): (&OpenProperty, &BTreeSet<usize>)| {
             let name = |at: &usize| property.choices.get(*at).map(choice_name);
             PossibleValues {
@@ -173,7 +173,12 @@ impl Question {
     }
 
     /// Returns the range of a figure; adds to `fitting` the choices of each property in a combination that fits.
-    fn range(&self, case: &Case, constants: &Constants, fitting: &mut [BTreeSet<usize>]) -> FigureRange {
+    fn figure_range(
+        &self,
+        case: &Case,
+        constants: &Constants,
+        fitting: &mut [BTreeSet<usize>],
+    ) -> FigureRange {
         let mut given = self.cells.clone();
         given.extend(case.cells.clone());
         let mut found = Vec::new();

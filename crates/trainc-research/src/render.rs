@@ -1,7 +1,7 @@
 //! Text of a study for the terminal.
 
 use crate::goals::{FALSE_ALARMS, HALF_WIDTH, PEAK_ERROR, scope};
-use crate::misses::{Missed, cause, describe, missed};
+use crate::misses::{Missed, cause, describe, wrong_predictions};
 use crate::noise::Noise;
 use crate::questions::FigureRange;
 use crate::study::Study;
@@ -26,11 +26,11 @@ pub(crate) fn render(study: &Study) -> String {
     out
 }
 
-fn figure(value: Option<f64>) -> String {
+fn format_optional_percent(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), percent)
 }
 
-fn met(is_met: bool) -> &'static str {
+fn met_or_missed(is_met: bool) -> &'static str {
     if is_met { "met" } else { "missed" }
 }
 
@@ -51,14 +51,14 @@ fn goals(out: &mut String, study: &Study) {
     let summary = &study.verdict.summary;
     out.push_str("\ngoals\n");
     if let Some(width) = summary.interval_half_width {
-        let cap = cap(study.residual_half_width);
-        let (is_met, goal) = (met(width <= HALF_WIDTH), percent(HALF_WIDTH));
+        let cap = explain_cap(study.residual_half_width);
+        let (is_met, goal) = (met_or_missed(width <= HALF_WIDTH), percent(HALF_WIDTH));
         let _ =
             writeln!(out, "  median half-width of step times {}, goal {goal}: {is_met}{cap}", percent(width));
     }
     let _ = writeln!(out, "  {}", noise(&study.noise, "slowest over fastest"));
     if let Some(mean) = summary.peak_memory_bytes.mean_error {
-        let (is_met, goal) = (met(mean <= PEAK_ERROR), percent(PEAK_ERROR));
+        let (is_met, goal) = (met_or_missed(mean <= PEAK_ERROR), percent(PEAK_ERROR));
         let _ = writeln!(out, "  mean error of peaks of memory {}, goal {goal}: {is_met}", percent(mean));
         let _ = writeln!(out, "  {}", noise(&study.noise_of_peaks, "largest over smallest peak"));
     }
@@ -67,12 +67,12 @@ fn goals(out: &mut String, study: &Study) {
             out,
             "  peaks with their source held out: {}, families weighted equally {}",
             peaks.all.to_string().trim_start(),
-            figure(peaks.families)
+            format_optional_percent(peaks.families)
         );
         let _ = writeln!(out, "    {}", families(&peaks.by_family));
     }
     let oom = summary.oom;
-    let rows = study.verdict.rows.iter().filter(|row| missed(row).contains(&Missed::OutOfMemory));
+    let rows = study.verdict.rows.iter().filter(|row| wrong_predictions(row).contains(&Missed::OutOfMemory));
     let ids: Vec<&str> = rows.map(|row| row.id.as_str()).collect();
     let names = if ids.is_empty() { String::new() } else { format!(" (not {})", text::list(&ids, "and")) };
     let _ = writeln!(
@@ -80,7 +80,7 @@ fn goals(out: &mut String, study: &Study) {
         "  out of memory: {} of {} predicted, goal all: {}{names}",
         oom.caught,
         oom.rows,
-        met(oom.caught == oom.rows)
+        met_or_missed(oom.caught == oom.rows)
     );
     let share = oom.wrong as f64 / oom.ran.max(1) as f64;
     let _ = writeln!(
@@ -89,12 +89,12 @@ fn goals(out: &mut String, study: &Study) {
         oom.wrong,
         oom.ran,
         percent(FALSE_ALARMS),
-        met(share <= FALSE_ALARMS)
+        met_or_missed(share <= FALSE_ALARMS)
     );
 }
 
 /// Explains a met goal of half-widths by their cap, if the residuals require more.
-fn cap(residual: Option<f64>) -> String {
+fn explain_cap(residual: Option<f64>) -> String {
     match residual.filter(|residual| *residual > MAX_SEEN) {
         Some(residual) => format!(
             " (capped at ±{MAX_SEEN}, a natural logarithm; the residuals of tiers B and C require ±{residual:.3}, {})",
@@ -105,8 +105,8 @@ fn cap(residual: Option<f64>) -> String {
 }
 
 fn tier_report(out: &mut String, study: &Study, tier: Tier) {
-    let Some(report) = study.by_tier.get(tier.word()) else { return };
-    let _ = writeln!(out, "\ntier {}: {}", tier.word(), scope(tier));
+    let Some(report) = study.by_tier.get(tier.as_str()) else { return };
+    let _ = writeln!(out, "\ntier {}: {}", tier.as_str(), scope(tier));
     for (name, group) in &report.by_group {
         let _ = writeln!(out, "  {name:<26} {}", group_goal(group));
         let _ = writeln!(out, "  {:<26} {}", "", families(&group.by_family));
@@ -120,7 +120,7 @@ fn tier_report(out: &mut String, study: &Study, tier: Tier) {
         let _ = writeln!(out, "  no goal                    {}", text::count(others as u64, "other row"));
     }
     let _ = writeln!(out, "  all rows                   {}", report.errors.step_seconds);
-    let cap = cap(study.residual_half_width.filter(|_| tier != Tier::C));
+    let cap = explain_cap(study.residual_half_width.filter(|_| tier != Tier::C));
     let _ = writeln!(out, "  intervals                  {}", half_width(&report.half_width, &cap));
     if let Some(mean) = report.errors.families {
         let _ = writeln!(out, "  families weighted equally  mean {}", percent(mean));
@@ -131,7 +131,7 @@ fn tier_report(out: &mut String, study: &Study, tier: Tier) {
 }
 
 fn group_goal(group: &GroupReport) -> String {
-    let goal = group.is_met.map_or("no goal", met);
+    let goal = group.is_met.map_or("no goal", met_or_missed);
     let noise = match group.noise.median_spread {
         Some(spread) => {
             let layouts = text::count(group.noise.layouts as u64, "layout");
@@ -143,8 +143,8 @@ fn group_goal(group: &GroupReport) -> String {
         "{:>3} rows of {}, families weighted equally {}, goal {}: {goal}; {noise}",
         group.rows,
         text::count(group.by_family.len() as u64, "family"),
-        figure(group.mean_error),
-        figure(group.goal)
+        format_optional_percent(group.mean_error),
+        format_optional_percent(group.goal)
     )
 }
 
@@ -176,12 +176,12 @@ fn above_goal(family: &FamilyAboveGoal) -> String {
 }
 
 fn half_width(width: &HalfWidths, cap: &str) -> String {
-    let is_met = width.median.map_or("unknown", |median| met(median <= width.goal));
+    let is_met = width.median.map_or("unknown", |median| met_or_missed(median <= width.goal));
     let mut out = format!(
         "median half-width {}, goal {}: {is_met}{cap}; 90 % of the rows require {}",
-        figure(width.median),
+        format_optional_percent(width.median),
         percent(width.goal),
-        figure(width.required)
+        format_optional_percent(width.required)
     );
     if let Some(inside) = width.inside_of_seen {
         let _ = write!(

@@ -43,11 +43,11 @@ impl Study {
         let held_out = HeldOut::new(table, constants);
         let fitted = fit_table(table, constants, &held_out);
         let rows = judge(table, fitted.as_ref().unwrap_or(constants)).rows;
-        let report = |tier: Tier| (tier.word(), TierReport::new(tier, table, &held_out, &rows));
+        let report = |tier: Tier| (tier.as_str(), TierReport::new(tier, table, &held_out, &rows));
         Self {
             fitted,
             by_tier: Tier::ALL.into_iter().map(report).collect(),
-            residual_half_width: held_out.residual(&[Tier::B, Tier::C]),
+            residual_half_width: held_out.residual_half_width(&[Tier::B, Tier::C]),
             held_out_peaks: held_out_peaks(&table.runs, constants),
             noise: noise_of_times(&table.runs),
             noise_of_peaks: noise_of_peaks(&table.runs),

@@ -1,6 +1,6 @@
 //! Held-out errors of a tier against its goals.
 
-use crate::goals::{Group, half_width};
+use crate::goals::{Group, half_width_goal};
 use crate::noise::{Noise, noise_of_times};
 use std::collections::BTreeMap;
 use trainc_calibrate::Table;
@@ -69,7 +69,7 @@ impl TierReport {
         let mut inside_of_seen = None;
         if tier == Tier::C && held_out.samples().len() >= STANDALONE {
             inside_of_seen = tier_errors(&times).step_seconds.inside_interval;
-            held_out.widen(&mut times);
+            held_out.widen_tier_c(&mut times);
         }
         let mut shown: Vec<f64> = times.iter().map(|one| one.time.half_width()).collect();
         let mut required: Vec<f64> =
@@ -84,7 +84,7 @@ impl TierReport {
             half_width: HalfWidths {
                 median: quantile(&mut shown, 0.5),
                 required: quantile(&mut required, 0.9),
-                goal: half_width(tier),
+                goal: half_width_goal(tier),
                 inside_of_seen,
             },
             by_group,

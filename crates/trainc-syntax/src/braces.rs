@@ -21,11 +21,11 @@ struct Pairs {
 
 /// Balances the braces of a token list.
 pub(super) fn balance(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>) {
-    let plain = by_order(&tokens);
+    let plain = pair_by_order(&tokens);
     if plain.faults.is_empty() {
         return (tokens, plain.faults);
     }
-    let guided = by_indentation(text, &tokens, &plain);
+    let guided = pair_by_indentation(text, &tokens, &plain);
     let best = if guided.faults.len() <= plain.faults.len() { guided } else { plain };
     let mut inserts = best.inserts;
     inserts.sort_by_key(|&(before, _)| before);
@@ -46,7 +46,7 @@ pub(super) fn balance(text: &str, tokens: Vec<Token>) -> (Vec<Token>, Vec<Fault>
     (out, best.faults)
 }
 
-fn by_order(tokens: &[Token]) -> Pairs {
+fn pair_by_order(tokens: &[Token]) -> Pairs {
     let mut pairs = Pairs { faults: Vec::new(), inserts: Vec::new(), dropped: Vec::new() };
     let mut open: Vec<Token> = Vec::new();
     for (index, &token) in tokens.iter().enumerate() {
@@ -109,7 +109,7 @@ fn next_line(text: &str, tokens: &[Token], from: usize) -> Option<(usize, Token)
     None
 }
 
-fn by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
+fn pair_by_indentation(text: &str, tokens: &[Token], plain: &Pairs) -> Pairs {
     let mut unclosed_left =
         plain.faults.iter().filter(|fault| fault.kind == FaultKind::UnclosedBrace).count();
     let mut surplus_left = plain.faults.len() - unclosed_left;

@@ -25,7 +25,7 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<Kd
     let tree = match tree::parse(text) {
         Ok(tree) => tree,
         Err(limit) => {
-            problems.push(over_limit(source, limit));
+            problems.push(limit_diagnostic(source, limit));
             return None;
         }
     };
@@ -101,7 +101,7 @@ pub fn is_recovered(entry: &KdlEntry) -> bool {
 /// Returns whether an entry is a one-line string without a closing quote that may include the entries after it, or a list
 /// in brackets: its value is unknown and, after a string, so are the remaining entries of the node.
 pub fn is_ambiguous(entry: &KdlEntry) -> bool {
-    let written = written(entry);
+    let written = value_text(entry);
     is_recovered(entry) && written.starts_with(['"', '#']) && written.contains(is_space)
         || is_recovered(entry) && written.starts_with('[')
 }
@@ -131,7 +131,7 @@ pub fn name_span(source: SourceId, node: &KdlNode) -> Span {
 }
 
 /// Returns the text of an entry's value: `2e-4`, `20_000_000_000`.
-pub fn written(entry: &KdlEntry) -> &str {
+pub fn value_text(entry: &KdlEntry) -> &str {
     entry.format().map_or("", |format| format.value_repr.as_str())
 }
 
@@ -230,7 +230,7 @@ fn unquoted(raw: &str) -> String {
     raw.trim_start_matches('#').trim_matches(['"', '\'', '“', '”', '„', '‟']).to_owned()
 }
 
-fn over_limit(source: SourceId, limit: Limit) -> Diagnostic {
+fn limit_diagnostic(source: SourceId, limit: Limit) -> Diagnostic {
     match limit {
         Limit::TooLarge => Diagnostic::new(
             &T0107,
@@ -328,7 +328,7 @@ pub(super) mod tests {
         assert_eq!(node.name().span(), their_node.name().span());
         for (entry, their) in node.entries().iter().zip(their_node.entries()) {
             assert_eq!(entry.span(), their.span());
-            assert_eq!(written(entry), their.format().unwrap().value_repr);
+            assert_eq!(value_text(entry), their.format().unwrap().value_repr);
         }
         let span = value_span(SourceId(0), &node.entries()[1]);
         assert_eq!(&text[span.start as usize..span.end as usize], "\"v\"");

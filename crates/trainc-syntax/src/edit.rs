@@ -20,12 +20,12 @@ pub struct PathStep<'a> {
 
 impl<'a> PathStep<'a> {
     /// Selects a node by its name.
-    pub fn named(name: &'a str) -> Self {
+    pub fn by_name(name: &'a str) -> Self {
         Self { name, argument: None }
     }
 
     /// Selects a node by its name and first argument.
-    pub fn with(name: &'a str, argument: &'a str) -> Self {
+    pub fn by_argument(name: &'a str, argument: &'a str) -> Self {
         Self { name, argument: Some(argument) }
     }
 }
@@ -88,7 +88,7 @@ pub fn set_property(
     let (node, _) = find(text, &tree, path)?;
     let named = |entry: &&Entry| entry.key.is_some_and(|key| string(text, key) == property);
     // The last one takes effect.
-    if let Some(entry) = entries(node).filter(named).max_by_key(|entry| entry.start) {
+    if let Some(entry) = live_entries(node).filter(named).max_by_key(|entry| entry.start) {
         return replace_span(text, value_range(entry), value);
     }
     let key = if is_bare_name(property) { property.to_owned() } else { quoted(property) };
@@ -100,7 +100,7 @@ pub fn set_property(
 pub fn remove_property(text: &str, path: &[PathStep<'_>], property: &str) -> Result<Edited, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
-    let mut ranges: Vec<Range<usize>> = entries(node)
+    let mut ranges: Vec<Range<usize>> = live_entries(node)
         .filter(|entry| entry.key.is_some_and(|key| string(text, key) == property))
         .map(|entry| {
             let before = text.get(..entry.start).unwrap_or_default();
@@ -125,7 +125,7 @@ pub fn set_argument(
     expect_value(value)?;
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
-    let arguments: Vec<&Entry> = entries(node).filter(|entry| entry.key.is_none()).collect();
+    let arguments: Vec<&Entry> = live_entries(node).filter(|entry| entry.key.is_none()).collect();
     if let Some(entry) = arguments.get(index) {
         return replace_span(text, value_range(entry), value);
     }
@@ -182,7 +182,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
                 None => format!("{outer}    "),
             };
             let end = match last {
-                Some(Item::Node(last)) => past_terminator(text, last),
+                Some(Item::Node(last)) => terminator_end(text, last),
                 Some(Item::Comment { token, .. }) => token.end,
                 Some(Item::Blank) | None => block.comment.map_or(block.start + 1, |comment| comment.end),
             };
@@ -200,7 +200,7 @@ pub fn insert_child(text: &str, path: &[PathStep<'_>], child: &str) -> Result<Ed
 pub fn remove_node(text: &str, path: &[PathStep<'_>]) -> Result<Edited, EditError> {
     let tree = read(text)?;
     let (node, _) = find(text, &tree, path)?;
-    let end = past_terminator(text, node);
+    let end = terminator_end(text, node);
     let line_start = line_start(text, node.start);
     let before = text.get(line_start..node.start).unwrap_or("");
     let after = text.get(end..).unwrap_or("");
@@ -288,7 +288,7 @@ fn string(text: &str, token: Token) -> String {
     literal::string(raw).unwrap_or_else(|_| raw.to_owned())
 }
 
-fn entries(node: &Node) -> impl Iterator<Item = &Entry> {
+fn live_entries(node: &Node) -> impl Iterator<Item = &Entry> {
     node.parts.iter().filter_map(|part| match part {
         Part::Entry(entry) if !entry.slashdash => Some(entry),
         Part::Entry(_) | Part::Block(_) | Part::Comment(_) | Part::Break(_) => None,
@@ -322,7 +322,9 @@ fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n No
     let mut found = None;
     for (depth, step) in path.iter().enumerate() {
         let mut fitting = items.iter().filter_map(|item| match item {
-            Item::Node(node) if !node.slashdash && !node.broken && fits(text, node, *step) => Some(&**node),
+            Item::Node(node) if !node.slashdash && !node.broken && matches_step(text, node, *step) => {
+                Some(&**node)
+            }
             Item::Node(_) | Item::Comment { .. } | Item::Blank => None,
         });
         let node = fitting.next().ok_or_else(|| EditError::NotFound(step.to_string()))?;
@@ -335,8 +337,8 @@ fn find<'n>(text: &str, tree: &'n Tree, path: &[PathStep<'_>]) -> Result<(&'n No
     found.ok_or_else(|| EditError::NotFound(String::new()))
 }
 
-fn fits(text: &str, node: &Node, step: PathStep<'_>) -> bool {
-    let first = || entries(node).find(|entry| entry.key.is_none()).and_then(|entry| entry.value);
+fn matches_step(text: &str, node: &Node, step: PathStep<'_>) -> bool {
+    let first = || live_entries(node).find(|entry| entry.key.is_none()).and_then(|entry| entry.value);
     string(text, node.name) == step.name
         && step.argument.is_none_or(|wanted| {
             first().is_some_and(|token| token.kind.is_string() && string(text, token) == wanted)
@@ -364,7 +366,7 @@ fn indented(child: &str, indent: &str) -> String {
 }
 
 /// Returns the end of a node with its `;` or its line comment.
-fn past_terminator(text: &str, node: &Node) -> usize {
+fn terminator_end(text: &str, node: &Node) -> usize {
     if let Some(comment) = node.comment {
         return comment.end;
     }
@@ -395,7 +397,7 @@ mod tests {
     const TEXT: &str = "// head\njob \"x\" {\n    cluster \"c\" nodes=2 { max-run \"5d\" } // two\n    channel \"train\" s3=\"a\" // t\n    channel \"test\" s3=(u8)1 /-mode=\"x\"\n\n    // about train\n    train {\n        steps 100 // few\n    }\n    debugger\n}\n";
 
     fn job<'a>(steps: &[PathStep<'a>]) -> Vec<PathStep<'a>> {
-        [&[PathStep::with("job", "x")], steps].concat()
+        [&[PathStep::by_argument("job", "x")], steps].concat()
     }
 
     #[track_caller]
@@ -410,31 +412,31 @@ mod tests {
 
     #[test]
     fn properties() {
-        let train = job(&[PathStep::with("channel", "train")]);
+        let train = job(&[PathStep::by_argument("channel", "train")]);
         check(set_property(TEXT, &train, "s3", "\"b\""), "s3=\"a\"", "s3=\"b\"");
         check(set_property(TEXT, &train, "mode", "\"ro\""), "s3=\"a\"", "s3=\"a\" mode=\"ro\"");
         check(set_property(TEXT, &train, "two words", "1"), "s3=\"a\"", "s3=\"a\" \"two words\"=1");
-        let test = job(&[PathStep::with("channel", "test")]);
+        let test = job(&[PathStep::by_argument("channel", "test")]);
         check(set_property(TEXT, &test, "s3", "2"), "(u8)1", "2");
         check(set_property(TEXT, &test, "mode", "2"), "/-mode=\"x\"", "/-mode=\"x\" mode=2");
-        let cluster = job(&[PathStep::named("cluster")]);
+        let cluster = job(&[PathStep::by_name("cluster")]);
         check(set_property(TEXT, &cluster, "nodes", "16"), "nodes=2", "nodes=16");
         check(set_property(TEXT, &cluster, "spare", "1"), "nodes=2", "nodes=2 spare=1");
     }
 
     #[test]
     fn arguments() {
-        let steps = job(&[PathStep::named("train"), PathStep::named("steps")]);
+        let steps = job(&[PathStep::by_name("train"), PathStep::by_name("steps")]);
         check(set_argument(TEXT, &steps, 0, "2_000"), "100", "2_000");
         check(set_argument(TEXT, &steps, 1, "#true"), "100", "100 #true");
         assert_eq!(set_argument(TEXT, &steps, 2, "1"), Err(EditError::NoArgument(2)));
         check(
-            set_argument(TEXT, &job(&[PathStep::with("channel", "train")]), 0, "\"t\""),
+            set_argument(TEXT, &job(&[PathStep::by_argument("channel", "train")]), 0, "\"t\""),
             "\"train\"",
             "\"t\"",
         );
         check(
-            set_argument(TEXT, &job(&[PathStep::named("debugger")]), 0, "#true"),
+            set_argument(TEXT, &job(&[PathStep::by_name("debugger")]), 0, "#true"),
             "debugger",
             "debugger #true",
         );
@@ -443,30 +445,30 @@ mod tests {
     #[test]
     fn children() {
         check(
-            insert_child(TEXT, &job(&[PathStep::named("train")]), "seed 1"),
+            insert_child(TEXT, &job(&[PathStep::by_name("train")]), "seed 1"),
             "// few\n",
             "// few\n        seed 1\n",
         );
         check(
-            insert_child(TEXT, &job(&[PathStep::named("cluster")]), "volume \"1GiB\""),
+            insert_child(TEXT, &job(&[PathStep::by_name("cluster")]), "volume \"1GiB\""),
             "\"5d\" }",
             "\"5d\"; volume \"1GiB\" }",
         );
         check(
-            insert_child(TEXT, &job(&[PathStep::named("debugger")]), "a {\n    b\n}"),
+            insert_child(TEXT, &job(&[PathStep::by_name("debugger")]), "a {\n    b\n}"),
             "debugger\n",
             "debugger {\n        a {\n            b\n        }\n    }\n",
         );
         check(
-            insert_child(TEXT, &job(&[PathStep::with("channel", "train")]), "b"),
+            insert_child(TEXT, &job(&[PathStep::by_argument("channel", "train")]), "b"),
             "s3=\"a\" //",
             "s3=\"a\" {\n        b\n    } //",
         );
         check(insert_child(TEXT, &job(&[]), "profiler"), "debugger\n", "debugger\n    profiler\n");
-        assert_eq!(insert_child("a {}\n", &[PathStep::named("a")], "b").unwrap().text, "a { b }\n");
-        assert_eq!(insert_child("a {\n}\n", &[PathStep::named("a")], "b").unwrap().text, "a {\n    b\n}\n");
+        assert_eq!(insert_child("a {}\n", &[PathStep::by_name("a")], "b").unwrap().text, "a { b }\n");
+        assert_eq!(insert_child("a {\n}\n", &[PathStep::by_name("a")], "b").unwrap().text, "a {\n    b\n}\n");
         assert_eq!(
-            insert_child("a { b }\n", &[PathStep::named("a")], "c // d").unwrap().text,
+            insert_child("a { b }\n", &[PathStep::by_name("a")], "c // d").unwrap().text,
             "a { b\n    c // d\n}\n"
         );
         assert_eq!(insert_child("a", &[], "b").unwrap().text, "a\nb\n");
@@ -475,18 +477,18 @@ mod tests {
     #[test]
     fn removal() {
         check(
-            remove_node(TEXT, &job(&[PathStep::with("channel", "train")])),
+            remove_node(TEXT, &job(&[PathStep::by_argument("channel", "train")])),
             "    channel \"train\" s3=\"a\" // t\n",
             "",
         );
-        check(remove_node(TEXT, &job(&[PathStep::named("debugger")])), "    debugger\n", "");
+        check(remove_node(TEXT, &job(&[PathStep::by_name("debugger")])), "    debugger\n", "");
         check(
-            remove_node(TEXT, &job(&[PathStep::named("cluster"), PathStep::named("max-run")])),
+            remove_node(TEXT, &job(&[PathStep::by_name("cluster"), PathStep::by_name("max-run")])),
             " max-run \"5d\" }",
             " }",
         );
         let remove = |text: &str, name: &str| {
-            remove_node(text, &[PathStep::named("a"), PathStep::named(name)]).unwrap().text
+            remove_node(text, &[PathStep::by_name("a"), PathStep::by_name(name)]).unwrap().text
         };
         assert_eq!(remove("a { b; c; d }\n", "b"), "a { c; d }\n");
         assert_eq!(remove("a { b; c; d }\n", "c"), "a { b; d }\n");
@@ -497,9 +499,9 @@ mod tests {
 
     #[test]
     fn invalid_edits_are_rejected() {
-        let channel = job(&[PathStep::named("channel")]);
+        let channel = job(&[PathStep::by_name("channel")]);
         assert_eq!(set_property(TEXT, &channel, "s3", "1"), Err(EditError::Ambiguous("channel".into())));
-        let none = job(&[PathStep::with("channel", "nope")]);
+        let none = job(&[PathStep::by_argument("channel", "nope")]);
         assert_eq!(
             set_property(TEXT, &none, "s3", "1").unwrap_err().to_string(),
             "node `channel \"nope\"` not found"
@@ -524,7 +526,7 @@ mod tests {
 
     #[test]
     fn text_with_errors_can_be_edited() {
-        let edited = set_argument("a 5d\nb 1\n", &[PathStep::named("b")], 0, "2").unwrap();
+        let edited = set_argument("a 5d\nb 1\n", &[PathStep::by_name("b")], 0, "2").unwrap();
         assert_eq!(edited.text, "a 5d\nb 2\n");
     }
 
@@ -541,7 +543,7 @@ mod tests {
 
         #[test]
         fn no_edit_panics_and_valid_text_stays_valid(text in near_kdl()) {
-            let path = [PathStep::named("a")];
+            let path = [PathStep::by_name("a")];
             let was_valid = tree::parse(&text).is_ok_and(|tree| tree.faults.is_empty());
             let edits = [
                 set_property(&text, &path, "k", "7"),
@@ -558,7 +560,7 @@ mod tests {
 
         #[test]
         fn an_edit_changes_only_its_target(text in super::super::format::tests::unformatted_kdl()) {
-            let path = [PathStep::named("node")];
+            let path = [PathStep::by_name("node")];
             let before = nodes(&text);
             if let Ok(edited) = set_property(&text, &path, "k", "7") {
                 let after = nodes(&edited.text);

@@ -12,7 +12,7 @@ pub(super) fn touches(text: &str, fault: &Fault) -> bool {
 }
 
 /// Returns the span to remove, with one of the two spaces if there is one on each side.
-pub(super) fn with_space(text: &str, span: Span) -> Span {
+pub(super) fn span_with_space(text: &str, span: Span) -> Span {
     let (before, behind) = (text.get(..span.start as usize), text.get(span.end as usize..));
     let blank = |text: Option<&str>, is: fn(&str) -> bool| text.is_some_and(is);
     let both = blank(before, |text| text.ends_with([' ', '\t']))

@@ -5,7 +5,7 @@
 use super::characters::is_space;
 use super::codes::{T0101, T0102, T0103, T0104, T0105, T0106, T0109, T0112};
 use super::fault::{Fault, FaultKind};
-use super::fault_fixes::{comma_separated, touches, value_in_parentheses, with_space};
+use super::fault_fixes::{comma_separated, span_with_space, touches, value_in_parentheses};
 use super::literal::{expand_suffix, leading_number, quoted};
 use trainc_diag::Diagnostic;
 use trainc_diag::source::{SourceId, Span};
@@ -52,7 +52,7 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
         | FaultKind::OldRaw
         | FaultKind::HashComment
         | FaultKind::SingleQuotes
-        | FaultKind::CurlyQuotes => strings(&place),
+        | FaultKind::CurlyQuotes => string_diagnostic(&place),
         FaultKind::NeedsQuotes
         | FaultKind::NeedsHash
         | FaultKind::KeywordAsName
@@ -60,7 +60,7 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
         | FaultKind::NumberTooLarge
         | FaultKind::MissingValue
         | FaultKind::BadType
-        | FaultKind::NotAName => values(&place),
+        | FaultKind::NotAName => value_diagnostic(&place),
         FaultKind::BadCharacter
         | FaultKind::StrayBackslash
         | FaultKind::Comma
@@ -73,21 +73,21 @@ pub(super) fn describe(source: SourceId, text: &str, fault: &Fault) -> Diagnosti
         | FaultKind::StrayParen
         | FaultKind::StraySemicolon
         | FaultKind::MissingSpace
-        | FaultKind::SlashdashNothing => punctuation(&place),
+        | FaultKind::SlashdashNothing => punctuation_diagnostic(&place),
         FaultKind::UnclosedBrace
         | FaultKind::SurplusBrace
         | FaultKind::MissingTerminator
         | FaultKind::BlockWithoutNode
         | FaultKind::BlockOnOwnLine
-        | FaultKind::SecondBlock => blocks(&place),
+        | FaultKind::SecondBlock => block_diagnostic(&place),
     }
 }
 
 /// Describes a fault of a string or a comment.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
-fn strings(place: &Place) -> Diagnostic {
+fn string_diagnostic(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
-    let shown = short(raw);
+    let shown = first_line_truncated(raw);
     match fault.kind {
         FaultKind::UnclosedString => unclosed_string(span, raw, place.text),
         FaultKind::UnopenedString => {
@@ -142,7 +142,7 @@ fn strings(place: &Place) -> Diagnostic {
             place
                 .error("unexpected `r` before a raw string".to_owned())
                 .primary_label("KDL 1 syntax")
-                .help(format!("write `{}`", short(&new)))
+                .help(format!("write `{}`", first_line_truncated(&new)))
                 .fix(span, new)
         }
         FaultKind::HashComment => place
@@ -171,9 +171,9 @@ fn strings(place: &Place) -> Diagnostic {
 
 /// Describes a fault of a keyword, a number or a value.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
-fn values(place: &Place) -> Diagnostic {
+fn value_diagnostic(place: &Place) -> Diagnostic {
     let Place { fault, span, raw, .. } = *place;
-    let shown = short(raw);
+    let shown = first_line_truncated(raw);
     match fault.kind {
         FaultKind::NeedsQuotes => needs_quotes(span, raw),
         FaultKind::NeedsHash => Diagnostic::new(&T0103, span, format!("`{raw}` is written `#{raw}`"))
@@ -199,7 +199,7 @@ fn values(place: &Place) -> Diagnostic {
                 .error("`(` starts a type annotation, such as `(name)value`".to_owned())
                 .primary_label(if raw.ends_with(')') { what } else { "never closed" });
             match value_in_parentheses(raw) {
-                Some(value) => one.help(format!("write `{}`", short(&value))).fix(span, value),
+                Some(value) => one.help(format!("write `{}`", first_line_truncated(&value))).fix(span, value),
                 None => one.help("remove the parentheses, or quote the value"),
             }
         }
@@ -212,7 +212,7 @@ fn values(place: &Place) -> Diagnostic {
 
 /// Describes a fault of punctuation.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
-fn punctuation(place: &Place) -> Diagnostic {
+fn punctuation_diagnostic(place: &Place) -> Diagnostic {
     let Place { fault, text, span, raw, other } = *place;
     match fault.kind {
         FaultKind::BadCharacter => {
@@ -244,7 +244,7 @@ fn punctuation(place: &Place) -> Diagnostic {
             place
                 .error("a property takes one value, not a list".to_owned())
                 .primary_label("write several values as one comma-separated string")
-                .help(format!("write `{}`", short(&one)))
+                .help(format!("write `{}`", first_line_truncated(&one)))
                 .fix(span, one)
         }
         FaultKind::Bracket => place
@@ -272,8 +272,8 @@ fn punctuation(place: &Place) -> Diagnostic {
             place
                 .error(format!("unexpected `=` before the value of node `{name}`"))
                 .primary_label("only properties take `=`")
-                .help(format!("write `{name} {}`", short(value)))
-                .fix(with_space(text, span), if touches(text, fault) { " " } else { "" })
+                .help(format!("write `{name} {}`", first_line_truncated(value)))
+                .fix(span_with_space(text, span), if touches(text, fault) { " " } else { "" })
         }
         FaultKind::StrayParen => place
             .error("unmatched `)`".to_owned())
@@ -299,7 +299,7 @@ fn punctuation(place: &Place) -> Diagnostic {
 
 /// Describes a fault of a block or its braces.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`describe` lists all kinds")]
-fn blocks(place: &Place) -> Diagnostic {
+fn block_diagnostic(place: &Place) -> Diagnostic {
     let Place { fault, span, other, .. } = *place;
     match fault.kind {
         FaultKind::UnclosedBrace => unclosed_brace(span, other),
@@ -316,7 +316,7 @@ fn blocks(place: &Place) -> Diagnostic {
                 Some((line, text)) => diagnostic
                     .primary_label("no block is open here")
                     .label(line, "its block has no `{`")
-                    .help(format!("write `{} {{`", short(text)))
+                    .help(format!("write `{} {{`", first_line_truncated(text)))
                     .fix(Span { start: line.end, ..line }, " {"),
                 None => diagnostic.primary_label("no block is open here").help("remove it").fix(span, ""),
             }
@@ -338,7 +338,7 @@ fn blocks(place: &Place) -> Diagnostic {
 }
 
 /// Truncates a text to its first line, and that to 40 characters.
-fn short(text: &str) -> String {
+fn first_line_truncated(text: &str) -> String {
     const MOST: usize = 40;
     let line = text.lines().next().unwrap_or("");
     match line.char_indices().nth(MOST) {
@@ -362,8 +362,9 @@ fn unknown_keyword(span: Span, raw: &str) -> Diagnostic {
         "none" | "nil" => Some("null"),
         _ => text::nearest(&word, known),
     };
-    let diagnostic = Diagnostic::new(&T0103, span, format!("unknown keyword `{}`", short(raw)))
-        .primary_label("`#` starts a keyword");
+    let diagnostic =
+        Diagnostic::new(&T0103, span, format!("unknown keyword `{}`", first_line_truncated(raw)))
+            .primary_label("`#` starts a keyword");
     match suggestion {
         Some(keyword) => diagnostic.help(format!("write `#{keyword}`")).fix(span, format!("#{keyword}")),
         None => diagnostic.help(format!("write `{}` for the string", quoted(raw))).fix(span, quoted(raw)),
@@ -376,7 +377,7 @@ fn unclosed_brace(span: Span, other: Option<(Span, &str)>) -> Diagnostic {
     match other {
         Some((place, next)) => diagnostic
             .label(place, "according to the indentation, the block ends before this line")
-            .help(format!("add `}}` on the line before `{}`", short(next))),
+            .help(format!("add `}}` on the line before `{}`", first_line_truncated(next))),
         None => diagnostic.help("add `}` at the end of the block"),
     }
 }
@@ -394,15 +395,17 @@ fn unclosed_string(span: Span, raw: &str, text: &str) -> Diagnostic {
             .note("a multi-line string starts and ends with `\"\"\"`, each on its own line"),
     };
     let quote = |one: Diagnostic| one.fix(Span { start: span.end, ..span }, "\"");
-    match (closed(raw), next) {
+    match (close_string(raw), next) {
         (Some(text), _) => quote(one.help(format!("write `{text}`"))),
-        (None, Some(next)) => quote(one.help(format!("add the closing quote before `{}`", short(next)))),
+        (None, Some(next)) => {
+            quote(one.help(format!("add the closing quote before `{}`", first_line_truncated(next))))
+        }
         (None, None) => one.help("add the closing quote where the text ends"),
     }
 }
 
 /// Returns the string with its closing quote, if it is a single word.
-fn closed(raw: &str) -> Option<String> {
+fn close_string(raw: &str) -> Option<String> {
     let text = raw.trim_end().strip_prefix('"')?;
     let plain = !text.is_empty() && !text.contains([' ', '\t', '"', '\\', ';', '{', '}', '=']);
     plain.then(|| format!("\"{text}\""))
@@ -411,7 +414,7 @@ fn closed(raw: &str) -> Option<String> {
 /// Describes an unquoted value that is not a name: a number with a unit, a path, an address, a placeholder.
 fn needs_quotes(span: Span, raw: &str) -> Diagnostic {
     let text = quoted(raw);
-    let shown = short(raw);
+    let shown = first_line_truncated(raw);
     let diagnostic = Diagnostic::new(&T0102, span, format!("`{shown}` needs quotes")).fix(span, text.clone());
     let pointed = raw.strip_prefix('.').filter(|rest| rest.chars().all(|c| c.is_ascii_digit()));
     if let Some(digits) = pointed {

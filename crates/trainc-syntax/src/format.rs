@@ -158,7 +158,7 @@ impl Printer<'_> {
             parts = before;
         }
         for part in parts {
-            self.gap(at_start);
+            self.push_space_unless(at_start);
             at_start = false;
             match part {
                 Part::Entry(entry) => {
@@ -172,7 +172,7 @@ impl Printer<'_> {
                 Part::Comment(token) | Part::Break(token) => {
                     let comment = self.comment(*token);
                     self.out.push('\\');
-                    self.gap(comment.is_empty());
+                    self.push_space_unless(comment.is_empty());
                     self.out.push_str(&comment);
                     self.out.push('\n');
                     self.indent(depth + 1);
@@ -182,12 +182,12 @@ impl Printer<'_> {
             }
         }
         if let Some(comment) = end {
-            self.gap(at_start);
+            self.push_space_unless(at_start);
             self.out.push_str(&comment);
         }
     }
 
-    fn gap(&mut self, without: bool) {
+    fn push_space_unless(&mut self, without: bool) {
         if !without {
             self.out.push(' ');
         }
@@ -205,7 +205,7 @@ impl Printer<'_> {
         if block.flat {
             let line_start = self.out.rfind('\n').map_or(0, |at| at + 1);
             let before = self.out.get(line_start..).map_or(0, |line| line.chars().count());
-            let flat = self.flat(items);
+            let flat = self.block_on_one_line(items);
             if before + flat.chars().count() <= MAX_WIDTH {
                 self.out.push_str(&flat);
                 return;
@@ -224,7 +224,7 @@ impl Printer<'_> {
     }
 
     /// Prints a block on one line; it contains neither a line comment nor a line end.
-    fn flat(&self, items: &[Item]) -> String {
+    fn block_on_one_line(&self, items: &[Item]) -> String {
         let mut out = String::from("{ ");
         let mut after_node = false;
         for item in items {
@@ -252,7 +252,7 @@ impl Printer<'_> {
                                 out.push_str(&if items.is_empty() {
                                     "{}".to_owned()
                                 } else {
-                                    self.flat(items)
+                                    self.block_on_one_line(items)
                                 });
                             }
                         }

@@ -98,13 +98,13 @@ impl Lexer<'_> {
     }
 
     /// Returns the first offset from `at` on where the test fails.
-    fn run(&self, at: usize, test: impl Fn(char) -> bool) -> usize {
+    fn end_of_run(&self, at: usize, test: impl Fn(char) -> bool) -> usize {
         let rest = self.rest_from(at);
         at + rest.find(|c| !test(c)).unwrap_or(rest.len())
     }
 
     fn line_end(&self, at: usize) -> usize {
-        self.run(at, |c| !is_newline(c))
+        self.end_of_run(at, |c| !is_newline(c))
     }
 
     /// Returns the offset of the closing characters, if they are on the same line. Does not search further, because each
@@ -145,7 +145,7 @@ impl Lexer<'_> {
         let after = at + c.len_utf8();
         match c {
             '\u{FEFF}' if at == 0 => self.push(Kind::Space, after),
-            '{' if self.placeholder(self.at).is_some() => self.path(self.at),
+            '{' if self.placeholder_end(self.at).is_some() => self.path(self.at),
             '{' => self.push(Kind::Open, after),
             '}' => self.push(Kind::Close, after),
             '(' => self.push(Kind::ParenOpen, after),
@@ -160,8 +160,8 @@ impl Lexer<'_> {
             '#' => self.hash(),
             '/' => self.slash(),
             '\\' => self.backslash(),
-            '[' if self.list().is_some() => {
-                let end = self.list().unwrap_or(after);
+            '[' if self.list_end().is_some() => {
+                let end = self.list_end().unwrap_or(after);
                 self.fault(FaultKind::BracketValue, self.at, end);
                 self.push(Kind::Broken, end);
             }
@@ -170,14 +170,14 @@ impl Lexer<'_> {
                 self.push(Kind::Space, after);
             }
             _ if is_newline(c) => self.push(Kind::Newline, self.newline_end(at)),
-            _ if is_space(c) => self.push(Kind::Space, self.run(at, is_space)),
+            _ if is_space(c) => self.push(Kind::Space, self.end_of_run(at, is_space)),
             _ if is_disallowed(c) => {
-                let end = self.run(at, is_disallowed);
+                let end = self.end_of_run(at, is_disallowed);
                 self.fault(FaultKind::BadCharacter, at, end);
                 self.push(Kind::Space, end);
             }
-            '\'' => self.quotes(FaultKind::SingleQuotes, &["'"]),
-            '“' | '”' | '„' | '‟' => self.quotes(FaultKind::CurlyQuotes, &["”", "“", "\""]),
+            '\'' => self.foreign_quotes(FaultKind::SingleQuotes, &["'"]),
+            '“' | '”' | '„' | '‟' => self.foreign_quotes(FaultKind::CurlyQuotes, &["”", "“", "\""]),
             _ => self.word(),
         }
     }
@@ -230,13 +230,13 @@ impl Lexer<'_> {
     fn check_characters(&mut self, start: usize, end: usize) {
         let bad = self.text.get(start..end).and_then(|text| text.find(is_disallowed));
         if let Some(bad) = bad {
-            let bad_end = self.run(start + bad, is_disallowed);
+            let bad_end = self.end_of_run(start + bad, is_disallowed);
             self.fault(FaultKind::BadCharacter, start + bad, bad_end);
         }
     }
 
     /// Returns the end of a list in brackets on this line that is the value of a property.
-    fn list(&self) -> Option<usize> {
+    fn list_end(&self) -> Option<usize> {
         const LONGEST: usize = 500;
         self.tokens.last().filter(|token| token.kind == Kind::Equals)?;
         let rest = self.rest_from(self.at);
@@ -245,7 +245,7 @@ impl Lexer<'_> {
     }
 
     /// Returns the end of a placeholder, `{{ model.name }}`, that starts here: KDL never has two adjacent braces.
-    fn placeholder(&self, at: usize) -> Option<usize> {
+    fn placeholder_end(&self, at: usize) -> Option<usize> {
         const LONGEST: usize = 200;
         let inside = self.rest_from(at).strip_prefix("{{")?;
         let close = inside.find(|c| is_newline(c) || matches!(c, '"' | ';' | '{' | '}'))?;
@@ -256,13 +256,13 @@ impl Lexer<'_> {
     fn path(&mut self, from: usize) {
         let mut end = from;
         loop {
-            end = self.run(end, |c| {
+            end = self.end_of_run(end, |c| {
                 !is_space(c)
                     && !is_newline(c)
                     && !is_disallowed(c)
                     && !matches!(c, '"' | ';' | '{' | '}' | '(' | ')')
             });
-            match self.placeholder(end) {
+            match self.placeholder_end(end) {
                 Some(after) => end = after,
                 None => break,
             }
@@ -276,13 +276,13 @@ impl Lexer<'_> {
     fn backslash(&mut self) {
         let at = self.at;
         let mut pieces = Vec::new();
-        let mut end = self.run(at + 1, is_space);
+        let mut end = self.end_of_run(at + 1, is_space);
         while self.rest_from(end).starts_with("/*") {
             let Some(close) = self.comment_end(end) else {
                 break;
             };
             pieces.extend([(Kind::Space, end), (Kind::BlockComment, close)]);
-            end = self.run(close, is_space);
+            end = self.end_of_run(close, is_space);
         }
         let line_end = if self.rest_from(end).starts_with("//") { self.line_end(end) } else { end };
         if self.char_at(line_end).is_some_and(|c| !is_newline(c)) {
@@ -299,7 +299,7 @@ impl Lexer<'_> {
     }
 
     /// Reads a text between quotes that KDL does not use, on one line.
-    fn quotes(&mut self, kind: FaultKind, closing: &[&str]) {
+    fn foreign_quotes(&mut self, kind: FaultKind, closing: &[&str]) {
         let at = self.at;
         let inside = at + self.char_at(at).map_or(1, char::len_utf8);
         let ends = closing.iter().filter_map(|close| Some(self.find_on_line(inside, close)? + close.len()));
@@ -314,11 +314,11 @@ impl Lexer<'_> {
 
     fn word(&mut self) {
         let at = self.at;
-        let end = self.run(at, is_word);
+        let end = self.end_of_run(at, is_word);
         let word = self.text.get(at..end).unwrap_or("").to_owned();
         let next = self.rest_from(end);
         if word == "r" && next.trim_start_matches('#').starts_with('"') {
-            return self.old_raw();
+            return self.kdl1_raw_string();
         }
         // `s3://…` would be a word and a comment, `./scripts` a word and a stray slash.
         let path = next.starts_with('/')
@@ -396,11 +396,11 @@ impl Lexer<'_> {
 
     fn hash(&mut self) {
         let at = self.at;
-        let hashes_end = self.run(at, |c| c == '#');
+        let hashes_end = self.end_of_run(at, |c| c == '#');
         if self.char_at(hashes_end) == Some('"') {
-            return self.raw(at, hashes_end);
+            return self.raw_string(at, hashes_end);
         }
-        let end = self.run(hashes_end, is_word);
+        let end = self.end_of_run(hashes_end, is_word);
         let word = self.text.get(hashes_end..end).unwrap_or("");
         if hashes_end == at + 1 && is_keyword(word) {
             return self.push(Kind::Keyword, end);
@@ -416,20 +416,20 @@ impl Lexer<'_> {
     }
 
     /// Reads `r"…"` and `r#"…"#` of KDL 1.
-    fn old_raw(&mut self) {
+    fn kdl1_raw_string(&mut self) {
         let at = self.at;
-        let hashes_end = self.run(at + 1, |c| c == '#');
+        let hashes_end = self.end_of_run(at + 1, |c| c == '#');
         let close = format!("\"{}", "#".repeat(hashes_end - at - 1));
         if let Some(found) = self.find_on_line(hashes_end + 1, &close) {
             let end = found + close.len();
             self.fault(FaultKind::OldRaw, at, end);
             self.push(Kind::Broken, end);
         } else {
-            self.unclosed();
+            self.unclosed_string();
         }
     }
 
-    fn raw(&mut self, at: usize, quote: usize) {
+    fn raw_string(&mut self, at: usize, quote: usize) {
         let hashes = "#".repeat(quote - at);
         let rest = self.rest_from(quote);
         let multi = rest.strip_prefix("\"\"\"").is_some_and(|after| after.starts_with(is_newline));
@@ -437,15 +437,15 @@ impl Lexer<'_> {
             let body = quote + 3;
             let close = format!("\"\"\"{hashes}");
             let Some(found) = self.rest_from(body).find(&close) else {
-                return self.unclosed_multi(body);
+                return self.unclosed_multi_line_string(body);
             };
             let end = body + found + close.len();
-            self.check_multi(at, end);
+            self.check_multi_line_string(at, end);
             return self.push(Kind::RawMulti, end);
         }
         let close = format!("\"{hashes}");
         let Some(found) = self.find_on_line(quote + 1, &close) else {
-            return self.unclosed();
+            return self.unclosed_string();
         };
         let end = found + close.len();
         let body = self.text.get(quote + 1..found).unwrap_or("");
@@ -457,13 +457,13 @@ impl Lexer<'_> {
         self.push(Kind::Raw, end);
     }
 
-    fn check_multi(&mut self, start: usize, end: usize) {
+    fn check_multi_line_string(&mut self, start: usize, end: usize) {
         if let Err(fault) = literal::string(self.text.get(start..end).unwrap_or("")) {
             self.faults.push(Fault { start: fault.start + start, end: fault.end + start, ..fault });
         }
     }
 
-    fn unclosed_multi(&mut self, quotes_end: usize) {
+    fn unclosed_multi_line_string(&mut self, quotes_end: usize) {
         self.fault(FaultKind::UnclosedMulti, self.at, quotes_end);
         self.cut_short = true;
         self.push(Kind::Unclosed, self.text.len());
@@ -472,7 +472,7 @@ impl Lexer<'_> {
     fn string(&mut self) {
         let at = self.at;
         if self.rest_from(at).starts_with("\"\"\"") {
-            return self.multi();
+            return self.multi_line_string();
         }
         let mut end = at + 1;
         let mut faults = Vec::new();
@@ -491,23 +491,23 @@ impl Lexer<'_> {
                 },
                 _ if is_newline(c) => break,
                 _ if is_disallowed(c) => {
-                    let bad_end = self.run(end, is_disallowed);
+                    let bad_end = self.end_of_run(end, is_disallowed);
                     faults.push(Fault::new(FaultKind::BadCharacter, end, bad_end));
                     end = bad_end;
                 }
                 _ => end += c.len_utf8(),
             }
         }
-        self.unclosed();
+        self.unclosed_string();
     }
 
-    fn multi(&mut self) {
+    fn multi_line_string(&mut self) {
         let at = self.at;
         let mut end = at + 3;
         loop {
             let rest = self.rest_from(end);
             let Some(next) = rest.find(['"', '\\']) else {
-                return self.unclosed_multi(at + 3);
+                return self.unclosed_multi_line_string(at + 3);
             };
             let found = rest.get(next..).unwrap_or("");
             if found.starts_with("\"\"\"") {
@@ -518,13 +518,13 @@ impl Lexer<'_> {
             let escaped = found.chars().nth(1).map_or(0, char::len_utf8);
             end += next + 1 + if found.starts_with('\\') { escaped } else { 0 };
         }
-        self.check_multi(at, end);
+        self.check_multi_line_string(at, end);
         self.push(Kind::Multi, end);
     }
 
     /// Reads a one-line string that is not closed on its line. An earlier string of the line whose closing quote touches
     /// text is the more likely culprit: the opening quote of the next string closed it.
-    fn unclosed(&mut self) {
+    fn unclosed_string(&mut self) {
         let mut first = self.tokens.len();
         let mut culprit = None;
         while let Some(token) = first.checked_sub(1).and_then(|before| self.tokens.get(before)) {

@@ -68,7 +68,7 @@ pub fn parse(source: SourceId, text: &str, problems: &mut Problems) -> Option<as
     problems.extend(found);
     let document = document?;
     let mut found = Problems::default();
-    let file = top_level::file(&document, source, text, &mut found);
+    let file = top_level::read_top_level(&document, source, text, &mut found);
     top_level::limit_errors(&mut found);
     problems.extend(found);
     Some(file)

@@ -136,7 +136,7 @@ pub(super) fn string(raw: &str) -> Result<String, Fault> {
         inner.strip_prefix("\"\"\"").filter(|body| hashes == 0 || body.starts_with(is_newline))
     {
         let body = body.strip_suffix("\"\"\"").unwrap_or(body);
-        return multi(body, hashes + 3, hashes > 0);
+        return multi_line_string(body, hashes + 3, hashes > 0);
     }
     let body = inner.get(1..inner.len().saturating_sub(1)).unwrap_or("");
     if hashes > 0 { Ok(body.to_owned()) } else { Ok(unescape(body)) }
@@ -166,7 +166,7 @@ fn unescape(body: &str) -> String {
 }
 
 /// Parses a multi-line string: `body` is the text between the triple quotes and starts `offset` bytes into the token.
-fn multi(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
+fn multi_line_string(body: &str, offset: usize, raw: bool) -> Result<String, Fault> {
     if let Some((bad, c)) = body.char_indices().find(|&(_, c)| is_disallowed(c)) {
         return Err(Fault::new(FaultKind::BadCharacter, offset + bad, offset + bad + c.len_utf8()));
     }

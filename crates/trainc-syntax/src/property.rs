@@ -27,7 +27,7 @@ enum Meaning {
 }
 
 impl Meaning {
-    fn find(key: &str, spec: &'static NodeSpec) -> Option<Self> {
+    fn from_key(key: &str, spec: &'static NodeSpec) -> Option<Self> {
         if let Some(child) = spec.child(key) {
             return Some(Self::Child(child));
         }
@@ -98,7 +98,7 @@ pub(super) fn owner_of(
 }
 
 /// Returns whether a node takes a name and a value, and has neither: `hyperparameter lr=2e-5`.
-fn is_pair(spec: &NodeSpec, read: &Node) -> bool {
+fn takes_name_and_value(spec: &NodeSpec, read: &Node) -> bool {
     read.args.is_empty() && spec.props.is_empty() && matches!(spec.args, [_, second] if second.required)
 }
 
@@ -127,7 +127,7 @@ impl Reader<'_> {
             |name: &str| spec.prop(name).is_some() || (spec.free_props.is_some() && is_identifier(name));
         let Some(word) = entry.value().as_string() else { return 0 };
         // An ARN or a URI in quotes is a value.
-        let is_unquoted = document::written(entry).starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_unquoted = document::value_text(entry).starts_with(|c: char| c.is_ascii_alphabetic());
         let (prop, behind) = match word.split_once(':').filter(|_| is_unquoted) {
             Some((name, value)) if takes(name) && !value.contains([':', '/']) => {
                 (name, Some(value).filter(|value| !value.is_empty()))
@@ -181,7 +181,7 @@ impl Reader<'_> {
         else {
             return false;
         };
-        let (key, value, shown) = self.as_property(node, prop);
+        let (key, value, shown) = self.property_from_node(node, prop);
         self.push(
             Diagnostic::new(
                 &T0120,
@@ -212,7 +212,7 @@ impl Reader<'_> {
             let (name, value) = (Spanned::new(known.to_owned(), span), Spanned::new(Value::Bad, span));
             return MisplacedProperty { owner, name, value };
         };
-        let (name_there, value, shown) = self.as_property(node, prop);
+        let (name_there, value, shown) = self.property_from_node(node, prop);
         self.push(
             Diagnostic::new(
                 &T0120,
@@ -225,7 +225,11 @@ impl Reader<'_> {
     }
 
     /// Returns the name and the value of a property that was written as a node, and the text of the value.
-    fn as_property(&mut self, node: &KdlNode, prop: &Prop) -> (Spanned<String>, Spanned<Value>, String) {
+    fn property_from_node(
+        &mut self,
+        node: &KdlNode,
+        prop: &Prop,
+    ) -> (Spanned<String>, Spanned<Value>, String) {
         let name = Spanned::new(prop.name.to_owned(), self.span(node.name().span()));
         let first = node.entries().iter().find(|entry| entry.name().is_none());
         let Some(entry) = first else {
@@ -255,7 +259,7 @@ impl Reader<'_> {
             (None, None) => {
                 let diagnostic = self.unknown_property(&key, span, spec, read);
                 self.push(diagnostic);
-                if let Some(second) = spec.arg(1).filter(|_| is_pair(spec, read)) {
+                if let Some(second) = spec.arg(1).filter(|_| takes_name_and_value(spec, read)) {
                     let value = self.value(entry, span, second.ty, spec.name);
                     let at = key.span;
                     read.args = vec![Spanned::new(Value::Text(key.value), at), Spanned::new(value, span)];
@@ -289,7 +293,7 @@ impl Reader<'_> {
         spec: &'static NodeSpec,
         read: &mut Node,
     ) -> bool {
-        let Some(meaning) = Meaning::find(&key.value, spec) else { return false };
+        let Some(meaning) = Meaning::from_key(&key.value, spec) else { return false };
         match meaning {
             Meaning::Argument => {
                 if let Some(arg) = spec.arg(0).filter(|_| read.args.is_empty()) {
@@ -341,13 +345,13 @@ impl Reader<'_> {
         if let Some(why) = unsupported_setting(&key.value).filter(|_| spec.name == "storage") {
             return diagnostic.note(why);
         }
-        if is_pair(spec, read) {
+        if takes_name_and_value(spec, read) {
             return diagnostic.help(format!(
                 "write the name and the value as two arguments: `{} \"{}\" {shown}`",
                 spec.name, key.value
             ));
         }
-        match Meaning::find(&key.value, spec) {
+        match Meaning::from_key(&key.value, spec) {
             Some(Meaning::Argument) => {
                 diagnostic.help(format!("write it without a name: `{} {shown}`", spec.name))
             }

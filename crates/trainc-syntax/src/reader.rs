@@ -88,7 +88,7 @@ impl Reader<'_> {
         let mut seen: BTreeMap<String, Span> = BTreeMap::new();
         let mut entries = node.entries().iter().peekable();
         while let Some(entry) = entries.next() {
-            self.annotation(entry);
+            self.report_type_annotation(entry);
             match entry.name() {
                 None => match self.property_without_equals(
                     entry,
@@ -142,7 +142,7 @@ impl Reader<'_> {
         read
     }
 
-    pub(super) fn annotation(&mut self, entry: &KdlEntry) {
+    pub(super) fn report_type_annotation(&mut self, entry: &KdlEntry) {
         if let Some(ty) = document::type_tag(entry) {
             let span = self.span(ty.span());
             self.push(
@@ -266,7 +266,7 @@ impl Reader<'_> {
         let mut index: BTreeMap<(&str, String), usize> = BTreeMap::new();
         for node in list {
             let written = node.name().value();
-            let stem = without_colon(node, |stem| specs.iter().any(|spec| spec.name == stem));
+            let stem = name_without_colon(node, |stem| specs.iter().any(|spec| spec.name == stem));
             let name = stem.unwrap_or(written);
             if stem.is_some() {
                 let span = self.span(node.name().span());
@@ -318,7 +318,7 @@ impl Reader<'_> {
                 continue;
             };
             if spec.repeat == Repeat::Many {
-                self.join(first, read);
+                self.merge_repeated_nodes(first, read);
                 continue;
             }
             let shown = read.key().map_or_else(|| name.to_owned(), |key| format!("{name} \"{key}\""));
@@ -340,7 +340,7 @@ impl Reader<'_> {
     }
 
     /// Merges nodes that may be repeated (`environment`) into one.
-    fn join(&mut self, first: &mut Node, second: Node) {
+    fn merge_repeated_nodes(&mut self, first: &mut Node, second: Node) {
         let seen: BTreeMap<String, Span> =
             first.props.iter().map(|(key, _)| (key.value.clone(), key.span)).collect();
         for (key, value) in second.props {
@@ -477,6 +477,6 @@ fn property_by_form(text: &str) -> Option<&'static str> {
 }
 
 /// Returns the name of a node without the colon of YAML, if a known name is left.
-fn without_colon(node: &KdlNode, is_known: impl Fn(&str) -> bool) -> Option<&str> {
+fn name_without_colon(node: &KdlNode, is_known: impl Fn(&str) -> bool) -> Option<&str> {
     node.name().value().strip_suffix(':').filter(|stem| is_known(stem))
 }

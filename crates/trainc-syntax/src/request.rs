@@ -47,7 +47,7 @@ impl Reader<'_> {
         };
         let mut seen: BTreeMap<String, Span> = BTreeMap::new();
         for entry in node.entries() {
-            self.annotation(entry);
+            self.report_type_annotation(entry);
             let span = self.value_span(entry);
             let value = self.value(entry, span, Ty::Scalar, &read.name.value);
             match entry.name() {

@@ -48,7 +48,7 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
                     format!("`{}` is missing its {}", spec.name, arg.name),
                 )
                 .help(format!("write `{}`", with_example(node, arg)))
-                .note(format!("expected: {}", arg.ty.expected())),
+                .note(format!("expected: {}", arg.ty.describe_expected())),
             );
             break;
         }
@@ -64,7 +64,7 @@ pub fn check_required(node: &ast::Node, problems: &mut Problems) {
                 )
                 .help(format!("add `{}={}`", prop.name, example(ty)))
                 .note(format!("{}: {}", prop.name, prop.doc))
-                .note(format!("expected: {}", ty.expected())),
+                .note(format!("expected: {}", ty.describe_expected())),
             );
         }
     }

@@ -93,7 +93,7 @@ fn values(out: &mut String, spec: &NodeSpec, depth: usize) {
         let _ = writeln!(out, " doc={}", quoted(prop.doc));
     }
     if let Some(ty) = spec.free_props {
-        line(out, depth, "any-property", &[&ty.word()]);
+        line(out, depth, "any-property", &[&ty.schema_name()]);
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn property_type(spec: &NodeSpec, prop: &str, ty: Ty) -> Ty {
 
 fn value(out: &mut String, depth: usize, kind: &str, name: &str, ty: Ty, required: bool) {
     indent(out, depth);
-    let _ = write!(out, "{kind} {} {}", quoted(name), quoted(&ty.word()));
+    let _ = write!(out, "{kind} {} {}", quoted(name), quoted(&ty.schema_name()));
     if required {
         out.push_str(" required=#true");
     }

@@ -38,7 +38,7 @@ pub enum Ty {
 
 impl Ty {
     /// Describes the type for messages: `a size with a unit, such as "500GiB"`.
-    pub fn expected(self) -> String {
+    pub fn describe_expected(self) -> String {
         match self {
             Self::Text | Self::Plain => "a string".to_owned(),
             Self::Word(words) => trainc_diag::text::backtick_list(words, "or"),
@@ -60,7 +60,7 @@ impl Ty {
     }
 
     /// Returns the name of the type in the schema: `text`, `size`, `whole 1..8`.
-    pub fn word(self) -> String {
+    pub fn schema_name(self) -> String {
         match self {
             Self::Text => "text".to_owned(),
             Self::Plain => "plain".to_owned(),

@@ -90,7 +90,12 @@ pub(super) fn detect_toml(text: &str, source: SourceId) -> Option<Diagnostic> {
 }
 
 /// Reads the top level of a file.
-pub(super) fn file(document: &KdlDocument, source: SourceId, text: &str, problems: &mut Problems) -> File {
+pub(super) fn read_top_level(
+    document: &KdlDocument,
+    source: SourceId,
+    text: &str,
+    problems: &mut Problems,
+) -> File {
     let mut reader = Reader { source, text, problems, misplaced: Vec::new(), errors: 0 };
     let mut file = File { job: None, extends: Vec::new(), envs: Vec::new(), layer: Vec::new() };
     let has_job = document.nodes().iter().any(|node| node.name().value() == "job");

@@ -213,7 +213,7 @@ impl Parser<'_> {
         self.tokens.get(self.at).copied()
     }
 
-    fn kind(&self) -> Option<Kind> {
+    fn peek_kind(&self) -> Option<Kind> {
         self.peek().map(|token| token.kind)
     }
 
@@ -226,7 +226,7 @@ impl Parser<'_> {
     }
 
     /// Skips spaces, comments and, if `lines`, line ends. Returns whether there were comments.
-    fn skip(&mut self, lines: bool, comments: &mut Vec<Token>) -> bool {
+    fn skip_trivia(&mut self, lines: bool, comments: &mut Vec<Token>) -> bool {
         let before = comments.len();
         while let Some(token) = self.peek() {
             match token.kind {
@@ -323,11 +323,11 @@ impl Parser<'_> {
         let slashdash = first.kind == Kind::Slashdash;
         if slashdash {
             self.at += 1;
-            self.skip(true, comments);
+            self.skip_trivia(true, comments);
         }
         let ty = self.ty();
         if ty.is_some() {
-            self.skip(false, &mut Vec::new());
+            self.skip_trivia(false, &mut Vec::new());
         }
         let Some(name) = self.peek().filter(|token| token.kind.is_value()) else {
             return self.skip_invalid_start(first, slashdash);
@@ -525,7 +525,7 @@ impl Parser<'_> {
         let Some(slashdash) = self.peek() else { return };
         self.at += 1;
         let mut comments = Vec::new();
-        self.skip(true, &mut comments);
+        self.skip_trivia(true, &mut comments);
         for token in comments {
             node.parts.push(if token.kind == Kind::Escline {
                 Part::Break(token)
@@ -533,7 +533,7 @@ impl Parser<'_> {
                 Part::Comment(token)
             });
         }
-        match self.kind() {
+        match self.peek_kind() {
             Some(Kind::Open) => {
                 let block = Block { start: slashdash.start, ..self.block(true) };
                 node.end = block.end;
@@ -571,12 +571,12 @@ impl Parser<'_> {
         let open = self.peek().filter(|token| token.kind == Kind::ParenOpen)?;
         self.at += 1;
         let mut comments = Vec::new();
-        self.skip(false, &mut comments);
+        self.skip_trivia(false, &mut comments);
         let name = self.peek().filter(|token| token.kind.is_string());
         if name.is_some() {
             self.at += 1;
         }
-        self.skip(false, &mut comments);
+        self.skip_trivia(false, &mut comments);
         if let Some(close) = self.peek().filter(|token| token.kind == Kind::ParenClose && name.is_some()) {
             self.at += 1;
             return Some(Type { start: open.start, end: close.end, name });
@@ -622,7 +622,7 @@ impl Parser<'_> {
         if first.kind.is_value() {
             self.at += 1;
             let after = self.at;
-            entry.has_trivia = self.skip(false, &mut inside);
+            entry.has_trivia = self.skip_trivia(false, &mut inside);
             if let Some(equals) = self.peek().filter(|token| token.kind == Kind::Equals) {
                 self.at += 1;
                 match first.kind {
@@ -634,8 +634,8 @@ impl Parser<'_> {
                 entry.recovered = !first.kind.is_string();
                 entry.end = equals.end;
                 let after_equals = self.at;
-                entry.has_trivia |= self.skip(false, &mut inside);
-                if !self.kind().is_some_and(|kind| kind.is_value() || kind == Kind::ParenOpen) {
+                entry.has_trivia |= self.skip_trivia(false, &mut inside);
+                if !self.peek_kind().is_some_and(|kind| kind.is_value() || kind == Kind::ParenOpen) {
                     self.at = after_equals;
                     entry.has_trivia = false;
                     entry.recovered = true;
@@ -654,7 +654,7 @@ impl Parser<'_> {
             entry.end = ty.end;
             entry.recovered |= ty.name.is_none();
             let after = self.at;
-            let has_trivia = self.skip(false, &mut inside);
+            let has_trivia = self.skip_trivia(false, &mut inside);
             let is_typed = |next: &Token| next.kind.is_value() && (ty.name.is_some() || next.start == ty.end);
             if self.peek().as_ref().is_some_and(is_typed) {
                 entry.has_trivia |= has_trivia;

@@ -15,7 +15,7 @@ pub fn trailing_properties(body: &str) -> Option<usize> {
     }
     let mut at = 0;
     while let Some(blank) = body.get(at..).and_then(|rest| rest.find(is_space)).map(|found| at + found) {
-        match properties(body, blank) {
+        match scan_properties(body, blank) {
             Ok(quoted) if quoted || !body.get(..blank)?.contains(is_space) => return Some(blank),
             Ok(_) => return None,
             // No run of properties that starts before this offset gets past it.
@@ -26,7 +26,7 @@ pub fn trailing_properties(body: &str) -> Option<usize> {
 }
 
 /// Reads properties from a space on. Returns whether one of their values is quoted, or the offset of something else.
-fn properties(body: &str, from: usize) -> Result<bool, usize> {
+fn scan_properties(body: &str, from: usize) -> Result<bool, usize> {
     let rest = |at: usize| body.get(at..).unwrap_or("");
     let run = |at: usize, is: &dyn Fn(char) -> bool| rest(at).find(|c| !is(c)).map_or(body.len(), |n| at + n);
     let is_key = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);

@@ -125,7 +125,7 @@ pub enum Fault {
 impl Fault {
     /// Describes the fault of a value of the node or property `of`; `shown` is its text.
     pub fn diagnostic(&self, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
-        let expected = ty.expected();
+        let expected = ty.describe_expected();
         match self {
             Self::Type => {
                 // `#inf` and `#nan` are not numbers in JSON.
@@ -180,7 +180,8 @@ impl Fault {
                 let diagnostic =
                     Diagnostic::new(&T0127, span, format!("{of} must be {expected}, not `{word}`"));
                 let alias = value_alias(word).filter(|alias| words.contains(alias));
-                let near = || text::nearest(word, words.iter().copied()).or_else(|| part_of(word, words));
+                let near =
+                    || text::nearest(word, words.iter().copied()).or_else(|| word_containing(word, words));
                 if let (Ty::BoolOr(_), Some(keyword)) = (ty, boolean_keyword(word)) {
                     return diagnostic.help(format!("write `{keyword}`")).fix(span, keyword);
                 }
@@ -194,7 +195,7 @@ impl Fault {
             Self::Range => Diagnostic::new(
                 &T0130,
                 span,
-                format!("{of} must be {}, not {shown}", range_words(ty, &expected)),
+                format!("{of} must be {}, not {shown}", describe_range(ty, &expected)),
             ),
             Self::NotWhole(x) => {
                 let diagnostic =
@@ -259,9 +260,9 @@ fn special_form(of: &str, bare: &str) -> Option<String> {
 
 /// Describes a bare number where a unit is required.
 fn missing_unit(ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
-    let expected = ty.expected();
+    let expected = ty.describe_expected();
     Diagnostic::new(&T0125, span, format!("{of} requires a unit: expected {expected}, found {shown}"))
-        .help(format!("write `{}`", with_unit(ty, shown)))
+        .help(format!("write `{}`", suggest_unit(ty, shown)))
         .note(format!("valid units: {}", units_of(ty)))
 }
 
@@ -277,7 +278,7 @@ fn units_of(ty: Ty) -> &'static str {
 }
 
 /// Returns a bare number with the unit that is probably meant, in quotes; both where two are likely.
-fn with_unit(ty: Ty, number: &str) -> String {
+fn suggest_unit(ty: Ty, number: &str) -> String {
     match ty {
         Ty::Bytes => format!("\"{number}GiB\""),
         // A job can run for at most 28 days, so a larger number has a smaller unit.
@@ -295,7 +296,7 @@ fn with_unit(ty: Ty, number: &str) -> String {
 
 /// Describes a quantity that cannot be parsed.
 fn unknown_unit(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str) -> Diagnostic {
-    let expected = ty.expected();
+    let expected = ty.describe_expected();
     if *fault == units::Fault::TooLarge {
         return Diagnostic::new(&T0130, span, format!("{of} is {shown}, which overflows 64 bits"));
     }
@@ -324,14 +325,14 @@ fn unknown_unit(fault: &units::Fault, ty: Ty, shown: &str, span: Span, of: &str)
         }
         units::Fault::NoUnit => {
             let bare = shown.trim_matches('"').trim();
-            diagnostic.help(format!("write `{}`", with_unit(ty, bare))).note("the unit is missing")
+            diagnostic.help(format!("write `{}`", suggest_unit(ty, bare))).note("the unit is missing")
         }
         units::Fault::NoNumber | units::Fault::TooLarge => diagnostic,
     }
 }
 
 /// Returns the only word of which a part was written, such as `hybrid` of `hybrid-shard`.
-fn part_of<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+fn word_containing<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let mut with = words.iter().filter(|known| known.split('-').any(|part| part.eq_ignore_ascii_case(word)));
     with.next().copied().filter(|_| with.next().is_none())
 }
@@ -364,7 +365,7 @@ fn value_alias(word: &str) -> Option<&'static str> {
     })
 }
 
-fn range_words(ty: Ty, expected: &str) -> String {
+fn describe_range(ty: Ty, expected: &str) -> String {
     match ty {
         Ty::Number(low, high) if high == f64::MAX && low == 0.0 => "a number, 0 or more".to_owned(),
         Ty::Number(low, high) => format!("a number from {low} to {high}"),
@@ -389,15 +390,15 @@ mod tests {
             ("673", "\"673s\""),
             ("86400", "\"86400s\""),
         ] {
-            let shown = with_unit(Ty::Duration, number);
+            let shown = suggest_unit(Ty::Duration, number);
             assert_eq!(shown, expected);
             for example in shown.split("` or `") {
                 let read = units::milliseconds(example.trim_matches('"')).unwrap();
                 assert!(read <= MOST, "{example}");
             }
         }
-        assert_eq!(with_unit(Ty::Every, "200"), "\"200 steps\"");
-        assert_eq!(with_unit(Ty::Every, "1.5"), "\"1.5m\"");
+        assert_eq!(suggest_unit(Ty::Every, "200"), "\"200 steps\"");
+        assert_eq!(suggest_unit(Ty::Every, "1.5"), "\"1.5m\"");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn more_nodes(plan: &Plan, space: &Space, limits: &Limits, constants: &Const
     for power in 1..=DOUBLINGS {
         let nodes = most.checked_shl(power)?;
         let limits = Limits { max_nodes: Some(nodes), ..limits.clone() };
-        let Ok(space) = Space::of(plan, &limits, constants) else { break };
+        let Ok(space) = Space::from_plan(plan, &limits, constants) else { break };
         if space.most_nodes <= most {
             break;
         }

@@ -55,6 +55,6 @@ pub struct Choice {
     clippy::cast_sign_loss,
     reason = "a small count, made from an integer"
 )]
-pub(super) fn whole(count: f64) -> u64 {
+pub(super) fn round_to_count(count: f64) -> u64 {
     count.max(0.0).round() as u64
 }

@@ -13,9 +13,9 @@ const GIB: f64 = 1_073_741_824.0;
 
 impl Space<'_> {
     /// A layout in a line: `32 × ml.p4d.24xlarge, shard 128, micro-batch 6 × 1 pass, layers computed again`.
-    pub fn words(&self, choice: &Choice) -> String {
+    pub fn describe_layout(&self, choice: &Choice) -> String {
         let degrees = &choice.degrees;
-        let mut out = vec![format!("{} × {}", choice.nodes, self.name(choice.site))];
+        let mut out = vec![format!("{} × {}", choice.nodes, self.instance_name(choice.site))];
         let world = choice.nodes * self.gpus_per_node(choice.site);
         match (self.rules.engine, degrees.sharding) {
             (Engine::Fsdp, Sharding::None) => out.push("no-shard".to_owned()),
@@ -58,7 +58,7 @@ impl Space<'_> {
     }
 
     /// Of what the front is the best: `of the 525 layouts looked at (nodes 1, 2, 4 and 8)`.
-    pub fn looked_at(&self, layouts: usize) -> String {
+    pub fn describe_search_size(&self, layouts: usize) -> String {
         let mut nodes = self.nodes.clone();
         nodes.sort_unstable();
         let nodes: Vec<String> = nodes.iter().map(u64::to_string).collect();
@@ -70,14 +70,14 @@ impl Space<'_> {
     }
 
     /// Describes the unknown price of a run on these machines, and the flag that sets it.
-    pub fn unpriced(&self, site: usize) -> String {
+    pub fn describe_missing_price(&self, site: usize) -> String {
         if self.sites.get(site).is_some_and(|site| site.terms.has_instance_price()) {
             let systems = self.unpriced_file_systems();
             if !systems.is_empty() {
                 return format!("the price of {systems} is unknown");
             }
         }
-        let name = self.name(site);
+        let name = self.instance_name(site);
         format!("the price of `{name}` is unknown: set it with `--price {name}=USD`")
     }
 
@@ -93,8 +93,8 @@ impl Space<'_> {
     }
 
     /// Describes the axes that vary.
-    pub fn varied(&self) -> Vec<String> {
-        let mut out: Vec<String> = self.rules.varied().into_iter().map(str::to_owned).collect();
+    pub fn describe_varied_axes(&self) -> Vec<String> {
+        let mut out: Vec<String> = self.rules.varied_axes().into_iter().map(str::to_owned).collect();
         if self.nodes.len() > 1 {
             let mut nodes = self.nodes.clone();
             nodes.sort_unstable();
@@ -102,18 +102,18 @@ impl Space<'_> {
             out.push(format!("nodes ({})", shown.join(", ")));
         }
         if self.sites.len() > 1 {
-            let names: Vec<&str> = (0..self.sites.len()).map(|site| self.name(site)).collect();
+            let names: Vec<&str> = (0..self.sites.len()).map(|site| self.instance_name(site)).collect();
             out.push(format!("instance ({})", names.join(", ")));
         }
         out
     }
 
     /// Describes the settings that are not varied.
-    pub fn held(&self) -> Vec<String> {
+    pub fn describe_fixed_settings(&self) -> Vec<String> {
         let job = &self.plan.job;
         let mut out = vec![format!(
             "global batch {} (another one changes the training)",
-            text::group_digits(self.global())
+            text::group_digits(self.global_batch())
         )];
         out.push(format!("engine {}", self.rules.engine.name()));
         out.push("precision".to_owned());
@@ -126,7 +126,7 @@ impl Space<'_> {
         put(job.adapter.is_some(), "adapter");
         put(job.quantize.is_some(), "quantize");
         let degrees = &self.base.degrees;
-        let varied = self.rules.varied();
+        let varied = self.rules.varied_axes();
         for (degree, word) in [(degrees.context, "context-degree"), (degrees.expert, "expert-degree")] {
             put(degree > 1.0 && !varied.contains(&word), word);
         }
@@ -141,17 +141,17 @@ fn usd(amount: f64) -> String {
     if amount.abs() < 10.0 { format!("${amount:.2}") } else { text::dollars(amount) }
 }
 
-fn seconds(amount: f64) -> String {
+fn format_step_seconds(amount: f64) -> String {
     if amount < 0.01 { format!("{:.1} ms", 1e3 * amount) } else { format!("{amount:.2} s") }
 }
 
 /// Formats the memory of a GPU in GiB: `22.4`, `40`.
-pub fn card(bytes: f64) -> String {
+pub fn format_gpu_gib(bytes: f64) -> String {
     text::short_number(bytes / GIB)
 }
 
 /// Seconds of a run in the unit that leaves a figure of them: `1 s`, `36.6 min`, `1.14 h`.
-fn time(amount: f64) -> String {
+fn format_run_time(amount: f64) -> String {
     match amount {
         short if short < 60.0 => format!("{} s", text::short_number(short)),
         short if short < 3_600.0 => format!("{} min", text::short_number(short / 60.0)),
@@ -161,7 +161,7 @@ fn time(amount: f64) -> String {
 
 impl std::fmt::Display for LongerPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} +{} per step", self.part, seconds(self.seconds))?;
+        write!(f, "{} +{} per step", self.part, format_step_seconds(self.seconds))?;
         match self.collective {
             Some(collective) => write!(f, " ({collective})"),
             None => Ok(()),
@@ -177,7 +177,7 @@ impl std::fmt::Display for Reason {
                 let slow = (*slower >= 5e-4).then(|| percent(*slower));
                 let dear = dearer
                     .filter(|more| more.usd >= 0.005)
-                    .map(|more| format!("{} more expensive{}", usd(more.usd), more.by.words()));
+                    .map(|more| format!("{} more expensive{}", usd(more.usd), more.by.amount_suffix()));
                 match (slow, dear) {
                     (Some(slow), Some(dear)) => write!(f, "{slow} slower and {dear}")?,
                     (Some(slow), None) => write!(f, "{slow} slower")?,
@@ -191,7 +191,7 @@ impl std::fmt::Display for Reason {
             // The other is much faster, and the advantage of this one is within the noise.
             Self::LessCertain { by, quicker, cheaper, less } if *quicker < 0.0 => {
                 let what = match cheaper {
-                    Some(money) => format!("cheaper{}", money.by.words()),
+                    Some(money) => format!("cheaper{}", money.by.amount_suffix()),
                     None => "less node time".to_owned(),
                 };
                 let (by, times) = (by + 1, percent(-quicker / (1.0 - quicker)));
@@ -202,7 +202,7 @@ impl std::fmt::Display for Reason {
                 let by = by + 1;
                 write!(f, "may not fit; {by} fits: {} faster", percent(quicker.max(0.0)))?;
                 match cheaper.filter(|less| less.usd >= 0.005) {
-                    Some(less) => write!(f, " and {} cheaper{}", usd(less.usd), less.by.words()),
+                    Some(less) => write!(f, " and {} cheaper{}", usd(less.usd), less.by.amount_suffix()),
                     None => Ok(()),
                 }?;
                 write!(f, ", which is within the noise")
@@ -211,20 +211,20 @@ impl std::fmt::Display for Reason {
                 f,
                 "too little room: {:.1} of {} GiB, while the mean error of predicted memory is {:.1} %",
                 needs_bytes / GIB,
-                card(*has_bytes),
+                format_gpu_gib(*has_bytes),
                 100.0 * MEAN_ERROR
             ),
             Self::TooLarge { needs_bytes, has_bytes, part, part_bytes } => write!(
                 f,
                 "does not fit: {:.1} of {} GiB, {part} {:.1} GiB of them",
                 needs_bytes / GIB,
-                card(*has_bytes),
+                format_gpu_gib(*has_bytes),
                 part_bytes / GIB
             ),
             Self::TooLate { seconds, deadline_seconds } => {
-                let [is, most] = [*seconds, *deadline_seconds].map(time);
+                let [is, most] = [*seconds, *deadline_seconds].map(format_run_time);
                 if is == most {
-                    write!(f, "too late by {}: limit {most}", time(seconds - deadline_seconds))
+                    write!(f, "too late by {}: limit {most}", format_run_time(seconds - deadline_seconds))
                 } else {
                     write!(f, "too late: {is}, limit {most}")
                 }

@@ -26,13 +26,13 @@ impl std::fmt::Display for Set {
     }
 }
 
-fn switch(on: bool) -> &'static str {
+fn kdl_boolean(on: bool) -> &'static str {
     if on { "#true" } else { "#false" }
 }
 
 impl Space<'_> {
     /// Returns the values that change the manifest to this choice; empty if it has them already.
-    pub fn sets(&self, choice: &Choice) -> Vec<Set> {
+    pub fn values_to_set(&self, choice: &Choice) -> Vec<Set> {
         let mut out = Vec::new();
         if choice.site != self.written.site
             && let Some(name) = self.sites.get(choice.site).and_then(|site| site.name.as_ref())
@@ -42,9 +42,9 @@ impl Space<'_> {
         if choice.nodes != self.written.nodes {
             out.push(Set::new("cluster.nodes", choice.nodes));
         }
-        self.degrees(choice, &mut out);
-        self.host_offload(choice, &mut out);
-        self.batch(choice, &mut out);
+        self.push_degrees(choice, &mut out);
+        self.push_host_offload(choice, &mut out);
+        self.push_batch(choice, &mut out);
         if choice.recompute != self.written.recompute {
             let word = match choice.recompute {
                 Recompute::None => "#false",
@@ -56,10 +56,10 @@ impl Space<'_> {
         out
     }
 
-    fn degrees(&self, choice: &Choice, out: &mut Vec<Set>) {
+    fn push_degrees(&self, choice: &Choice, out: &mut Vec<Set>) {
         let (new, old) = (&choice.degrees, &self.written.degrees);
         match self.rules.engine {
-            Engine::Fsdp => self.strategy(choice, out),
+            Engine::Fsdp => self.push_strategy(choice, out),
             Engine::Worker => {
                 // What is not written follows from the cluster: it is written as soon as either changes.
                 let moved = choice.nodes != self.written.nodes || choice.site != self.written.site;
@@ -89,7 +89,7 @@ impl Space<'_> {
                 let parallel = self.plan.job.parallel.as_ref();
                 let on = parallel.and_then(|parallel| parallel.shard_optimizer_state.get()) == Some(true);
                 if on != (new.sharding == Sharding::Optimizer) {
-                    out.push(Set::new("parallel.shard-optimizer-state", switch(!on)));
+                    out.push(Set::new("parallel.shard-optimizer-state", kdl_boolean(!on)));
                 }
             }
             Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None => {}
@@ -102,7 +102,7 @@ impl Space<'_> {
     }
 
     /// FSDP: strategy and degree, if those of the manifest resolve to something else on these nodes.
-    fn strategy(&self, choice: &Choice, out: &mut Vec<Set>) {
+    fn push_strategy(&self, choice: &Choice, out: &mut Vec<Set>) {
         let per_node = self.gpus_per_node(choice.site);
         let world = choice.nodes * per_node;
         let wanted = match (choice.degrees.sharding, choice.degrees.shard) {
@@ -138,16 +138,16 @@ impl Space<'_> {
         }
     }
 
-    fn host_offload(&self, choice: &Choice, out: &mut Vec<Set>) {
+    fn push_host_offload(&self, choice: &Choice, out: &mut Vec<Set>) {
         if choice.host_offload.activations != self.written.host_offload.activations {
-            out.push(Set::new("parallel.offload-activations", switch(choice.host_offload.activations)));
+            out.push(Set::new("parallel.offload-activations", kdl_boolean(choice.host_offload.activations)));
         }
         if choice.host_offload.states != self.written.host_offload.states {
-            out.push(Set::new("parallel.offload", switch(choice.host_offload.states)));
+            out.push(Set::new("parallel.offload", kdl_boolean(choice.host_offload.states)));
         }
     }
 
-    fn batch(&self, choice: &Choice, out: &mut Vec<Set>) {
+    fn push_batch(&self, choice: &Choice, out: &mut Vec<Set>) {
         let train = &self.plan.job.train;
         if choice.micro_batch_size != self.written.micro_batch_size {
             out.push(Set::new("train.micro-batch", choice.micro_batch_size));

@@ -2,7 +2,7 @@
 
 use super::choice::Choice;
 use super::space::Space;
-use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, of_gpu};
+use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, gpu_memory_parts};
 use trainc_predict::{Constants, Recompute};
 
 /// A layout that fits, on machines of which it is the mildest.
@@ -59,7 +59,7 @@ pub struct Fits {
 
 /// Returns the layouts of a space that fit by memory alone.
 pub fn fitting(space: &Space, constants: &Constants) -> Fits {
-    let memory_constants = MemoryConstants::of(constants);
+    let memory_constants = MemoryConstants::from_constants(constants);
     let mut out = Fits::default();
     let mut found: Vec<Fitting> = Vec::new();
     let written = space.as_written().copied();
@@ -70,7 +70,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
             return;
         };
         let Some(site) = space.sites.get(choice.site) else { return };
-        let memory_bytes = of_gpu(layout, &memory_constants).total();
+        let memory_bytes = gpu_memory_parts(layout, &memory_constants).total();
         if memory_bytes * (1.0 + MEAN_ERROR) > capacity_bytes {
             return;
         }
@@ -82,17 +82,17 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
             capacity_bytes,
             usd_per_hour: site.terms.most_usd(choice.nodes as f64, 3_600.0),
-            changes: space.changes(choice),
+            changes: space.changed_axes(choice),
             micro_apart: written
                 .map_or(0, |written| written.micro_batch_size.abs_diff(choice.micro_batch_size)),
             alike: 1,
         };
         // Those of one shape are visited one after the other.
-        match found.iter_mut().rev().find(|other| is_alike(&other.choice, &one.choice)) {
+        match found.iter_mut().rev().find(|other| has_same_shape(&other.choice, &one.choice)) {
             None => found.push(one),
             Some(other) => {
                 let alike = other.alike + 1;
-                let mildest = if milder(&one, other).is_lt() { one } else { *other };
+                let mildest = if compare_mildness(&one, other).is_lt() { one } else { *other };
                 *other = Fitting { alike, ..mildest };
             }
         }
@@ -106,7 +106,7 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
         }
     }
     for machine in &mut out.machines {
-        machine.sort_by(milder);
+        machine.sort_by(compare_mildness);
     }
     let key = |machine: &Vec<Fitting>| {
         machine
@@ -121,10 +121,10 @@ pub fn fitting(space: &Space, constants: &Constants) -> Fits {
 }
 
 /// Returns true if two layouts are of one shape: a check that refuses one refuses the other.
-pub fn is_alike(a: &Choice, b: &Choice) -> bool {
+pub fn has_same_shape(a: &Choice, b: &Choice) -> bool {
     a.site == b.site && a.nodes == b.nodes && a.degrees == b.degrees && a.host_offload == b.host_offload
 }
 
-fn milder(a: &Fitting, b: &Fitting) -> std::cmp::Ordering {
+fn compare_mildness(a: &Fitting, b: &Fitting) -> std::cmp::Ordering {
     mildness(a).cmp(&mildness(b)).then(a.memory_bytes.total_cmp(&b.memory_bytes))
 }

@@ -17,7 +17,7 @@ pub enum Measure {
 
 impl Measure {
     /// Returns the measure by which these points can be compared.
-    pub fn of<'a>(points: impl IntoIterator<Item = &'a Point>) -> Self {
+    pub fn from_points<'a>(points: impl IntoIterator<Item = &'a Point>) -> Self {
         points.into_iter().fold(Self::NodeSeconds, |so_far, point| {
             match (so_far, point.usd, point.most_usd) {
                 (Self::Dollars, ..) | (_, Some(_), _) => Self::Dollars,
@@ -30,13 +30,13 @@ impl Measure {
     /// Returns the cost of a point. Without a price it is infinite if other points have one.
     pub fn cost(self, point: &Point) -> f64 {
         match self {
-            Self::Dollars | Self::OnDemand => self.usd(point).unwrap_or(f64::INFINITY),
+            Self::Dollars | Self::OnDemand => self.cost_usd(point).unwrap_or(f64::INFINITY),
             Self::NodeSeconds => point.seconds * point.choice.nodes as f64,
         }
     }
 
     /// Returns the cost in US dollars, if the measure is money.
-    pub fn usd(self, point: &Point) -> Option<f64> {
+    pub fn cost_usd(self, point: &Point) -> Option<f64> {
         match self {
             Self::Dollars => point.usd,
             Self::OnDemand => point.most_usd,
@@ -45,15 +45,15 @@ impl Measure {
     }
 
     /// Returns the suffix of an amount: ` on demand`.
-    pub fn words(self) -> &'static str {
+    pub fn amount_suffix(self) -> &'static str {
         if self == Self::OnDemand { " on demand" } else { "" }
     }
 }
 
 /// Returns the indices of the Pareto-optimal valid points, the fastest first. Of equal points the one that changes the
 /// manifest least is kept, then the first.
-pub fn front(points: &[Point]) -> Vec<usize> {
-    front_of(points, |_| true)
+pub fn pareto_front(points: &[Point]) -> Vec<usize> {
+    pareto_front_of(points, |_| true)
 }
 
 /// Largest difference in time or cost that is noise, a fraction (assumed: repeated measurements of one layout differ by
@@ -62,9 +62,9 @@ pub const NOISE: f64 = 0.01;
 
 /// Returns the front to show. A point that may not fit is replaced by one that surely fits if the two differ by less than
 /// [`NOISE`] in time and cost. The fastest point that surely fits is always included, with and without a price.
-pub fn offered(points: &[Point]) -> Vec<usize> {
-    let measure = Measure::of(points);
-    let surely = front_of(points, Point::surely_fits);
+pub fn front_to_show(points: &[Point]) -> Vec<usize> {
+    let measure = Measure::from_points(points);
+    let surely = pareto_front_of(points, Point::surely_fits);
     let figures = |at: usize| points.get(at).map(|point| (point.seconds, measure.cost(point)));
     let stands_in = |at: usize| {
         let (seconds, cost) = figures(at)?;
@@ -73,11 +73,11 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
                 .is_some_and(|other| other.0 <= seconds * (1.0 + NOISE) && other.1 <= cost * (1.0 + NOISE))
         })
     };
-    let chosen = front(points).into_iter().map(|at| {
+    let chosen = pareto_front(points).into_iter().map(|at| {
         let is_sure = points.get(at).is_some_and(Point::surely_fits);
         if is_sure { at } else { stands_in(at).unwrap_or(at) }
     });
-    let is_priced = |at: &usize| points.get(*at).is_some_and(|point| measure.usd(point).is_some());
+    let is_priced = |at: &usize| points.get(*at).is_some_and(|point| measure.cost_usd(point).is_some());
     let priced = surely.iter().copied().find(is_priced);
     let chosen: BTreeSet<usize> = chosen.chain(surely.first().copied()).chain(priced).collect();
     let mut out: Vec<usize> = chosen.into_iter().collect();
@@ -90,17 +90,17 @@ pub fn offered(points: &[Point]) -> Vec<usize> {
 
 /// Returns the index of the default choice among points to show, the fastest first: the fastest that surely fits, with a
 /// known price if any has one.
-pub fn first(offered: &[&Point]) -> usize {
+pub fn default_choice(offered: &[&Point]) -> usize {
     let is_sure = |point: &&Point| point.surely_fits();
-    let measure = Measure::of(offered.iter().copied());
-    let priced = offered.iter().position(|point| is_sure(point) && measure.usd(point).is_some());
+    let measure = Measure::from_points(offered.iter().copied());
+    let priced = offered.iter().position(|point| is_sure(point) && measure.cost_usd(point).is_some());
     priced.or_else(|| offered.iter().position(is_sure)).unwrap_or(0)
 }
 
 /// Returns true if another valid point is better in time or cost and not worse in the other. Shown points that replaced one
 /// which may not fit are beaten.
-pub fn is_beaten(points: &[Point], at: usize) -> bool {
-    let measure = Measure::of(points);
+pub fn is_dominated(points: &[Point], at: usize) -> bool {
+    let measure = Measure::from_points(points);
     let Some(own) = points.get(at) else { return false };
     let (seconds, cost) = (own.seconds, measure.cost(own));
     points.iter().filter(|other| other.status == Status::Valid).any(|other| {
@@ -110,8 +110,8 @@ pub fn is_beaten(points: &[Point], at: usize) -> bool {
 }
 
 /// Returns the front of the points that `keep` selects, by their common measure.
-fn front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
-    let measure = Measure::of(points);
+fn pareto_front_of(points: &[Point], keep: impl Fn(&Point) -> bool) -> Vec<usize> {
+    let measure = Measure::from_points(points);
     let mut order: Vec<(f64, f64, usize, usize)> = points
         .iter()
         .enumerate()

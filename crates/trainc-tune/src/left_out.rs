@@ -7,7 +7,11 @@ use trainc_predict::Constants;
 use trainc_predict::speed::speed;
 
 /// Instance types that are compared and of which nothing is ranked, as no time of theirs is known, or nothing fits; and why.
-pub fn left_out<'a>(space: &'a Space, constants: &Constants, points: &[Point]) -> Vec<(&'a str, String)> {
+pub fn unranked_instances<'a>(
+    space: &'a Space,
+    constants: &Constants,
+    points: &[Point],
+) -> Vec<(&'a str, String)> {
     // Of a single type that is the whole answer, and said as such.
     if space.sites.len() < 2 {
         return Vec::new();
@@ -17,17 +21,17 @@ pub fn left_out<'a>(space: &'a Space, constants: &Constants, points: &[Point]) -
     let sites = 0..space.sites.len();
     let found = sites.filter(|site| of(*site).all(does_not_fit)).map(|site| {
         let why = match of(site).count() as u64 {
-            0 => no_time(space, constants, site).to_owned(),
+            0 => why_no_time(space, constants, site).to_owned(),
             1 => "its layout does not fit".to_owned(),
             layouts => format!("none of its {} fits", text::count(layouts, "layout")),
         };
-        (space.name(site), why)
+        (space.instance_name(site), why)
     });
     found.collect()
 }
 
 /// Returns the reason why no layout of an instance type has a time.
-fn no_time(space: &Space, constants: &Constants, site: usize) -> &'static str {
+fn why_no_time(space: &Space, constants: &Constants, site: usize) -> &'static str {
     let mut why = None;
     space.visit(|choice, layout| {
         if choice.site == site && why.is_none() {

@@ -24,7 +24,7 @@ pub mod write;
 
 pub use choice::Choice;
 pub use edits::Set;
-pub use front::{first, front, offered};
+pub use front::{default_choice, front_to_show, pareto_front};
 pub use reasons::{Reason, Refusal};
 pub use search::{Point, Status, search};
 pub use space::{Limits, Space};

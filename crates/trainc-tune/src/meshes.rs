@@ -1,6 +1,6 @@
 //! Degrees, strategies, recomputation and offload that an engine supports, by the language and the catalogue.
 
-use super::choice::{Choice, Degrees, HostOffload, whole};
+use super::choice::{Choice, Degrees, HostOffload, round_to_count};
 use trainc_catalog::images::version_key;
 use trainc_catalog::smp::{SmpVersion, parameter};
 use trainc_ir::{Engine, Mesh, Plan, Scalar, Smp};
@@ -45,7 +45,7 @@ struct V1 {
 }
 
 impl V1 {
-    fn of(plan: &Plan, layout: &Layout) -> Option<Self> {
+    fn from_plan(plan: &Plan, layout: &Layout) -> Option<Self> {
         let Some(Smp::V1(library)) = &plan.smp else { return None };
         let library = library.as_deref();
         let older = |version: &str| library.is_none_or(|ours| version_key(ours) < version_key(version));
@@ -69,12 +69,12 @@ impl V1 {
 }
 
 impl Rules {
-    pub(super) fn of(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Self {
+    pub(super) fn from_plan(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Self {
         let engine = mesh.engine;
-        let v1 = if engine == Engine::Smp { V1::of(plan, layout) } else { None };
+        let v1 = if engine == Engine::Smp { V1::from_plan(plan, layout) } else { None };
         let smp = engine == Engine::Smp;
         let tensor = if smp { tensor_degrees(layout, mesh) } else { vec![1] };
-        let pipeline = if v1.is_some() { stages(plan, layout, mesh) } else { vec![1] };
+        let pipeline = if v1.is_some() { pipeline_degrees(plan, layout, mesh) } else { vec![1] };
         let mut recompute = vec![layout.recompute, Recompute::None, Recompute::Full];
         dedup(&mut recompute);
         let own = HostOffload { activations: layout.offload.activations, states: layout.offload.parameters };
@@ -106,7 +106,7 @@ impl Rules {
     }
 
     /// Every division of so many nodes that the engine takes.
-    pub(super) fn meshes(&self, nodes: u64, per_node: u64) -> Vec<Degrees> {
+    pub(super) fn valid_degrees(&self, nodes: u64, per_node: u64) -> Vec<Degrees> {
         let world = nodes * per_node;
         let mut out = Vec::new();
         let plain =
@@ -117,7 +117,7 @@ impl Rules {
             Engine::None if world == 1 => out.push(plain),
             Engine::None => {}
             Engine::Worker => {
-                let all = groups(world, 1, per_node);
+                let all = node_aligned_group_sizes(world, 1, per_node);
                 out.extend(all.map(|shard| Degrees { shard, sharding: Sharding::Full, ..plain }));
             }
             Engine::Fsdp => {
@@ -126,7 +126,8 @@ impl Rules {
                 if world > 1 {
                     out.push(Degrees { sharding: Sharding::Gradients, ..whole });
                     out.push(plain);
-                    let between = groups(world, 1, per_node).filter(|shard| *shard > 1 && *shard < world);
+                    let between = node_aligned_group_sizes(world, 1, per_node)
+                        .filter(|shard| *shard > 1 && *shard < world);
                     out.extend(between.map(|shard| Degrees { shard, ..whole }));
                 }
             }
@@ -137,7 +138,7 @@ impl Rules {
                             let split = Degrees { tensor, pipeline, ..plain };
                             for &context in &self.context {
                                 for &expert in &self.expert {
-                                    self.beside(
+                                    self.add_smp_sharding(
                                         Degrees { context, expert, ..split },
                                         world,
                                         per_node,
@@ -154,7 +155,7 @@ impl Rules {
     }
 
     /// SMP: adds the sharding that is valid with these degrees.
-    fn beside(&self, plain: Degrees, world: u64, per_node: u64, out: &mut Vec<Degrees>) {
+    fn add_smp_sharding(&self, plain: Degrees, world: u64, per_node: u64, out: &mut Vec<Degrees>) {
         let (tensor, pipeline) = (plain.tensor, plain.pipeline);
         let data = world / (tensor * pipeline);
         let v1 = self.v1;
@@ -162,7 +163,8 @@ impl Rules {
         let sharded =
             v1.is_none_or(|v1| v1.shards && pipeline == 1 && (tensor == 1 || v1.tensor_beside_shards));
         if sharded {
-            let all = groups(data, tensor, per_node).filter(|shard| *shard > 1 && parts(shard));
+            let all =
+                node_aligned_group_sizes(data, tensor, per_node).filter(|shard| *shard > 1 && parts(shard));
             out.extend(all.map(|shard| Degrees { shard, sharding: Sharding::Full, ..plain }));
         }
         if parts(&1) && !v1.is_some_and(|v1| v1.must_shard) {
@@ -174,7 +176,7 @@ impl Rules {
     }
 
     /// Ranks that read data of their own; 0 where the degrees do not divide the world.
-    pub(super) fn readers(&self, world: u64, degrees: &Degrees) -> u64 {
+    pub(super) fn data_readers(&self, world: u64, degrees: &Degrees) -> u64 {
         let split = degrees.tensor * degrees.pipeline;
         if split == 0 || !world.is_multiple_of(split) {
             return 0;
@@ -213,7 +215,7 @@ impl Rules {
 
     /// Returns true if offload and recomputation go together: only checkpointed activations are moved, and SMP v1 moves them
     /// between the micro-batches of one batch alone. Where it moves nothing it is no choice, but for the manifest's own.
-    pub(super) fn allows(&self, choice: &Choice, written: &Choice) -> bool {
+    pub(super) fn is_offload_allowed(&self, choice: &Choice, written: &Choice) -> bool {
         if !choice.host_offload.activations {
             return true;
         }
@@ -222,7 +224,7 @@ impl Rules {
     }
 
     /// Axes on which the engine leaves a choice for this model, in words.
-    pub(super) fn varied(&self) -> Vec<&'static str> {
+    pub(super) fn varied_axes(&self) -> Vec<&'static str> {
         let mut out = vec!["micro-batch", "accumulation", "activation-checkpointing"];
         let mut put = |on: bool, word| {
             if on {
@@ -253,7 +255,7 @@ impl Rules {
 }
 
 /// Group sizes that divide the ranks and span whole nodes or lie inside one, with `beside` ranks each.
-fn groups(ranks: u64, beside: u64, per_node: u64) -> impl Iterator<Item = u64> {
+fn node_aligned_group_sizes(ranks: u64, beside: u64, per_node: u64) -> impl Iterator<Item = u64> {
     divisors(ranks).into_iter().filter(move |shard| {
         let all = shard * beside;
         all.is_multiple_of(per_node) || per_node.is_multiple_of(all)
@@ -264,7 +266,7 @@ fn groups(ranks: u64, beside: u64, per_node: u64) -> impl Iterator<Item = u64> {
 fn tensor_degrees(layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let model = &layout.model;
     let widths = [model.heads, model.kv_heads, model.hidden, model.ffn];
-    let common = widths.into_iter().map(whole).filter(|n| *n > 0).fold(0, gcd);
+    let common = widths.into_iter().map(round_to_count).filter(|n| *n > 0).fold(0, gcd);
     let own = mesh.tensor_degree.value;
     let mut out = vec![own];
     out.extend(
@@ -280,7 +282,7 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let mut out = vec![own];
     if own > 1 || splits_sequences(plan) {
         // Each rank has two pieces, an early and a late one, so that all have the same to do under a causal mask.
-        let tokens = whole(layout.work.sequence_length);
+        let tokens = round_to_count(layout.work.sequence_length);
         let inside = (0..7).map(|power| 1_u64 << power).take_while(|parts| *parts <= mesh.gpus_per_node);
         out.extend(inside.filter(|parts| *parts == 1 || tokens.is_multiple_of(2 * parts)));
     }
@@ -291,7 +293,7 @@ fn context_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
 /// Parts of the experts inside a node that divide them, under SMP v2, which distributes them.
 fn expert_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     let mut out = vec![mesh.expert_degree.value.max(1)];
-    let experts = whole(layout.model.experts);
+    let experts = round_to_count(layout.model.experts);
     if matches!(plan.smp, Some(Smp::V2)) && experts > 0 {
         out.extend(divisors(experts).into_iter().filter(|parts| *parts <= mesh.gpus_per_node));
     }
@@ -300,7 +302,7 @@ fn expert_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
 }
 
 /// Numbers of stages; the manifest's own alone where the script assigns layers to stages.
-fn stages(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
+fn pipeline_degrees(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     /// More stages than a script's pipelines have had in SMP's own examples.
     const MOST: u64 = 16;
     let by_hand = plan.job.parallel.as_ref().is_some_and(|parallel| {
@@ -310,7 +312,7 @@ fn stages(plan: &Plan, layout: &Layout, mesh: &Mesh) -> Vec<u64> {
     });
     let mut out = vec![mesh.pipeline_degree.value];
     if !by_hand {
-        let most = whole(layout.model.layers).min(MOST);
+        let most = round_to_count(layout.model.layers).min(MOST);
         out.extend((0..5).map(|power| 1_u64 << power).filter(|stages| *stages <= most));
     }
     dedup(&mut out);

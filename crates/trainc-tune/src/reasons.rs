@@ -2,10 +2,10 @@
 
 use super::choice::Choice;
 use super::front::Measure;
-use super::runners_up::{again, behind, stands_in};
+use super::runners_up::{closest_front_member, recompute_rank, replaced_by_front_member};
 use super::search::{Point, Status};
 use super::space::{Limits, Space};
-use trainc_predict::memory::{self, MemoryConstants, of_gpu};
+use trainc_predict::memory::{self, MemoryConstants, gpu_memory_parts};
 use trainc_predict::speed::speed;
 use trainc_predict::{Communication, Constants, MemoryParts, Sharding, SpeedParts};
 
@@ -87,18 +87,18 @@ pub struct Money {
 
 impl Money {
     /// Returns the additional cost of one over another, if both prices are known.
-    fn more(by: Measure, one: &Point, other: &Point) -> Option<Self> {
-        let (one, other) = by.usd(one).zip(by.usd(other))?;
+    fn cost_difference(by: Measure, one: &Point, other: &Point) -> Option<Self> {
+        let (one, other) = by.cost_usd(one).zip(by.cost_usd(other))?;
         Some(Self { usd: one - other, by })
     }
 
     /// Returns the amount in US dollars if it is a cost.
-    pub fn paid(self) -> Option<f64> {
+    pub fn predicted_usd(self) -> Option<f64> {
         (self.by == Measure::Dollars).then_some(self.usd)
     }
 
     /// Returns the amount in US dollars if it is an on-demand cost.
-    pub fn on_demand(self) -> Option<f64> {
+    pub fn on_demand_usd(self) -> Option<f64> {
         (self.by == Measure::OnDemand).then_some(self.usd)
     }
 }
@@ -126,7 +126,7 @@ pub struct LongerPart {
 }
 
 /// Returns the reason why a point is not on the front; none if it is.
-pub fn why(
+pub fn why_not_on_front(
     space: &Space,
     limits: &Limits,
     constants: &Constants,
@@ -135,7 +135,7 @@ pub fn why(
     point: &Point,
 ) -> Option<Reason> {
     match point.status {
-        Status::TooLarge => too_large(space, constants, point),
+        Status::TooLarge => reason_too_large(space, constants, point),
         Status::Tight => {
             Some(Reason::Tight { needs_bytes: point.memory_bytes, has_bytes: point.capacity_bytes })
         }
@@ -148,17 +148,17 @@ pub fn why(
             usd: point.usd,
             at_most_usd: point.most_usd,
             most_usd: limits.max_usd?,
-            unpriced: space.unpriced(point.choice.site),
+            unpriced: space.describe_missing_price(point.choice.site),
         }),
         Status::Valid => {
-            let measure = Measure::of(points);
-            let Some((by, _)) = behind(points, front, measure, point) else {
-                let by = stands_in(points, front, measure, point)?;
+            let measure = Measure::from_points(points);
+            let Some((by, _)) = closest_front_member(points, front, measure, point) else {
+                let by = replaced_by_front_member(points, front, measure, point)?;
                 let other = points.get(*front.get(by)?)?;
                 return Some(Reason::LessCertain {
                     by,
                     quicker: 1.0 - point.seconds / other.seconds,
-                    cheaper: Money::more(measure, other, point),
+                    cheaper: Money::cost_difference(measure, other, point),
                     less: 1.0 - measure.cost(point) / measure.cost(other),
                 });
             };
@@ -166,17 +166,17 @@ pub fn why(
             Some(Reason::Beaten {
                 by,
                 slower: point.seconds / best.seconds - 1.0,
-                dearer: Money::more(measure, point, best),
+                dearer: Money::cost_difference(measure, point, best),
                 longer_parts: longer_parts(space, constants, &point.choice, &best.choice),
-                traits: traits(space, &point.choice, &best.choice),
+                traits: describe_disadvantages(space, &point.choice, &best.choice),
             })
         }
     }
 }
 
-fn too_large(space: &Space, constants: &Constants, point: &Point) -> Option<Reason> {
+fn reason_too_large(space: &Space, constants: &Constants, point: &Point) -> Option<Reason> {
     let layout = space.layout(&point.choice)?;
-    let parts = of_gpu(&layout, &MemoryConstants::of(constants));
+    let parts = gpu_memory_parts(&layout, &MemoryConstants::from_constants(constants));
     let (part, part_bytes) = memory_parts(&parts).into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(Reason::TooLarge {
         needs_bytes: point.memory_bytes,
@@ -210,7 +210,7 @@ fn speed_parts(parts: &SpeedParts) -> [(&'static str, f64); 5] {
     ]
 }
 
-fn kinds(of: &Communication) -> [(&'static str, f64); 7] {
+fn communication_parts(of: &Communication) -> [(&'static str, f64); 7] {
     [
         ("tensor all-reduce", of.tensor),
         ("sends between stages", of.pipeline),
@@ -231,7 +231,10 @@ fn longer_parts(space: &Space, constants: &Constants, point: &Choice, best: &Cho
     let (Some((mine, my_kinds)), Some((theirs, their_kinds))) = (of(point), of(best)) else {
         return Vec::new();
     };
-    let longer = kinds(&my_kinds).into_iter().zip(kinds(&their_kinds)).map(|(a, b)| (a.0, a.1 - b.1));
+    let longer = communication_parts(&my_kinds)
+        .into_iter()
+        .zip(communication_parts(&their_kinds))
+        .map(|(a, b)| (a.0, a.1 - b.1));
     let collective =
         longer.filter(|(_, more)| *more > 0.0).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name);
     let mut out: Vec<LongerPart> = speed_parts(&mine)
@@ -251,7 +254,7 @@ fn longer_parts(space: &Space, constants: &Constants, point: &Choice, best: &Cho
 }
 
 /// Describes the differences that make a layout slower or more expensive.
-fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
+fn describe_disadvantages(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
     let mut out = Vec::new();
     let (mine, theirs) = (space.nodes_of_shard_group(point), space.nodes_of_shard_group(best));
     if mine > theirs {
@@ -261,7 +264,7 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
             format!("its shard group crosses {mine} nodes, not {theirs}")
         });
     }
-    if again(point.recompute) > again(best.recompute) {
+    if recompute_rank(point.recompute) > recompute_rank(best.recompute) {
         out.push("it recomputes layers".to_owned());
     }
     let gathers = point.degrees.sharding == Sharding::Full && point.degrees.shard > 1;
@@ -272,7 +275,8 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
     }
     // Activations that are offloaded without effect wait for nothing.
     let waits = |choice: &Choice| {
-        choice.host_offload.states || space.layout(choice).is_some_and(|layout| memory::offloads(&layout))
+        choice.host_offload.states
+            || space.layout(choice).is_some_and(|layout| memory::offloads_activations(&layout))
     };
     if waits(point) && !waits(best) {
         out.push("it offloads to host memory".to_owned());
@@ -281,7 +285,11 @@ fn traits(space: &Space, point: &Choice, best: &Choice) -> Vec<String> {
         out.push(format!("it has {} nodes, not {}", point.nodes, best.nodes));
     }
     if point.site != best.site {
-        out.push(format!("{} instead of {}", space.name(point.site), space.name(best.site)));
+        out.push(format!(
+            "{} instead of {}",
+            space.instance_name(point.site),
+            space.instance_name(best.site)
+        ));
     }
     out
 }

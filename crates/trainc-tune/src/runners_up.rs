@@ -8,7 +8,7 @@ use trainc_predict::Recompute;
 
 /// Returns the member of the front that beats a point by least, and the larger of the ratios of time and cost, at least 1;
 /// none if no member beats it.
-pub(super) fn behind(
+pub(super) fn closest_front_member(
     points: &[Point],
     front: &[usize],
     measure: Measure,
@@ -28,7 +28,7 @@ pub(super) fn behind(
 }
 
 /// Returns a rank of the amount of recomputation.
-pub(super) fn again(recompute: Recompute) -> u64 {
+pub(super) fn recompute_rank(recompute: Recompute) -> u64 {
     match recompute {
         Recompute::None => 0,
         Recompute::Selective => 1,
@@ -38,7 +38,7 @@ pub(super) fn again(recompute: Recompute) -> u64 {
 }
 
 /// Returns the value on each axis, tagged with the axis.
-fn values(choice: &Choice) -> [(u8, u64); 11] {
+fn axis_values(choice: &Choice) -> [(u8, u64); 11] {
     let degrees = &choice.degrees;
     [
         (0, choice.site as u64),
@@ -47,7 +47,7 @@ fn values(choice: &Choice) -> [(u8, u64); 11] {
         (3, degrees.shard),
         (4, degrees.tensor),
         (5, degrees.pipeline),
-        (6, again(choice.recompute)),
+        (6, recompute_rank(choice.recompute)),
         (7, u64::from(choice.host_offload.activations) + 2 * u64::from(choice.host_offload.states)),
         (8, choice.micro_batch_size),
         (9, degrees.context),
@@ -56,7 +56,12 @@ fn values(choice: &Choice) -> [(u8, u64); 11] {
 }
 
 /// Returns the member of the front that replaced a point which may not fit, because they differ by less than the noise.
-pub(super) fn stands_in(points: &[Point], front: &[usize], measure: Measure, point: &Point) -> Option<usize> {
+pub(super) fn replaced_by_front_member(
+    points: &[Point],
+    front: &[usize],
+    measure: Measure,
+    point: &Point,
+) -> Option<usize> {
     if point.surely_fits() {
         return None;
     }
@@ -76,28 +81,28 @@ pub(super) fn stands_in(points: &[Point], front: &[usize], measure: Measure, poi
 /// front lacks (an instance type, a strategy, recomputation), the closest layout with it: the answer to "why not that".
 /// Then the closest others. Layouts that are too large, too late or too expensive only if they would be on the front.
 pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> {
-    let measure = Measure::of(points);
+    let measure = Measure::from_points(points);
     let chosen: Vec<_> =
-        front.iter().filter_map(|at| points.get(*at)).map(|point| values(&point.choice)).collect();
+        front.iter().filter_map(|at| points.get(*at)).map(|point| axis_values(&point.choice)).collect();
     let on_front = |value: &(u8, u64)| chosen.iter().any(|member| member.contains(value));
     let mut of_value: BTreeMap<(u8, u64), (f64, usize)> = BTreeMap::new();
     let mut barred: BTreeMap<(Status, usize, u64), (f64, usize)> = BTreeMap::new();
     let mut closest: Vec<(f64, usize)> = Vec::new();
     let mut aside: Vec<(f64, usize)> = Vec::new();
     for (at, point) in points.iter().enumerate().filter(|(at, _)| !front.contains(at)) {
-        let found = behind(points, front, measure, point);
+        let found = closest_front_member(points, front, measure, point);
         match (point.status, found) {
             // Equal to a member of the front: there is no reason to show.
             (Status::Valid, Some((_, gap))) if gap <= 1.0 => {}
             (Status::Valid, Some((_, gap))) => {
-                for value in values(&point.choice) {
+                for value in axis_values(&point.choice) {
                     if !on_front(&value) {
                         keep_closer(&mut of_value, value, (gap, at));
                     }
                 }
                 closest.push((gap, at));
             }
-            (Status::Valid, None) if stands_in(points, front, measure, point).is_some() => {
+            (Status::Valid, None) if replaced_by_front_member(points, front, measure, point).is_some() => {
                 aside.push((point.seconds, at));
             }
             (Status::Valid | Status::Refused | Status::NeverFinishes, None) | (_, Some(_)) => {}
@@ -108,7 +113,7 @@ pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> 
                     Status::TooLate => point.seconds,
                     _ => measure.cost(point),
                 };
-                let key = (status, point.choice.site, again(point.choice.recompute));
+                let key = (status, point.choice.site, recompute_rank(point.choice.recompute));
                 keep_closer(&mut barred, key, (gap, at));
             }
         }
@@ -126,8 +131,9 @@ pub fn runners_up(points: &[Point], front: &[usize], most: usize) -> Vec<usize> 
     }
     out.truncate(most);
     // One of several with the same figures (offload without effect): the one with the fewest changes.
-    let figures =
-        |at: &usize| points.get(*at).map(|point| (point.seconds, measure.usd(point), point.memory_bytes));
+    let figures = |at: &usize| {
+        points.get(*at).map(|point| (point.seconds, measure.cost_usd(point), point.memory_bytes))
+    };
     let changes = |at: usize| points.get(at).map_or(0, |point| point.changes);
     let mut sorted = |mut some: Vec<(f64, usize)>| {
         some.sort_by(|a, b| a.0.total_cmp(&b.0).then((changes(a.1), a.1).cmp(&(changes(b.1), b.1))));

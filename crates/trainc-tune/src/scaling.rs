@@ -59,14 +59,17 @@ pub fn scaling(
     counts.sort_unstable();
     counts.dedup();
     let at = |nodes| {
-        let outcome =
-            if nodes == mesh.nodes { own(plan, prediction) } else { nearest(plan, nodes, constants, judge) };
+        let outcome = if nodes == mesh.nodes {
+            outcome_of_own_nodes(plan, prediction)
+        } else {
+            outcome_on_nodes(plan, nodes, constants, judge)
+        };
         Scaled { nodes, outcome }
     };
     Ok(counts.into_iter().map(at).collect())
 }
 
-fn own(plan: &Plan, prediction: &Prediction) -> Outcome {
+fn outcome_of_own_nodes(plan: &Plan, prediction: &Prediction) -> Outcome {
     match &prediction.memory {
         Some(memory) if memory.fits == Some(false) => Outcome::TooBig(memory.per_gpu_bytes),
         _ => Outcome::Runs(Box::new((plan.clone(), prediction.clone()))),
@@ -74,8 +77,13 @@ fn own(plan: &Plan, prediction: &Prediction) -> Outcome {
 }
 
 /// The legal layout on so many nodes that changes least.
-fn nearest(plan: &Plan, nodes: u64, constants: &Constants, judge: &dyn Fn(&Plan) -> Problems) -> Outcome {
-    let (change, mesh_plan) = match sharded(plan, nodes) {
+fn outcome_on_nodes(
+    plan: &Plan,
+    nodes: u64,
+    constants: &Constants,
+    judge: &dyn Fn(&Plan) -> Problems,
+) -> Outcome {
+    let (change, mesh_plan) = match replan_shard_degree(plan, nodes) {
         Ok(found) => found,
         Err(why) => return Outcome::Illegal(why),
     };
@@ -119,7 +127,7 @@ fn nearest(plan: &Plan, nodes: u64, constants: &Constants, judge: &dyn Fn(&Plan)
 }
 
 /// The plan's shard degree on so many nodes, or the largest of its divisors whose mesh is legal.
-fn sharded(plan: &Plan, nodes: u64) -> Result<(LayoutChange, Plan), String> {
+fn replan_shard_degree(plan: &Plan, nodes: u64) -> Result<(LayoutChange, Plan), String> {
     let written = plan.job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
     let degrees: Vec<Option<u64>> = match written {
         Some(degree) => divisors(degree).into_iter().rev().map(Some).collect(),

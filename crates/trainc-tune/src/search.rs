@@ -3,7 +3,7 @@
 use super::Unsearchable;
 use super::choice::Choice;
 use super::space::{Limits, Space};
-use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, memory_with, of_gpu};
+use trainc_predict::memory::{MEAN_ERROR, MemoryConstants, gpu_memory_parts, memory_with};
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Interval, Memory, Run, Speed};
 
@@ -56,7 +56,7 @@ impl Point {
     pub fn surely_fits(&self) -> bool {
         // Of what is searched the low end is not asked for.
         let interval = Interval { low: self.memory_bytes, high: self.memory_high_bytes };
-        Fit::of(self.memory_bytes, interval, self.capacity_bytes) == Fit::Surely
+        Fit::from_bytes(self.memory_bytes, interval, self.capacity_bytes) == Fit::Surely
     }
 }
 
@@ -72,15 +72,15 @@ pub struct Predicted {
 }
 
 /// The prediction of a layout of the space, where its speed is known.
-pub fn predicted(space: &Space, choice: &Choice, constants: &Constants) -> Option<Predicted> {
+pub fn predict_choice(space: &Space, choice: &Choice, constants: &Constants) -> Option<Predicted> {
     let layout = space.layout(choice)?;
     let speed = speed(&layout, constants).ok()?;
-    let run = space.sites.get(choice.site)?.terms.run(&layout, &speed);
-    Some(Predicted { run, memory: memory_with(&layout, &MemoryConstants::of(constants)), speed })
+    let run = space.sites.get(choice.site)?.terms.predict_run(&layout, &speed);
+    Some(Predicted { run, memory: memory_with(&layout, &MemoryConstants::from_constants(constants)), speed })
 }
 
 /// Returns the status of a layout that fits, given the bounds of a run.
-fn bounded(point: &Point, limits: &Limits) -> Status {
+fn status_within_limits(point: &Point, limits: &Limits) -> Status {
     if limits.deadline_seconds.is_some_and(|deadline| point.seconds > deadline) {
         return Status::TooLate;
     }
@@ -91,7 +91,7 @@ fn bounded(point: &Point, limits: &Limits) -> Status {
 
 /// Every layout of the space whose memory and speed are known; or why none is.
 pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<Vec<Point>, Unsearchable> {
-    let memory_constants = MemoryConstants::of(constants);
+    let memory_constants = MemoryConstants::from_constants(constants);
     let mut points = Vec::new();
     let mut unknown = None;
     space.visit(|choice, layout| {
@@ -107,8 +107,8 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             return;
         };
         let Some(site) = space.sites.get(choice.site) else { return };
-        let memory_bytes = of_gpu(layout, &memory_constants).total();
-        let run = site.terms.run(layout, &speed);
+        let memory_bytes = gpu_memory_parts(layout, &memory_constants).total();
+        let run = site.terms.predict_run(layout, &speed);
         let expected = site.terms.expected_seconds(&run);
         let mut point = Point {
             choice: *choice,
@@ -120,7 +120,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
             memory_bytes,
             memory_high_bytes: memory_bytes * (1.0 + memory_constants.above),
             capacity_bytes,
-            changes: space.changes(choice),
+            changes: space.changed_axes(choice),
             status: Status::Valid,
         };
         point.status = if memory_bytes > capacity_bytes {
@@ -130,7 +130,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
         } else if expected.is_none() {
             Status::NeverFinishes
         } else {
-            bounded(&point, limits)
+            status_within_limits(&point, limits)
         };
         points.push(point);
     });
@@ -140,7 +140,7 @@ pub fn search(space: &Space, limits: &Limits, constants: &Constants) -> Result<V
     let roomy = points.iter().any(has_room);
     if !points.iter().any(|point| point.status == Status::Valid) {
         for point in points.iter_mut().filter(|point| point.status == Status::Tight) {
-            let status = bounded(point, limits);
+            let status = status_within_limits(point, limits);
             if !roomy || status == Status::Valid {
                 point.status = status;
             }

@@ -1,7 +1,7 @@
 //! The space: which layouts a manifest may be changed into, and each as the cost model takes it.
 
 use super::Unsearchable;
-use super::choice::{Choice, Degrees, HostOffload, whole};
+use super::choice::{Choice, Degrees, HostOffload, round_to_count};
 use super::meshes::Rules;
 use trainc_catalog::instances;
 use trainc_ir::{Engine, Plan};
@@ -56,8 +56,8 @@ pub struct Space<'a> {
 
 impl<'a> Space<'a> {
     /// Returns the space of a plan, or the reason why it cannot be searched.
-    pub fn of(plan: &'a Plan, limits: &Limits, constants: &Constants) -> Result<Self, Unsearchable> {
-        let base = Layout::of_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
+    pub fn from_plan(plan: &'a Plan, limits: &Limits, constants: &Constants) -> Result<Self, Unsearchable> {
+        let base = Layout::from_plan(plan).map_err(|unknown| Unsearchable(unknown.0))?;
         let mesh = plan.mesh.as_ref().ok_or(Unsearchable("the mesh is unknown"))?;
         let batch = plan.batch.as_ref().ok_or(Unsearchable("the batch is unknown"))?;
         if plan.job.cluster.as_ref().is_some_and(|cluster| !cluster.groups.is_empty()) {
@@ -70,7 +70,7 @@ impl<'a> Space<'a> {
         if !one_process && mesh.processes_per_node != mesh.gpus_per_node {
             return Err(Unsearchable("some GPUs of a node run no process"));
         }
-        let terms = Terms::of(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
+        let terms = Terms::from_plan(plan, constants).map_err(|unknown| Unsearchable(unknown.0))?;
         let sites = sites(plan, &base, &terms, limits);
         let most = if one_process { 1 } else { limits.max_nodes.unwrap_or(mesh.nodes) };
         let shard_nodes = mesh.shard_degree.value.div_ceil(mesh.gpus_per_node.max(1));
@@ -78,7 +78,7 @@ impl<'a> Space<'a> {
         let site = sites.iter().position(|site| site.name.as_deref() == own).unwrap_or(usize::MAX);
         let mut space = Self {
             plan,
-            rules: Rules::of(plan, &base, mesh),
+            rules: Rules::from_plan(plan, &base, mesh),
             written: Choice {
                 site,
                 nodes: mesh.nodes,
@@ -106,7 +106,7 @@ impl<'a> Space<'a> {
             base,
         };
         let mut nodes = node_counts(most, mesh.nodes, shard_nodes);
-        nodes.retain(|nodes| *nodes != mesh.nodes && space.divides(*nodes));
+        nodes.retain(|nodes| *nodes != mesh.nodes && space.can_divide_batch(*nodes));
         if mesh.nodes <= space.most_nodes {
             nodes.insert(0, mesh.nodes);
         }
@@ -115,34 +115,34 @@ impl<'a> Space<'a> {
     }
 
     /// Returns true if some mesh over so many nodes divides the batch.
-    fn divides(&self, nodes: u64) -> bool {
+    fn can_divide_batch(&self, nodes: u64) -> bool {
         (0..self.sites.len()).any(|site| {
             let per_node = self.gpus_per_node(site);
             self.rules
-                .meshes(nodes, per_node)
+                .valid_degrees(nodes, per_node)
                 .iter()
-                .any(|degrees| self.per_reader(site, nodes, degrees).is_some())
+                .any(|degrees| self.sequences_per_reader(site, nodes, degrees).is_some())
         })
     }
 
     /// Sequences of a step that one reader takes; none where they are not the same for all.
-    fn per_reader(&self, site: usize, nodes: u64, degrees: &Degrees) -> Option<u64> {
-        let readers = self.rules.readers(nodes * self.gpus_per_node(site), degrees);
+    fn sequences_per_reader(&self, site: usize, nodes: u64, degrees: &Degrees) -> Option<u64> {
+        let readers = self.rules.data_readers(nodes * self.gpus_per_node(site), degrees);
         (readers > 0 && self.global.is_multiple_of(readers)).then(|| self.global / readers)
     }
 
     /// GPUs of a node of a site.
     pub fn gpus_per_node(&self, site: usize) -> u64 {
-        self.sites.get(site).map_or(0, |site| whole(site.hardware.gpus_per_node))
+        self.sites.get(site).map_or(0, |site| round_to_count(site.hardware.gpus_per_node))
     }
 
     /// Returns the instance type of a site, or `custom`.
-    pub fn name(&self, site: usize) -> &str {
+    pub fn instance_name(&self, site: usize) -> &str {
         self.sites.get(site).and_then(|site| site.name.as_deref()).unwrap_or("custom")
     }
 
     /// Sequences of a step: the same in every layout.
-    pub fn global(&self) -> u64 {
+    pub fn global_batch(&self) -> u64 {
         self.global
     }
 
@@ -156,7 +156,7 @@ impl<'a> Space<'a> {
         for site in 0..self.sites.len() {
             let per_node = self.gpus_per_node(site);
             for &nodes in &self.nodes {
-                for degrees in self.rules.meshes(nodes, per_node) {
+                for degrees in self.rules.valid_degrees(nodes, per_node) {
                     self.visit_mesh(site, nodes, degrees, &mut each);
                 }
             }
@@ -164,7 +164,7 @@ impl<'a> Space<'a> {
     }
 
     fn visit_mesh(&self, site: usize, nodes: u64, degrees: Degrees, each: &mut impl FnMut(&Choice, &Layout)) {
-        let Some(per_reader) = self.per_reader(site, nodes, &degrees) else { return };
+        let Some(per_reader) = self.sequences_per_reader(site, nodes, &degrees) else { return };
         let mut choice = Choice { site, nodes, degrees, ..self.written };
         let Some(mut layout) = self.layout(&choice) else { return };
         for micro in divisors(per_reader) {
@@ -175,8 +175,8 @@ impl<'a> Space<'a> {
                 choice.recompute = recompute;
                 for &host_offload in &self.rules.host_offload {
                     choice.host_offload = host_offload;
-                    if self.rules.allows(&choice, &self.written) {
-                        shape(&mut layout, &choice);
+                    if self.rules.is_offload_allowed(&choice, &self.written) {
+                        apply_choice(&mut layout, &choice);
                         each(&choice, &layout);
                     }
                 }
@@ -190,7 +190,7 @@ impl<'a> Space<'a> {
         let mut layout = Layout { hardware: site.hardware.clone(), ..self.base.clone() };
         layout.hardware.nodes = choice.nodes as f64;
         let degrees = &choice.degrees;
-        let world = choice.nodes * whole(site.hardware.gpus_per_node);
+        let world = choice.nodes * round_to_count(site.hardware.gpus_per_node);
         let copy = degrees.shard * degrees.tensor * degrees.pipeline;
         layout.degrees.replicas = world.checked_div(copy)? as f64;
         layout.degrees.shard = degrees.shard as f64;
@@ -200,12 +200,12 @@ impl<'a> Space<'a> {
         layout.degrees.context = degrees.context as f64;
         layout.degrees.expert = degrees.expert as f64;
         layout.sharding = degrees.sharding;
-        shape(&mut layout, choice);
+        apply_choice(&mut layout, choice);
         Some(layout)
     }
 
     /// On how many axes a choice differs from the manifest: of equals the one that changes least is better.
-    pub fn changes(&self, choice: &Choice) -> usize {
+    pub fn changed_axes(&self, choice: &Choice) -> usize {
         let (a, b) = (choice, &self.written);
         [
             a.site != b.site,
@@ -237,7 +237,7 @@ impl<'a> Space<'a> {
 }
 
 /// Puts into a layout what varies within one mesh.
-fn shape(layout: &mut Layout, choice: &Choice) {
+fn apply_choice(layout: &mut Layout, choice: &Choice) {
     layout.work.micro_batch_size = choice.micro_batch_size as f64;
     layout.work.passes = choice.passes as f64;
     layout.work.num_micro_batches = choice.num_micro_batches as f64;
@@ -262,8 +262,8 @@ fn sites(plan: &Plan, base: &Layout, terms: &Terms, limits: &Limits) -> Vec<Site
         let price = hourly_price(name, region, &limits.prices, limits.discount);
         Some(Site {
             name: Some(name.clone()),
-            hardware: Hardware::of_instance(&row, 1),
-            terms: terms.on(plan, &row, price.as_ref()),
+            hardware: Hardware::from_instance(&row, 1),
+            terms: terms.on_instance(plan, &row, price.as_ref()),
         })
     });
     let named = own.as_ref().is_some_and(|own| limits.instances.contains(own));

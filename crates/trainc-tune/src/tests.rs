@@ -1,9 +1,9 @@
 use super::front::Measure;
-use super::front::is_beaten;
+use super::front::is_dominated;
 
 use super::choice::{Choice, Degrees, HostOffload};
 use super::runners_up::runners_up;
-use super::{Point, Status, front, offered};
+use super::{Point, Status, front_to_show, pareto_front};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use trainc_predict::{Recompute, Sharding};
@@ -51,7 +51,7 @@ prop_compose! {
     }
 }
 
-fn beats(one: &Point, other: &Point) -> bool {
+fn dominates(one: &Point, other: &Point) -> bool {
     let cost = |point: &Point| point.usd.unwrap_or(f64::INFINITY);
     one.seconds <= other.seconds
         && cost(one) <= cost(other)
@@ -63,18 +63,18 @@ proptest! {
 
     #[test]
     fn the_front_is_what_brute_force_finds(all in points()) {
-        for at in front(&all) {
-            prop_assert!(!is_beaten(&all, at), "{at} of {all:?}");
+        for at in pareto_front(&all) {
+            prop_assert!(!is_dominated(&all, at), "{at} of {all:?}");
         }
         prop_assume!(all.iter().any(|point| point.usd.is_some()));
         let sound: Vec<&Point> = all.iter().filter(|point| point.status == Status::Valid).collect();
         let figures = |point: &Point| (point.seconds.to_bits(), point.usd.map(f64::to_bits));
         let brute: BTreeSet<_> = sound
             .iter()
-            .filter(|one| !sound.iter().any(|other| beats(other, one)))
+            .filter(|one| !sound.iter().any(|other| dominates(other, one)))
             .map(|one| figures(one))
             .collect();
-        let found = front(&all);
+        let found = pareto_front(&all);
         prop_assert_eq!(found.iter().map(|at| figures(&all[*at])).collect::<BTreeSet<_>>(), brute);
         // The fastest first, and of equals the one that changes least.
         prop_assert!(found.windows(2).all(|two| all[two[0]].seconds < all[two[1]].seconds));
@@ -89,18 +89,18 @@ proptest! {
     fn without_a_price_of_spot_the_one_on_demand_ranks(all in points()) {
         let spot: Vec<Point> = all.iter().map(|point| Point { usd: None, ..*point }).collect();
         prop_assume!(all.iter().any(|point| point.usd.is_some()));
-        prop_assert_eq!((Measure::of(&all), Measure::of(&spot)), (Measure::Dollars, Measure::OnDemand));
-        let flags = |of: &[Point]| -> Vec<bool> { (0..of.len()).map(|at| is_beaten(of, at)).collect() };
-        prop_assert_eq!((front(&spot), offered(&spot), flags(&spot)), (front(&all), offered(&all), flags(&all)));
+        prop_assert_eq!((Measure::from_points(&all), Measure::from_points(&spot)), (Measure::Dollars, Measure::OnDemand));
+        let flags = |of: &[Point]| -> Vec<bool> { (0..of.len()).map(|at| is_dominated(of, at)).collect() };
+        prop_assert_eq!((pareto_front(&spot), front_to_show(&spot), flags(&spot)), (pareto_front(&all), front_to_show(&all), flags(&all)));
     }
 
     #[test]
     fn what_comes_next_lost_to_something(all in points(), most in 0_usize..12) {
-        let chosen = front(&all);
+        let chosen = pareto_front(&all);
         let next = runners_up(&all, &chosen, most);
         prop_assert!(next.len() <= most);
         prop_assert_eq!(next.iter().collect::<BTreeSet<_>>().len(), next.len());
-        let measure = Measure::of(&all);
+        let measure = Measure::from_points(&all);
         for at in &next {
             let one = &all[*at];
             prop_assert!(!chosen.contains(at));
@@ -115,48 +115,69 @@ proptest! {
 }
 
 /// A layout that leaves less room than its predicted memory may be off by.
-fn risky(seconds: f64, usd: f64) -> Point {
+fn point_that_may_not_fit(seconds: f64, usd: f64) -> Point {
     Point { seconds, usd: Some(usd), memory_high_bytes: 41.0, ..point(1, None, Status::Valid, 0) }
 }
 
-fn sure(seconds: f64, usd: f64) -> Point {
-    Point { memory_high_bytes: 39.0, ..risky(seconds, usd) }
+fn point_that_surely_fits(seconds: f64, usd: f64) -> Point {
+    Point { memory_high_bytes: 39.0, ..point_that_may_not_fit(seconds, usd) }
 }
 
 /// A third of a percent is within the noise: a layout that surely fits replaces one that may not.
 #[test]
 fn of_layouts_within_the_noise_the_one_that_surely_fits_is_offered() {
-    let near = [risky(100.0, 100.0), sure(100.3, 100.3)];
-    assert_eq!((front(&near), offered(&near)), (vec![0], vec![1]));
-    assert_eq!(runners_up(&near, &offered(&near), 5), [0], "and what gave way is the first that comes next");
+    let near = [point_that_may_not_fit(100.0, 100.0), point_that_surely_fits(100.3, 100.3)];
+    assert_eq!((pareto_front(&near), front_to_show(&near)), (vec![0], vec![1]));
+    assert_eq!(
+        runners_up(&near, &front_to_show(&near), 5),
+        [0],
+        "and what gave way is the first that comes next"
+    );
     // Farther off both are: the faster as it is, and the fastest that surely fits.
-    let far = [risky(100.0, 100.0), sure(102.0, 102.0), sure(103.0, 103.0)];
-    assert_eq!((front(&far), offered(&far)), (vec![0], vec![0, 1]));
+    let far = [
+        point_that_may_not_fit(100.0, 100.0),
+        point_that_surely_fits(102.0, 102.0),
+        point_that_surely_fits(103.0, 103.0),
+    ];
+    assert_eq!((pareto_front(&far), front_to_show(&far)), (vec![0], vec![0, 1]));
     // A replacement is marked: the others beat it, and nothing beats them.
     let beaten = |points: &[Point]| -> Vec<bool> {
-        offered(points).into_iter().map(|at| is_beaten(points, at)).collect()
+        front_to_show(points).into_iter().map(|at| is_dominated(points, at)).collect()
     };
     assert_eq!((beaten(&near), beaten(&far)), (vec![true], vec![false, true]));
     // Cheaper in the noise of time but dearer beyond it is another layout.
-    let dear = [risky(100.0, 100.0), sure(100.3, 110.0)];
-    assert_eq!(offered(&dear), [0, 1]);
+    let dear = [point_that_may_not_fit(100.0, 100.0), point_that_surely_fits(100.3, 110.0)];
+    assert_eq!(front_to_show(&dear), [0, 1]);
     // Where none surely fits, what may is all there is; where all do, it is the plain front.
-    assert_eq!(offered(&[risky(100.0, 100.0), risky(90.0, 120.0)]), [1, 0]);
-    let all = [sure(100.0, 100.0), sure(90.0, 120.0), sure(101.0, 101.0)];
-    assert_eq!(offered(&all), front(&all));
+    assert_eq!(
+        front_to_show(&[point_that_may_not_fit(100.0, 100.0), point_that_may_not_fit(90.0, 120.0)]),
+        [1, 0]
+    );
+    let all = [
+        point_that_surely_fits(100.0, 100.0),
+        point_that_surely_fits(90.0, 120.0),
+        point_that_surely_fits(101.0, 101.0),
+    ];
+    assert_eq!(front_to_show(&all), pareto_front(&all));
     assert_eq!(beaten(&all), [false, false]);
     // Equals do not beat each other.
-    assert_eq!(beaten(&[sure(100.0, 100.0), sure(100.0, 100.0)]), [false]);
+    assert_eq!(
+        beaten(&[point_that_surely_fits(100.0, 100.0), point_that_surely_fits(100.0, 100.0)]),
+        [false]
+    );
 }
 
 /// A layout without a price is chosen only if none that surely fits has one.
 #[test]
 fn the_first_choice_surely_fits_and_has_a_price() {
-    let unpriced = |seconds: f64| Point { usd: None, ..sure(seconds, 0.0) };
-    let first = |points: &[Point]| super::first(&points.iter().collect::<Vec<_>>());
-    assert_eq!(first(&[unpriced(80.0), risky(90.0, 120.0), sure(100.0, 100.0)]), 2);
-    assert_eq!(first(&[risky(80.0, 90.0), unpriced(90.0), unpriced(95.0)]), 1);
-    assert_eq!(first(&[risky(80.0, 90.0), risky(90.0, 80.0)]), 0);
+    let unpriced = |seconds: f64| Point { usd: None, ..point_that_surely_fits(seconds, 0.0) };
+    let first = |points: &[Point]| super::default_choice(&points.iter().collect::<Vec<_>>());
+    assert_eq!(
+        first(&[unpriced(80.0), point_that_may_not_fit(90.0, 120.0), point_that_surely_fits(100.0, 100.0)]),
+        2
+    );
+    assert_eq!(first(&[point_that_may_not_fit(80.0, 90.0), unpriced(90.0), unpriced(95.0)]), 1);
+    assert_eq!(first(&[point_that_may_not_fit(80.0, 90.0), point_that_may_not_fit(90.0, 80.0)]), 0);
 }
 
 /// With nothing within the bounds the nearest miss comes before what does not fit.
@@ -176,10 +197,10 @@ fn without_a_front_what_misses_the_bounds_by_least_comes_first() {
 fn without_any_price_the_time_of_all_nodes_counts() {
     let mut all = [point(10, None, Status::Valid, 0), point(6, None, Status::Valid, 0)];
     all[1].choice.nodes = 2;
-    assert_eq!(Measure::of(&all), Measure::NodeSeconds);
-    assert_eq!(front(&all), [1, 0]);
+    assert_eq!(Measure::from_points(&all), Measure::NodeSeconds);
+    assert_eq!(pareto_front(&all), [1, 0]);
     all[1].choice.nodes = 1;
-    assert_eq!(front(&all), [1]);
+    assert_eq!(pareto_front(&all), [1]);
 }
 
 /// The memory of a GPU has one decimal, if that is not 0.

@@ -30,10 +30,10 @@ pub struct UnrankedLayout {
 
 impl UnrankedLayout {
     /// Returns the upper end of its memory in bytes if a GPU has less.
-    pub fn tight(&self) -> Option<f64> {
+    pub fn exceeding_high_bytes(&self) -> Option<f64> {
         let one = &self.fitting;
         let interval = Interval { low: one.memory_low_bytes, high: one.memory_high_bytes };
-        let is_sure = Fit::of(one.memory_bytes, interval, one.capacity_bytes) == Fit::Surely;
+        let is_sure = Fit::from_bytes(one.memory_bytes, interval, one.capacity_bytes) == Fit::Surely;
         (!is_sure).then_some(one.memory_high_bytes)
     }
 }
@@ -102,7 +102,7 @@ impl<'a> Unranked<'a> {
                     Err(rejection) => {
                         let (error, is_at_instance) = *rejection;
                         *refusals.entry((site, error.code.id)).or_default() += usize::from(is_at_instance);
-                        out.refuse(&fitting, error.code.id, error.message);
+                        out.record_refusal(&fitting, error.code.id, error.message);
                     }
                 }
             }
@@ -110,7 +110,7 @@ impl<'a> Unranked<'a> {
         out
     }
 
-    fn refuse(&mut self, fitting: &Fitting, code: &str, message: String) {
+    fn record_refusal(&mut self, fitting: &Fitting, code: &str, message: String) {
         self.dropped += fitting.alike;
         let same = |(_, known): &&mut (Choice, Refusal)| known.code == code && known.message == message;
         match self.refused.iter_mut().find(same) {
@@ -127,7 +127,7 @@ impl<'a> Unranked<'a> {
     }
 
     /// Describes the counts: `525 layouts searched, 40 fit, 3 refused by checks`.
-    pub fn counts(&self) -> String {
+    pub fn describe_counts(&self) -> String {
         let refused = match self.dropped {
             0 => String::new(),
             dropped => format!(", {} refused by checks", text::group_digits(dropped as u64)),

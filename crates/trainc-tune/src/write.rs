@@ -15,44 +15,46 @@ pub struct BaseValues<'a> {
 }
 
 /// Returns the manifest's text with the values: existing ones are replaced, others added.
-pub fn written(text: &str, base: BaseValues<'_>, sets: &[Set]) -> Result<String, EditError> {
+pub fn set_manifest_values(text: &str, base: BaseValues<'_>, sets: &[Set]) -> Result<String, EditError> {
     let mut text = text.to_owned();
     for set in sets {
-        text = put(&text, base, set)?;
+        text = set_value(&text, base, set)?;
     }
     Ok(text)
 }
 
-fn put(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, EditError> {
-    let top = [PathStep::with("job", base.job)];
+fn set_value(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, EditError> {
+    let top = [PathStep::by_argument("job", base.job)];
     let mut steps = set.path.split('.');
     let head = steps.next().unwrap_or_default();
-    let node = [top.as_slice(), &[PathStep::named(head)]].concat();
-    let value = kdl(&set.value);
+    let node = [top.as_slice(), &[PathStep::by_name(head)]].concat();
+    let value = format_kdl_value(&set.value);
     if matches!(edit::locate(text, &node), Err(EditError::NotFound(_))) {
         // A base layer may have it: its required values are repeated, the rest is merged.
         let new = match head {
-            "cluster" => format!("cluster {}", kdl(base.instance)),
-            "parallel" => format!("parallel engine={}", kdl(base.engine)),
+            "cluster" => format!("cluster {}", format_kdl_value(base.instance)),
+            "parallel" => format!("parallel engine={}", format_kdl_value(base.engine)),
             other => other.to_owned(),
         };
         let with_node = edit::insert_child(text, &top, &new)?.text;
-        return put(&with_node, base, set);
+        return set_value(&with_node, base, set);
     }
     let edited = match (head, steps.next(), steps.next()) {
         (_, None, _) => edit::set_argument(text, &node, 0, &value),
         ("cluster", Some(property), _) => edit::set_property(text, &node, property, &value),
         (_, Some(child), None) => {
-            let path = [node.as_slice(), &[PathStep::named(child)]].concat();
+            let path = [node.as_slice(), &[PathStep::by_name(child)]].concat();
             match edit::set_argument(text, &path, 0, &value) {
                 Err(EditError::NotFound(_)) => edit::insert_child(text, &node, &format!("{child} {value}")),
                 // What says how something is done says nothing once it is not.
-                Ok(off) if is_off(set) => edit::remove_property(&off.text, &path, "horizon"),
+                Ok(off) if turns_off_activation_offload(set) => {
+                    edit::remove_property(&off.text, &path, "horizon")
+                }
                 done => done,
             }
         }
         (_, Some(child), Some(property)) => {
-            let path = [node.as_slice(), &[PathStep::named(child)]].concat();
+            let path = [node.as_slice(), &[PathStep::by_name(child)]].concat();
             edit::set_property(text, &path, property, &value)
         }
     };
@@ -60,12 +62,12 @@ fn put(text: &str, base: BaseValues<'_>, set: &Set) -> Result<String, EditError>
 }
 
 /// Returns true if the value puts an end to the offload of activations, whose `horizon` nothing reads without it.
-pub fn is_off(set: &Set) -> bool {
+pub fn turns_off_activation_offload(set: &Set) -> bool {
     set.path == "parallel.offload-activations" && set.value == "#false"
 }
 
 /// A value as KDL has it: switches and numbers as they are, words in quotes.
-fn kdl(value: &str) -> String {
+fn format_kdl_value(value: &str) -> String {
     let bare = value.starts_with('#') || value.bytes().all(|byte| byte.is_ascii_digit());
     if bare { value.to_owned() } else { format!("\"{value}\"") }
 }
@@ -91,7 +93,7 @@ mod tests {
             set("train.activation-checkpointing", "#true"),
         ];
         assert_eq!(
-            written(text, BASE_VALUES, &sets).unwrap(),
+            set_manifest_values(text, BASE_VALUES, &sets).unwrap(),
             "// why\njob \"a\" {\n    cluster \"ml.p5.48xlarge\" nodes=4 // two\n    train {\n        micro-batch 8\n        activation-checkpointing #true\n    }\n}\n"
         );
     }
@@ -102,7 +104,7 @@ mod tests {
         let sets =
             [set("cluster.nodes", "4"), set("parallel.tensor-degree", "2"), set("train.micro-batch", "8")];
         assert_eq!(
-            written(text, BASE_VALUES, &sets).unwrap(),
+            set_manifest_values(text, BASE_VALUES, &sets).unwrap(),
             "extends \"./base.kdl\"\njob \"a\" {\n    region \"us-west-2\"\n    cluster \"ml.p4d.24xlarge\" nodes=4\n    parallel engine=\"smp\" {\n        tensor-degree 2\n    }\n    train {\n        micro-batch 8\n    }\n}\n"
         );
     }
@@ -111,11 +113,11 @@ mod tests {
     fn offload_that_ends_takes_its_horizon_with_it() {
         let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #true horizon=4 // why\n    }\n}\n";
         assert_eq!(
-            written(text, BASE_VALUES, &[set("parallel.offload-activations", "#false")]).unwrap(),
+            set_manifest_values(text, BASE_VALUES, &[set("parallel.offload-activations", "#false")]).unwrap(),
             "job \"a\" {\n    parallel engine=\"smp\" {\n        offload-activations #false // why\n    }\n}\n"
         );
         let on = set("parallel.offload-activations", "#true");
-        assert_eq!(written(text, BASE_VALUES, &[on]).unwrap(), text);
+        assert_eq!(set_manifest_values(text, BASE_VALUES, &[on]).unwrap(), text);
     }
 
     #[test]
@@ -123,7 +125,7 @@ mod tests {
         let text = "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 4 schedule=\"interleaved\" microbatches=4 // in flight\n    }\n}\n";
         let sets = [set("parallel.pipeline-degree", "2"), set("parallel.pipeline-degree.microbatches", "8")];
         assert_eq!(
-            written(text, BASE_VALUES, &sets).unwrap(),
+            set_manifest_values(text, BASE_VALUES, &sets).unwrap(),
             "job \"a\" {\n    parallel engine=\"smp\" {\n        pipeline-degree 2 schedule=\"interleaved\" microbatches=8 // in flight\n    }\n}\n"
         );
     }

@@ -24,7 +24,7 @@ fn thread_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn best(mut work: impl FnMut()) -> f64 {
+fn best_seconds(mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..30 {
         let began = thread_seconds();
@@ -35,14 +35,14 @@ fn best(mut work: impl FnMut()) -> f64 {
 }
 
 /// Returns each multiplication's name and its throughput in GFLOP/s: the best of 30 runs.
-pub fn products() -> Vec<(String, f64)> {
+pub fn benchmark_products() -> Vec<(String, f64)> {
     let mut found = Vec::new();
     for (name, n, k, m) in SHAPES {
         let x = vec![0.5f32; n * k];
         let w = vec![0.25f32; m * k];
         let dy = vec![0.125f32; n * m];
         let (mut y, mut dx, mut dw) = (vec![0.0f32; n * m], vec![0.0f32; n * k], vec![0.0f32; m * k]);
-        let forward = best(|| {
+        let forward = best_seconds(|| {
             gemm::nt(
                 &mut y,
                 m,
@@ -53,7 +53,7 @@ pub fn products() -> Vec<(String, f64)> {
                 1,
             );
         });
-        let inputs = best(|| {
+        let inputs = best_seconds(|| {
             gemm::nn(
                 &mut dx,
                 k,
@@ -64,7 +64,7 @@ pub fn products() -> Vec<(String, f64)> {
                 1,
             );
         });
-        let weights = best(|| {
+        let weights = best_seconds(|| {
             gemm::tn(
                 &mut dw,
                 k,

@@ -29,7 +29,7 @@ impl CheckpointLock {
                 ),
             )),
             Err(TryLockError::Error(error)) => {
-                console::stderr(format_args!(
+                console::print_stderr(format_args!(
                     "warning: {} cannot be locked ({error}): make sure that no other run uses it",
                     directory.display()
                 ));

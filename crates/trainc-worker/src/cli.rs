@@ -131,7 +131,7 @@ fn read(path: &Path, ranks: Option<usize>) -> Result<Config, Failure> {
     ranks.map_or(Ok(config.clone()), |ranks| config.on_ranks(ranks))
 }
 
-fn outcome(outcome: Outcome) -> u8 {
+fn outcome_exit_code(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Done => 0,
         Outcome::Saved => Code::Saved as u8,
@@ -169,7 +169,7 @@ fn launch_and_record(path: &Path, ranks: Option<usize>, purpose: Purpose) -> Res
         let reason: String = failure.message.chars().take(1000).collect();
         let _ = std::fs::write(file, format!("{reason}\n"));
     }
-    result.map(outcome)
+    result.map(outcome_exit_code)
 }
 
 fn run(command: Subcommands) -> Result<u8, Failure> {
@@ -187,13 +187,14 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
                 signals::send_on_parent_death(parent, Signal::KILL)?;
             }
             let purpose = if preflight { Purpose::Preflight } else { Purpose::Train };
-            launch::rank(&read(&config, ranks)?, rank, &memory, rendezvous.as_deref(), purpose).map(outcome)
+            launch::run_rank(&read(&config, ranks)?, rank, &memory, rendezvous.as_deref(), purpose)
+                .map(outcome_exit_code)
         }
         Subcommands::Check { config, ranks } => {
             let config = read(&config, ranks)?;
             let shape = Shape::from_model(&config.model);
             let bytes = MemoryParts::from_config(&config);
-            console::result(serde_json::json!({
+            console::print_result(serde_json::json!({
                 "job": config.job, "ranks": config.ranks(), "shard_degree": config.mesh.shard_degree,
                 "data_parallel_replicas": config.mesh.data_parallel_replicas,
                 "accumulation": config.batch.accumulation, "parameters": shape.parameters(),
@@ -202,8 +203,8 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
             Ok(0)
         }
         Subcommands::Simulate { config, world, step } => {
-            for line in simulate::lines(&read(&config, world)?, step)? {
-                if !console::result(line)? {
+            for line in simulate::step_lines(&read(&config, world)?, step)? {
+                if !console::print_result(line)? {
                     break;
                 }
             }
@@ -235,13 +236,13 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
                 Some("f16") => "F16",
                 _ => "F32",
             };
-            crate::hf::from_checkpoint(&config, &path, &out, dtype, merge).inspect_err(|_| {
+            crate::hf::export_checkpoint(&config, &path, &out, dtype, merge).inspect_err(|_| {
                 // The directory was empty, so all its files belong to the incomplete model.
                 for entry in std::fs::read_dir(&out).into_iter().flatten().flatten() {
                     let _ = std::fs::remove_file(entry.path());
                 }
             })?;
-            console::result(format_args!("wrote {} from {}", out.display(), path.display()))?;
+            console::print_result(format_args!("wrote {} from {}", out.display(), path.display()))?;
             Ok(0)
         }
         Subcommands::Bench { tokens: Some(directory), sequence_length, sequences, vocab } => {
@@ -250,18 +251,18 @@ fn run(command: Subcommands) -> Result<u8, Failure> {
             Ok(0)
         }
         Subcommands::Bench { tokens: None, .. } => {
-            for (product, gflops) in bench::products() {
-                console::result(
+            for (product, gflops) in bench::benchmark_products() {
+                console::print_result(
                     serde_json::json!({"product": product, "gflops": (gflops * 100.0).round() / 100.0}),
                 )?;
             }
             Ok(0)
         }
         Subcommands::Inspect { checkpoint: path } => {
-            let state = checkpoint::state(&path)?;
+            let state = checkpoint::load_state(&path)?;
             let text = serde_json::to_string_pretty(&state)
                 .map_err(|e| Failure::new(Code::Bug, format!("cannot print: {e}")))?;
-            console::result(text)?;
+            console::print_result(text)?;
             Ok(0)
         }
     }
@@ -282,7 +283,7 @@ pub fn main() -> ExitCode {
     match run(app.command) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            console::stderr(format_args!("error: {failure}"));
+            console::print_stderr(format_args!("error: {failure}"));
             ExitCode::from(failure.code as u8)
         }
     }

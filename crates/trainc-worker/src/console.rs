@@ -7,13 +7,13 @@ use std::io::{self, Write};
 use crate::exit::{Code, Failure};
 
 /// Prints a line to stdout and ignores errors.
-pub(crate) fn stdout(line: impl Display) {
+pub(crate) fn print_stdout(line: impl Display) {
     let _ = io::stdout().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Prints a line of a command's result to stdout. Returns false if the reader has closed the pipe; other errors are
 /// failures.
-pub(crate) fn result(line: impl Display) -> Result<bool, Failure> {
+pub(crate) fn print_result(line: impl Display) -> Result<bool, Failure> {
     match writeln!(io::stdout(), "{line}") {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -22,6 +22,6 @@ pub(crate) fn result(line: impl Display) -> Result<bool, Failure> {
 }
 
 /// Prints a line to stderr and ignores errors.
-pub(crate) fn stderr(line: impl Display) {
+pub(crate) fn print_stderr(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

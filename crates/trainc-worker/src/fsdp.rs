@@ -87,7 +87,7 @@ struct AdapterState {
 }
 
 /// Returns the layout of the shared memory for a config.
-pub fn plan(config: &Config) -> Plan {
+pub fn shared_memory_plan(config: &Config) -> Plan {
     let shards = config.mesh.shard_degree;
     let units = Shape::from_model(&config.model).units();
     Plan {
@@ -129,7 +129,7 @@ impl Engine {
                 let n = shard_len(unit.len, degree);
                 let zeros = || vec![0.0f32; if unit.trained { n } else { 0 }];
                 let mut master = vec![0.0f32; n];
-                init::fill(&unit, config.data.seed, me * n, &mut master);
+                init::fill_initial(&unit, config.data.seed, me * n, &mut master);
                 Shard { start: me * n, master, exp_avg: zeros(), exp_avg_sq: zeros(), grad: zeros(), unit }
             })
             .collect();
@@ -185,7 +185,7 @@ impl Engine {
         self.pass.begins.extend(begins);
     }
 
-    fn in_place(&self) -> bool {
+    fn is_in_place(&self) -> bool {
         self.degree == 1 && self.wire == Wire::F32
     }
 
@@ -197,7 +197,7 @@ impl Engine {
 
     /// Gathers the next unit of the order and prefetches those that follow.
     fn gather(&mut self, unit: usize) -> Result<(), Failure> {
-        if self.in_place() || self.live[unit].is_some() {
+        if self.is_in_place() || self.live[unit].is_some() {
             return Ok(());
         }
         while self.begun < (1 + self.prefetch).min(self.order.len()) {
@@ -214,7 +214,7 @@ impl Engine {
         full.resize(elements, 0.0);
         self.groups.shard.end_gather(&mut full, self.wire)?;
         if let Some(vectors) = &self.vectors {
-            vectors.put(unit, &mut full);
+            vectors.copy_into_unit(unit, &mut full);
         }
         self.live[unit] = Some(full);
         Ok(())
@@ -250,7 +250,7 @@ impl Engine {
             full
         });
         if let (Some(lora), Some(adapter_state)) = (&self.pass.shape.adapter, &self.adapter_state) {
-            let p = whole(&self.live, &self.shards, adapter);
+            let p = unit_weights(&self.live, &self.shards, adapter);
             lora.add(&adapter_state.targets, p, &mut full, self.pass.threads);
         }
         self.live[unit] = Some(full);
@@ -274,13 +274,18 @@ impl Engine {
     fn forward(&mut self, tokens: &[u32], keep: bool) -> Result<(), Failure> {
         let (layers, tied) = (self.pass.shape.layers, self.pass.shape.tied);
         self.gather(0)?;
-        embedding_head::embed_forward(&self.pass, whole(&self.live, &self.shards, 0), tokens, &mut self.x);
+        embedding_head::embed_forward(
+            &self.pass,
+            unit_weights(&self.live, &self.shards, 0),
+            tokens,
+            &mut self.x,
+        );
         if !tied {
             self.free(0);
         }
         for layer in 0..layers {
             self.gather_block(layer)?;
-            let p = whole(&self.live, &self.shards, 1 + layer);
+            let p = unit_weights(&self.live, &self.shards, 1 + layer);
             let slot = if keep && !self.recompute { layer } else { 0 };
             if keep && self.recompute {
                 self.inputs[layer].copy_from_slice(&self.x);
@@ -297,7 +302,7 @@ impl Engine {
 
     fn begin_forward(&mut self) -> Result<(), Failure> {
         if let Some(vectors) = &mut self.vectors {
-            vectors.share(&self.shards, self.groups.shard.as_mut())?;
+            vectors.gather_vectors(&self.shards, self.groups.shard.as_mut())?;
         }
         let layers = self.pass.shape.layers;
         let blocks: Vec<usize> = (0..layers).flat_map(|layer| self.block_units(layer)).collect();
@@ -310,8 +315,8 @@ impl Engine {
         let layers = self.pass.shape.layers;
         self.begin_forward()?;
         self.forward(tokens, false)?;
-        let last = whole(&self.live, &self.shards, layers + 1);
-        let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
+        let last = unit_weights(&self.live, &self.shards, layers + 1);
+        let matrix = head_matrix(&self.pass.shape, &self.live, &self.shards);
         let logits = embedding_head::logits(&self.pass, last, matrix, &self.x, &mut self.head);
         self.free(layers + 1);
         self.free(0);
@@ -323,8 +328,8 @@ impl Engine {
         let layers = self.pass.shape.layers;
         self.begin_forward()?;
         self.forward(tokens, false)?;
-        let last = whole(&self.live, &self.shards, layers + 1);
-        let matrix = matrix(&self.pass.shape, &self.live, &self.shards);
+        let last = unit_weights(&self.live, &self.shards, layers + 1);
+        let matrix = head_matrix(&self.pass.shape, &self.live, &self.shards);
         let sum = embedding_head::evaluate(&self.pass, last, matrix, &self.x, labels, &mut self.head);
         self.free(layers + 1);
         self.free(0);
@@ -346,7 +351,7 @@ impl Engine {
         let table = self.pass.shape.vocab * self.pass.shape.hidden;
         let at = embedding_head::matrix_offset(&self.pass.shape);
         let (gnorm, gmatrix) = if let Some(adapter_state) = &mut self.adapter_state {
-            (&mut adapter_state.room.norm()[..at], None)
+            (&mut adapter_state.room.norm_buffer()[..at], None)
         } else {
             self.gradient[..n].fill(0.0);
             let (gnorm, rest) = self.gradient.split_at_mut(at);
@@ -359,8 +364,8 @@ impl Engine {
         };
         let sum = embedding_head::loss(
             &self.pass,
-            whole(&self.live, &self.shards, last),
-            matrix(&self.pass.shape, &self.live, &self.shards),
+            unit_weights(&self.live, &self.shards, last),
+            head_matrix(&self.pass.shape, &self.live, &self.shards),
             &self.x,
             labels,
             scale,
@@ -376,7 +381,7 @@ impl Engine {
         self.reduce(last)?;
         for layer in (0..layers).rev() {
             self.gather_block(layer)?;
-            let p = whole(&self.live, &self.shards, 1 + layer);
+            let p = unit_weights(&self.live, &self.shards, 1 + layer);
             let slot = if self.recompute { 0 } else { layer };
             let saved = &mut self.saved[slot];
             if self.recompute && layer + 1 < layers {
@@ -385,7 +390,7 @@ impl Engine {
             }
             let adapter_state = self.adapter_state.as_mut().zip(self.pass.shape.adapter.as_ref());
             let gradients = if let Some((AdapterState { targets, gradient, room }, lora)) = adapter_state {
-                let p = whole(&self.live, &self.shards, layers + 2 + layer);
+                let p = unit_weights(&self.live, &self.shards, layers + 2 + layer);
                 Gradients::Adapters { lora, targets, p, g: gradient, room }
             } else {
                 let len = self.shards[1 + layer].unit.len;
@@ -464,7 +469,7 @@ impl Engine {
     }
 
     /// Returns the trained shards, which are those in a checkpoint.
-    pub fn trained(&self) -> impl Iterator<Item = &Shard> {
+    pub fn trained_shards(&self) -> impl Iterator<Item = &Shard> {
         self.shards.iter().filter(|s| s.unit.trained)
     }
 
@@ -501,7 +506,7 @@ impl Engine {
     }
 
     /// Returns a unit's full master weights in f32. Every rank of the shard group must call it.
-    pub fn whole_unit(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
+    pub fn gather_master_weights(&mut self, unit: usize) -> Result<Vec<f32>, Failure> {
         let shard = &self.shards[unit];
         let mut full = vec![0.0; shard.master.len() * self.degree];
         self.groups.shard.begin_gather(&shard.master, Wire::F32)?;
@@ -511,15 +516,15 @@ impl Engine {
     }
 }
 
-fn whole<'a>(live: &'a [Option<Vec<f32>>], shards: &'a [Shard], unit: usize) -> &'a [f32] {
+fn unit_weights<'a>(live: &'a [Option<Vec<f32>>], shards: &'a [Shard], unit: usize) -> &'a [f32] {
     live[unit].as_deref().unwrap_or(&shards[unit].master)
 }
 
-fn matrix<'a>(shape: &Shape, live: &'a [Option<Vec<f32>>], shards: &'a [Shard]) -> &'a [f32] {
+fn head_matrix<'a>(shape: &Shape, live: &'a [Option<Vec<f32>>], shards: &'a [Shard]) -> &'a [f32] {
     let table = shape.vocab * shape.hidden;
     if shape.tied {
-        &whole(live, shards, 0)[..table]
+        &unit_weights(live, shards, 0)[..table]
     } else {
-        &whole(live, shards, shape.layers + 1)[embedding_head::matrix_offset(shape)..][..table]
+        &unit_weights(live, shards, shape.layers + 1)[embedding_head::matrix_offset(shape)..][..table]
     }
 }

@@ -14,7 +14,7 @@ use crate::comm::tcp::Connections;
 use crate::comm::{SharedMemory, Watchdog};
 use crate::config::{Backend, Config};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{MemoryParts, plan, topology};
+use crate::fsdp::{MemoryParts, shared_memory_plan, topology};
 use crate::log::MetricsLog;
 use crate::placement::Placement;
 use crate::preflight;
@@ -122,7 +122,7 @@ pub fn launch(
         line = Some(HostConnection::open(&place.first_host, port, &same, place.host, peer_dead, join)?);
     }
     let bug = |what: &str, e: &dyn std::fmt::Display| Failure::new(Code::Bug, format!("cannot {what}: {e}"));
-    let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..plan(config) };
+    let plan = Plan { host: (place.hosts > 1).then_some(place.host), ..shared_memory_plan(config) };
     let memory = SharedMemory::create(plan.bytes())?;
     let watch = Watchdog::new(&memory, ranks, Duration::MAX, Duration::MAX);
     let signal = Arc::new(AtomicBool::new(false));
@@ -204,7 +204,7 @@ pub fn launch(
             return Err(if own { root_cause(&ended, &watch) } else { failure });
         }
         // The other ranks of this host may all be waiting for another host, so none of them notices a hung rank.
-        if let Some(rank) = watch.silent(peer_dead + Duration::from_secs(1)) {
+        if let Some(rank) = watch.find_silent_rank(peer_dead + Duration::from_secs(1)) {
             watch.mark_dead(rank);
             kill_all(&mut children);
             return Err(report_failure(line.as_ref(), rank, silence_message(rank, c.peer_dead_seconds)));
@@ -213,7 +213,7 @@ pub fn launch(
             break;
         }
         // Ranks of this host start before those of other hosts, which may take long to join.
-        if connected.is_none() && watch.connected() == per_host {
+        if connected.is_none() && watch.count_connected() == per_host {
             connected = Some(Instant::now());
         }
         let most = crate::fault_injection::preflight_limit().unwrap_or(PREFLIGHT);
@@ -225,9 +225,9 @@ pub fn launch(
                 format!("preflight took more than {} s", most.as_secs()),
             ));
         }
-        if watch.joined() < per_host && began.elapsed() > seconds(config.communication.join_seconds) {
+        if watch.count_joined() < per_host && began.elapsed() > seconds(config.communication.join_seconds) {
             kill_all(&mut children);
-            let missing = per_host - watch.joined();
+            let missing = per_host - watch.count_joined();
             let message =
                 format!("{missing} of {per_host} ranks did not start within `communication.join_seconds`");
             return Err(report_failure(line.as_ref(), mine, message));
@@ -368,7 +368,7 @@ fn kill_all(children: &mut [Option<Child>]) {
 }
 
 /// Runs one rank as a child of the launcher.
-pub fn rank(
+pub fn run_rank(
     config: &Config,
     rank: usize,
     memory: &str,
@@ -388,7 +388,7 @@ pub fn rank(
         ));
     }
     let host = rendezvous.map(|_| rank / topology.per_host());
-    let plan = Plan { host, ..plan(config) };
+    let plan = Plan { host, ..shared_memory_plan(config) };
     let memory = SharedMemory::open(memory, plan.bytes())?;
     let c = &config.communication;
     let watch =
@@ -433,5 +433,5 @@ fn connect(config: &Config, rank: usize, at: &str, watch: &Watchdog) -> Result<C
         .map_err(|_| Failure::new(Code::Usage, format!("`{at}` is not of the form HOST:PORT")))?;
     let join = seconds(config.communication.join_seconds);
     let roster = rendezvous::join(first, port, &rendezvous::shared_settings(config), rank, mine, join)?;
-    Connections::make(&topology(config), rank, &listener, &roster, watch, join)
+    Connections::connect(&topology(config), rank, &listener, &roster, watch, join)
 }

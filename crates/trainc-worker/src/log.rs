@@ -81,7 +81,7 @@ impl MetricsLog {
         Self { path: directory.join("metrics.jsonl"), metrics: None }
     }
 
-    fn keep(&mut self, line: &Value) {
+    fn write_line(&mut self, line: &Value) {
         let written = self.metrics.as_mut().map(|file| file.write_all(format!("{line}\n").as_bytes()));
         if let Some(Err(error)) = written {
             // Training continues without the metrics file.
@@ -103,8 +103,8 @@ impl Report for MetricsLog {
         if let (Some(line), Ok(Value::Object(start))) = (line.as_object_mut(), serde_json::to_value(start)) {
             line.extend(start);
         }
-        self.keep(&line);
-        console::stderr(format_args!(
+        self.write_line(&line);
+        console::print_stderr(format_args!(
             "memory per rank: {}; resident: {} MiB",
             start.memory_parts.describe(),
             start.resident >> 20
@@ -112,32 +112,32 @@ impl Report for MetricsLog {
     }
     fn step(&mut self, line: &StepMetrics) {
         if let Ok(json) = serde_json::to_value(line) {
-            self.keep(&json);
+            self.write_line(&json);
         }
         if let Ok(json) = serde_json::to_string(line) {
-            console::stdout(json);
+            console::print_stdout(json);
         }
-        console::stderr(line.describe());
+        console::print_stderr(line.describe());
     }
     fn evaluation(&mut self, step: usize, loss: f64) {
         let line = json!({"step": step, "validation_loss": loss});
-        self.keep(&line);
-        console::stdout(&line);
-        console::stderr(format_args!("step={step} validation_loss={loss:.6}"));
+        self.write_line(&line);
+        console::print_stdout(&line);
+        console::print_stderr(format_args!("step={step} validation_loss={loss:.6}"));
     }
     fn note(&mut self, text: &str) {
-        console::stderr(text);
+        console::print_stderr(text);
     }
     fn warning(&mut self, text: &str) {
         let line = json!({"event": "warning", "warning": text});
-        self.keep(&line);
-        console::stdout(&line);
-        console::stderr(format_args!("warning: {text}"));
+        self.write_line(&line);
+        console::print_stdout(&line);
+        console::print_stderr(format_args!("warning: {text}"));
     }
 }
 
 /// Reads a number in kB from /proc/self/status and returns it in bytes.
-fn status(key: &str) -> u64 {
+fn proc_status_bytes(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(key));
     let number = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|n| n.parse::<u64>().ok());
@@ -146,12 +146,12 @@ fn status(key: &str) -> u64 {
 
 /// Returns the peak resident memory of this process in bytes.
 pub fn peak_resident() -> u64 {
-    status("VmHWM")
+    proc_status_bytes("VmHWM")
 }
 
 /// Returns the current resident memory of this process in bytes.
 pub fn resident() -> u64 {
-    status("VmRSS")
+    proc_status_bytes("VmRSS")
 }
 
 #[cfg(test)]

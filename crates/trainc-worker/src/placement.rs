@@ -45,7 +45,7 @@ pub fn sagemaker_directory(variables: &BTreeMap<String, String>) -> PathBuf {
     set.map_or_else(|| PathBuf::from("/opt/ml"), PathBuf::from)
 }
 
-fn wrong(message: String) -> Failure {
+fn config_failure(message: String) -> Failure {
     Failure::new(Code::Config, message)
 }
 
@@ -54,7 +54,9 @@ fn number(variables: &BTreeMap<String, String>, name: &str) -> Result<Option<usi
         .get(name)
         .map(|text| {
             let found = text.trim().parse();
-            found.map_err(|_| wrong(format!("environment: {name}=`{text}` is not a non-negative integer")))
+            found.map_err(|_| {
+                config_failure(format!("environment: {name}=`{text}` is not a non-negative integer"))
+            })
         })
         .transpose()
 }
@@ -98,17 +100,17 @@ impl Placement {
         }
         let Some(text) = resources else { return Ok(Self::single_host()) };
         let r: Resources =
-            serde_json::from_str(text).map_err(|e| wrong(format!("resourceconfig.json: {e}")))?;
+            serde_json::from_str(text).map_err(|e| config_failure(format!("resourceconfig.json: {e}")))?;
         // The SageMaker toolkits sort host names as text: algo-10 comes before algo-2.
         let mut hosts = r.hosts;
         if hosts.iter().any(|name| name.trim().is_empty()) {
-            return Err(wrong("resourceconfig.json: `hosts` contains an empty name".to_owned()));
+            return Err(config_failure("resourceconfig.json: `hosts` contains an empty name".to_owned()));
         }
         hosts.sort();
         hosts.dedup();
         let Some(host) = hosts.iter().position(|name| *name == r.current_host) else {
             let all = hosts.join(", ");
-            return Err(wrong(format!(
+            return Err(config_failure(format!(
                 "resourceconfig.json: `current_host` is `{}`, which is not in `hosts`: {all}",
                 r.current_host
             )));
@@ -127,7 +129,7 @@ impl Placement {
         let [rank, world, local, here] = names;
         let need = |name: &str| {
             let missing = || {
-                wrong(format!(
+                config_failure(format!(
                     "environment: {name} is not set: {rank}, {world} and {local} are required together"
                 ))
             };
@@ -137,13 +139,13 @@ impl Placement {
         // Without it, all ranks are on this host.
         let h = number(variables, here)?.unwrap_or(w);
         if r >= w {
-            return Err(wrong(format!("environment: {rank}={r} is not less than {world}={w}")));
+            return Err(config_failure(format!("environment: {rank}={r} is not less than {world}={w}")));
         }
         if h == 0 || !w.is_multiple_of(h) {
-            return Err(wrong(format!("environment: {world}={w} is not divisible by {here}={h}")));
+            return Err(config_failure(format!("environment: {world}={w} is not divisible by {here}={h}")));
         }
         if l >= h || r % h != l {
-            return Err(wrong(format!(
+            return Err(config_failure(format!(
                 "environment: {rank}={r} with {h} ranks per host requires {local}={}, found {local}={l}",
                 r % h
             )));
@@ -153,19 +155,16 @@ impl Placement {
             Some(first) if !first.is_empty() => first.clone(),
             _ if hosts == 1 => "localhost".to_owned(),
             _ => {
-                return Err(wrong(format!(
+                return Err(config_failure(format!(
                     "environment: MASTER_ADDR is not set, but {hosts} hosts require it"
                 )));
             }
         };
         let port = match number(variables, "MASTER_PORT")? {
             None => None,
-            Some(port) => Some(
-                u16::try_from(port)
-                    .ok()
-                    .filter(|port| *port > 0)
-                    .ok_or_else(|| wrong(format!("environment: MASTER_PORT={port} is not a valid port")))?,
-            ),
+            Some(port) => Some(u16::try_from(port).ok().filter(|port| *port > 0).ok_or_else(|| {
+                config_failure(format!("environment: MASTER_PORT={port} is not a valid port"))
+            })?),
         };
         let source = if rank == "RANK" { "torchrun's variables" } else { "Open MPI's variables" };
         Ok(Self {
@@ -194,14 +193,14 @@ impl Placement {
         if let Some(ranks) = self.world_size
             && ranks != config.ranks()
         {
-            return Err(wrong(format!(
+            return Err(config_failure(format!(
                 "config: `mesh`: planned for {} ranks, found {ranks} in {source}",
                 config.ranks()
             )));
         }
         if self.hosts != config.cluster.nodes {
             let hosts = config.cluster.nodes;
-            return Err(wrong(if self.source == Self::single_host().source {
+            return Err(config_failure(if self.source == Self::single_host().source {
                 format!(
                     "config: `cluster.nodes`: planned for {hosts} hosts, found {source} to locate them; `--ranks N` trains on this host alone"
                 )
@@ -215,7 +214,7 @@ impl Placement {
         if let Some(instance) = &self.instance
             && *instance != config.cluster.instance
         {
-            return Err(wrong(format!(
+            return Err(config_failure(format!(
                 "config: `cluster.instance`: planned for `{}`, found `{instance}` in {source}",
                 config.cluster.instance
             )));
@@ -228,7 +227,7 @@ fn read_optional(path: &Path) -> Result<Option<String>, Failure> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(wrong(format!("{}: {error}", path.display()))),
+        Err(error) => Err(config_failure(format!("{}: {error}", path.display()))),
     }
 }
 

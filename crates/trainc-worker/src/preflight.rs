@@ -16,7 +16,7 @@ use crate::console;
 use crate::data::order::Order;
 use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Engine, MemoryParts, plan};
+use crate::fsdp::{Engine, MemoryParts, shared_memory_plan};
 use crate::model::init::mix;
 
 /// Maximum size of the test file in the checkpoint directory, in bytes.
@@ -44,20 +44,20 @@ impl Preflight<'_> {
         if let (Some(line), Value::Object(figures)) = (line.as_object_mut(), figures) {
             line.extend(figures);
         }
-        console::stdout(line);
-        console::stderr(format_args!("{check}: {people}"));
+        console::print_stdout(line);
+        console::print_stderr(format_args!("{check}: {people}"));
     }
 
     fn warn(&self, text: &str) {
         if self.rank == 0 {
-            console::stdout(json!({"check": "warning", "warning": text}));
-            console::stderr(format_args!("warning: {text}"));
+            console::print_stdout(json!({"check": "warning", "warning": text}));
+            console::print_stderr(format_args!("warning: {text}"));
         }
     }
 }
 
 /// Gathers one number from each rank.
-fn all_ranks(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
+fn gather_from_ranks(groups: &mut Groups, mine: f64) -> Result<Vec<f64>, Failure> {
     let mut all = vec![0.0; groups.world.size()];
     all[groups.world.rank()] = mine;
     groups.world.all_reduce_f64(&mut all)?;
@@ -78,14 +78,14 @@ pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Fa
     let began = Instant::now();
     groups.world.barrier()?;
     crate::fault_injection::hang("preflight");
-    p.ranks(&groups);
-    p.clocks(&mut groups)?;
-    p.links(&mut groups)?;
-    p.checkpoints(&mut groups)?;
-    p.outputs(&mut groups)?;
-    p.resume(&mut groups)?;
-    p.weights(&mut groups)?;
-    p.data(groups, threads)?;
+    p.report_ranks(&groups);
+    p.check_clocks(&mut groups)?;
+    p.measure_links(&mut groups)?;
+    p.check_checkpoints(&mut groups)?;
+    p.check_outputs(&mut groups)?;
+    p.check_resume(&mut groups)?;
+    p.check_weights(&mut groups)?;
+    p.check_data(groups, threads)?;
     p.report(
         "all",
         json!({"seconds": began.elapsed().as_secs_f64()}),
@@ -95,7 +95,7 @@ pub fn run(config: &Config, mut groups: Groups, threads: usize) -> Result<(), Fa
 }
 
 impl Preflight<'_> {
-    fn ranks(&self, groups: &Groups) {
+    fn report_ranks(&self, groups: &Groups) {
         let c = self.config;
         let (ranks, hosts) = (groups.world.size(), c.cluster.nodes);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -115,10 +115,10 @@ impl Preflight<'_> {
         }
     }
 
-    fn clocks(&self, groups: &mut Groups) -> Result<(), Failure> {
+    fn check_clocks(&self, groups: &mut Groups) -> Result<(), Failure> {
         groups.world.barrier()?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let all = all_ranks(groups, now.map_or(0.0, |d| d.as_secs_f64()))?;
+        let all = gather_from_ranks(groups, now.map_or(0.0, |d| d.as_secs_f64()))?;
         let apart = most(&all) - least(&all);
         if apart > CLOCKS {
             let at = |value: f64| all.iter().position(|v| *v == value).unwrap_or(0);
@@ -133,8 +133,8 @@ impl Preflight<'_> {
     }
 
     /// Measures the bandwidth of gathering the largest unit and the latency of the smallest all-reduce.
-    fn links(&self, groups: &mut Groups) -> Result<(), Failure> {
-        let shard = vec![1.0f32; plan(self.config).largest_shard];
+    fn measure_links(&self, groups: &mut Groups) -> Result<(), Failure> {
+        let shard = vec![1.0f32; shared_memory_plan(self.config).largest_shard];
         let mut full = vec![0.0f32; shard.len() * groups.shard.size()];
         let mut rounds = Vec::new();
         for _ in 0..7 {
@@ -142,7 +142,7 @@ impl Preflight<'_> {
             let began = Instant::now();
             groups.shard.begin_gather(&shard, Wire::F32)?;
             groups.shard.end_gather(&mut full, Wire::F32)?;
-            rounds.push(most(&all_ranks(groups, began.elapsed().as_secs_f64())?));
+            rounds.push(most(&gather_from_ranks(groups, began.elapsed().as_secs_f64())?));
         }
         if full.iter().any(|v| *v != 1.0) {
             return Err(Failure::new(Code::Peer, "a gather returned different values than were sent"));
@@ -158,7 +158,7 @@ impl Preflight<'_> {
         }
         sums.sort_by(f64::total_cmp);
         let small = sums[sums.len() / 2];
-        let topology = plan(self.config).topology;
+        let topology = shared_memory_plan(self.config).topology;
         let hosts = topology.members(Kind::Shard, Step::Outer, self.rank).len();
         let how = if groups.shard.size() == 1 {
             "one shard: no gather".to_owned()
@@ -175,22 +175,22 @@ impl Preflight<'_> {
         Ok(())
     }
 
-    fn checkpoints(&self, groups: &mut Groups) -> Result<(), Failure> {
-        let shared = checkpoint::resumable(groups, self.config)?;
+    fn check_checkpoints(&self, groups: &mut Groups) -> Result<(), Failure> {
+        let shared = checkpoint::check_resumable(groups, self.config)?;
         let c = &self.config.checkpoint;
         let directory = Path::new(&c.directory);
         let bytes = MemoryParts::from_config(self.config);
         let mine = bytes.parameters + bytes.optimizer;
         let whole = mine as f64 * groups.shard.size() as f64;
-        let took = probe(directory, self.rank, mine.clamp(4096, PROBE));
+        let took = probe_write_seconds(directory, self.rank, mine.clamp(4096, PROBE));
         let took = took.map_err(|e| {
             Failure::new(Code::Checkpoint, format!("`checkpoint.directory` {}: {e}", directory.display()))
         })?;
-        let rate = mine.clamp(4096, PROBE) as f64 / most(&all_ranks(groups, took)?);
+        let rate = mine.clamp(4096, PROBE) as f64 / most(&gather_from_ranks(groups, took)?);
         let free =
             rustix::fs::statvfs(directory).map_or(f64::INFINITY, |s| s.f_bavail as f64 * s.f_frsize as f64);
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
-        let kept = checkpoint::steps(directory).len().min(c.keep) as f64;
+        let kept = checkpoint::list_checkpoints(directory).len().min(c.keep) as f64;
         // A new checkpoint is completed before the oldest is removed.
         let wanted = whole * (c.keep as f64 + 1.0 - kept);
         // Only the first replica writes.
@@ -239,11 +239,11 @@ impl Preflight<'_> {
         Ok(())
     }
 
-    fn outputs(&self, groups: &mut Groups) -> Result<(), Failure> {
+    fn check_outputs(&self, groups: &mut Groups) -> Result<(), Failure> {
         if self.rank == 0 {
             let o = &self.config.output;
             for (name, directory) in [("output.model", &o.model), ("output.data", &o.data)] {
-                probe(Path::new(directory), self.rank, 1)
+                probe_write_seconds(Path::new(directory), self.rank, 1)
                     .map_err(|e| Failure::new(Code::Config, format!("`{name}` {directory}: {e}")))?;
             }
         }
@@ -253,7 +253,7 @@ impl Preflight<'_> {
         let tried = if failure.is_dir() {
             Err(std::io::ErrorKind::IsADirectory.into())
         } else {
-            probe(parent.unwrap_or(Path::new(".")), self.rank, 1)
+            probe_write_seconds(parent.unwrap_or(Path::new(".")), self.rank, 1)
         };
         tried.map_err(|e| {
             Failure::new(Code::Config, format!("`output.failure` {}: {e}", failure.display()))
@@ -271,15 +271,15 @@ impl Preflight<'_> {
 
     /// Verifies the checkpoint to resume from, as far as the time limit allows. The ranks that will read it share its
     /// files.
-    fn resume(&self, groups: &mut Groups) -> Result<(), Failure> {
+    fn check_resume(&self, groups: &mut Groups) -> Result<(), Failure> {
         let choice =
             if groups.replica.rank() == 0 { checkpoint::choose_checkpoint(self.config)? } else { None };
         let mut mine = checkpoint::Compared::default();
         if let Some(choice) = &choice {
-            checkpoint::fits(self.config, choice, self.tokens(&self.config.data.train)?.digest())?;
+            checkpoint::check_fits(self.config, choice, self.tokens(&self.config.data.train)?.digest())?;
             let time = crate::fault_injection::compare_limit().unwrap_or(COMPARE);
             let (part, parts) = (groups.shard.rank(), groups.shard.size());
-            mine = checkpoint::compare(choice, part, parts, Instant::now() + time)?;
+            mine = checkpoint::verify_part_until(choice, part, parts, Instant::now() + time)?;
         }
         let mut sums = [mine.files as f64, mine.bytes as f64];
         groups.world.all_reduce_f64(&mut sums)?;
@@ -312,10 +312,10 @@ impl Preflight<'_> {
     }
 
     /// Checks that the weights exist and fit the model; every rank reads a different part of one block.
-    fn weights(&self, groups: &mut Groups) -> Result<(), Failure> {
+    fn check_weights(&self, groups: &mut Groups) -> Result<(), Failure> {
         let Some(weights) = &self.config.model.weights else { return Ok(()) };
-        let rate = crate::hf::check(self.config, Path::new(weights), self.rank, groups.world.size())?;
-        let rate = least(&all_ranks(groups, rate)?);
+        let rate = crate::hf::check_weights(self.config, Path::new(weights), self.rank, groups.world.size())?;
+        let rate = least(&gather_from_ranks(groups, rate)?);
         if let Some(warning) = crate::hf::dropout_warning(Path::new(weights))? {
             self.warn(&warning);
         }
@@ -325,7 +325,7 @@ impl Preflight<'_> {
     }
 
     /// Measures the data read rate and compares it with the rate that a pass requires.
-    fn data(&self, mut groups: Groups, threads: usize) -> Result<(), Failure> {
+    fn check_data(&self, mut groups: Groups, threads: usize) -> Result<(), Failure> {
         let (m, b, d) = (&self.config.model, &self.config.batch, &self.config.data);
         let train = self.tokens(&d.train)?;
         let validation = d.validation.as_deref().map(|path| self.tokens(path)).transpose()?;
@@ -338,14 +338,14 @@ impl Preflight<'_> {
         let ranks = groups.world.size() as u64;
         while began.elapsed().as_secs_f64() < READ && read < 4096 {
             rows.clear();
-            train.read(order.at(read * ranks + self.rank as u64), &mut rows)?;
+            train.read(order.sequence_at(read * ranks + self.rank as u64), &mut rows)?;
             read += 1;
         }
         let rate = read as f64 / began.elapsed().as_secs_f64();
         if let Some(validation) = &validation {
             validation.read(0, &mut rows)?;
         }
-        let rate = least(&all_ranks(&mut groups, rate)?);
+        let rate = least(&gather_from_ranks(&mut groups, rate)?);
         let parameters: usize = crate::model::layout::Shape::from_model(m).parameters();
         let heavy = 6.0 * parameters as f64 * (b.micro * m.sequence_length) as f64 > HEAVY;
         let mut needed = None;
@@ -359,7 +359,7 @@ impl Preflight<'_> {
                 engine.micro_step(&tokens, &tokens, 1.0)?;
                 seconds = began.elapsed().as_secs_f64();
             }
-            let seconds = least(&all_ranks(&mut engine.groups, seconds)?);
+            let seconds = least(&gather_from_ranks(&mut engine.groups, seconds)?);
             needed = Some(b.micro as f64 / seconds);
         }
         if let Some(needed) = needed.filter(|needed| rate < *needed) {
@@ -385,7 +385,7 @@ impl Preflight<'_> {
 }
 
 /// Writes a file, syncs it, reads it back and removes it. Returns the seconds of writing.
-pub(crate) fn probe(directory: &Path, rank: usize, bytes: usize) -> std::io::Result<f64> {
+pub(crate) fn probe_write_seconds(directory: &Path, rank: usize, bytes: usize) -> std::io::Result<f64> {
     fs::create_dir_all(directory)?;
     let path = directory.join(format!("preflight-{rank}.partial"));
     let result = (|| {

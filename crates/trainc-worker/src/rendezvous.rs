@@ -40,7 +40,7 @@ enum Message {
     Differ(String),
 }
 
-fn peer(message: impl Into<String>) -> Failure {
+fn peer_failure(message: impl Into<String>) -> Failure {
     Failure::new(Code::Peer, message)
 }
 
@@ -73,7 +73,7 @@ struct State {
 
 impl State {
     /// Records a difference while ranks are still missing; the differing host would otherwise be awaited in vain.
-    fn differ(&mut self, why: &str) {
+    fn record_difference(&mut self, why: &str) {
         if self.differ.is_none() && self.ranks.iter().any(Option::is_none) {
             self.differ = Some(why.to_owned());
             for host in self.hosts.iter().flatten() {
@@ -117,8 +117,9 @@ impl Server {
         peer_dead: Duration,
         join: Duration,
     ) -> Result<Self, Failure> {
-        let listener = TcpListener::bind(("0.0.0.0", port))
-            .map_err(|e| peer(format!("cannot listen at `communication.rendezvous_port` {port}: {e}")))?;
+        let listener = TcpListener::bind(("0.0.0.0", port)).map_err(|e| {
+            peer_failure(format!("cannot listen at `communication.rendezvous_port` {port}: {e}"))
+        })?;
         let state = State {
             ranks: vec![None; hosts * per_host],
             hosts: (0..hosts).map(|_| None).collect(),
@@ -139,7 +140,7 @@ impl Server {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = Arc::clone(&here);
-                std::thread::spawn(move || shared.answer(&stream));
+                std::thread::spawn(move || shared.handle_connection(&stream));
             }
         });
         Ok(Self { shared })
@@ -160,7 +161,7 @@ impl Server {
 }
 
 impl Shared {
-    fn answer(&self, stream: &TcpStream) {
+    fn handle_connection(&self, stream: &TcpStream) {
         let _ = stream.set_nodelay(true);
         let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
         let Ok(copy) = stream.try_clone() else { return };
@@ -174,18 +175,18 @@ impl Shared {
         if *config != self.config {
             let why = describe_differences(host, config, &self.config);
             let _ = send(stream, &Message::Differ(why.clone()));
-            locked(&self.state).differ(&why);
+            locked(&self.state).record_difference(&why);
             self.changed.notify_all();
             return;
         }
         match called {
-            Ok(Message::Rank { rank, port, .. }) => self.rank(stream, rank, port),
-            Ok(Message::Host { host, .. }) => self.host(stream, reader, host),
+            Ok(Message::Rank { rank, port, .. }) => self.register_rank(stream, rank, port),
+            Ok(Message::Host { host, .. }) => self.serve_host(stream, reader, host),
             Ok(_) | Err(_) => {}
         }
     }
 
-    fn rank(&self, stream: &TcpStream, rank: usize, port: u16) {
+    fn register_rank(&self, stream: &TcpStream, rank: usize, port: u16) {
         let from = stream.peer_addr().map_or_else(|_| String::new(), |a| a.ip().to_string());
         // Ranks of this host connect over the loopback interface; other hosts reach them by this host's name.
         let address = if rank < self.per_host { String::new() } else { from };
@@ -219,7 +220,7 @@ impl Shared {
         }
     }
 
-    fn host(&self, stream: &TcpStream, mut reader: BufReader<TcpStream>, host: usize) {
+    fn serve_host(&self, stream: &TcpStream, mut reader: BufReader<TcpStream>, host: usize) {
         let _ = stream.set_read_timeout(Some(self.peer_dead));
         let Ok(copy) = stream.try_clone() else { return };
         {
@@ -290,7 +291,7 @@ pub(crate) fn shared_settings(config: &Config) -> String {
     all.to_string()
 }
 
-fn call(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
+fn connect_first_host(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
     let until = Instant::now() + join;
     loop {
         match TcpStream::connect((first, port)) {
@@ -300,7 +301,9 @@ fn call(first: &str, port: u16, join: Duration) -> Result<TcpStream, Failure> {
             }
             // Host names may take minutes to resolve.
             Err(error) if Instant::now() > until => {
-                return Err(peer(format!("the first host, {first} port {port}, cannot be reached: {error}")));
+                return Err(peer_failure(format!(
+                    "the first host, {first} port {port}, cannot be reached: {error}"
+                )));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(200)),
         }
@@ -316,8 +319,8 @@ pub fn join(
     mine: u16,
     patience: Duration,
 ) -> Result<Vec<String>, Failure> {
-    let stream = call(first, port, patience)?;
-    let broken = |e: std::io::Error| peer(format!("the first host, {first} port {port}: {e}"));
+    let stream = connect_first_host(first, port, patience)?;
+    let broken = |e: std::io::Error| peer_failure(format!("the first host, {first} port {port}: {e}"));
     stream.set_read_timeout(Some(patience)).map_err(broken)?;
     send(&stream, &Message::Rank { rank, port: mine, config: config.to_owned() }).map_err(broken)?;
     match receive(&mut BufReader::new(stream)).map_err(broken)? {
@@ -328,14 +331,16 @@ pub fn join(
                 if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
             })
             .collect()),
-        Message::Refused(why) => Err(peer(format!("the first host, {first}, rejected rank {rank}: {why}"))),
+        Message::Refused(why) => {
+            Err(peer_failure(format!("the first host, {first}, rejected rank {rank}: {why}")))
+        }
         Message::Differ(why) => Err(Failure::new(Code::Config, why)),
         other @ (Message::Rank { .. }
         | Message::Host { .. }
         | Message::Beat
         | Message::Gone(..)
         | Message::Done) => {
-            Err(peer(format!("the first host, {first}, sent an unexpected message: {other:?}")))
+            Err(peer_failure(format!("the first host, {first}, sent an unexpected message: {other:?}")))
         }
     }
 }
@@ -356,8 +361,8 @@ impl HostConnection {
         peer_dead: Duration,
         patience: Duration,
     ) -> Result<Self, Failure> {
-        let stream = call(first, port, patience)?;
-        let broken = |e: std::io::Error| peer(format!("the first host, {first} port {port}: {e}"));
+        let stream = connect_first_host(first, port, patience)?;
+        let broken = |e: std::io::Error| peer_failure(format!("the first host, {first} port {port}: {e}"));
         send(&stream, &Message::Host { host, config: config.to_owned() }).map_err(broken)?;
         stream.set_read_timeout(Some(peer_dead)).map_err(broken)?;
         let gone = Arc::new(Mutex::new(None));
@@ -372,13 +377,13 @@ impl HostConnection {
             let mut reader = BufReader::new(ears);
             let found = loop {
                 match receive(&mut reader) {
-                    Ok(Message::Gone(rank, why)) => break (rank, peer(why)),
+                    Ok(Message::Gone(rank, why)) => break (rank, peer_failure(why)),
                     Ok(Message::Refused(why)) => {
-                        break (0, peer(format!("the first host rejected this host: {why}")));
+                        break (0, peer_failure(format!("the first host rejected this host: {why}")));
                     }
                     Ok(Message::Differ(why)) => break (0, Failure::new(Code::Config, why)),
                     Ok(_) => {}
-                    Err(_) => break (0, peer("the first host (ranks from 0) sent no heartbeat")),
+                    Err(_) => break (0, peer_failure("the first host (ranks from 0) sent no heartbeat")),
                 }
             };
             *locked(&heard) = Some(found);

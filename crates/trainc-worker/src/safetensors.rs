@@ -115,7 +115,7 @@ fn largest(dtype: &str) -> f32 {
 }
 
 /// Returns the smallest number that rounds to infinity: half a step above the largest.
-fn too_large(dtype: &str) -> f32 {
+fn overflow_threshold(dtype: &str) -> f32 {
     match dtype {
         "F16" => 65_520.0,
         "BF16" => f32::from_bits(0x7f7f_8000),
@@ -196,7 +196,8 @@ pub fn write_as(
     let mut buffer = Vec::with_capacity(1 << 18);
     for (name, _, data) in tensors {
         for chunk in data.chunks(1 << 16) {
-            if let Some(value) = chunk.iter().find(|v| v.is_finite() && v.abs() >= too_large(dtype)) {
+            if let Some(value) = chunk.iter().find(|v| v.is_finite() && v.abs() >= overflow_threshold(dtype))
+            {
                 return Err(bad(format!(
                     "tensor `{name}` contains {value:e}, but the largest {dtype} number is {:e}",
                     largest(dtype)

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::comm::Kind;
 use crate::config::Config;
-use crate::data::order::{Order, places};
+use crate::data::order::{Order, rank_positions};
 use crate::data::tokens::{Documents, Tokens};
 use crate::exit::{Code, Failure};
 use crate::fsdp::MemoryParts;
@@ -33,7 +33,7 @@ fn name(group: Kind) -> &'static str {
 
 /// Returns the JSON lines of optimizer step `step`, counted from 0: memory, collectives, sequences of each rank,
 /// totals.
-pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
+pub fn step_lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
     if step >= config.schedule.steps as u64 {
         return Err(Failure::new(
             Code::Usage,
@@ -58,7 +58,7 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
         config.model.vocab_size,
         Documents::from_config(data.document_mask),
     );
-    let masked = train.as_ref().is_ok_and(|train| !train.all_count());
+    let masked = train.as_ref().is_ok_and(|train| !train.has_no_excluded_labels());
     let order = match &train {
         Ok(train) => Some(Order { sequences: train.sequences(), seed: data.shuffle.then_some(data.seed) }),
         Err(failure) => {
@@ -68,8 +68,8 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
             None
         }
     };
-    let schedule = Schedule::step(config, masked);
-    if !schedule.is_closed() || schedule.most_ahead > 1 + config.memory.prefetch {
+    let schedule = Schedule::for_step(config, masked);
+    if !schedule.is_balanced() || schedule.most_ahead > 1 + config.memory.prefetch {
         return Err(Failure::new(Code::Bug, "the schedule does not free every gathered unit"));
     }
     let mut sent: BTreeMap<Operation, usize> = BTreeMap::new();
@@ -92,7 +92,7 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
         let mut passes = Vec::new();
         for pass in 0..config.batch.accumulation {
             let mut rows = Vec::new();
-            for place in places(&config.batch, ranks, rank, step, pass) {
+            for place in rank_positions(&config.batch, ranks, rank, step, pass) {
                 let inside = (place - step * config.batch.global_sequences as u64) as usize;
                 if seen.get(inside) != Some(&false) {
                     return Err(Failure::new(
@@ -101,7 +101,7 @@ pub fn lines(config: &Config, step: u64) -> Result<Vec<Value>, Failure> {
                     ));
                 }
                 seen[inside] = true;
-                rows.push(order.map_or(place, |order| order.at(place)));
+                rows.push(order.map_or(place, |order| order.sequence_at(place)));
             }
             passes.push(rows);
         }

@@ -6,7 +6,7 @@ use std::thread::ScopedJoinHandle;
 use crate::comm::SharedMemory;
 use crate::config::Config;
 use crate::exit::{Code, Failure};
-use crate::fsdp::{Engine, plan};
+use crate::fsdp::{Engine, shared_memory_plan};
 use crate::launch::seconds;
 use crate::log::StepMetrics;
 use crate::train::{self, Outcome, Report, Start};
@@ -26,7 +26,7 @@ pub fn train_on_threads(config: &Config) -> Result<(Outcome, Vec<StepMetrics>, V
         fn note(&mut self, _text: &str) {}
         fn warning(&mut self, _text: &str) {}
     }
-    let plan = plan(config);
+    let plan = shared_memory_plan(config);
     let memory = SharedMemory::create(plan.bytes())?;
     let stop = AtomicBool::new(false);
     let c = &config.communication;
@@ -56,7 +56,7 @@ pub fn with_engines<T: Send>(
     config: &Config,
     work: &(dyn Fn(&mut Engine, &Config) -> Result<T, Failure> + Sync),
 ) -> Result<T, Failure> {
-    let plan = plan(config);
+    let plan = shared_memory_plan(config);
     let memory = SharedMemory::create(plan.bytes())?;
     let deadline = seconds(config.communication.collective_seconds);
     std::thread::scope(|scope| {

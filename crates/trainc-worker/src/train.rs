@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::checkpoint::{self, Saver};
 use crate::comm::Groups;
 use crate::config::Config;
-use crate::data::order::{Order, places};
+use crate::data::order::{Order, rank_positions};
 use crate::data::tokens::{Documents, Rows, Tokens};
 use crate::exit::{Code, Failure};
 use crate::fsdp::{Engine, MemoryParts};
@@ -97,13 +97,13 @@ pub fn run(
             ("output.model", &o.model, Code::Output),
             ("output.data", &o.data, Code::Output),
         ] {
-            crate::preflight::probe(Path::new(place), rank, 1)
+            crate::preflight::probe_write_seconds(Path::new(place), rank, 1)
                 .map_err(|e| Failure::new(code, format!("`{name}` {place}: {e}")))?;
         }
     }
     // Checkpoints that cannot be resumed are reported before memory is allocated.
-    checkpoint::resumable(&mut groups, config)?;
-    let found = checkpoint::find(&mut groups, config, train.digest())?;
+    checkpoint::check_resumable(&mut groups, config)?;
+    let found = checkpoint::find_on_all_ranks(&mut groups, config, train.digest())?;
     if let Some(weights) = &config.model.weights {
         crate::hf::open_matching(config, Path::new(weights))?;
     }
@@ -181,16 +181,16 @@ pub fn run(
         let start = Instant::now();
         rows.clear();
         for pass in 0..accumulation {
-            for place in places(&config.batch, ranks, rank, step as u64, pass) {
-                train.read(order.at(place), &mut rows)?;
+            for place in rank_positions(&config.batch, ranks, rank, step as u64, pass) {
+                train.read(order.sequence_at(place), &mut rows)?;
             }
         }
         let tokens = (config.batch.global_sequences * sequence) as f64;
         // Each loss is divided by the number of counted labels in the whole step.
-        let counted = if train.all_count() {
+        let counted = if train.has_no_excluded_labels() {
             tokens
         } else {
-            let mut sum = [rows.counted() as f64];
+            let mut sum = [rows.count_labels() as f64];
             engine.groups.world.all_reduce_f64(&mut sum)?;
             sum[0].max(1.0)
         };
@@ -226,7 +226,7 @@ pub fn run(
         sums[1] = squares;
         sums[2] = f64::from(u8::from(late || stop.load(atomic::Ordering::Relaxed)));
         sums[3] = f64::from(u8::from(due && rank == 0));
-        sums[4] = f64::from(u8::from(saver.ready()));
+        sums[4] = f64::from(u8::from(saver.is_ready()));
         sums[5 + rank] = peak_resident() as f64;
         engine.groups.world.all_reduce_f64(&mut sums)?;
         let loss = sums[0] / counted;
@@ -328,7 +328,7 @@ pub(crate) fn length_warnings(config: &Config, sequences: u64) -> Vec<String> {
 
 /// Saves the current state and returns when the checkpoint is complete.
 fn save(saver: &mut Saver, engine: &mut Engine, step: usize, begun: Option<usize>) -> Result<(), Failure> {
-    if begun == Some(step) { saver.drain(engine) } else { saver.now(engine, step) }
+    if begun == Some(step) { saver.drain(engine) } else { saver.save_now(engine, step) }
 }
 
 /// Returns the mean loss over all validation sequences; incomplete passes are padded with ignored labels. Returns none
@@ -360,7 +360,7 @@ fn evaluate(
         }
         engine.set_document_starts(&rows.begins);
         loss += engine.evaluate(&rows.inputs, &rows.labels)?;
-        count += rows.counted() as f64;
+        count += rows.count_labels() as f64;
     }
     let mut sums = [loss, count];
     engine.groups.world.all_reduce_f64(&mut sums)?;

@@ -44,8 +44,8 @@ fn packed_shards_can_be_read() {
     for sequence in 0..tokens.sequences() {
         tokens.read(sequence, &mut rows).unwrap();
     }
-    assert!(!tokens.all_count());
-    assert!(rows.counted() > 0 && rows.counted() < rows.labels.len());
+    assert!(!tokens.has_no_excluded_labels());
+    assert!(rows.count_labels() > 0 && rows.count_labels() < rows.labels.len());
     // The end of a document is a label; the token after it is not.
     let ends: Vec<usize> = (0..rows.inputs.len()).filter(|at| rows.inputs[*at] == 0).collect();
     assert!(ends.len() > 2);

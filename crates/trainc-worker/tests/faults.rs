@@ -46,7 +46,7 @@ fn kills_during_a_save_leave_a_complete_checkpoint() {
         assert!(text(&output.stderr).contains("killed by signal 9"), "{point}");
         all.extend(losses(&lines(&output)));
         let newest = trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints")));
-        let step = newest.map(|path| trainc_worker::checkpoint::state(&path).unwrap().step);
+        let step = newest.map(|path| trainc_worker::checkpoint::load_state(&path).unwrap().step);
         assert_eq!(step, counts, "after a cut at `{point}`");
     }
     let output = worker(&["launch", &path]);
@@ -164,7 +164,7 @@ fn an_interrupted_export_keeps_the_old_model() {
         found.retain(|(name, _)| !name.ends_with(".partial"));
         assert!(found == old, "after {signal}");
         let newest = trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints"))).unwrap();
-        assert_eq!(trainc_worker::checkpoint::state(&newest).unwrap().step, 12);
+        assert_eq!(trainc_worker::checkpoint::load_state(&newest).unwrap().step, 12);
     }
     let output = worker(&["launch", &path]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

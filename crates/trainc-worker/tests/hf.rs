@@ -218,7 +218,7 @@ fn adapter_training_equals_peft() {
         let parsed = parse(&config);
         let newest = trainc_worker::checkpoint::newest(Path::new(&place.at("checkpoints"))).unwrap();
         let merged = place.0.join("merged");
-        trainc_worker::hf::from_checkpoint(&parsed, &newest, &merged, "F32", true).unwrap();
+        trainc_worker::hf::export_checkpoint(&parsed, &newest, &merged, "F32", true).unwrap();
         config["model"]["adapter"] = Value::Null;
         config["model"]["weights"] = json!(merged.to_str().unwrap());
         config = mesh(config, 2, 1, 1);
@@ -275,7 +275,7 @@ fn checkpoints_are_exported_in_every_format() {
     let mut sizes = Vec::new();
     for dtype in ["F32", "BF16", "F16"] {
         let out = place.0.join(dtype);
-        trainc_worker::hf::from_checkpoint(&config, &newest, &out, dtype, false).unwrap();
+        trainc_worker::hf::export_checkpoint(&config, &newest, &out, dtype, false).unwrap();
         let index = json_of(&out.join("model.safetensors.index.json"));
         sizes.push(index["metadata"]["total_size"].as_u64().unwrap());
         let card = json_of(&out.join("config.json"));
@@ -295,7 +295,7 @@ fn checkpoints_are_exported_in_every_format() {
     (other.model.heads, other.model.kv_heads) = (2 * config.model.heads, 2 * config.model.kv_heads);
     other.model.head_dim = config.model.head_dim / 2;
     let out = place.0.join("other");
-    let failure = trainc_worker::hf::from_checkpoint(&other, &newest, &out, "F32", false).unwrap_err();
+    let failure = trainc_worker::hf::export_checkpoint(&other, &newest, &out, "F32", false).unwrap_err();
     assert!(failure.message.contains("it belongs to a different model: `model.head_dim` was"), "{failure}");
     assert!(!out.exists());
     let mut same = digests(&place.0.join("F32"));

@@ -8,13 +8,13 @@ use trainc_worker::checkpoint::{Run, Saver};
 use trainc_worker::comm::SharedMemory;
 use trainc_worker::config::Config;
 use trainc_worker::exit::Code;
-use trainc_worker::fsdp::{Engine, MemoryParts, plan};
+use trainc_worker::fsdp::{Engine, MemoryParts, shared_memory_plan};
 
 use crate::cases::{Place, llama, mesh, parse};
 
 /// Runs `work` on every rank of a config and returns the results.
 pub(crate) fn on_ranks<R: Send>(config: &Config, work: impl Fn(usize, Engine) -> R + Sync) -> Vec<R> {
-    let plan = plan(config);
+    let plan = shared_memory_plan(config);
     let memory = SharedMemory::create(plan.bytes()).unwrap();
     let long = Duration::from_mins(1);
     std::thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn allocated_memory_equals_the_prediction() {
                 assert_eq!(found.activations, foreseen.activations, "{what}");
                 assert_eq!(found.logits, foreseen.logits, "{what}");
                 // The slots of prefetched gathers are in shared memory, which an engine does not own.
-                let plan = plan(&parse(&config));
+                let plan = shared_memory_plan(&parse(&config));
                 assert_eq!(found.gathered, foreseen.gathered - plan.gather_bytes() / plan.ranks(), "{what}");
                 if (field, tied, adapters, compute) == ("recompute", false, false, "f32") {
                     states.push(foreseen.parameters + foreseen.gradients + foreseen.optimizer);
@@ -106,7 +106,7 @@ fn diverged_replicas_are_not_saved() {
         let run =
             Run { config, seed: 0, data, global_sequences: 8, began: None, model, settings, stays: None };
         let mut saver = Saver::new(&mut engine, Path::new(&directory), 1, run).unwrap();
-        saver.now(&mut engine, 1).unwrap();
+        saver.save_now(&mut engine, 1).unwrap();
         if rank == 1 {
             engine.shards[1].master[5] = f32::from_bits(engine.shards[1].master[5].to_bits() ^ 1);
         }

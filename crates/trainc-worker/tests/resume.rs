@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use trainc_worker::checkpoint::{newest, state};
+use trainc_worker::checkpoint::{load_state, newest};
 
 use crate::faults::losses;
 use crate::processes::{lines, place, signal, start, text, wait_for_checkpoint, worker, write};
@@ -49,7 +49,7 @@ fn a_run_from_a_path_resumes_from_its_own_checkpoints() {
             .unwrap();
         assert_eq!(cut.status.code(), Some(13), "{}", text(&cut.stderr));
         assert!(text(&cut.stderr).contains("resumed at step 5"), "{}", text(&cut.stderr));
-        assert_eq!(state(&newest(Path::new(&place.at(own))).unwrap()).unwrap().step, 6);
+        assert_eq!(load_state(&newest(Path::new(&place.at(own))).unwrap()).unwrap().step, 6);
         let (rest, errors) = run(&config);
         assert!(errors.contains("resumed at step 6"), "{errors}");
         assert_eq!(rest, whole[6..], "in {own}");
@@ -147,7 +147,7 @@ fn a_state_with_a_flipped_bit_is_rejected() {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         std::fs::write(&file, bad).unwrap();
-        let failure = state(Path::new(&directory)).expect_err("a flipped bit");
+        let failure = load_state(Path::new(&directory)).expect_err("a flipped bit");
         assert!(failure.message.contains("state.json"), "{failure}");
     }
     // Consistent numbers.

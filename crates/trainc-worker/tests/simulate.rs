@@ -102,12 +102,12 @@ fn a_schedule_is_what_an_engine_says() {
                     config["model"]["adapter"] = json!({"kind": "lora", "rank": 3, "alpha": 6.0, "dropout": 0.0, "targets": ["all-linear"]});
                 }
                 let parsed = parse(&config);
-                let pass = Schedule::pass(&parsed);
+                let pass = Schedule::for_pass(&parsed);
                 let calls = |schedule: &Schedule| -> Vec<_> {
                     schedule.calls.iter().map(|call| (call.group, call.operation, call.elements)).collect()
                 };
                 let one = calls(&pass);
-                let step = calls(&Schedule::step(&parsed, false));
+                let step = calls(&Schedule::for_step(&parsed, false));
                 // A step consists of its pass, the gradients, and one small sum, which is not the engine's.
                 let mut expected = one.clone();
                 expected.extend(&step[..step.len() - 1]);
@@ -117,7 +117,7 @@ fn a_schedule_is_what_an_engine_says() {
                         "{shards} x {replicas}, {field} {value}, tied {tied}, adapters {adapters}"
                     );
                 }
-                assert!(pass.is_closed());
+                assert!(pass.is_balanced());
             }
         }
     }
@@ -134,8 +134,8 @@ fn of_256_ranks_no_unit_stays_whole() {
             config["memory"]["prefetch"] = json!(prefetch);
             config["memory"]["reshard_after_forward"] = json!(reshard);
             let parsed = parse(&config);
-            let step = Schedule::step(&parsed, true);
-            assert!(step.is_closed());
+            let step = Schedule::for_step(&parsed, true);
+            assert!(step.is_balanced());
             assert!(step.most_ahead <= 1 + prefetch);
             let len = |name: &str| step.units.iter().find(|unit| unit.name == name).unwrap().len;
             let whole = |n: usize| n.div_ceil(64).next_multiple_of(16) * 64;

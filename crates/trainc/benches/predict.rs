@@ -20,7 +20,7 @@ use trainc_plan::ReadError;
 use trainc_plan::World;
 use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 use trainc_predict::{Constants, Layout, predict};
-use trainc_tune::{Limits, Space, front, search};
+use trainc_tune::{Limits, Space, pareto_front, search};
 
 /// 30 billion parameters on 256 GPUs.
 const EXAMPLE: &str = "examples/gpt2-30b-sharded/trainc.kdl";
@@ -37,21 +37,21 @@ const LONGEST: Duration = Duration::from_secs(1);
 struct NoFiles;
 
 impl LayerLoader for NoFiles {
-    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
         Err(ReadError::NotFound)
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for NoFiles {
-    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
         Err(ReadError::NotFound)
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
         Err(ReadError::NotFound)
     }
 }
@@ -100,7 +100,7 @@ fn main() {
         ("30B, FSDP", &["parallel.engine=fsdp", "image.version=2.7.1", "image.python=py312"]),
     ] {
         let plan = plan(root, sets);
-        let Ok(space) = Space::of(&plan, &limits, constants) else {
+        let Ok(space) = Space::from_plan(&plan, &limits, constants) else {
             println!("{what:<62} cannot be searched");
             missed.push(format!("{what}: cannot be searched"));
             continue;
@@ -114,7 +114,7 @@ fn main() {
         });
         let all = rate(layouts.len(), || {
             let points = search(&space, &limits, constants).unwrap();
-            black_box(front(&points));
+            black_box(pareto_front(&points));
         });
         println!("{:<62} {:>10} {alone:>14.0}", format!("{what}: memory and speed of each"), layouts.len());
         println!(

@@ -177,8 +177,8 @@ fn groups_and_preferences_have_the_container_of_a_gpu() {
     let texts = [rest(groups, ""), rest("cluster nodes=2", preferences)];
     for text in texts {
         let outcome = compile("many.kdl", &text);
-        let plan = outcome.compiled.checked().unwrap_or_else(|| panic!("{}", outcome.lines()));
-        let request = trainc_emit::training_job(plan, &trainc_emit::identity(plan));
+        let plan = outcome.compiled.plan_without_errors().unwrap_or_else(|| panic!("{}", outcome.lines()));
+        let request = trainc_emit::training_job_request(plan, &trainc_emit::identity(plan));
         let image = request.pointer("/AlgorithmSpecification/TrainingImage").unwrap();
         assert_eq!(image, "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.5.1-gpu-py311");
     }

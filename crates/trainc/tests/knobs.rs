@@ -8,7 +8,7 @@ use trainc_predict::{Gathering, Layout, Moments, Prefetch, memory::memory, predi
 fn layout(nodes: &str) -> Layout {
     let text = over_base(nodes);
     let found = compile_in(Memory::default(), "job.kdl", &text, &options(""));
-    Layout::of_plan(found.compiled.plan.as_ref().unwrap()).unwrap()
+    Layout::from_plan(found.compiled.plan.as_ref().unwrap()).unwrap()
 }
 
 #[track_caller]

@@ -39,7 +39,7 @@ fn neox_20b_in_9407_seconds() {
     // fitted, narrower than the one shown.
     let (speed, run) = with(9_000);
     let chunks = |step: f64| (9_407.0 - run.parts.startup) / step * 32.0 / 3.0;
-    let wider = speed.extrapolation.width().exp();
+    let wider = speed.extrapolation.extra_half_width().exp();
     let (few, many) = (chunks(speed.interval.high / wider), chunks(speed.interval.low * wider));
     assert!(few > 5_000.0 && many < 25_000.0, "{few} to {many} sequences for 25,000 answers");
     let step = (9_407.0 - run.parts.startup) / (3.0 * 9_000.0 / 32.0);
@@ -64,7 +64,7 @@ fn fsdp_without_a_wrap_policy_is_one_unit() {
     let path = "examples/llama-7b-fsdp/trainc.kdl";
     let of = |text: &str| {
         let found = compile_in(crate::support::Memory::default(), "job.kdl", text, &options("")).compiled;
-        Layout::of_plan(found.plan.as_ref().unwrap()).unwrap()
+        Layout::from_plan(found.plan.as_ref().unwrap()).unwrap()
     };
     let written = read(path);
     let line = written.lines().find(|line| line.trim_start().starts_with("wrap ")).unwrap();

@@ -130,18 +130,18 @@ impl Memory {
 }
 
 impl LayerLoader for Memory {
-    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let name = Self::find(from, path)?;
         Ok(LoadedLayer { text: self.get(&name)?, identity: name.clone(), name })
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Memory {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let name = Self::find(from, path)?;
         if name.contains("missing") {
             return Err(ReadError::NotFound);
@@ -161,7 +161,7 @@ impl World for Memory {
         Ok(SourceTree { dir: path.to_owned(), files })
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let name = Self::find(from, path)?;
         self.get(&name)
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::Constants;
-use trainc_predict::memory::{MEAN_ERROR, offloads};
-use trainc_tune::{Limits, Point, Space, Status, front, search};
+use trainc_predict::memory::{MEAN_ERROR, offloads_activations};
+use trainc_tune::{Limits, Point, Space, Status, pareto_front, search};
 
 /// A job with these nodes beside what every job needs.
 fn job(nodes: &str) -> String {
@@ -137,26 +137,27 @@ fn a_layout_plans_to_what_the_search_says_of_it() {
         let text = manifest(name, &nodes);
         let base = compiled(&text, &[]);
         let plan = base.plan.as_ref().unwrap();
-        let space =
-            Space::of(plan, &limits(), Constants::shipped()).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let space = Space::from_plan(plan, &limits(), Constants::shipped())
+            .unwrap_or_else(|why| panic!("{name}: {why}"));
         let points = search(&space, &limits(), Constants::shipped()).unwrap();
         assert!(points.len() >= 8, "{name}: {}", points.len());
         // As it stands it is one of them, where its instance type is compared.
         let own = *space.as_written().unwrap();
         let own = points.iter().find(|point| point.choice == own);
         let own = own.unwrap_or_else(|| panic!("{name}: what is written is not in the space"));
-        assert!(space.sets(&own.choice).is_empty() && own.changes == 0, "{name}");
+        assert!(space.values_to_set(&own.choice).is_empty() && own.changes == 0, "{name}");
         // What has no effect is no choice, but where the manifest has it.
         let as_written = *space.as_written().unwrap();
         for point in points.iter().filter(|point| point.choice.host_offload.activations) {
             let layout = space.layout(&point.choice).unwrap();
-            assert!(point.choice == as_written || offloads(&layout), "{name}: {point:?}");
+            assert!(point.choice == as_written || offloads_activations(&layout), "{name}: {point:?}");
         }
         // A stride that is prime to the axes' lengths meets all their values.
         let stride = (points.len() / 80).max(1) | 1;
         let mut planned = 0;
         for point in points.iter().step_by(stride).chain([own]) {
-            let sets: Vec<String> = space.sets(&point.choice).iter().map(ToString::to_string).collect();
+            let sets: Vec<String> =
+                space.values_to_set(&point.choice).iter().map(ToString::to_string).collect();
             let found = compiled(&text, &sets);
             let said = format!("{name} {sets:?}: {point:?}");
             let memory = found.prediction.memory.as_ref().unwrap_or_else(|| panic!("{said}"));
@@ -242,11 +243,11 @@ fn tries_everything(text: &str, axes: &[Vec<Vec<String>>], limits: &Limits) {
     }
     assert!(all.len() > 20 && all.len() < tried.len(), "{} of {}", all.len(), tried.len());
     let base = compiled(text, &[]);
-    let space = Space::of(base.plan.as_ref().unwrap(), limits, Constants::shipped()).unwrap();
+    let space = Space::from_plan(base.plan.as_ref().unwrap(), limits, Constants::shipped()).unwrap();
     let points = search(&space, limits, Constants::shipped()).unwrap();
-    let chosen: Vec<Point> = front(&points).into_iter().map(|at| points[at]).collect();
+    let chosen: Vec<Point> = pareto_front(&points).into_iter().map(|at| points[at]).collect();
     for point in &chosen {
-        let sets: Vec<String> = space.sets(&point.choice).iter().map(ToString::to_string).collect();
+        let sets: Vec<String> = space.values_to_set(&point.choice).iter().map(ToString::to_string).collect();
         assert_eq!(compiled(text, &sets).problems.errors(), 0, "{sets:?}");
     }
     assert_eq!(figures(chosen.iter().map(|point| (point.seconds, point.usd.unwrap()))), unbeaten(&all));

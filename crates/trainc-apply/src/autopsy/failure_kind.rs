@@ -208,8 +208,8 @@ impl FailureKind {
             Self::Program => help!["fix the program, then ", new_run()],
             Self::Collective => help![NextCommand::new("logs"), " shows what the hosts logged before"],
             Self::Stopped => help![new_run(), " starts another run"],
-            Self::Time => longer("max-run", "", plan, job),
-            Self::Wait => longer("max-wait", " of `spot`", plan, job),
+            Self::Time => help_longer_run("max-run", "", plan, job),
+            Self::Wait => help_longer_run("max-wait", " of `spot`", plan, job),
             Self::Quota => help![NextCommand::new("plan"), " shows the quota and how to increase it"],
             Self::Service => help![new_run(), ": the manifest is not the cause"],
             Self::Input => help![NextCommand::new("plan"), " checks the buckets and their contents"],
@@ -230,7 +230,7 @@ fn offloads(parallel: &Parallel) -> bool {
 
 /// How a run that had too little time is gone on with. A longer one is another digest: whether it finds the checkpoints of
 /// this one hangs on whether their path names the digest.
-fn longer(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
+fn help_longer_run(what: &str, of: &str, plan: &Plan, job: &TrainingJob) -> Help {
     let help = |edit: &str, then: &str| help![format!("raise `{what}`{of}, {edit}then "), new_run(), then];
     let Some(path) = plan.job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.s3.value()) else {
         return help("", ": it starts at step 0, because the manifest has no `checkpoint`");
@@ -288,7 +288,7 @@ pub(super) fn kind_of_reason(reason: &str) -> Option<FailureKind> {
 }
 
 /// The kind of cause that a line is, if it is one.
-pub(super) fn kind_of(line: &str) -> Option<FailureKind> {
+pub(super) fn kind_of_line(line: &str) -> Option<FailureKind> {
     let known = SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| line.contains(sign)));
     if let Some((kind, _)) = known {
         return Some(*kind);

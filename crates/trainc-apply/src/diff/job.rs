@@ -4,10 +4,10 @@ use crate::account::{Tags, TrainingJob};
 use crate::change::{Action, Change, Choices, Difference, Obstacle, Target};
 use crate::desired::Desired;
 use crate::observed::Runs;
-use crate::ownership::{is_same, missing_tags, owner, tag_differences};
+use crate::ownership::{is_run_of_digest, missing_tags, owner, tag_differences};
 use serde_json::Value;
 use trainc_catalog::credentials::{self, NamedCredential};
-use trainc_emit::{is_unresolved, sort_named};
+use trainc_emit::{is_unresolved, sort_named_lists};
 
 /// Decides which training job to attach to or start.
 pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
@@ -15,14 +15,14 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
         |run: usize| desired.name_of_run(run).map_or(Target::Blocked(Obstacle::RunsExhausted), Target::Start);
     match (&runs.latest, &runs.other) {
         (Some((job, tags)), _) => {
-            let is_taken = choices.adopt && is_like(desired, job);
-            if !is_same(desired, tags) && !is_taken {
-                Target::Blocked(in_the_way(desired, job))
-            } else if !choices.new_run && runs.other.is_some() && is_same(desired, tags) {
+            let is_taken = choices.adopt && has_same_content(desired, job);
+            if !is_run_of_digest(desired, tags) && !is_taken {
+                Target::Blocked(foreign_job_obstacle(desired, job))
+            } else if !choices.new_run && runs.other.is_some() && is_run_of_digest(desired, tags) {
                 // One that found no machines never ran: what came after it is the job as it is now.
                 let lacked = job.lacked_capacity();
                 Target::Blocked(if lacked { Obstacle::OtherDigest } else { Obstacle::ConcurrentVersion })
-            } else if (choices.wants_another(runs.number) && job.is_over()) || job.lacked_capacity() {
+            } else if (choices.wants_new_run(runs.number) && job.is_over()) || job.lacked_capacity() {
                 // What the manifest asks for is not there yet where a run found no machines: apply goes on.
                 start(runs.number + 1)
             } else {
@@ -35,7 +35,7 @@ pub fn target(desired: &Desired, runs: &Runs, choices: Choices) -> Target {
     }
 }
 
-pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
+pub(crate) fn job_change(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
     let kind = "training-job";
     let first = desired.name_of_run(1).unwrap_or_default();
     let first = first.as_str();
@@ -43,10 +43,10 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
         Target::Attach(name) => {
             let status = runs.latest.as_ref().map_or("", |(job, _)| job.status.as_str());
             match &runs.latest {
-                Some((found, tags)) if !is_same(desired, tags) => {
+                Some((found, tags)) if !is_run_of_digest(desired, tags) => {
                     let because = format!("`--adopt`: it belongs to {}; {status}", owner(tags));
                     let mut change = Change::new(kind, &name, Action::Adopt, because);
-                    change.differences = of_foreign(desired, found, tags);
+                    change.differences = foreign_job_differences(desired, found, tags);
                     change
                 }
                 _ => Change::new(
@@ -108,7 +108,7 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
         }
         Target::Blocked(obstacle) => {
             if let Some((found, tags)) = &runs.latest {
-                return foreign(desired, found, tags);
+                return foreign_job_change(desired, found, tags);
             }
             Change::new(kind, first, Action::Stop(obstacle), "a training job with this name exists")
         }
@@ -116,37 +116,37 @@ pub(crate) fn job(desired: &Desired, runs: &Runs, choices: Choices) -> Change {
 }
 
 /// A name of ours that a job has which is not ours: what to do about it, and what differs in it.
-pub fn foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
-    let obstacle = in_the_way(desired, found);
+pub fn foreign_job_change(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Change {
+    let obstacle = foreign_job_obstacle(desired, found);
     let other = match obstacle {
         Obstacle::DifferentContent => ", and was started with other settings",
         _ => "",
     };
     let because = format!("a training job with this name belongs to {}{other}", owner(tags));
     let mut change = Change::new("training-job", &found.name, Action::Stop(obstacle), because);
-    change.differences = of_foreign(desired, found, tags);
+    change.differences = foreign_job_differences(desired, found, tags);
     change
 }
 
 /// Returns the obstacle that a job with our name and without our tags is.
-fn in_the_way(desired: &Desired, found: &TrainingJob) -> Obstacle {
-    if is_like(desired, found) { Obstacle::Foreign } else { Obstacle::DifferentContent }
+fn foreign_job_obstacle(desired: &Desired, found: &TrainingJob) -> Obstacle {
+    if has_same_content(desired, found) { Obstacle::Foreign } else { Obstacle::DifferentContent }
 }
 
 /// Returns true if a job was started with what is wanted, as far as the digest goes. It can never be changed: whoever took over
 /// another would say of it that it is this digest, and it is not.
-fn is_like(desired: &Desired, found: &TrainingJob) -> bool {
-    in_content(desired, found).is_empty()
+fn has_same_content(desired: &Desired, found: &TrainingJob) -> bool {
+    content_differences(desired, found).is_empty()
 }
 
 /// Returns the obstacle to stopping a run that has our name but is not ours.
-pub fn foreign_run(found: &TrainingJob, tags: &Tags) -> Change {
+pub fn foreign_run_change(found: &TrainingJob, tags: &Tags) -> Change {
     let because = format!("`{}` is {} and belongs to {}", found.name, found.status, owner(tags));
     Change::new("training-job", &found.name, Action::Stop(Obstacle::Foreign), because)
 }
 
 /// Another version of the job that was asked for at the same time, a moment before the run of this name.
-pub(crate) fn overtaken(desired: &Desired, other: &TrainingJob, name: &str) -> Change {
+pub(crate) fn overtaken_run_change(desired: &Desired, other: &TrainingJob, name: &str) -> Change {
     let because = format!(
         "{} runs another digest of this job and was started at the same time, just before {name}, which is being stopped",
         other.name
@@ -157,8 +157,8 @@ pub(crate) fn overtaken(desired: &Desired, other: &TrainingJob, name: &str) -> C
 }
 
 /// What differs in a job of our name that is not ours: what it was started with first, then whose it is.
-fn of_foreign(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
-    let mut out = in_content(desired, found);
+fn foreign_job_differences(desired: &Desired, found: &TrainingJob, tags: &Tags) -> Vec<Difference> {
+    let mut out = content_differences(desired, found);
     // Who takes it over takes this as well: whose role it runs as. No part of the digest.
     let role = found.request.get("RoleArn").and_then(Value::as_str).unwrap_or_default();
     if role != desired.role_arn && !desired.role_arn.contains("${") {
@@ -173,14 +173,14 @@ const NEVER_ADDED: &[&str] =
     &["VpcConfig", "InputDataConfig", "CheckpointConfig", "TensorBoardOutputConfig", "ExperimentConfig"];
 
 /// Returns how the settings of a job of others differ, including settings that only it has.
-fn in_content(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
+fn content_differences(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
     let mut out = differences(desired, found);
     let none = serde_json::Map::new();
     let (there, here) =
         (found.request.as_object().unwrap_or(&none), desired.request.as_object().unwrap_or(&none));
     for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
         if *value == Value::Bool(true) || (NEVER_ADDED.contains(&key.as_str()) && !is_nothing(value)) {
-            out.push(Difference::new(key, plain(value), "none"));
+            out.push(Difference::new(key, value_text(value), "none"));
         }
     }
     let environment = |of: &'_ serde_json::Map<String, Value>| {
@@ -188,7 +188,7 @@ fn in_content(desired: &Desired, found: &TrainingJob) -> Vec<Difference> {
     };
     let (there, here) = (environment(there), environment(here));
     for (key, value) in there.iter().filter(|(key, _)| !here.contains_key(*key)) {
-        let text = plain(value);
+        let text = value_text(value);
         let hidden = is_secret(key, &text);
         let text = if hidden { format!("hidden, {} characters", text.chars().count()) } else { text };
         out.push(Difference::new(&format!("Environment.{key}"), text, "gone"));
@@ -220,15 +220,15 @@ const UNTOLD: &[&str] = &[
 fn differences(desired: &Desired, other: &TrainingJob) -> Vec<Difference> {
     let mut out = Vec::new();
     let (mut wanted, mut found) = (desired.request.clone(), other.request.clone());
-    sort_named(&mut wanted);
-    sort_named(&mut found);
+    sort_named_lists(&mut wanted);
+    sort_named_lists(&mut found);
     compare("", Some(&wanted), &found, &desired.digest, &mut out);
     // Hyperparameters are ours whole: one that is gone is a difference too.
     if let (Some(Value::Object(wanted)), Some(Value::Object(found))) =
         (desired.request.get("HyperParameters"), other.request.get("HyperParameters"))
     {
         for (key, value) in found.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
-            out.push(Difference::new(&format!("HyperParameters.{key}"), plain(value), "gone"));
+            out.push(Difference::new(&format!("HyperParameters.{key}"), value_text(value), "gone"));
         }
     }
     // Messages end up in logs, and the values of others' jobs may be secrets.
@@ -252,7 +252,7 @@ const LEAST_SECRET: usize = 8;
 /// Returns true if a value may be a credential: by how it looks, or by the last word of its name.
 fn is_secret(key: &str, text: &str) -> bool {
     let long = text.len() >= LEAST_SECRET && text != "none";
-    let named = match credentials::named(key) {
+    let named = match credentials::classify_name(key) {
         // Of these no value is harmless; the others name settings as well (`pad_token`, `sort_key`).
         Some(NamedCredential::Password | NamedCredential::Credential) => !text.is_empty(),
         Some(NamedCredential::Perhaps) => long,
@@ -298,13 +298,13 @@ fn compare(path: &str, wanted: Option<&Value>, found: &Value, digest: &str, out:
         (Value::String(wanted), Value::String(found)) if is_same_but_for_digest(wanted, found, digest) => {}
         (wanted, found) if wanted != found => {
             let what = path.trim_start_matches('/').replace('/', ".");
-            out.push(Difference::new(&what, plain(found), plain(wanted)));
+            out.push(Difference::new(&what, value_text(found), value_text(wanted)));
         }
         _ => {}
     }
 }
 
-fn plain(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
         Value::String(text) => text.clone(),

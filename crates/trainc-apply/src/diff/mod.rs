@@ -7,16 +7,16 @@ mod role;
 mod storage;
 
 pub use crate::change::{Action, Change, Choices, Difference, Obstacle, Target};
-pub use job::{foreign, foreign_run, target};
-pub use role::{RoleStep, role as role_change};
-pub use storage::{FileSystemStep, association as association_change, file_system as file_system_change};
+pub use job::{foreign_job_change, foreign_run_change, target};
+pub use role::{RoleStep, role_change};
+pub use storage::{FileSystemStep, association_change, file_system_change};
 
-pub(crate) use job::{job, overtaken};
-pub(crate) use storage::twin;
+pub(crate) use job::{job_change, overtaken_run_change};
+pub(crate) use storage::untagged_twin_change;
 
 use crate::account::TrainingJob;
 use crate::desired::Desired;
-use crate::file_systems::live;
+use crate::file_systems::oldest_live;
 use crate::observed::Observed;
 use std::collections::BTreeSet;
 
@@ -24,18 +24,18 @@ use std::collections::BTreeSet;
 pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Change> {
     let mut out = Vec::new();
     if let Some(wanted) = &desired.role {
-        let (role, policy, _) = role::role(wanted, observed.role.as_ref(), choices);
+        let (role, policy, _) = role::role_change(wanted, observed.role.as_ref(), choices);
         out.extend([role, policy]);
     }
     for (at, wanted) in desired.file_systems.iter().enumerate() {
         let found = observed.file_systems.get(at);
         let systems = found.map_or(&[][..], |found| &found.systems);
-        let (change, _) = storage::file_system(wanted, systems, choices);
+        let (change, _) = storage::file_system_change(wanted, systems, choices);
         out.push(change);
-        let id = live(systems).map(|system| system.id.as_str());
+        let id = oldest_live(systems).map(|system| system.id.as_str());
         for association in &wanted.associations {
             let there = found.map_or(&[][..], |found| &found.associations);
-            out.push(storage::association(association, id, there));
+            out.push(storage::association_change(association, id, there));
         }
     }
     if let Some(bucket) = &desired.bucket {
@@ -87,8 +87,8 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
             }
         }
     }
-    out.push(job::job(desired, &observed.runs, choices));
-    if is_settled(desired, observed, choices) {
+    out.push(job::job_change(desired, &observed.runs, choices));
+    if is_run_over(desired, observed, choices) {
         for change in out.iter_mut().filter(|change| change.kind != "training-job") {
             if change.action != Action::Unchanged {
                 change.differences.clear();
@@ -109,11 +109,11 @@ pub fn lost_file_systems(desired: &Desired, observed: &Observed, choices: Choice
         return Vec::new();
     }
     // One that the manifest names, and trainc does not make, is looked at by itself.
-    if desired.file_systems.is_empty() { Vec::new() } else { unmounted(job, systems) }
+    if desired.file_systems.is_empty() { Vec::new() } else { missing_mounts(job, systems) }
 }
 
 /// Ids of FSx file systems that a job was started with and that are not among those of the region.
-pub fn unmounted(job: &TrainingJob, systems: &BTreeSet<String>) -> Vec<String> {
+pub fn missing_mounts(job: &TrainingJob, systems: &BTreeSet<String>) -> Vec<String> {
     let gone: BTreeSet<&str> =
         mounts(job).into_iter().filter(|id| id.starts_with("fs-") && !systems.contains(*id)).collect();
     gone.into_iter().map(str::to_owned).collect()
@@ -142,12 +142,12 @@ pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> 
 }
 
 /// Returns true if the run that is meant is over: then nothing is made or changed for it.
-pub fn is_settled(desired: &Desired, observed: &Observed, choices: Choices) -> bool {
+pub fn is_run_over(desired: &Desired, observed: &Observed, choices: Choices) -> bool {
     let over = observed.runs.latest.as_ref().is_some_and(|(job, _)| job.is_over());
     over && matches!(job::target(desired, &observed.runs, choices), Target::Attach(_))
 }
 
 /// Returns true if anything would be done.
-pub fn is_empty(changes: &[Change]) -> bool {
+pub fn has_no_changes(changes: &[Change]) -> bool {
     changes.iter().all(|change| matches!(change.action, Action::Unchanged | Action::Skip))
 }

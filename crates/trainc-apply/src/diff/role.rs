@@ -22,7 +22,7 @@ pub enum RoleStep {
 }
 
 /// Returns the changes of the role and of its policy, and the calls, in order.
-pub fn role(
+pub fn role_change(
     wanted: &WantedRole,
     found: Option<&ObservedRole>,
     choices: Choices,
@@ -47,7 +47,8 @@ pub fn role(
         steps.push(RoleStep::Tag(missing));
     }
     if !same_policy(&found.role.trust, &wanted.create.assume_role_policy_document) {
-        differences.extend(members(&found.role.trust, &wanted.create.assume_role_policy_document));
+        differences
+            .extend(trust_policy_differences(&found.role.trust, &wanted.create.assume_role_policy_document));
         steps.push(RoleStep::Trust);
     }
     let same = found.policy.as_deref().is_some_and(|policy| same_policy(policy, &wanted.policy));
@@ -71,16 +72,16 @@ pub fn role(
             if found.role.path != path {
                 because.push_str(&format!("; it stays at path `{}`", found.role.path));
             }
-            if let Some(more) = more_than_ours(wanted, found) {
+            if let Some(more) = describe_role_drift(wanted, found) {
                 because.push_str(&format!("; {more}"));
             }
             because
         }
-        Action::Update => match more_than_ours(wanted, found) {
+        Action::Update => match describe_role_drift(wanted, found) {
             Some(more) => format!("it differs from the plan; {more}"),
             None => "it differs from the plan".to_owned(),
         },
-        _ => match more_than_ours(wanted, found) {
+        _ => match describe_role_drift(wanted, found) {
             Some(more) => format!("{more}; otherwise it matches the plan"),
             None => "matches the plan".to_owned(),
         },
@@ -104,12 +105,12 @@ pub fn role(
             "its role does not belong to this job",
         ),
         (_, true, _) => {
-            let because = format!("matches the plan{}", kept_permissions(wanted));
+            let because = format!("matches the plan{}", describe_kept_permissions(wanted));
             Change::new("role-policy", &policy_name, Action::Unchanged, because)
         }
         (None, ..) => Change::new("role-policy", &policy_name, Action::Create, "the role has no such policy"),
         (Some(_), ..) => {
-            let because = format!("the job needs other permissions now{}", kept_permissions(wanted));
+            let because = format!("the job needs other permissions now{}", describe_kept_permissions(wanted));
             let mut change = Change::new("role-policy", &policy_name, Action::Update, because);
             change.differences = statements(found.policy.as_deref().unwrap_or_default(), &wanted.policy);
             change
@@ -119,7 +120,7 @@ pub fn role(
 }
 
 /// Describes whose permissions are kept in the policy.
-fn kept_permissions(wanted: &WantedRole) -> String {
+fn describe_kept_permissions(wanted: &WantedRole) -> String {
     match wanted.concurrent_runs.as_slice() {
         [] => String::new(),
         runs => format!(
@@ -131,7 +132,7 @@ fn kept_permissions(wanted: &WantedRole) -> String {
 }
 
 /// What the role may do beyond what trainc gave it: drift that is shown, and never taken away silently.
-fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
+fn describe_role_drift(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
     let mut more: Vec<String> = found.inline.iter().filter(|name| *name != POLICY_NAME).cloned().collect();
     more.extend(found.attached.iter().cloned());
     if found.role.boundary != wanted.create.permissions_boundary {
@@ -147,12 +148,12 @@ fn more_than_ours(wanted: &WantedRole, found: &ObservedRole) -> Option<String> {
 }
 
 /// The members of a trust policy that differ: as one text the principal would be lost behind what is the same.
-fn members(found: &str, wanted: &str) -> Vec<Difference> {
+fn trust_policy_differences(found: &str, wanted: &str) -> Vec<Difference> {
     let document = "AssumeRolePolicyDocument";
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
     let mut out = Vec::new();
     if let (Some(found), Some(wanted)) = (read(found), read(wanted)) {
-        apart(document, &found, &wanted, &mut out);
+        compare_json(document, &found, &wanted, &mut out);
     }
     if out.is_empty() {
         out.push(Difference::new(document, found, wanted));
@@ -160,7 +161,12 @@ fn members(found: &str, wanted: &str) -> Vec<Difference> {
     out
 }
 
-fn apart(path: &str, found: &serde_json::Value, wanted: &serde_json::Value, out: &mut Vec<Difference>) {
+fn compare_json(
+    path: &str,
+    found: &serde_json::Value,
+    wanted: &serde_json::Value,
+    out: &mut Vec<Difference>,
+) {
     use serde_json::Value;
     let none = Value::Null;
     match (found, wanted) {
@@ -169,23 +175,27 @@ fn apart(path: &str, found: &serde_json::Value, wanted: &serde_json::Value, out:
             let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
             for key in keys {
                 let (found, wanted) = (left.get(key).unwrap_or(&none), right.get(key).unwrap_or(&none));
-                apart(&format!("{path}.{key}"), found, wanted, out);
+                compare_json(&format!("{path}.{key}"), found, wanted, out);
             }
         }
         (Value::Array(left), Value::Array(right)) if path.ends_with(".Statement") => {
             for at in 0..left.len().max(right.len()) {
                 let (found, wanted) = (left.get(at).unwrap_or(&none), right.get(at).unwrap_or(&none));
-                apart(&format!("{path}.{at}"), found, wanted, out);
+                compare_json(&format!("{path}.{at}"), found, wanted, out);
             }
         }
         // A statement that is only on one side, member by member.
-        (Value::Object(_), Value::Null) => apart(path, found, &Value::Object(serde_json::Map::new()), out),
-        (Value::Null, Value::Object(_)) => apart(path, &Value::Object(serde_json::Map::new()), wanted, out),
-        (found, wanted) => out.push(Difference::new(path, plain(found), plain(wanted))),
+        (Value::Object(_), Value::Null) => {
+            compare_json(path, found, &Value::Object(serde_json::Map::new()), out);
+        }
+        (Value::Null, Value::Object(_)) => {
+            compare_json(path, &Value::Object(serde_json::Map::new()), wanted, out);
+        }
+        (found, wanted) => out.push(Difference::new(path, value_text(found), value_text(wanted))),
     }
 }
 
-fn plain(value: &serde_json::Value) -> String {
+fn value_text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Null => "none".to_owned(),
         serde_json::Value::String(text) => text.clone(),
@@ -197,9 +207,9 @@ fn plain(value: &serde_json::Value) -> String {
 const MOST_SAID: usize = 40;
 
 /// A statement without a Sid, by what it says.
-fn unnamed(statement: &serde_json::Value) -> String {
+fn describe_unnamed_statement(statement: &serde_json::Value) -> String {
     let part =
-        |name: &str| statement.get(name).map(|value| plain(value).replace('"', "")).unwrap_or_default();
+        |name: &str| statement.get(name).map(|value| value_text(value).replace('"', "")).unwrap_or_default();
     let (does, on) = (part("Action") + &part("NotAction"), part("Resource") + &part("NotResource"));
     let says = format!("{} {does} on {on}", part("Effect"));
     let (short, rest) = says.split_at(says.char_indices().nth(MOST_SAID).map_or(says.len(), |(at, _)| at));
@@ -215,7 +225,7 @@ fn statements(found: &str, wanted: &str) -> Vec<Difference> {
         list.into_iter()
             .map(|one| {
                 let sid = one.get("Sid").and_then(|sid| sid.as_str()).filter(|sid| !sid.is_empty());
-                (sid.map_or_else(|| unnamed(&one), str::to_owned), one)
+                (sid.map_or_else(|| describe_unnamed_statement(&one), str::to_owned), one)
             })
             .collect()
     };

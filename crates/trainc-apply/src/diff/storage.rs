@@ -3,8 +3,10 @@
 use crate::account::{Association, FileSystem, FileSystemChange, Tags};
 use crate::change::{Action, Change, Choices, Obstacle, SHARED_WITH};
 use crate::desired::{WantedAssociation, WantedFileSystem, tags_of};
-use crate::file_systems::settings::{CAPACITY, immutable, mutable};
-use crate::file_systems::{OWNING, is_same_resource, is_shareable, job_of, linked, live, lost_tags};
+use crate::file_systems::settings::{CAPACITY, immutable_differences, in_place_changes};
+use crate::file_systems::{
+    OWNING, find_association, is_same_resource, is_shareable, job_tag, lost_tags, oldest_live,
+};
 use crate::ownership::{self, missing_tags, owner, tag_differences};
 
 /// The next call that brings a file system nearer to what is wanted.
@@ -29,18 +31,18 @@ pub enum FileSystemStep {
 }
 
 /// Returns the change of a file system, and the calls, in order.
-pub fn file_system(
+pub fn file_system_change(
     wanted: &WantedFileSystem,
     found: &[FileSystem],
     choices: Choices,
 ) -> (Change, Vec<FileSystemStep>) {
     let name = wanted.name.as_str();
     let tags = tags_of(&wanted.create.tags);
-    let Some(system) = live(found) else {
-        let mine = |one: &&FileSystem| ownership::uses(&one.tags, job_of(&tags));
+    let Some(system) = oldest_live(found) else {
+        let mine = |one: &&FileSystem| ownership::uses(&one.tags, job_tag(&tags));
         if let Some(failed) = found.iter().filter(mine).find(|one| one.lifecycle == "FAILED") {
             let why = failed.failure.clone().unwrap_or_else(|| "FSx gives no reason".to_owned());
-            let others = ownership::others(&failed.tags, job_of(&tags));
+            let others = ownership::others(&failed.tags, job_tag(&tags));
             let because = match others.as_slice() {
                 [] => format!("{} has failed: {why}", failed.id),
                 others => {
@@ -60,9 +62,9 @@ pub fn file_system(
         };
         return (Change::new("file-system", name, Action::Create, because), vec![FileSystemStep::Create]);
     };
-    let others = ownership::others(&system.tags, job_of(&tags));
+    let others = ownership::others(&system.tags, job_tag(&tags));
     let ours = is_same_resource(&tags, &system.tags);
-    let mut fixed = immutable(wanted, system);
+    let mut fixed = immutable_differences(wanted, system);
     // What another job wants more of, or has, is no less for this one.
     fixed.retain(|one| one.what != CAPACITY || !ownership::was_shared(&system.tags));
     let joins = !ours && is_shareable(wanted, system);
@@ -81,7 +83,7 @@ pub fn file_system(
         let mut change = Change::new("file-system", name, Action::Stop(Obstacle::Foreign), because);
         change.differences = tag_differences(&missing_tags(&tags, &system.tags), &system.tags);
         change.differences.extend(fixed);
-        change.differences.extend(mutable(wanted, system, false).differences);
+        change.differences.extend(in_place_changes(wanted, system, false).differences);
         return (change, Vec::new());
     }
     if !fixed.is_empty() {
@@ -103,23 +105,23 @@ pub fn file_system(
         missing.extend(missing_tags(&tags, &system.tags));
     }
     if ours || joins {
-        missing.extend(ownership::joining(&tags, &system.tags));
+        missing.extend(ownership::tags_to_join(&tags, &system.tags));
     }
     let mut differences = tag_differences(&missing, &system.tags);
     // Who is taken over from uses it no longer.
     let mut written = system.tags.clone();
     written.extend(missing.clone());
-    let others = ownership::others(&written, job_of(&tags));
+    let others = ownership::others(&written, job_tag(&tags));
     if !missing.is_empty() {
         steps.push(FileSystemStep::Tag { arn: system.arn.clone(), tags: missing });
     }
-    let in_place = mutable(wanted, system, !others.is_empty());
+    let in_place = in_place_changes(wanted, system, !others.is_empty());
     differences.extend(in_place.differences.clone());
     let with = match others.as_slice() {
         [] => String::new(),
         others => {
             let others = trainc_diag::text::backtick_list(others, "and");
-            format!(", {SHARED_WITH} {others}{}", in_place.kept_words())
+            format!(", {SHARED_WITH} {others}{}", in_place.describe_kept())
         }
     };
     let raised = in_place.raises() && !others.is_empty();
@@ -169,9 +171,13 @@ pub fn file_system(
 }
 
 /// Returns the change of an association, which is identified by the pair that it links.
-pub fn association(wanted: &WantedAssociation, file_system: Option<&str>, found: &[Association]) -> Change {
+pub fn association_change(
+    wanted: &WantedAssociation,
+    file_system: Option<&str>,
+    found: &[Association],
+) -> Change {
     let kind = "association";
-    let Some(there) = file_system.and_then(|id| linked(wanted, id, found)) else {
+    let Some(there) = file_system.and_then(|id| find_association(wanted, id, found)) else {
         if let Some(other) = file_system.and_then(|id| overlapping(wanted, id, found)) {
             let (path, links) = (&wanted.create.file_system_path, other.s3.trim_end_matches('/'));
             let because = format!(
@@ -218,7 +224,7 @@ fn overlapping<'a>(
 }
 
 /// Returns the obstacle that a file system with identical settings and missing tags is.
-pub(crate) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
+pub(crate) fn untagged_twin_change(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     let tags = tags_of(&wanted.create.tags);
     let because = format!(
         "{} has identical settings but lacks {}: an earlier apply probably created it (same client token)",
@@ -227,6 +233,6 @@ pub(crate) fn twin(wanted: &WantedFileSystem, found: &FileSystem) -> Change {
     );
     let mut change = Change::new("file-system", &wanted.name, Action::Stop(Obstacle::Foreign), because);
     change.differences = tag_differences(&missing_tags(&tags, &found.tags), &found.tags);
-    change.differences.extend(mutable(wanted, found, false).differences);
+    change.differences.extend(in_place_changes(wanted, found, false).differences);
     change
 }

@@ -17,7 +17,7 @@ const LINKING: f64 = 60.0;
 const GOING: f64 = 90.0;
 
 fn refused(call: Call, code: &str, text: &str) -> Fault {
-    Fault::answered(call, Some(400), code, text)
+    Fault::from_answer(call, Some(400), code, text)
 }
 
 impl Cloud for Fake {
@@ -26,7 +26,7 @@ impl Cloud for Fake {
         self.call(call, name, |account, now| {
             if account.roles.contains_key(name) {
                 let text = format!("Role with name {name} already exists.");
-                return Err(Fault::answered(call, Some(409), "EntityAlreadyExists", &text));
+                return Err(Fault::from_answer(call, Some(409), "EntityAlreadyExists", &text));
             }
             let path = request.path.clone().unwrap_or_else(|| "/".to_owned());
             let role = Role {
@@ -91,7 +91,7 @@ impl Cloud for Fake {
             let state = account.roles.get(role).ok_or_else(|| no_entity(call, role))?;
             if !state.policies.is_empty() || !state.attached.is_empty() {
                 let text = "Cannot delete entity, must delete policies first.";
-                return Err(Fault::answered(call, Some(409), "DeleteConflict", text));
+                return Err(Fault::from_answer(call, Some(409), "DeleteConflict", text));
             }
             account.roles.remove(role);
             Ok(())
@@ -111,7 +111,7 @@ impl Cloud for Fake {
                 let message = "The ClientRequestToken was used with other parameters.";
                 return Err(refused(call, "IncompatibleParameterError", message));
             }
-            let id = format!("fs-0{:016x}", account.number());
+            let id = format!("fs-0{:016x}", account.next_number());
             let system = file_system(account, &id, request, now);
             let until = now + account.making_seconds;
             account.file_systems.insert(id.clone(), FileSystemState { system, token, request: text, until });
@@ -197,7 +197,7 @@ impl Cloud for Fake {
             if clash {
                 return Err(refused(call, "BadRequest", "The file system path is linked already."));
             }
-            let id = format!("dra-0{:016x}", account.number());
+            let id = format!("dra-0{:016x}", account.next_number());
             let events = |policy: &Option<trainc_emit::fsx::Events>| {
                 policy.iter().flat_map(|events| &events.events).map(|event| (*event).to_owned()).collect()
             };
@@ -238,10 +238,10 @@ impl Cloud for Fake {
         let call = Call::CreateBucket;
         self.call(call, name, |account, _| {
             if account.missing_buckets.contains(name) {
-                return Err(Fault::answered(call, Some(409), "BucketAlreadyExists", "The name is taken."));
+                return Err(Fault::from_answer(call, Some(409), "BucketAlreadyExists", "The name is taken."));
             }
             if account.buckets.contains_key(name) {
-                return Err(Fault::answered(call, Some(409), "BucketAlreadyOwnedByYou", ""));
+                return Err(Fault::from_answer(call, Some(409), "BucketAlreadyOwnedByYou", ""));
             }
             account.buckets.insert(name.to_owned(), account.region.clone());
             Ok(())
@@ -254,7 +254,7 @@ impl Cloud for Fake {
         let path = format!("{}/{}", upload.bucket, upload.key);
         self.call(call, &path, |account, _| {
             if !account.has_bucket(&upload.bucket) {
-                return Err(Fault::answered(
+                return Err(Fault::from_answer(
                     call,
                     Some(404),
                     "NoSuchBucket",
@@ -262,7 +262,7 @@ impl Cloud for Fake {
                 ));
             }
             if account.objects.contains_key(&path) {
-                return Err(Fault::answered(call, Some(412), "PreconditionFailed", ""));
+                return Err(Fault::from_answer(call, Some(412), "PreconditionFailed", ""));
             }
             account.objects.insert(path.clone(), upload.bytes.len() as u64);
             account.checksums.insert(path.clone(), upload.sha256.clone());
@@ -315,7 +315,7 @@ impl Cloud for Fake {
             let state = account.jobs.get_mut(name).ok_or_else(|| no_job(call))?;
             if state.job.status == "InProgress" {
                 state.stopped = Some(now);
-                super::job::settle_job(state, now);
+                super::job::advance_job(state, now);
             }
             Ok(())
         })

@@ -7,7 +7,7 @@ use crate::account::{GroupRule, SecurityGroup, Subnet};
 const ROOM: u64 = 4_091;
 
 impl Account {
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(super) fn exists_by_default(&self, name: &str) -> bool {
         self.furnished && !self.missing.contains(name)
     }
 
@@ -21,7 +21,7 @@ impl Account {
 
     pub(super) fn subnet(&self, id: &str) -> Option<Subnet> {
         self.subnets.get(id).cloned().or_else(|| {
-            self.has(id).then(|| Subnet {
+            self.exists_by_default(id).then(|| Subnet {
                 id: id.to_owned(),
                 vpc: "vpc-0a1b2c3d4e5f60718".to_owned(),
                 zone: format!("{}a", self.region),
@@ -35,7 +35,7 @@ impl Account {
         let open =
             GroupRule { protocol: "-1".to_owned(), groups: vec![id.to_owned()], ..GroupRule::default() };
         self.security_groups.get(id).cloned().or_else(|| {
-            self.has(id).then(|| SecurityGroup {
+            self.exists_by_default(id).then(|| SecurityGroup {
                 id: id.to_owned(),
                 vpc: "vpc-0a1b2c3d4e5f60718".to_owned(),
                 ingress: vec![open.clone()],

@@ -45,17 +45,17 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub(super) fn before(&self, call: Call, attempt: u32) -> Option<Fault> {
+    pub(super) fn fault_before_call(&self, call: Call, attempt: u32) -> Option<Fault> {
         if let Some((http, code)) = self.twice
             && !attempt.is_multiple_of(3)
         {
-            return Some(Fault::answered(call, Some(http), code, "simulated"));
+            return Some(Fault::from_answer(call, Some(http), code, "simulated"));
         }
         let refusal = self.refusals.iter().find(|one| one.call == call && attempt <= one.times)?;
-        Some(Fault::answered(call, Some(refusal.http), refusal.code, refusal.text))
+        Some(Fault::from_answer(call, Some(refusal.http), refusal.code, refusal.text))
     }
 
-    pub(super) fn loses(&self, call: Call, attempt: u32) -> bool {
+    pub(super) fn loses_answer(&self, call: Call, attempt: u32) -> bool {
         self.loses_answers && call.row().effect == Effect::Write && attempt == 1
     }
 }

@@ -1,6 +1,6 @@
 //! A simulated training job: its states by the time, and how it ends.
 
-use super::pace::{fails_after, training};
+use super::pace::{fails_after, training_seconds};
 use super::state::JobState;
 use crate::account::Transition;
 use serde::{Deserialize, Serialize};
@@ -64,13 +64,13 @@ impl Outcome {
 }
 
 /// What a job is at a time.
-pub(super) fn settle_job(state: &mut JobState, now: f64) {
+pub(super) fn advance_job(state: &mut JobState, now: f64) {
     if state.job.is_over() {
         return;
     }
     let start = state.job.created;
     let failure = state.outcome.failure(fails_after(state));
-    let trained = start + STARTING + DOWNLOADING + training(state);
+    let trained = start + STARTING + DOWNLOADING + training_seconds(state);
     let mut marks: Vec<(&str, f64, &str)> = vec![
         ("Starting", start, "Preparing the instances for training"),
         ("Downloading", start + STARTING, "Downloading the training image and the input data"),

@@ -17,10 +17,10 @@ const PAGE: u64 = 500;
 
 /// The streams of a job, by now.
 pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
-    let Some(start) = began(state).filter(|start| *start <= now) else { return Vec::new() };
-    (1..=state.job.instances().max(1))
+    let Some(start) = program_start(state).filter(|start| *start <= now) else { return Vec::new() };
+    (1..=state.job.instance_count().max(1))
         .map(|host| LogStream {
-            name: format!("{}/algo-{host}-{}", state.job.name, whole(start)),
+            name: format!("{}/algo-{host}-{}", state.job.name, whole_seconds(start)),
             first: Some(milliseconds(start)),
             last: Some(milliseconds(now.min(state.job.ended.unwrap_or(now)))),
         })
@@ -28,7 +28,7 @@ pub(super) fn streams(state: &JobState, now: f64) -> Vec<LogStream> {
 }
 
 /// When the program began, if it did.
-fn began(state: &JobState) -> Option<f64> {
+fn program_start(state: &JobState) -> Option<f64> {
     state.job.transitions.iter().find(|one| one.status == "Training").map(|one| one.start)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn events(
     now: f64,
 ) -> Option<LogPage> {
     let host: u64 = stream.rsplit('/').next()?.split('-').nth(1)?.parse().ok()?;
-    let start = began(state)?;
+    let start = program_start(state)?;
     let now = now.min(state.job.ended.unwrap_or(now));
     let mut at: u64 = from.token.and_then(|token| token.strip_prefix("f/")?.parse().ok()).unwrap_or(0);
     let mut page = LogPage::default();
@@ -67,7 +67,7 @@ fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
     if at < GREETING {
         let text = match at {
             0 => "Invoking user script".to_owned(),
-            1 => format!("host algo-{host} of {}", state.job.instances()),
+            1 => format!("host algo-{host} of {}", state.job.instance_count()),
             _ => "NCCL version 2.26.2+cuda12.2".to_owned(),
         };
         return Some(event(at as f64, text));
@@ -82,7 +82,7 @@ fn line(state: &JobState, host: u64, start: f64, at: u64) -> Option<LogEvent> {
             (1..number).rev().find(|one| pace::line(state, *one).is_some_and(|one| is_before(state, &one)));
         let since = (number - before.unwrap_or(0) - 1) as f64;
         let seconds = pace::fails_after(state) - LAST_WORDS + since;
-        return (since < 4.0).then(|| event(seconds, last_words(state.outcome, host, since)));
+        return (since < 4.0).then(|| event(seconds, failure_line(state.outcome, host, since)));
     };
     let share = line.step as f64 / state.steps.max(1) as f64;
     let (step, loss) = (line.step, 2.1 + 8.4 * (-4.0 * share).exp());
@@ -98,7 +98,7 @@ fn is_before(state: &JobState, line: &pace::Line) -> bool {
 }
 
 /// What the hosts say at the end: the first host with the cause, the others with what follows from it.
-fn last_words(outcome: Outcome, host: u64, line: f64) -> String {
+fn failure_line(outcome: Outcome, host: u64, line: f64) -> String {
     let first = host == 1;
     if line < 1.0 {
         return "Traceback (most recent call last):".to_owned();
@@ -118,7 +118,7 @@ fn last_words(outcome: Outcome, host: u64, line: f64) -> String {
     text.to_owned()
 }
 
-fn whole(seconds: f64) -> u64 {
+fn whole_seconds(seconds: f64) -> u64 {
     std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs()
 }
 

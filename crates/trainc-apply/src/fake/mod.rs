@@ -71,7 +71,7 @@ impl Fake {
 
     /// With faults.
     #[must_use]
-    pub fn with(mut self, faults: Faults) -> Self {
+    pub fn with_faults(mut self, faults: Faults) -> Self {
         self.faults = Rc::new(faults);
         self
     }
@@ -85,7 +85,7 @@ impl Fake {
 
     /// The same account, seen in another region, where jobs have so many steps at such a pace.
     #[must_use]
-    pub fn at(&self, region: &str, steps: Option<u64>, pace: Option<Pace>) -> Self {
+    pub fn in_region(&self, region: &str, steps: Option<u64>, pace: Option<Pace>) -> Self {
         Self { place: Some(Place { region: region.to_owned(), steps, pace }), ..self.clone() }
     }
 
@@ -122,21 +122,21 @@ impl Fake {
         }
         if self.faults.expires_after.is_some_and(|last| number > last) {
             let text = "The security token included in the request is expired";
-            return Err(Fault::answered(call, Some(403), "ExpiredTokenException", text));
+            return Err(Fault::from_answer(call, Some(403), "ExpiredTokenException", text));
         }
-        if let Some(fault) = self.faults.before(call, attempt) {
+        if let Some(fault) = self.faults.fault_before_call(call, attempt) {
             return Err(fault);
         }
         let denied = shared.state.borrow().denied.contains(&call.action());
         if denied {
             let text = format!("User: simulated is not authorized to perform: {}", call.action());
-            return Err(Fault::answered(call, Some(403), "AccessDenied", &text));
+            return Err(Fault::from_answer(call, Some(403), "AccessDenied", &text));
         }
         let answer = self.effect(call, effect);
         if self.faults.crash == Some((number, Moment::After)) {
             self.crash().await;
         }
-        if self.faults.loses(call, attempt) {
+        if self.faults.loses_answer(call, attempt) {
             return Err(Fault::new(
                 call,
                 Class::NoResponse,
@@ -152,29 +152,29 @@ impl Fake {
             // Who reads sees the account as it was some calls ago.
             let oldest = self.shared.past.borrow().front().cloned();
             let mut old = oldest.unwrap_or_else(|| self.shared.state.borrow().clone());
-            self.stand_in(&mut old);
-            old.settle(now);
-            self.remember();
+            self.apply_place(&mut old);
+            old.advance_to(now);
+            self.save_snapshot();
             return effect(&mut old, now);
         }
         let mut state = self.shared.state.borrow_mut();
-        self.stand_in(&mut state);
-        state.settle(now);
+        self.apply_place(&mut state);
+        state.advance_to(now);
         let answer = effect(&mut state, now);
         drop(state);
-        self.remember();
+        self.save_snapshot();
         answer
     }
 
     /// The account as it is seen from here.
-    fn stand_in(&self, account: &mut Account) {
+    fn apply_place(&self, account: &mut Account) {
         let Some(place) = &self.place else { return };
         place.region.clone_into(&mut account.region);
         account.steps = place.steps.unwrap_or(account.steps);
         account.pace = place.pace;
     }
 
-    fn remember(&self) {
+    fn save_snapshot(&self) {
         if self.faults.lag == 0 {
             return;
         }

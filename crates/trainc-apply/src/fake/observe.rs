@@ -12,15 +12,20 @@ use crate::cloud::{Answer, Observe};
 use crate::fault::Fault;
 
 pub(super) fn no_entity(call: Call, what: &str) -> Fault {
-    Fault::answered(call, Some(404), "NoSuchEntity", &format!("The role with name {what} cannot be found."))
+    Fault::from_answer(
+        call,
+        Some(404),
+        "NoSuchEntity",
+        &format!("The role with name {what} cannot be found."),
+    )
 }
 
 pub(super) fn no_job(call: Call) -> Fault {
-    Fault::answered(call, Some(400), "ValidationException", "Requested resource not found.")
+    Fault::from_answer(call, Some(400), "ValidationException", "Requested resource not found.")
 }
 
 fn missing(call: Call, code: &str, what: &str) -> Fault {
-    Fault::answered(call, Some(400), code, &format!("`{what}` does not exist"))
+    Fault::from_answer(call, Some(400), code, &format!("`{what}` does not exist"))
 }
 
 impl Observe for Fake {
@@ -38,7 +43,7 @@ impl Observe for Fake {
                 return Ok(state.role.clone());
             }
             // An existing role, named by its ARN in a manifest.
-            if account.has(name) && !name.starts_with("trainc-") {
+            if account.exists_by_default(name) && !name.starts_with("trainc-") {
                 return Ok(own_role(account, name));
             }
             Err(no_entity(Call::GetRole, name))
@@ -92,11 +97,11 @@ impl Observe for Fake {
             if let Some(state) = account.file_systems.get(id) {
                 return Ok(state.system.clone());
             }
-            if account.has(id) && !id.starts_with("fs-0000000000") {
-                return Ok(given(account, id));
+            if account.exists_by_default(id) && !id.starts_with("fs-0000000000") {
+                return Ok(existing_file_system(account, id));
             }
             let text = format!("File system '{id}' does not exist.");
-            Err(Fault::answered(call, Some(400), "FileSystemNotFound", &text))
+            Err(Fault::from_answer(call, Some(400), "FileSystemNotFound", &text))
         })
         .await
     }
@@ -121,7 +126,7 @@ impl Observe for Fake {
         self.call(Call::ListTrainingJobs, name_contains, |account, _| {
             if name_contains.is_empty() {
                 let message = "NameContains: '' does not match [a-zA-Z0-9\\-]+";
-                return Err(Fault::answered(
+                return Err(Fault::from_answer(
                     Call::ListTrainingJobs,
                     Some(400),
                     "ValidationException",
@@ -156,11 +161,11 @@ impl Observe for Fake {
         let call = Call::HeadBucket;
         self.call(call, name, |account, _| {
             if !account.has_bucket(name) {
-                return Err(Fault::answered(call, Some(404), "NotFound", ""));
+                return Err(Fault::from_answer(call, Some(404), "NotFound", ""));
             }
             let other = account.foreign_buckets.contains(name) || owner != Some(&account.account);
             if owner.is_some() && other {
-                return Err(Fault::answered(call, Some(403), "AccessDenied", "Access Denied"));
+                return Err(Fault::from_answer(call, Some(403), "AccessDenied", "Access Denied"));
             }
             let region = account.buckets.get(name).unwrap_or(&account.region).clone();
             let moved = region != account.region;
@@ -179,7 +184,7 @@ impl Observe for Fake {
         let (call, path) = (Call::ListObjectsV2, format!("{bucket}/{prefix}"));
         self.call(call, &path, |account, _| {
             if !account.has_bucket(bucket) {
-                return Err(Fault::answered(
+                return Err(Fault::from_answer(
                     call,
                     Some(404),
                     "NoSuchBucket",
@@ -188,13 +193,13 @@ impl Observe for Fake {
             }
             let other = account.foreign_buckets.contains(bucket) || owner != Some(&account.account);
             if owner.is_some() && other {
-                return Err(Fault::answered(call, Some(403), "AccessDenied", "Access Denied"));
+                return Err(Fault::from_answer(call, Some(403), "AccessDenied", "Access Denied"));
             }
             let region = account.buckets.get(bucket).unwrap_or(&account.region);
             if *region != account.region {
                 let text =
                     "The bucket you are attempting to access must be addressed using the specified endpoint.";
-                let moved = Fault::answered(call, Some(301), "PermanentRedirect", text);
+                let moved = Fault::from_answer(call, Some(301), "PermanentRedirect", text);
                 return Err(moved.of_region(Some(region)));
             }
             let held: Vec<Object> = account
@@ -217,7 +222,7 @@ impl Observe for Fake {
         .await
     }
 
-    async fn uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
+    async fn multipart_uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
         let about = format!("{bucket}/{prefix}");
         self.call(Call::ListMultipartUploads, &about, |account, _| {
             let keys = account.unfinished.iter().filter(|path| path.starts_with(&about));
@@ -235,7 +240,7 @@ impl Observe for Fake {
                 let sha256 = account.checksums.get(&path).cloned();
                 Ok(Object { key: key.to_owned(), bytes: *bytes, sha256 })
             }
-            None => Err(Fault::answered(call, Some(404), "NotFound", "")),
+            None => Err(Fault::from_answer(call, Some(404), "NotFound", "")),
         })
         .await
     }
@@ -262,10 +267,10 @@ impl Observe for Fake {
     }
 
     async fn route_tables(&self, vpc: &str) -> Answer<Vec<RouteTable>> {
-        self.call(Call::DescribeRouteTables, vpc, |account, _| Ok(account.tables())).await
+        self.call(Call::DescribeRouteTables, vpc, |account, _| Ok(account.route_tables_or_default())).await
     }
 
-    async fn endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
+    async fn vpc_endpoints(&self, vpc: &str, service: &str) -> Answer<Vec<Endpoint>> {
         let about = format!("{vpc} {service}");
         self.call(Call::DescribeVpcEndpoints, &about, |account, _| Ok(account.endpoints.clone())).await
     }
@@ -284,7 +289,7 @@ impl Observe for Fake {
         self.call(call, code, |account, _| {
             let unchanged = || {
                 let text = "The request failed because the specified quota does not exist.";
-                Fault::answered(call, Some(400), "NoSuchResourceException", text)
+                Fault::from_answer(call, Some(400), "NoSuchResourceException", text)
             };
             account.quotas.get(code).copied().ok_or_else(unchanged)
         })
@@ -313,7 +318,7 @@ impl Observe for Fake {
                 .get(name)
                 .and_then(|state| logs::events(state, stream, from, most, now - account.log_seconds));
             let gone = || {
-                Fault::answered(
+                Fault::from_answer(
                     call,
                     Some(400),
                     "ResourceNotFoundException",
@@ -325,30 +330,35 @@ impl Observe for Fake {
         .await
     }
 
-    async fn key(&self, id: &str) -> Answer<Key> {
+    async fn kms_key(&self, id: &str) -> Answer<Key> {
         let call = Call::DescribeKey;
         self.call(call, id, |account, _| {
-            if account.has(id) {
+            if account.exists_by_default(id) {
                 return Ok(Key { arn: id.to_owned(), state: "Enabled".to_owned() });
             }
-            Err(Fault::answered(call, Some(400), "NotFoundException", &format!("Key '{id}' does not exist")))
+            Err(Fault::from_answer(
+                call,
+                Some(400),
+                "NotFoundException",
+                &format!("Key '{id}' does not exist"),
+            ))
         })
         .await
     }
 
-    async fn image(&self, uri: &str) -> Answer<()> {
+    async fn check_image(&self, uri: &str) -> Answer<()> {
         let call = Call::DescribeImages;
         self.call(call, uri, |account, _| {
-            let there = account.has(uri).then_some(());
+            let there = account.exists_by_default(uri).then_some(());
             there.ok_or_else(|| missing(call, "ImageNotFoundException", uri))
         })
         .await
     }
 
-    async fn secret(&self, arn: &str) -> Answer<()> {
+    async fn check_secret(&self, arn: &str) -> Answer<()> {
         let call = Call::DescribeSecret;
         self.call(call, arn, |account, _| {
-            let there = account.has(arn).then_some(());
+            let there = account.exists_by_default(arn).then_some(());
             there.ok_or_else(|| missing(call, "ResourceNotFoundException", arn))
         })
         .await
@@ -366,7 +376,7 @@ fn own_role(account: &Account, name: &str) -> Role {
 }
 
 /// A file system that a manifest names by its id.
-fn given(account: &Account, id: &str) -> FileSystem {
+fn existing_file_system(account: &Account, id: &str) -> FileSystem {
     FileSystem {
         id: id.to_owned(),
         arn: format!("arn:aws:fsx:{}:{}:file-system/{id}", account.region, account.account),

@@ -44,7 +44,7 @@ pub(super) struct Line {
 }
 
 /// Seconds that a job trains.
-pub(super) fn training(state: &JobState) -> f64 {
+pub(super) fn training_seconds(state: &JobState) -> f64 {
     let steps = state.steps.max(1) as f64;
     let planned = state.pace.map(|pace| pace.step_seconds * steps);
     planned.filter(|seconds| *seconds > 0.0).map_or(STAND_IN.0, |seconds| seconds.min(LONGEST))
@@ -52,19 +52,19 @@ pub(super) fn training(state: &JobState) -> f64 {
 
 /// After how many seconds of training a job that fails in its program does: with a sixth of its steps done.
 pub(super) fn fails_after(state: &JobState) -> f64 {
-    (training(state) / 6.0).max(LEAST_FAILING)
+    (training_seconds(state) / 6.0).max(LEAST_FAILING)
 }
 
 /// How many lines a host writes while it trains.
-pub(super) fn lines(state: &JobState) -> u64 {
+pub(super) fn line_count(state: &JobState) -> u64 {
     LINES.min(state.steps.max(1))
 }
 
 /// The step and the time of a line, from 1; of line 0 the beginning.
-fn mark(state: &JobState, number: u64) -> (u64, f64) {
-    let (steps, lines) = (state.steps.max(1), lines(state));
+fn step_and_time(state: &JobState, number: u64) -> (u64, f64) {
+    let (steps, lines) = (state.steps.max(1), line_count(state));
     let step = steps * number / lines;
-    let seconds = training(state) / steps as f64;
+    let seconds = training_seconds(state) / steps as f64;
     // Between -1 and 1, and the same every time; the first step and the last are in time.
     let swing = if number == 0 || number >= lines {
         0.0
@@ -76,11 +76,11 @@ fn mark(state: &JobState, number: u64) -> (u64, f64) {
 
 /// A line, from 1, if the job writes so many.
 pub(super) fn line(state: &JobState, number: u64) -> Option<Line> {
-    if number == 0 || number > lines(state) {
+    if number == 0 || number > line_count(state) {
         return None;
     }
-    let ((before, from), (step, seconds)) = (mark(state, number - 1), mark(state, number));
-    let even = training(state) * (step - before) as f64 / state.steps.max(1) as f64;
+    let ((before, from), (step, seconds)) = (step_and_time(state, number - 1), step_and_time(state, number));
+    let even = training_seconds(state) * (step - before) as f64 / state.steps.max(1) as f64;
     let quicker = even / (seconds - from);
     let (rate, mfu) = state.pace.map_or((STAND_IN.1, STAND_IN.2), |pace| (pace.tokens_per_second, pace.mfu));
     Some(Line { step, seconds, tokens_per_second: rate * quicker, mfu: mfu * quicker })
@@ -99,7 +99,7 @@ mod tests {
     fn steps_and_tokens_and_time_agree() {
         let pace = Pace { step_seconds: 2.0, tokens_per_second: 4_096.0, mfu: 0.5 };
         let state = job(1_000, Some(pace));
-        assert_eq!((training(&state), lines(&state)), (2_000.0, 120));
+        assert_eq!((training_seconds(&state), line_count(&state)), (2_000.0, 120));
         let mut last = (0, 0.0);
         for number in 1..=120 {
             let line = line(&state, number).unwrap();
@@ -123,13 +123,13 @@ mod tests {
             (1..=7).map(|at| line(&few, at).unwrap().step).collect::<Vec<_>>(),
             (1..=7).collect::<Vec<_>>()
         );
-        assert_eq!((training(&few), fails_after(&few)), (14.0, 60.0));
+        assert_eq!((training_seconds(&few), fails_after(&few)), (14.0, 60.0));
         // Weeks are told in hours, at the rate that was planned.
         let long = job(100_000, pace(20.0));
-        assert_eq!(training(&long), LONGEST);
+        assert_eq!(training_seconds(&long), LONGEST);
         assert!((line(&long, 120).unwrap().tokens_per_second / 10.0 - 1.0).abs() < 0.02);
         let unknown = job(120, None);
-        assert_eq!((training(&unknown), fails_after(&unknown)), (3_600.0, 600.0));
+        assert_eq!((training_seconds(&unknown), fails_after(&unknown)), (3_600.0, 600.0));
         assert!((line(&unknown, 60).unwrap().tokens_per_second / 41_250.0 - 1.0).abs() < 0.02);
     }
 }

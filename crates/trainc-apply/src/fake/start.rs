@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use serde_json::Value;
 
 fn refused(call: Call, code: &str, text: &str) -> Fault {
-    Fault::answered(call, Some(400), code, text)
+    Fault::from_answer(call, Some(400), code, text)
 }
 
 fn text(request: &Value, path: &str) -> String {
@@ -41,7 +41,7 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
     if role.is_some_and(|state| state.policies.is_empty()) {
         return Err(refused(call, "ValidationException", "Access denied to OutputDataConfig S3 bucket"));
     }
-    mounts(account, request)?;
+    check_mounts(account, request)?;
     let job = TrainingJob {
         name: name.to_owned(),
         arn: format!("arn:aws:sagemaker:{}:{}:training-job/{name}", account.region, account.account),
@@ -49,7 +49,7 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
         request: request.clone(),
         ..TrainingJob::default()
     };
-    quota(account, &job)?;
+    check_quota(account, &job)?;
     let list = request.get("Tags").and_then(Value::as_array).cloned().unwrap_or_default();
     let tags: Tags = list.iter().map(|tag| (text(tag, "/Key"), text(tag, "/Value"))).collect();
     let outcome = if account.without_capacity > 0 {
@@ -59,13 +59,13 @@ pub(super) fn start(account: &mut Account, request: &Value, name: &str, now: f64
         account.outcome
     };
     let mut state = JobState { job, tags, steps: account.steps, pace: account.pace, outcome, stopped: None };
-    super::job::settle_job(&mut state, now);
+    super::job::advance_job(&mut state, now);
     account.jobs.insert(name.to_owned(), state);
     Ok(())
 }
 
 /// Every file system must be there, under the mount name that the request gives.
-fn mounts(account: &Account, request: &Value) -> Answer<()> {
+fn check_mounts(account: &Account, request: &Value) -> Answer<()> {
     let channels = request.get("InputDataConfig").and_then(Value::as_array).cloned().unwrap_or_default();
     for channel in &channels {
         let Some(source) = channel.pointer("/DataSource/FileSystemDataSource") else { continue };
@@ -78,7 +78,7 @@ fn mounts(account: &Account, request: &Value) -> Answer<()> {
             return Err(refused(Call::CreateTrainingJob, "ValidationException", &message));
         }
     }
-    if open(request) {
+    if has_placeholder(request) {
         return Err(refused(
             Call::CreateTrainingJob,
             "ValidationException",
@@ -89,7 +89,7 @@ fn mounts(account: &Account, request: &Value) -> Answer<()> {
 }
 
 /// Returns true if the request has a placeholder that was not filled in.
-fn open(request: &Value) -> bool {
+fn has_placeholder(request: &Value) -> bool {
     let channels = request.get("InputDataConfig").and_then(Value::as_array).into_iter().flatten();
     let mut places = vec![("RoleArn", text(request, "/RoleArn"))];
     for channel in channels {
@@ -100,7 +100,7 @@ fn open(request: &Value) -> bool {
     places.iter().any(|(member, value)| trainc_emit::is_unresolved(member, value))
 }
 
-fn quota(account: &Account, job: &TrainingJob) -> Answer<()> {
+fn check_quota(account: &Account, job: &TrainingJob) -> Answer<()> {
     use trainc_catalog::quotas::{Usage, instance};
     let Some(kind) = job.instance_type() else { return Ok(()) };
     let usage = if job.is_spot() { Usage::Spot } else { Usage::OnDemand };
@@ -110,13 +110,13 @@ fn quota(account: &Account, job: &TrainingJob) -> Answer<()> {
         .jobs
         .values()
         .filter(|other| !other.job.is_over() && other.job.instance_type() == Some(kind))
-        .map(|other| other.job.instances())
+        .map(|other| other.job.instance_count())
         .sum();
-    if (used + job.instances()) as f64 > *limit {
+    if (used + job.instance_count()) as f64 > *limit {
         let text = format!(
             "The account-level service limit '{}' is {limit} Instances, with current utilization of {used} Instances and a request delta of {} Instances. Please use AWS Service Quotas to request an increase for this quota.",
             quota.name,
-            job.instances()
+            job.instance_count()
         );
         return Err(refused(Call::CreateTrainingJob, "ResourceLimitExceeded", &text));
     }

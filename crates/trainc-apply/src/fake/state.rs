@@ -1,7 +1,7 @@
 //! What a simulated account holds. It can be written to a file and read again; what a file leaves out is as in an
 //! account that has everything a manifest names, and room for it.
 
-use super::job::{Outcome, settle_job};
+use super::job::{Outcome, advance_job};
 use super::pace::Pace;
 use crate::account::{
     Association, Endpoint, FileSystem, Role, Route, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
@@ -178,7 +178,7 @@ pub struct JobState {
 
 impl Account {
     /// Lets time pass: what was being made is there, what was going is gone.
-    pub(super) fn settle(&mut self, now: f64) {
+    pub(super) fn advance_to(&mut self, now: f64) {
         for state in self.file_systems.values_mut() {
             if now >= state.until && matches!(state.system.lifecycle.as_str(), "CREATING" | "UPDATING") {
                 "AVAILABLE".clone_into(&mut state.system.lifecycle);
@@ -206,12 +206,12 @@ impl Account {
             }
         }
         for state in self.jobs.values_mut() {
-            settle_job(state, now);
+            advance_job(state, now);
         }
     }
 
     /// The route tables; where none is said, one that leads out.
-    pub(super) fn tables(&self) -> Vec<RouteTable> {
+    pub(super) fn route_tables_or_default(&self) -> Vec<RouteTable> {
         if !self.route_tables.is_empty() || !self.furnished {
             return self.route_tables.clone();
         }
@@ -225,7 +225,7 @@ impl Account {
     }
 
     /// The next number for an id.
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }

@@ -6,17 +6,17 @@
 
 /// The action of a sentence, as `iam:PassRole`.
 pub(super) fn action(text: &str) -> Option<&str> {
-    let performed = after(text, "authorized to perform").find(|word| is_action(word));
-    performed.or_else(|| after(text, "policy allows the").find(|word| is_action(word)))
+    let performed = words_after(text, "authorized to perform").find(|word| is_action(word));
+    performed.or_else(|| words_after(text, "policy allows the").find(|word| is_action(word)))
 }
 
 /// The ARN of a sentence.
 pub(super) fn resource(text: &str) -> Option<&str> {
-    after(text, "on resource").find(|word| word.starts_with("arn:"))
+    words_after(text, "on resource").find(|word| word.starts_with("arn:"))
 }
 
 /// The word that follows each place of a phrase, without what sets it off.
-fn after<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = &'a str> {
+fn words_after<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(phrase).filter_map(move |(at, _)| {
         let rest = text.get(at + phrase.len()..)?;
         let word = rest.trim_start_matches(':').split_whitespace().next()?;

@@ -5,11 +5,11 @@ pub(crate) mod settings;
 use crate::account::{Association, FileSystem, Tags};
 use crate::desired::{Desired, WantedAssociation, WantedFileSystem, tags_of};
 use crate::ownership;
-use settings::{CAPACITY, immutable};
+use settings::{CAPACITY, immutable_differences};
 use trainc_catalog::prices;
 
 /// The one of several that counts: not on its way out, not failed; the oldest, so that all who look agree.
-pub(crate) fn live(systems: &[FileSystem]) -> Option<&FileSystem> {
+pub(crate) fn oldest_live(systems: &[FileSystem]) -> Option<&FileSystem> {
     let mut live: Vec<&FileSystem> = systems.iter().filter(|one| is_live(one)).collect();
     live.sort_by(|a, b| {
         let when = a.created.unwrap_or_default().total_cmp(&b.created.unwrap_or_default());
@@ -25,7 +25,7 @@ fn is_live(system: &FileSystem) -> bool {
 
 /// Those of all file systems that carry the tags of one storage; where none of them is alive, those that did before one of
 /// the tags was lost, or else those that other jobs use and this one can share.
-pub(crate) fn of_storage(
+pub(crate) fn find_for_storage(
     all: &[FileSystem],
     desired: &Desired,
     wanted: &WantedFileSystem,
@@ -33,19 +33,19 @@ pub(crate) fn of_storage(
     let resource = format!("file-system/{}", wanted.name);
     let is_ours = |system: &&FileSystem| is_resource(&system.tags, &desired.job, &resource);
     let mut found: Vec<FileSystem> = all.iter().filter(is_ours).cloned().collect();
-    if live(&found).is_none() {
+    if oldest_live(&found).is_none() {
         let alone = desired.file_systems.len() == 1;
         let lost = all.iter().filter(|system| lost_its_tag(wanted, system, alone));
         found.extend(lost.cloned());
     }
-    if live(&found).is_none() {
+    if oldest_live(&found).is_none() {
         found.extend(all.iter().filter(|system| is_shareable(wanted, system)).cloned());
     }
     found
 }
 
 /// The association that links what is wanted, in a file system of this id.
-pub(crate) fn linked<'a>(
+pub(crate) fn find_association<'a>(
     wanted: &WantedAssociation,
     file_system: &str,
     found: &'a [Association],
@@ -65,20 +65,20 @@ pub(crate) fn linked<'a>(
 pub(crate) const OWNING: [&str; 2] = ["trainc:job", "trainc:resource"];
 
 /// The job that tags are wanted for.
-pub(crate) fn job_of(wanted: &Tags) -> &str {
+pub(crate) fn job_tag(wanted: &Tags) -> &str {
     wanted.get("trainc:job").map_or("", String::as_str)
 }
 
 /// Returns true if tags say that an object is the resource that those say which it would be made with, and that the job uses it.
 pub(crate) fn is_same_resource(wanted: &Tags, found: &Tags) -> bool {
     let resource = "trainc:resource";
-    wanted.get(resource) == found.get(resource) && ownership::uses(found, job_of(wanted))
+    wanted.get(resource) == found.get(resource) && ownership::uses(found, job_tag(wanted))
 }
 
 /// Returns true if a file system that other jobs use is the one that is wanted: of its name, with its fixed settings and links.
 pub(crate) fn is_shareable(wanted: &WantedFileSystem, found: &FileSystem) -> bool {
     let (tags, resource) = (tags_of(&wanted.create.tags), "trainc:resource");
-    let mut fixed = immutable(wanted, found);
+    let mut fixed = immutable_differences(wanted, found);
     fixed.retain(|one| one.what != CAPACITY);
     is_live(found)
         && tags.get(resource) == found.tags.get(resource)
@@ -106,10 +106,10 @@ pub(crate) fn lost_its_tag(wanted: &WantedFileSystem, found: &FileSystem, alone:
 
 /// File systems whose tags do not say whose they are and that have the settings of the wanted one: where its token was used
 /// with other settings before, they may be what that made.
-pub(crate) fn twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec<&'a FileSystem> {
+pub(crate) fn untagged_twins<'a>(wanted: &WantedFileSystem, all: &'a [FileSystem]) -> Vec<&'a FileSystem> {
     let tags = tags_of(&wanted.create.tags);
     let untagged = |one: &&FileSystem| !lost_tags(&tags, &one.tags).is_empty();
-    let alike = |one: &&FileSystem| one.kind == "LUSTRE" && immutable(wanted, one).is_empty();
+    let alike = |one: &&FileSystem| one.kind == "LUSTRE" && immutable_differences(wanted, one).is_empty();
     all.iter().filter(|one| is_live(one)).filter(untagged).filter(alike).collect()
 }
 

@@ -28,7 +28,7 @@ impl InPlace {
     }
 
     /// What stays as it is, `, which may need more: …`; nothing where all is as it was asked for.
-    pub(crate) fn kept_words(&self) -> String {
+    pub(crate) fn describe_kept(&self) -> String {
         let stays = |one: &Difference| {
             format!("{} stays at {} (this job asks for {})", one.what, one.found, one.wanted)
         };
@@ -48,7 +48,7 @@ fn kms_is(wanted: &str, found: &str) -> bool {
 }
 
 /// What differs and cannot be changed in place.
-pub(crate) fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
+pub(crate) fn immutable_differences(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Difference> {
     let lustre = &wanted.create.lustre_configuration;
     let mut out = Vec::new();
     let mut text = |what: &str, wanted: &str, found: &str| {
@@ -90,7 +90,7 @@ pub(crate) fn immutable(wanted: &WantedFileSystem, found: &FileSystem) -> Vec<Di
 /// What differs and can be changed in place. Of what is `shared`, no job takes away what another may need: of each setting
 /// that can be more or less, the most that any of them asks for stays. Otherwise two that are applied in turns would each undo
 /// the other's change (throughput goes up and down: FSx for Lustre user guide, "Managing provisioned throughput capacity").
-pub(crate) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: bool) -> InPlace {
+pub(crate) fn in_place_changes(wanted: &WantedFileSystem, found: &FileSystem, shared: bool) -> InPlace {
     let lustre = &wanted.create.lustre_configuration;
     let mut out = InPlace::default();
     let (asked, there) = (wanted.create.storage_capacity, found.capacity_gib);
@@ -102,7 +102,7 @@ pub(crate) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: boo
         out.kept.push(capacity);
     }
     let throughput = lustre.per_unit_storage_throughput;
-    out.update.throughput = out.amount(THROUGHPUT, throughput, found.throughput, shared);
+    out.update.throughput = out.compare_amount(THROUGHPUT, throughput, found.throughput, shared);
     // What the manifest does not say, the service fills in: no difference.
     let compression = found.compression.as_deref().unwrap_or("NONE");
     if let Some(wanted) = lustre.data_compression_type.as_deref().filter(|wanted| *wanted != compression) {
@@ -110,7 +110,7 @@ pub(crate) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: boo
         out.differences.push(Difference::new("DataCompressionType", compression, wanted));
     }
     let iops = lustre.metadata_configuration.as_ref().and_then(|metadata| metadata.iops);
-    out.update.metadata_iops = out.amount(IOPS, iops, found.metadata_iops, shared);
+    out.update.metadata_iops = out.compare_amount(IOPS, iops, found.metadata_iops, shared);
     let maintenance = lustre.weekly_maintenance_start_time.as_ref();
     if maintenance.is_some() && maintenance != found.maintenance.as_ref() {
         out.update.maintenance = maintenance.cloned();
@@ -125,7 +125,13 @@ pub(crate) fn mutable(wanted: &WantedFileSystem, found: &FileSystem, shared: boo
 
 impl InPlace {
     /// An amount that goes up and down: what it is set to, if it is. Noted as changed or as kept.
-    fn amount(&mut self, what: &str, wanted: Option<u64>, found: Option<u64>, shared: bool) -> Option<u64> {
+    fn compare_amount(
+        &mut self,
+        what: &str,
+        wanted: Option<u64>,
+        found: Option<u64>,
+        shared: bool,
+    ) -> Option<u64> {
         let asked = wanted.filter(|_| wanted != found)?;
         let difference = Difference::new(what, number(found), asked);
         if shared && found.is_some_and(|found| found > asked) {

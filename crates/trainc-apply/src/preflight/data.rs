@@ -1,7 +1,7 @@
 //! Buckets, data, keys, secrets, the image, and file systems that exist already.
 
 use super::facts::Facts;
-use super::skipped_checks::{is_missing, seen};
+use super::skipped_checks::{answer_or_report, not_found_fault};
 use crate::account::Bucket;
 use crate::verdict::T0629;
 use trainc_diag::declare_code;
@@ -37,11 +37,12 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         let bucket = crate::desired::split_uri(&data.uri).map_or("", |(bucket, _)| bucket);
         let found = facts.buckets.get(bucket).and_then(|(_, seen)| seen.as_ref()?.as_ref().ok());
         let known = found.is_some();
-        if found.is_some_and(|found| elsewhere(plan, found).is_some()) {
+        if found.is_some_and(|found| mismatched_region(plan, found).is_some()) {
             // Its objects are not visible from here, and the wrong region is already reported.
             continue;
         }
-        let Some(objects) = seen(&data.seen, &format!("the data at `{}`", data.uri), data.span, problems)
+        let Some(objects) =
+            answer_or_report(&data.seen, &format!("the data at `{}`", data.uri), data.span, problems)
         else {
             continue;
         };
@@ -59,25 +60,25 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     }
     keys(plan, facts, problems);
     let span = plan.job.image.as_ref().map_or(plan.job.span, |image| image.uri.span().unwrap_or(image.span));
-    if is_missing(&facts.image).is_some() {
+    if not_found_fault(&facts.image).is_some() {
         let uri = plan.image.as_ref().map(|image| image.uri.as_str()).unwrap_or_default();
         problems.push(
             Diagnostic::new(&T0634, span, format!("the registry has no image `{uri}`"))
                 .note("ecr DescribeImages: the repository or the tag does not exist"),
         );
     } else {
-        seen(&facts.image, "the image", span, problems);
+        answer_or_report(&facts.image, "the image", span, problems);
     }
     for (arn, found) in &facts.secrets {
         let span = arn.span_or(plan.job.span);
-        if is_missing(found).is_some() {
+        if not_found_fault(found).is_some() {
             problems.push(
                 Diagnostic::new(&T0635, span, format!("secret `{}` does not exist", arn.value)).note(
                     "the container would fail at startup: it fetches the secret before the program runs",
                 ),
             );
         } else {
-            seen(found, "the secret", span, problems);
+            answer_or_report(found, "the secret", span, problems);
         }
     }
     file_systems(plan, facts, problems);
@@ -87,15 +88,17 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let account = facts.account.as_str();
     let region = plan.job.region.value().map_or("", String::as_str);
     for (name, (span, found)) in &facts.buckets {
-        if is_missing(found).is_some() {
+        if not_found_fault(found).is_some() {
             problems.push(
                 Diagnostic::new(&T0628, *span, format!("bucket `{name}` does not exist"))
                     .help(format!("aws s3 mb s3://{name} --region {region}")),
             );
             continue;
         }
-        let Some(bucket) = seen(found, &format!("the bucket `{name}`"), *span, problems) else { continue };
-        if let Some(there) = elsewhere(plan, bucket) {
+        let Some(bucket) = answer_or_report(found, &format!("the bucket `{name}`"), *span, problems) else {
+            continue;
+        };
+        if let Some(there) = mismatched_region(plan, bucket) {
             problems.push(
                 Diagnostic::new(
                     &T0629,
@@ -107,13 +110,13 @@ fn buckets(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             );
         }
         if bucket.foreign {
-            problems.push(of_others(name, *span, account));
+            problems.push(bucket_of_other_account(name, *span, account));
         }
     }
 }
 
 /// The region of a bucket that is not in the job's. Asked elsewhere, S3 redirects, and its answer may name the region.
-fn elsewhere<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
+fn mismatched_region<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
     let region = plan.job.region.value().map_or("", String::as_str);
     match bucket.region.as_deref() {
         Some(there) => Some(there).filter(|there| *there != region),
@@ -123,7 +126,7 @@ fn elsewhere<'a>(plan: &Plan, bucket: &'a Bucket) -> Option<&'a str> {
 
 /// Data of other accounts can be read where their policies allow it. A name that holds the account's own number is one
 /// that somebody else took first: what the job would write there is theirs.
-fn of_others(name: &str, span: Span, account: &str) -> Diagnostic {
+fn bucket_of_other_account(name: &str, span: Span, account: &str) -> Diagnostic {
     let one = Diagnostic::new(&T0642, span, format!("bucket `{name}` does not belong to account {account}"))
         .note("S3 shows it to you, but returns 403 when your account is given as the expected owner (HeadBucket, ExpectedBucketOwner)");
     if !account.is_empty() && name.contains(account) {
@@ -137,11 +140,11 @@ fn of_others(name: &str, span: Span, account: &str) -> Diagnostic {
 fn keys(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     for (key, found) in &facts.keys {
         let span = key.span_or(plan.job.span);
-        if is_missing(found).is_some() {
+        if not_found_fault(found).is_some() {
             problems.push(Diagnostic::new(&T0631, span, format!("KMS key `{}` does not exist", key.value)));
             continue;
         }
-        let Some(there) = seen(found, "the key", span, problems) else { continue };
+        let Some(there) = answer_or_report(found, "the key", span, problems) else { continue };
         if there.state != "Enabled" {
             problems.push(Diagnostic::new(
                 &T0631,
@@ -156,7 +159,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let subnets = facts.subnets.as_ref().and_then(|found| found.as_ref().ok());
     for (id, found) in &facts.file_systems {
         let span = id.span_or(plan.job.span);
-        if is_missing(found).is_some() {
+        if not_found_fault(found).is_some() {
             problems.push(Diagnostic::new(
                 &T0637,
                 span,
@@ -164,7 +167,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
             ));
             continue;
         }
-        let Some(system) = seen(found, "the file system", span, problems) else { continue };
+        let Some(system) = answer_or_report(found, "the file system", span, problems) else { continue };
         if !matches!(system.lifecycle.as_str(), "AVAILABLE" | "UPDATING") {
             problems.push(
                 Diagnostic::new(
@@ -175,7 +178,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 .note("a job can only mount it when it is AVAILABLE"),
             );
         }
-        mount(plan, &id.value, system.mount.as_deref(), problems);
+        check_mount_name(plan, &id.value, system.mount.as_deref(), problems);
         let apart = subnets.is_some_and(|subnets| {
             !system.subnets.is_empty() && subnets.iter().all(|subnet| !system.subnets.contains(&subnet.id))
         });
@@ -194,7 +197,7 @@ fn file_systems(plan: &Plan, facts: &Facts, problems: &mut Problems) {
 }
 
 /// The mount name that was written, against the one that the service knows.
-fn mount(plan: &Plan, id: &str, there: Option<&str>, problems: &mut Problems) {
+fn check_mount_name(plan: &Plan, id: &str, there: Option<&str>, problems: &mut Problems) {
     let storage = plan.job.storage.iter().find(|storage| storage.id.value().is_some_and(|known| known == id));
     let Some(storage) = storage else { return };
     let (Some(written), Some(there)) = (storage.mount.val(), there) else { return };

@@ -1,7 +1,7 @@
 //! `delete-after-job`: the caller's permission to delete the file systems, checked before anything is created.
 
 use super::facts::Facts;
-use super::skipped_checks::seen;
+use super::skipped_checks::answer_or_report;
 use crate::account::{Caller, Question};
 use crate::desired::Desired;
 use trainc_diag::declare_code;
@@ -58,7 +58,9 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         return;
     };
     let span = storage.delete_after_job.span().unwrap_or(storage.span);
-    let Some(answers) = seen(&facts.release, "permission to delete it after the job", span, problems) else {
+    let Some(answers) =
+        answer_or_report(&facts.release, "permission to delete it after the job", span, problems)
+    else {
         return;
     };
     let mut lacking: Vec<&str> = answers

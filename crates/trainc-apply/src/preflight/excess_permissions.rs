@@ -38,7 +38,7 @@ pub fn excess_permissions(
                 text::backtick_list(&names, "and")
             ),
         )
-        .help(format!("aws iam {command} --role-name {name} {flag} {}", trainc_emit::quoted(policy)))
+        .help(format!("aws iam {command} --role-name {name} {flag} {}", trainc_emit::quote(policy)))
         .note("trainc does not remove policies that it did not create")
         .fact("policies", names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()),
     );

@@ -1,11 +1,11 @@
 //! Reads the quotas that a job comes near to, and the other jobs that run now.
 
 use super::facts::{Limit, Lookup, Running};
-use super::requirements::{View, wanted};
+use super::requirements::{View, wanted_limits};
 use crate::account::{JobSummary, TrainingJob};
 use crate::cloud::{Answer, Clock, Observe};
 use crate::look::Look;
-use crate::patience::absent;
+use crate::patience::none_if_not_found;
 use futures_util::future::join_all;
 use futures_util::join;
 use std::cell::Cell;
@@ -34,10 +34,15 @@ pub(super) struct Room {
 impl<C: Observe, K: Clock> Look<'_, C, K> {
     /// Looks at the room for a job that is to be started, where so many calls are still to be made by others.
     pub(super) async fn room(&self, plan: &Plan, view: View<'_>, later: usize) -> Room {
-        let wanted = wanted(plan, view);
+        let wanted = wanted_limits(plan, view);
         let is_shared = wanted.iter().any(|limit| limit.is_shared);
-        let early =
-            async { if is_shared && self.left() > LATE + later { Some(self.listed().await) } else { None } };
+        let early = async {
+            if is_shared && self.calls_left() > LATE + later {
+                Some(self.list_jobs_in_progress().await)
+            } else {
+                None
+            }
+        };
         let (mut limits, listed) = join!(self.limits(wanted), early);
         let mut holds = self.confirm_defaults(&mut limits, |_| 0.0, None).await;
         let running = self.running_now(plan, view, &limits, later, (holds.is_some(), listed)).await;
@@ -48,7 +53,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         Room { limits, holds, running }
     }
 
-    async fn listed(&self) -> Answer<Vec<JobSummary>> {
+    async fn list_jobs_in_progress(&self) -> Answer<Vec<JobSummary>> {
         self.ask(async |cloud| cloud.running_jobs(false).await).await
     }
 
@@ -58,7 +63,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 let service = limit.quota.service.as_str();
                 let own = self.ask(async |cloud| cloud.quota(service, &code).await).await;
                 // One that was never changed has the value of a new account, which the catalogue knows.
-                limit.seen = match (absent(own), limit.quota.default) {
+                limit.seen = match (none_if_not_found(own), limit.quota.default) {
                     (Ok(Some(own)), _) => Some(Ok(own)),
                     (Ok(None), default) => {
                         limit.is_default = true;
@@ -73,7 +78,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Returns the calls left for the least decisive queries.
-    fn left(&self) -> usize {
+    fn calls_left(&self) -> usize {
         MOST_CALLS.saturating_sub(self.asked.map_or(0, Cell::get))
     }
 
@@ -99,7 +104,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let holds = match known {
             Some(holds) => holds,
             // It is unknown: the job itself will show it.
-            None if self.left() == 0 => false,
+            None if self.calls_left() == 0 => false,
             None => {
                 let service = limit.quota.service.as_str();
                 let code = limit.quota.code.as_deref().unwrap_or_default();
@@ -138,14 +143,14 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         }
         let listed = match listed {
             Some(listed) => listed,
-            None if self.left() <= kept => return None,
-            None => self.listed().await,
+            None if self.calls_left() <= kept => return None,
+            None => self.list_jobs_in_progress().await,
         };
         let running = match listed {
             Ok(running) => running,
             Err(fault) => return Some(Err(fault)),
         };
-        let spare = self.left().saturating_sub(kept);
+        let spare = self.calls_left().saturating_sub(kept);
         let known = view.described;
         let (seen, unseen): (Vec<_>, Vec<_>) =
             running.iter().partition(|one| known.iter().any(|job| job.name == one.name));
@@ -161,7 +166,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let same = known.chain(asked.iter().flatten()).filter(|job| {
             job.instance_type() == kind.map(String::as_str) && job.is_spot() == spot && !job.is_over()
         });
-        Some(Ok(Running { instances: same.map(TrainingJob::instances).sum(), is_all: unseen.len() <= most }))
+        Some(Ok(Running {
+            instances: same.map(TrainingJob::instance_count).sum(),
+            is_all: unseen.len() <= most,
+        }))
     }
 }
 

@@ -25,7 +25,7 @@ pub use excess_permissions::excess_permissions;
 pub use facts::{Facts, Limit, Lookup, Running};
 pub use orphans::{lost_file_systems, orphaned_file_systems, orphaned_sweep_jobs};
 pub use quota::Together;
-pub(crate) use requirements::places;
+pub(crate) use requirements::s3_locations;
 pub use skipped_checks::{describe_skipped, drop_repeated_notes};
 
 use trainc_diag::{Code, Problems};
@@ -61,7 +61,7 @@ pub fn judge(plan: &Plan, facts: &Facts) -> Problems {
 
 /// The exit code that findings of severity error give: 6 where permissions are missing, 3 where the manifest names
 /// what is not so, 5 where the account has no room, or the role's policy none beside a run that goes on.
-pub fn exit(problems: &Problems) -> u8 {
+pub fn exit_code(problems: &Problems) -> u8 {
     let errors = || problems.iter().filter(|one| one.severity == trainc_diag::Severity::Error);
     if errors().any(|one| one.code == &role::T0633) {
         6

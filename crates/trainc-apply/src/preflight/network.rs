@@ -1,7 +1,7 @@
 //! Subnets, security groups, zones: the job finds its machines, the machines find each other and the file system.
 
 use super::facts::Facts;
-use super::skipped_checks::{is_missing, seen};
+use super::skipped_checks::{answer_or_report, not_found_fault};
 use crate::account::{Endpoint, GroupRule, RouteTable, SecurityGroup, Subnet};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -42,36 +42,36 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let Some(network) = &plan.job.network else { return };
     let subnets_span = network.subnets_span.unwrap_or(network.span);
     let groups_span = network.security_groups_span.unwrap_or(network.span);
-    if let Some(fault) = is_missing(&facts.subnets) {
-        let (span, name) = named(&network.subnets, &fault.message, subnets_span);
+    if let Some(fault) = not_found_fault(&facts.subnets) {
+        let (span, name) = find_named_value(&network.subnets, &fault.message, subnets_span);
         problems.push(
             Diagnostic::new(&T0623, span, format!("the account has no subnet {name} in this region"))
                 .note(format!("ec2 DescribeSubnets: {}", fault.message)),
         );
     }
-    if let Some(fault) = is_missing(&facts.groups) {
-        let (span, name) = named(&network.security_groups, &fault.message, groups_span);
+    if let Some(fault) = not_found_fault(&facts.groups) {
+        let (span, name) = find_named_value(&network.security_groups, &fault.message, groups_span);
         problems.push(
             Diagnostic::new(&T0625, span, format!("the account has no security group {name} in this region"))
                 .note(format!("ec2 DescribeSecurityGroups: {}", fault.message)),
         );
     }
-    let subnets = seen(&facts.subnets, "the subnets", subnets_span, problems);
-    let groups = seen(&facts.groups, "the security groups", groups_span, problems);
-    let zones = seen(&facts.zones, "the zones of the instance type", subnets_span, problems);
+    let subnets = answer_or_report(&facts.subnets, "the subnets", subnets_span, problems);
+    let groups = answer_or_report(&facts.groups, "the security groups", groups_span, problems);
+    let zones = answer_or_report(&facts.zones, "the zones of the instance type", subnets_span, problems);
     if let Some(subnets) = subnets {
         if let Some(zones) = zones {
-            offered(plan, subnets, zones, subnets_span, problems);
+            check_zones(plan, subnets, zones, subnets_span, problems);
         }
-        room(plan, network, subnets, subnets_span, problems);
+        check_free_addresses(plan, network, subnets, subnets_span, problems);
         routes(plan, network, subnets, facts, problems);
         if let Some(groups) = groups {
-            one_network(network, subnets, groups, problems);
+            check_same_vpc(network, subnets, groups, problems);
         }
     }
     if let Some(groups) = groups {
         if plan.job.storage.iter().any(|storage| storage.kind.value().is_some_and(|kind| kind == "lustre")) {
-            lustre(plan, groups, groups_span, problems);
+            check_lustre_ports(plan, groups, groups_span, problems);
         }
         let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
         let several = plan.mesh.as_ref().is_some_and(|mesh| mesh.nodes > 1);
@@ -110,7 +110,7 @@ pub(super) fn way_out(subnet: &Subnet, tables: &[RouteTable]) -> Way {
 }
 
 /// Returns true if an endpoint leads the subnets of a table to the service.
-fn leads(endpoint: &Endpoint, table: &RouteTable) -> bool {
+fn is_endpoint_for(endpoint: &Endpoint, table: &RouteTable) -> bool {
     endpoint.state.eq_ignore_ascii_case("available")
         && (endpoint.route_tables.contains(&table.id) || endpoint.private_dns)
 }
@@ -118,7 +118,10 @@ fn leads(endpoint: &Endpoint, table: &RouteTable) -> bool {
 /// Each subnet needs a way to S3: the job reads its data and writes its model through it.
 fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, problems: &mut Problems) {
     let span = network.subnets_span.unwrap_or(network.span);
-    let Some(tables) = seen(&facts.routes, "the route tables of the subnets", span, problems) else { return };
+    let Some(tables) = answer_or_report(&facts.routes, "the route tables of the subnets", span, problems)
+    else {
+        return;
+    };
     let shut: Vec<(&Subnet, Way)> = subnets
         .iter()
         .map(|subnet| (subnet, way_out(subnet, tables)))
@@ -127,13 +130,14 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
     if shut.is_empty() {
         return;
     }
-    let Some(endpoints) = seen(&facts.endpoints, "the endpoints of the network", span, problems) else {
+    let Some(endpoints) = answer_or_report(&facts.endpoints, "the endpoints of the network", span, problems)
+    else {
         return;
     };
     let region = plan.job.region.value().map_or("", String::as_str);
     for (subnet, way) in shut {
         let Some(table) = table_of(subnet, tables) else { continue };
-        if endpoints.iter().any(|endpoint| leads(endpoint, table)) {
+        if endpoints.iter().any(|endpoint| is_endpoint_for(endpoint, table)) {
             continue;
         }
         let place = network.subnets.iter().find(|val| val.value == subnet.id);
@@ -169,14 +173,14 @@ fn routes(plan: &Plan, network: &Network, subnets: &[Subnet], facts: &Facts, pro
 }
 
 /// Returns the manifest value that a service's message names.
-fn named(written: &[trainc_ir::Val<String>], said: &str, fallback: Span) -> (Span, String) {
+fn find_named_value(written: &[trainc_ir::Val<String>], said: &str, fallback: Span) -> (Span, String) {
     match written.iter().find(|val| said.contains(&val.value)) {
         Some(val) => (val.span_or(fallback), format!("`{}`", val.value)),
         None => (fallback, "of these".to_owned()),
     }
 }
 
-fn offered(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, problems: &mut Problems) {
+fn check_zones(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, problems: &mut Problems) {
     // A file system is created in the first subnet's zone, and the job runs there.
     let made = plan.job.storage.iter().any(|storage| storage.id.value().is_none());
     let usable: Vec<&Subnet> = if made { subnets.iter().take(1).collect() } else { subnets.iter().collect() };
@@ -204,8 +208,14 @@ fn offered(plan: &Plan, subnets: &[Subnet], zones: &[String], span: Span, proble
     });
 }
 
-fn room(plan: &Plan, network: &Network, subnets: &[Subnet], span: Span, problems: &mut Problems) {
-    let Some(nodes) = plan.job.instances() else { return };
+fn check_free_addresses(
+    plan: &Plan,
+    network: &Network,
+    subnets: &[Subnet],
+    span: Span,
+    problems: &mut Problems,
+) {
+    let Some(nodes) = plan.job.instance_count() else { return };
     let efa = plan.machine.as_ref().and_then(|machine| machine.efa) == Some(true);
     let each = if efa { ADDRESSES_EFA } else { ADDRESSES };
     let needed = nodes * each;
@@ -234,7 +244,7 @@ fn room(plan: &Plan, network: &Network, subnets: &[Subnet], span: Span, problems
     );
 }
 
-fn one_network(network: &Network, subnets: &[Subnet], groups: &[SecurityGroup], problems: &mut Problems) {
+fn check_same_vpc(network: &Network, subnets: &[Subnet], groups: &[SecurityGroup], problems: &mut Problems) {
     let Some(first) = subnets.first() else { return };
     for (id, vpc) in subnets
         .iter()
@@ -271,7 +281,7 @@ fn opens(rule: &GroupRule, from: i64, to: i64, groups: &[SecurityGroup]) -> bool
 }
 
 /// The command that adds rules to a group, whole: what each lets through, to and from the group itself.
-fn authorize(way: &str, region: &str, id: &str, rules: &[String]) -> String {
+fn authorize_command(way: &str, region: &str, id: &str, rules: &[String]) -> String {
     let rules: Vec<String> =
         rules.iter().map(|rule| format!("'{rule},UserIdGroupPairs=[{{GroupId={id}}}]'")).collect();
     let rules = rules.join(" ");
@@ -280,7 +290,7 @@ fn authorize(way: &str, region: &str, id: &str, rules: &[String]) -> String {
     )
 }
 
-fn lustre(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
+fn check_lustre_ports(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Problems) {
     type Rules = fn(&SecurityGroup) -> &Vec<GroupRule>;
     let ways: [(&str, &str, Rules); 2] =
         [("in", "ingress", |group| &group.ingress), ("out", "egress", |group| &group.egress)];
@@ -297,7 +307,7 @@ fn lustre(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut Prob
             }
         }
         if !missing.is_empty() {
-            commands.push(authorize(verb, region, id, &missing));
+            commands.push(authorize_command(verb, region, id, &missing));
         }
     }
     if closed.is_empty() {
@@ -332,7 +342,7 @@ fn efa_rules(plan: &Plan, groups: &[SecurityGroup], span: Span, problems: &mut P
     let all = ["IpProtocol=-1".to_owned()];
     let commands: Vec<String> = lacking
         .iter()
-        .map(|way| authorize(if *way == "outbound" { "egress" } else { "ingress" }, region, id, &all))
+        .map(|way| authorize_command(if *way == "outbound" { "egress" } else { "ingress" }, region, id, &all))
         .collect();
     problems.push(
         Diagnostic::new(

@@ -26,7 +26,7 @@ const FIRST_OBJECTS: usize = 20;
 
 /// Objects that hold something: an empty one whose key ends with `/` only marks a folder. Where nothing but such markers
 /// was listed and more may follow, what there is counts.
-fn with_content(objects: Vec<Object>) -> Vec<Object> {
+fn skip_folder_markers(objects: Vec<Object>) -> Vec<Object> {
     let all = objects.len();
     let held: Vec<Object> =
         objects.iter().filter(|one| one.bytes > 0 || !one.key.ends_with('/')).cloned().collect();
@@ -60,7 +60,8 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let region = plan.job.region.value().map_or("", String::as_str);
         let service = format!("com.amazonaws.{region}.s3");
         let wanted = matches!((&subnets, &routes), (Ok(found), Ok(tables)) if shut(found, tables));
-        let endpoints = some(wanted, self.ask(async |cloud| cloud.endpoints(&vpc, &service).await)).await;
+        let endpoints =
+            ask_if(wanted, self.ask(async |cloud| cloud.vpc_endpoints(&vpc, &service).await)).await;
         (Some(subnets), Some(routes), endpoints)
     }
 
@@ -85,7 +86,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let asked = buckets.into_iter().map(async |(bucket, span)| {
             let seen = match known.get(&bucket) {
                 Some((_, Some(seen))) => seen.clone(),
-                _ => self.owned(&bucket, &desired.account).await,
+                _ => self.bucket_with_owner(&bucket, &desired.account).await,
             };
             (bucket, (span, Some(seen)))
         });
@@ -102,7 +103,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let mut data = data.clone();
             let place = split_uri(&data.uri).map(|(bucket, prefix)| (bucket.to_owned(), prefix.to_owned()));
             let (bucket, prefix) = place?;
-            let (found, foreign) = self.lying(&bucket, &prefix, &desired.account).await;
+            let (found, foreign) = self.first_objects(&bucket, &prefix, &desired.account).await;
             let told = match &found {
                 Ok(_) => Ok(Bucket { name: bucket.clone(), foreign, ..Bucket::default() }),
                 Err(Fault { class: Class::OtherRegion, region, .. }) => Ok(Bucket {
@@ -113,7 +114,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 }),
                 Err(fault) => Err(fault.clone()),
             };
-            data.seen = Some(found.map(with_content));
+            data.seen = Some(found.map(skip_folder_markers));
             Some((data, bucket, told))
         });
         let (mut out, mut buckets) = (Vec::new(), BTreeMap::new());
@@ -126,7 +127,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     /// The first objects of an address, and whether its bucket is somebody else's: who may not look at all is refused as S3
     /// refuses whoever expects another owner, so a refusal is asked about once more.
-    async fn lying(&self, bucket: &str, prefix: &str, account: &str) -> (Answer<Vec<Object>>, bool) {
+    async fn first_objects(&self, bucket: &str, prefix: &str, account: &str) -> (Answer<Vec<Object>>, bool) {
         let ask = async |owner: Option<&str>| {
             self.ask(async |cloud| cloud.objects(bucket, prefix, FIRST_OBJECTS, owner).await).await
         };
@@ -149,7 +150,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
         let mut known = BTreeSet::new();
         keys.retain(|key| known.insert(key.value.clone()));
         let asked = keys.into_iter().map(async |key| {
-            let seen = self.ask(async |cloud| cloud.key(&key.value).await).await;
+            let seen = self.ask(async |cloud| cloud.kms_key(&key.value).await).await;
             (key, Some(seen))
         });
         join_all(asked).await
@@ -164,7 +165,11 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Checks the caller's permissions to delete file systems with `delete-after-job`.
-    pub(super) async fn release(&self, desired: &Desired, caller: &Caller) -> Lookup<Vec<(Question, bool)>> {
+    pub(super) async fn delete_permissions(
+        &self,
+        desired: &Desired,
+        caller: &Caller,
+    ) -> Lookup<Vec<(Question, bool)>> {
         let questions = delete_permission::questions(desired, caller);
         let principal = delete_permission::principal(caller).filter(|_| !questions.is_empty())?;
         let simulate = async |arn: &str| self.ask(async |cloud| cloud.simulate(arn, &questions).await).await;
@@ -193,13 +198,13 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
 
     pub(super) async fn image(&self, plan: &Plan) -> Answer<()> {
         let uri = plan.image.as_ref().map(|image| image.uri.clone()).unwrap_or_default();
-        self.ask(async |cloud| cloud.image(&uri).await).await
+        self.ask(async |cloud| cloud.check_image(&uri).await).await
     }
 
     pub(super) async fn secrets(&self, plan: &Plan) -> Vec<(Val<String>, Lookup<()>)> {
         let secrets = plan.job.program.as_ref().map(|program| program.secrets.as_slice()).unwrap_or_default();
         let asked = secrets.iter().filter_map(|secret| secret.from.val().cloned()).map(async |from| {
-            let seen = self.ask(async |cloud| cloud.secret(&from.value).await).await;
+            let seen = self.ask(async |cloud| cloud.check_secret(&from.value).await).await;
             (from, Some(seen))
         });
         join_all(asked).await
@@ -217,7 +222,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 }
 
-pub(super) async fn some<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Lookup<T> {
+pub(super) async fn ask_if<T>(wanted: bool, asked: impl Future<Output = Answer<T>>) -> Lookup<T> {
     if wanted { Some(asked.await) } else { None }
 }
 

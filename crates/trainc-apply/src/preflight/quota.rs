@@ -1,7 +1,7 @@
 //! Room: quotas against what the job needs and what runs now.
 
 use super::facts::{Facts, Limit};
-use super::skipped_checks::seen;
+use super::skipped_checks::answer_or_report;
 use std::collections::BTreeMap;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -15,9 +15,10 @@ pub(super) static CODES: &[&Code] = &[&T0621];
 pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let cluster = plan.job.cluster.as_ref();
     let span = cluster.map_or(plan.job.span, |cluster| cluster.span);
-    let used = seen(&facts.running, "running jobs", span, problems).copied().unwrap_or_default();
+    let used = answer_or_report(&facts.running, "running jobs", span, problems).copied().unwrap_or_default();
     for limit in &facts.limits {
-        let Some(has) = seen(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
+        let Some(has) =
+            answer_or_report(&limit.seen, &format!("the quota `{}`", limit.quota.name), limit.span, problems)
         else {
             continue;
         };
@@ -48,7 +49,7 @@ fn key(plan: &Plan, limit: &Limit) -> (String, String) {
 
 impl Together {
     /// Returns the demand of the jobs added so far, in the quota's unit.
-    pub fn before(&self, plan: &Plan, limit: &Limit) -> f64 {
+    pub fn demand_so_far(&self, plan: &Plan, limit: &Limit) -> f64 {
         self.0.get(&key(plan, limit)).map_or(0.0, |(sum, _)| *sum)
     }
 

@@ -35,18 +35,18 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
         };
         let item = Item::new("training-job", name);
         let mut wait = Wait::start(self.clock, most);
-        while let Some(full) = self.full(plan, prospect).await {
+        while let Some(full) = self.full_quota(plan, prospect).await {
             let seconds = wait.seconds(self.clock);
             if wait.is_over(self.clock) {
                 let fault = Fault::new(Call::CreateTrainingJob, Class::Quota, &full);
-                recorder.failed(&item, Cause::Waited { fault, seconds });
+                recorder.record_failure(&item, Cause::Waited { fault, seconds });
                 for system in &prospect.desired.file_systems {
-                    recorder.left(Item::new("file-system", &system.name));
+                    recorder.record_not_started(Item::new("file-system", &system.name));
                 }
                 return None;
             }
-            recorder.retrying(&item, &full, seconds, wait.retry(self.clock, &self.patience));
-            wait.scarce(self.clock, &self.patience).await;
+            recorder.report_retry(&item, &full, seconds, wait.retry(self.clock, &self.patience));
+            wait.pause_backoff(self.clock, &self.patience).await;
         }
         let left = most.saturating_sub(Duration::from_secs(wait.seconds(self.clock)));
         Some(Look { patience: Patience { capacity: Some(left), ..self.patience }, ..*self })
@@ -54,7 +54,7 @@ impl<'a, C: Observe, K: Clock> Look<'a, C, K> {
 
     /// The quota that what runs now keeps the job out of, as the service words it; none where there is room, where the job
     /// alone needs more, or where nobody can tell: then the job itself will.
-    async fn full(&self, plan: &Plan, prospect: &Prospect) -> Option<String> {
+    async fn full_quota(&self, plan: &Plan, prospect: &Prospect) -> Option<String> {
         let asked = Cell::new(0);
         let look = Look { asked: Some(&asked), ..*self };
         let Room { limits, running, .. } = look.room(plan, prospect.view(), 0).await;

@@ -40,17 +40,17 @@ impl Prospect {
 }
 
 /// The quotas that the job comes near to. A file system that is there, and large enough, takes no more of one.
-pub(super) fn wanted(plan: &Plan, view: View<'_>) -> Vec<Limit> {
+pub(super) fn wanted_limits(plan: &Plan, view: View<'_>) -> Vec<Limit> {
     let Some(cluster) = &plan.job.cluster else { return Vec::new() };
     let span = cluster.instance.span().unwrap_or(cluster.span);
     let nodes_span = cluster.nodes.span().unwrap_or(span);
-    let nodes = plan.job.instances().unwrap_or(0) as f64;
+    let nodes = plan.job.instance_count().unwrap_or(0) as f64;
     // What runs now is counted for a cluster of one type only.
     let is_shared = cluster.groups.is_empty();
     let kinds: Vec<(&str, f64, Span)> = if is_shared {
         cluster.instance.value().map(|kind| (kind.as_str(), nodes, nodes_span)).into_iter().collect()
     } else {
-        by_kind(cluster)
+        instances_by_type(cluster)
     };
     let spot = cluster.spot.is_some();
     let mut out = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn wanted(plan: &Plan, view: View<'_>) -> Vec<Limit> {
 }
 
 /// Instances of each type over all groups, with the place of the first group that has it.
-fn by_kind(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
+fn instances_by_type(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
     let mut out: Vec<(&str, f64, Span)> = Vec::new();
     for group in &cluster.groups {
         let (Some(kind), Some(nodes)) = (group.instance.value(), group.nodes.get()) else { continue };
@@ -121,7 +121,7 @@ fn by_kind(cluster: &Cluster) -> Vec<(&str, f64, Span)> {
 }
 
 /// Every address of S3 in the manifest, with its place.
-pub(crate) fn places(plan: &Plan) -> Vec<(String, Span)> {
+pub(crate) fn s3_locations(plan: &Plan) -> Vec<(String, Span)> {
     let job = &plan.job;
     let mut out = Vec::new();
     let mut add = |field: &trainc_ir::Field<String>, fallback: Span| {
@@ -156,27 +156,29 @@ fn file_systems(
 ) -> impl Iterator<Item = (&WantedFileSystem, Option<(&FileSystem, &[Association])>)> {
     let both = view.desired.file_systems.iter().zip(view.systems);
     both.map(|(wanted, found)| {
-        let live = file_systems::live(&found.systems);
+        let live = file_systems::oldest_live(&found.systems);
         (wanted, live.map(|system| (system, found.associations.as_slice())))
     })
 }
 
 /// Addresses that a file system is linked with already, without a slash at their ends: the service has looked at them, and
 /// what a job reads lies in the file system, whether it still lies in S3 or not.
-pub(super) fn linked(view: View<'_>) -> BTreeSet<String> {
+pub(super) fn existing_links(view: View<'_>) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for (wanted, there) in file_systems(view) {
         let Some((system, found)) = there else { continue };
-        let links =
-            wanted.associations.iter().filter_map(|link| file_systems::linked(link, &system.id, found));
+        let links = wanted
+            .associations
+            .iter()
+            .filter_map(|link| file_systems::find_association(link, &system.id, found));
         let whole = links.filter(|link| link.lifecycle == "AVAILABLE");
         out.extend(whole.map(|link| link.s3.trim_end_matches('/').to_owned()));
     }
     out
 }
 
-/// Addresses that the manifest links with file systems that trainc makes, as [`linked`] writes them.
-pub(super) fn links(plan: &Plan) -> BTreeSet<String> {
+/// Addresses that the manifest links with file systems that trainc makes, as [`existing_links`] writes them.
+pub(super) fn manifest_links(plan: &Plan) -> BTreeSet<String> {
     let all = plan.job.storage.iter().flat_map(|storage| storage.imports.iter().chain(&storage.exports));
     all.filter_map(|link| Some(link.s3.value()?.trim_end_matches('/').to_owned())).collect()
 }

@@ -1,7 +1,7 @@
 //! Checks of an existing role: it exists, SageMaker can assume it, and it has the permissions of the job.
 
 use super::facts::Facts;
-use super::skipped_checks::{is_missing, seen};
+use super::skipped_checks::{answer_or_report, not_found_fault};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainc_diag::declare_code;
@@ -17,15 +17,15 @@ pub(super) static CODES: &[&Code] = &[&T0632, &T0633];
 /// Why a trust policy lets SageMaker in for other accounts alone, if so: each of its statements for the service has a
 /// condition on the account that this one does not meet. Conditions on anything else are not judged, and neither is a
 /// policy that cannot be read.
-fn shut(trust: &str, account: &str) -> Option<String> {
+fn trust_conflict(trust: &str, account: &str) -> Option<String> {
     let document: Value = serde_json::from_str(trust).ok()?;
-    let statements = listed(document.get("Statement")?);
+    let statements = as_list(document.get("Statement")?);
     let lets = statements.into_iter().filter(|one| {
         let service = one.pointer("/Principal/Service");
         let is_sagemaker =
             |name: &&Value| name.as_str().is_some_and(|name| name.starts_with("sagemaker.amazonaws.com"));
         one.get("Effect").and_then(Value::as_str) == Some("Allow")
-            && service.is_some_and(|service| listed(service).iter().any(is_sagemaker))
+            && service.is_some_and(|service| as_list(service).iter().any(is_sagemaker))
     });
     let mut why = None;
     for statement in lets {
@@ -52,7 +52,7 @@ fn conflict(statement: &Value, account: &str) -> Option<String> {
                 "aws:sourcearn" => Some(value.split(':').nth(4).unwrap_or("*").to_owned()),
                 _ => None,
             };
-            let named: Vec<&str> = listed(values).into_iter().filter_map(Value::as_str).collect();
+            let named: Vec<&str> = as_list(values).into_iter().filter_map(Value::as_str).collect();
             let owners: Vec<String> = named.iter().filter_map(|value| whose(value)).collect();
             if owners.is_empty() {
                 continue;
@@ -77,7 +77,7 @@ fn conflict(statement: &Value, account: &str) -> Option<String> {
 }
 
 /// One value or a list of them: IAM takes both.
-fn listed(value: &Value) -> Vec<&Value> {
+fn as_list(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |all| all.iter().collect())
 }
 
@@ -85,7 +85,7 @@ fn listed(value: &Value) -> Vec<&Value> {
 const MOST_NAMED: usize = 6;
 
 /// Actions, as a message names them.
-fn named(actions: &[&str]) -> String {
+fn list_actions(actions: &[&str]) -> String {
     match actions.get(..MOST_NAMED) {
         Some(first) if actions.len() > MOST_NAMED => {
             let first: Vec<String> = first.iter().map(|action| format!("`{action}`")).collect();
@@ -99,13 +99,13 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
     let Some(written) = &plan.job.role else { return };
     let Some(arn) = written.arn.val() else { return };
     let span = arn.span_or(written.span);
-    if is_missing(&facts.role).is_some() {
+    if not_found_fault(&facts.role).is_some() {
         problems.push(Diagnostic::new(&T0632, span, format!("role `{}` does not exist", arn.value)).help(
             "write `role create=#true`: trainc then creates one with the permissions that this job needs",
         ));
         return;
     }
-    if let Some(role) = seen(&facts.role, "the role", span, problems)
+    if let Some(role) = answer_or_report(&facts.role, "the role", span, problems)
         && !role.trust.is_empty()
         && !role.trust.contains("sagemaker.amazonaws.com")
     {
@@ -115,7 +115,7 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         );
     }
     if let Some(Ok(role)) = &facts.role
-        && let Some(why) = shut(&role.trust, &facts.account)
+        && let Some(why) = trust_conflict(&role.trust, &facts.account)
     {
         problems.push(
             Diagnostic::new(&T0632, span, format!("SageMaker is not allowed to assume `{}` for this account: {why}", arn.value))
@@ -124,7 +124,9 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
                 .fact("account", facts.account.as_str()),
         );
     }
-    let Some(answers) = seen(&facts.permissions, "the role's permissions", span, problems) else { return };
+    let Some(answers) = answer_or_report(&facts.permissions, "the role's permissions", span, problems) else {
+        return;
+    };
     let mut lacking: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (question, _) in answers.iter().filter(|(_, allowed)| !allowed) {
         lacking.entry(question.action.as_str()).or_default().push(question.resource.as_str());
@@ -133,11 +135,14 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
         return;
     }
     let actions: Vec<&str> = lacking.keys().copied().collect();
-    let mut diagnostic =
-        Diagnostic::new(&T0633, span, format!("the role is not allowed to perform {}", named(&actions)))
-            .fact("actions", actions.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>())
-            .fact("lacking", serde_json::json!(lacking))
-            .note("checked with IAM (simulate-principal-policy) for what this job reads, writes and logs");
+    let mut diagnostic = Diagnostic::new(
+        &T0633,
+        span,
+        format!("the role is not allowed to perform {}", list_actions(&actions)),
+    )
+    .fact("actions", actions.iter().map(|action| (*action).to_owned()).collect::<Vec<_>>())
+    .fact("lacking", serde_json::json!(lacking))
+    .note("checked with IAM (simulate-principal-policy) for what this job reads, writes and logs");
     for (action, resources) in &lacking {
         let more = match resources.len() {
             0 | 1 => String::new(),
@@ -151,13 +156,13 @@ pub(super) fn judge(plan: &Plan, facts: &Facts, problems: &mut Problems) {
 
 #[cfg(test)]
 mod tests {
-    use super::shut;
+    use super::trust_conflict;
 
     fn of(condition: &str) -> Option<String> {
         let text = format!(
             r#"{{"Statement":{{"Effect":"Allow","Principal":{{"Service":["sagemaker.amazonaws.com"]}},"Action":"sts:AssumeRole"{condition}}}}}"#
         );
-        shut(&text, "111122223333")
+        trust_conflict(&text, "111122223333")
     }
 
     #[test]
@@ -186,7 +191,7 @@ mod tests {
         let both = r#"{"Statement":[
             {"Effect":"Allow","Principal":{"Service":"sagemaker.amazonaws.com"},"Condition":{"StringEquals":{"aws:SourceAccount":"9"}}},
             {"Effect":"Allow","Principal":{"Service":"sagemaker.amazonaws.com"}}]}"#;
-        assert_eq!(shut(both, "111122223333"), None);
-        assert_eq!(shut("no JSON", "111122223333"), None);
+        assert_eq!(trust_conflict(both, "111122223333"), None);
+        assert_eq!(trust_conflict("no JSON", "111122223333"), None);
     }
 }

@@ -18,7 +18,7 @@ pub(super) static CODES: &[&Code] = &[&T0636];
 
 /// Returns the answer, if any. Reports a skipped check where the caller lacks permissions.
 #[expect(clippy::ref_option, reason = "`Lookup` is one word: what was asked, and the answer")]
-pub(super) fn seen<'a, T>(
+pub(super) fn answer_or_report<'a, T>(
     found: &'a Lookup<T>,
     what: &str,
     span: Span,
@@ -29,7 +29,7 @@ pub(super) fn seen<'a, T>(
         Some(Ok(value)) => Some(value),
         Some(Err(fault)) => {
             if !matches!(fault.class, Class::NotFound | Class::NotSupported) {
-                problems.push(unseen(fault, what, span));
+                problems.push(skipped_check(fault, what, span));
             }
             None
         }
@@ -38,7 +38,7 @@ pub(super) fn seen<'a, T>(
 
 /// Returns true if the answer was that it is not there.
 #[expect(clippy::ref_option, reason = "`Lookup` is one word: what was asked, and the answer")]
-pub(super) fn is_missing<T>(found: &Lookup<T>) -> Option<&Fault> {
+pub(super) fn not_found_fault<T>(found: &Lookup<T>) -> Option<&Fault> {
     match found {
         Some(Err(fault)) if fault.class == Class::NotFound => Some(fault),
         _ => None,
@@ -56,12 +56,12 @@ pub fn drop_repeated_notes(refused: &[Fault], problems: &mut Problems) {
     });
 }
 
-fn unseen(fault: &Fault, what: &str, span: Span) -> Diagnostic {
+fn skipped_check(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let action = fault.action();
     let why = if fault.class == Class::Denied {
         format!("skipped check: {what}; the caller is not allowed to perform {action}")
     } else {
-        format!("skipped check: {what}; {} returned `{}`", fault.call.describe(), short(fault))
+        format!("skipped check: {what}; {} returned `{}`", fault.call.describe(), short_reason(fault))
     };
     Diagnostic::new(&T0636, span, why)
         .note("`trainc catalog permissions plan` prints the policy that allows every check of `plan`")
@@ -93,6 +93,6 @@ pub fn describe_skipped(problems: &Problems) -> String {
     out
 }
 
-fn short(fault: &Fault) -> &str {
+fn short_reason(fault: &Fault) -> &str {
     if fault.code.is_empty() { &fault.message } else { &fault.code }
 }

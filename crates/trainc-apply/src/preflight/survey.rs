@@ -2,9 +2,9 @@
 
 use super::facts::{Data, Facts, Limit, Lookup};
 use super::limits::Room;
-use super::queries::{is_own_image, ran_in, some};
+use super::queries::{ask_if, is_own_image, ran_in};
 use super::quota::Together;
-use super::requirements::{View, inputs, linked, links, places, subnets_of};
+use super::requirements::{View, existing_links, inputs, manifest_links, s3_locations, subnets_of};
 use crate::change::{Choices, Target};
 use crate::cloud::{Clock, Observe};
 use crate::desired::split_uri;
@@ -46,7 +46,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
                 described: &[],
             };
             let begun = Facts { subnets: first.subnets, ..Facts::default() };
-            (look.seen(plan, view, ask, begun).await, ask)
+            (look.gather_facts(plan, view, ask, begun).await, ask)
         };
         let (survey, begun) = self.survey_with(plan, choices, &subnets, begin).await;
         let (Some(prospect), Some((begun, asked))) = (&survey.prospect, begun) else {
@@ -60,7 +60,10 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             begun
         } else {
             let ask = Ask { standing: false, room: starts && !asked.room, data: true, starts };
-            self.counted(prospect, async |look| look.seen(plan, prospect.view(), ask, begun).await).await
+            self.with_call_count(prospect, async |look| {
+                look.gather_facts(plan, prospect.view(), ask, begun).await
+            })
+            .await
         };
         (survey, Some(facts))
     }
@@ -70,32 +73,39 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     pub async fn facts(&self, plan: &Plan, prospect: &Prospect, starting: bool) -> Facts {
         let ask = Ask { standing: true, room: starting, data: true, starts: starting };
         let begun = Facts::default();
-        self.counted(prospect, async |look| look.seen(plan, prospect.view(), ask, begun).await).await
+        self.with_call_count(prospect, async |look| {
+            look.gather_facts(plan, prospect.view(), ask, begun).await
+        })
+        .await
     }
 
     /// With a look that goes on counting where the prospect's ended.
-    async fn counted<T>(&self, prospect: &Prospect, work: impl AsyncFnOnce(Look<'_, C, K>) -> T) -> T {
+    async fn with_call_count<T>(
+        &self,
+        prospect: &Prospect,
+        work: impl AsyncFnOnce(Look<'_, C, K>) -> T,
+    ) -> T {
         let asked = Cell::new(prospect.calls);
         work(Look { asked: Some(&asked), ..*self }).await
     }
 
     /// Looks once more at the limits of a job that has others beside it in the same command: what a new account has must
     /// not refuse it unasked.
-    pub async fn room_beside(&self, facts: &mut Facts, plan: &Plan, together: &Together) {
+    pub async fn recheck_limits(&self, facts: &mut Facts, plan: &Plan, together: &Together) {
         let known = facts.holds;
         let running = facts.running_instances();
-        let taken = |limit: &Limit| running + together.before(plan, limit);
+        let taken = |limit: &Limit| running + together.demand_so_far(plan, limit);
         facts.holds = self.confirm_defaults(&mut facts.limits, taken, known).await;
     }
 
     /// Makes the selected queries, in addition to those already made.
-    async fn seen(&self, plan: &Plan, view: View<'_>, ask: Ask, begun: Facts) -> Facts {
+    async fn gather_facts(&self, plan: &Plan, view: View<'_>, ask: Ask, begun: Facts) -> Facts {
         let desired = view.desired;
-        let plan = &plan.clone().in_account(&desired.account);
+        let plan = &plan.clone().with_account(&desired.account);
         // Until the links are known, everything that may be linked is left for later.
-        let linked = if ask.data { linked(view) } else { links(plan) };
+        let linked = if ask.data { existing_links(view) } else { manifest_links(plan) };
         let is_open = |uri: &str| !linked.contains(uri.trim_end_matches('/'));
-        let mut places = places(plan);
+        let mut places = s3_locations(plan);
         places.retain(|(uri, _)| is_open(uri));
         let mut inputs: Vec<Data> = if ask.starts || !ask.data { inputs(plan) } else { Vec::new() };
         inputs.retain(|data| !ask.data || is_open(&data.uri));
@@ -106,9 +116,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             self.network(plan, &begun, ask.standing || ask.room, ask.room),
             self.data(read, desired),
             self.buckets(&places, &inputs, desired, &begun.buckets),
-            OptionFuture::from(ask.standing.then(|| self.standing(plan, view))),
+            OptionFuture::from(ask.standing.then(|| self.standing_facts(plan, view))),
             // Last: what it asks early, it asks only if enough calls are left beside all others.
-            OptionFuture::from(ask.room.then(|| self.for_start(plan, view, later))),
+            OptionFuture::from(ask.room.then(|| self.start_facts(plan, view, later))),
         );
         // The one that trainc makes may not be there yet.
         for (bucket, seen) in told.into_iter().filter(|(bucket, _)| Some(bucket) != desired.bucket.as_ref()) {
@@ -133,22 +143,22 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
     }
 
     /// Makes the queries of every plan.
-    async fn standing(&self, plan: &Plan, view: View<'_>) -> Facts {
+    async fn standing_facts(&self, plan: &Plan, view: View<'_>) -> Facts {
         let groups = plan.job.network.as_ref().map(|network| &network.security_groups);
         let groups: Vec<String> = groups.into_iter().flatten().map(|val| val.value.clone()).collect();
         let (groups, keys, (role, permissions), secrets, file_systems, release) = join!(
-            some(!groups.is_empty(), self.ask(async |cloud| cloud.security_groups(&groups).await)),
+            ask_if(!groups.is_empty(), self.ask(async |cloud| cloud.security_groups(&groups).await)),
             self.keys(plan),
             self.own_role(plan),
             self.secrets(plan),
             self.given_file_systems(plan),
-            self.release(view.desired, view.caller),
+            self.delete_permissions(view.desired, view.caller),
         );
         Facts { groups, keys, role, permissions, release, secrets, file_systems, ..Facts::default() }
     }
 
     /// Makes the queries for a job that is to be started: zones that offer its instance type, its image, its quotas.
-    async fn for_start(
+    async fn start_facts(
         &self,
         plan: &Plan,
         view: View<'_>,
@@ -163,7 +173,7 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             let kind = kind.strip_prefix("ml.").unwrap_or(kind);
             self.ask(async |cloud| cloud.zones(kind).await).await
         }));
-        let image = some(is_own_image(plan, view.desired), self.image(plan));
+        let image = ask_if(is_own_image(plan, view.desired), self.image(plan));
         join!(zones, image, self.room(plan, view, later))
     }
 }

@@ -9,7 +9,7 @@ use crate::diff::{self};
 use crate::fault::{Class, Fault};
 use crate::ledger::{Cause, Item};
 use crate::ownership;
-use crate::patience::{Wait, absent};
+use crate::patience::{Wait, none_if_not_found};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -22,29 +22,34 @@ const LAST: Duration = Duration::from_mins(20);
 const OTHERS_UNSEEN: Duration = Duration::from_secs(30);
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
-    pub(super) async fn job(&self, item: &Item, target: &Target, systems: &[Mounted]) -> Option<String> {
+    pub(super) async fn apply_job(
+        &self,
+        item: &Item,
+        target: &Target,
+        systems: &[Mounted],
+    ) -> Option<String> {
         let result = match target {
             Target::Attach(name) => self.attach(item, name).await,
-            Target::Start(_) => match self.overtaken().await {
-                Ok(()) => return self.start_somewhere(item, systems).await,
+            Target::Start(_) => match self.check_overtaken().await {
+                Ok(()) => return self.start_until_placed(item, systems).await,
                 Err(cause) => Err(cause),
             },
             // The plan was stopped before.
             Target::Blocked(_) => return None,
         };
-        self.settle(item, result)
+        self.ok_or_record(item, result)
     }
 
     /// Looks again, right before the job is started: a file system takes a quarter of an hour, and meanwhile somebody
     /// may have started another version of the job.
-    async fn overtaken(&self) -> Result<(), Cause> {
+    async fn check_overtaken(&self) -> Result<(), Cause> {
         if self.choices.new_run {
             return Ok(());
         }
         let runs = self.look.runs(self.desired, self.choices).await?;
         match diff::target(self.desired, &runs, self.choices) {
             Target::Blocked(Obstacle::OtherDigest) => {
-                Err(Cause::Obstacle(diff::job(self.desired, &runs, self.choices)))
+                Err(Cause::Obstacle(diff::job_change(self.desired, &runs, self.choices)))
             }
             // The start itself looks at its own name.
             Target::Blocked(_) | Target::Attach(_) | Target::Start(_) => Ok(()),
@@ -53,33 +58,34 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     async fn attach(&self, item: &Item, name: &str) -> Result<String, Cause> {
         let found = if self.choices.adopt { self.look.job(name).await? } else { None };
-        let Some((job, tags)) = found.filter(|(_, tags)| !ownership::is_same(self.desired, tags)) else {
-            self.recorder.done(item, "unchanged", None);
+        let Some((job, tags)) = found.filter(|(_, tags)| !ownership::is_run_of_digest(self.desired, tags))
+        else {
+            self.recorder.record_done(item, "unchanged", None);
             return Ok(name.to_owned());
         };
-        let change = diff::foreign(self.desired, &job, &tags);
+        let change = diff::foreign_job_change(self.desired, &job, &tags);
         if change.action == Action::Stop(Obstacle::DifferentContent) {
             return Err(Cause::Obstacle(change));
         }
-        self.recorder.taking(item, &change);
+        self.recorder.record_adoption(item, &change);
         let tags = self.desired.job_tags();
-        self.recorder.doing(item, "adopt");
+        self.recorder.record_action(item, "adopt");
         self.look.ask(async |cloud| cloud.tag_job(&job.arn, &tags).await).await?;
-        self.recorder.done(item, "adopted", None);
+        self.recorder.record_done(item, "adopted", None);
         Ok(name.to_owned())
     }
 
     /// Starts the job, and where the user waits for capacity, another run of it whenever one found no machines. Each run
     /// is told of, and fails, under its own name.
-    async fn start_somewhere(&self, item: &Item, systems: &[Mounted]) -> Option<String> {
+    async fn start_until_placed(&self, item: &Item, systems: &[Mounted]) -> Option<String> {
         let look = &self.look;
         let mut item = item.clone();
         let (mut wait, mut least) = (None, Duration::ZERO);
         loop {
-            let name = self.settle(&item, self.start(&item, systems).await)?;
+            let name = self.ok_or_record(&item, self.start(&item, systems).await)?;
             let Some(most) = look.patience.capacity else { return Some(name) };
             let wait = wait.get_or_insert_with(|| Wait::start(look.clock, most));
-            match self.settle(&item, self.machines(&item, &name, wait, least).await)? {
+            match self.ok_or_record(&item, self.wait_for_machines(&item, &name, wait, least).await)? {
                 None => return Some(name),
                 Some(next) => item = Item::new(item.kind, &next),
             }
@@ -89,7 +95,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     /// Waits until a run has its machines, or is over; where it found none, the name of the run that follows it. It is
     /// watched until the wait is over, and for at least a time of its own.
-    async fn machines(
+    async fn wait_for_machines(
         &self,
         item: &Item,
         name: &str,
@@ -99,21 +105,22 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let look = &self.look;
         let mut own = Wait::start(look.clock, least);
         loop {
-            let Some(job) = absent(look.ask(async |cloud| cloud.training_job(name).await).await)? else {
+            let Some(job) = none_if_not_found(look.ask(async |cloud| cloud.training_job(name).await).await)?
+            else {
                 return Ok(None);
             };
             if job.lacked_capacity() {
                 let reason = job.failure.unwrap_or_default();
-                let next = self.desired.run_of(name).and_then(|run| self.desired.name_of_run(run + 1));
+                let next = self.desired.run_number(name).and_then(|run| self.desired.name_of_run(run + 1));
                 let (Some(next), false) = (next, wait.is_over(look.clock)) else {
                     return Err(Cause::Waited {
-                        fault: unplaced(&reason),
+                        fault: capacity_fault(&reason),
                         seconds: wait.seconds(look.clock),
                     });
                 };
                 let retry = wait.retry(look.clock, &look.patience);
-                self.recorder.retrying(item, &reason, wait.seconds(look.clock), retry);
-                wait.scarce(look.clock, &look.patience).await;
+                self.recorder.report_retry(item, &reason, wait.seconds(look.clock), retry);
+                wait.pause_backoff(look.clock, &look.patience).await;
                 return Ok(Some(next));
             }
             let looking = matches!(job.secondary.as_str(), "Starting" | "Pending" | "LaunchingMLInstances");
@@ -121,17 +128,17 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             if job.is_over() || !looking || is_late {
                 return Ok(None);
             }
-            self.recorder.waiting(item, &job.secondary, wait.seconds(look.clock));
-            own.looked();
-            wait.long(look.clock, &look.patience).await;
+            self.recorder.report_wait(item, &job.secondary, wait.seconds(look.clock));
+            own.count_look();
+            wait.pause_poll(look.clock, &look.patience).await;
         }
     }
 
     /// Looks once more, right after the job was asked for: another version may have been asked for at the same time, and
     /// neither was there for the other to see. The later one, by its creation time and then by its name, ends its own.
-    async fn contested(&self, item: &Item, job: &TrainingJob) -> Result<(), Cause> {
+    async fn stop_if_overtaken(&self, item: &Item, job: &TrainingJob) -> Result<(), Cause> {
         let (look, desired) = (&self.look, self.desired);
-        let mut unseen = self.unseen();
+        let mut unseen = self.visibility_wait();
         let running = loop {
             let running = look.running(&desired.stem).await?;
             // Who does not see itself yet may not see the other either.
@@ -143,11 +150,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
             self.pause(item, &mut unseen, "until SageMaker lists the job").await?;
         };
-        for one in running.iter().filter(|one| desired.run_of(&one.name).is_none()) {
+        for one in running.iter().filter(|one| desired.run_number(&one.name).is_none()) {
             if (one.created, one.name.as_str()) >= (job.created, job.name.as_str()) {
                 continue;
             }
-            let Some((other, _)) = self.ours_beside(&one.name).await? else { continue };
+            let Some((other, _)) = self.own_unfinished_run(&one.name).await? else { continue };
             let name = job.name.as_str();
             match look.ask(async |cloud| cloud.stop_training_job(name).await).await {
                 Ok(()) => {}
@@ -155,14 +162,14 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 Err(fault) if matches!(fault.class, Class::NotFound | Class::Busy | Class::Invalid) => {}
                 Err(fault) => return Err(fault.into()),
             }
-            return Err(Cause::Obstacle(diff::overtaken(desired, &other, name)));
+            return Err(Cause::Obstacle(diff::overtaken_run_change(desired, &other, name)));
         }
         Ok(())
     }
 
     /// A run of another digest of the job, if it is that and not over. Its tags may show later than it.
-    async fn ours_beside(&self, name: &str) -> Result<Option<(TrainingJob, Tags)>, Cause> {
-        let mut unseen = self.unseen();
+    async fn own_unfinished_run(&self, name: &str) -> Result<Option<(TrainingJob, Tags)>, Cause> {
+        let mut unseen = self.visibility_wait();
         loop {
             let Some((job, tags)) = self.look.job(name).await? else { return Ok(None) };
             if job.is_over() || (tags.is_empty() && unseen.is_over(self.look.clock)) {
@@ -171,18 +178,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             if !tags.is_empty() {
                 return Ok(ownership::is_ours(&tags, &self.desired.job).then_some((job, tags)));
             }
-            unseen.short(self.look.clock, &self.look.patience).await;
+            unseen.pause_short(self.look.clock, &self.look.patience).await;
         }
     }
 
     async fn start(&self, item: &Item, systems: &[Mounted]) -> Result<String, Cause> {
         let look = &self.look;
         let name = item.name.as_str();
-        let mut request = self.desired.request_as(name, systems);
+        let mut request = self.desired.request_for_run(name, systems);
         if self.choices.new_run {
-            asked_for(&mut request);
+            tag_new_run(&mut request);
         }
-        let mut unseen = self.unseen();
+        let mut unseen = self.visibility_wait();
         let mut propagation = self.propagation();
         let mut capacity = look.patience.capacity.map(|most| Wait::start(look.clock, most));
         let mut made = None;
@@ -193,13 +200,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     self.pause(item, &mut unseen, "until SageMaker shows the job's tags").await?;
                     continue;
                 }
-                if !ownership::is_same(self.desired, &tags) {
-                    return Err(Cause::Obstacle(diff::foreign(self.desired, &job, &tags)));
+                if !ownership::is_run_of_digest(self.desired, &tags) {
+                    return Err(Cause::Obstacle(diff::foreign_job_change(self.desired, &job, &tags)));
                 }
                 if made.is_some() && !self.choices.new_run {
-                    self.contested(item, &job).await?;
+                    self.stop_if_overtaken(item, &job).await?;
                 }
-                self.recorder.done(item, made.unwrap_or("found"), None);
+                self.recorder.record_done(item, made.unwrap_or("found"), None);
                 return Ok(job.name);
             }
             if made.is_some() {
@@ -212,18 +219,18 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 self.pause(item, &mut unseen, state).await?;
                 continue;
             }
-            self.recorder.doing(item, "create");
+            self.recorder.record_action(item, "create");
             match look.ask(async |cloud| cloud.create_training_job(&request).await).await {
                 Ok(()) => made = Some("created"),
                 Err(fault) if fault.class == Class::Exists => made = Some("found"),
                 Err(fault) if fault.class == Class::NotPropagated => match propagation.as_mut() {
                     Some(wait) if !wait.is_over(look.clock) => {
-                        self.recorder.waiting(
+                        self.recorder.report_wait(
                             item,
                             "until the role can be assumed",
                             wait.seconds(look.clock),
                         );
-                        wait.short(look.clock, &look.patience).await;
+                        wait.pause_short(look.clock, &look.patience).await;
                     }
                     _ => return Err(fault.into()),
                 },
@@ -231,8 +238,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     match capacity.as_mut() {
                         Some(wait) if !wait.is_over(look.clock) => {
                             let retry = wait.retry(look.clock, &look.patience);
-                            self.recorder.retrying(item, &fault.message, wait.seconds(look.clock), retry);
-                            wait.scarce(look.clock, &look.patience).await;
+                            self.recorder.report_retry(item, &fault.message, wait.seconds(look.clock), retry);
+                            wait.pause_backoff(look.clock, &look.patience).await;
                         }
                         Some(wait) => {
                             return Err(Cause::Waited { fault, seconds: wait.seconds(look.clock) });
@@ -257,7 +264,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 const MOST_TAGS: usize = 50;
 
 /// Tags a request as started with `--new-run`, so that it may run at the same time as another digest of the job.
-fn asked_for(request: &mut Value) {
+fn tag_new_run(request: &mut Value) {
     if let Some(tags) =
         request.get_mut("Tags").and_then(Value::as_array_mut).filter(|tags| tags.len() < MOST_TAGS)
     {
@@ -266,9 +273,9 @@ fn asked_for(request: &mut Value) {
 }
 
 /// What ended a run before it began, as an answer: its FailureReason begins with the service's code.
-fn unplaced(reason: &str) -> Fault {
+fn capacity_fault(reason: &str) -> Fault {
     const CODES: [&str; 2] = ["CapacityError", "ResourceLimitExceeded"];
     let said = reason.split_once(": ").filter(|(code, _)| CODES.contains(code));
     let (code, words) = said.unwrap_or(("CapacityError", reason));
-    Fault::answered(Call::CreateTrainingJob, None, code, words)
+    Fault::from_answer(Call::CreateTrainingJob, None, code, words)
 }

@@ -54,45 +54,45 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Creates everything. The ledger records what was done, failed and left. Returns the job's name once it exists.
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
-        let (role, uploads) = join!(self.role(), self.uploads());
+        let (role, uploads) = join!(self.apply_role(), self.apply_uploads());
         let job = Item::new("training-job", &name_of(target, desired));
         if role.is_none() || uploads.is_none() {
             for system in &desired.file_systems {
-                self.recorder.left(Item::new("file-system", &system.name));
+                self.recorder.record_not_started(Item::new("file-system", &system.name));
             }
-            self.leave(target, job);
+            self.record_unstarted_job(target, job);
             return None;
         }
-        match self.lost(target).await {
+        match self.has_lost_file_system(target).await {
             Ok(false) => {}
             // Nothing that is made now can be mounted by the run that goes on.
-            Ok(true) => return self.job(&job, target, &[]).await,
+            Ok(true) => return self.apply_job(&job, target, &[]).await,
             Err(cause) => {
-                self.recorder.failed(&job, cause);
+                self.recorder.record_failure(&job, cause);
                 return None;
             }
         }
-        let systems = join_all(desired.file_systems.iter().map(|wanted| self.storage(wanted))).await;
+        let systems = join_all(desired.file_systems.iter().map(|wanted| self.apply_storage(wanted))).await;
         let Some(systems) = systems.into_iter().collect::<Option<Vec<Mounted>>>() else {
-            self.leave(target, job);
+            self.record_unstarted_job(target, job);
             return None;
         };
-        let systems = match self.kept(target, systems).await {
+        let systems = match self.recheck_resources(target, systems).await {
             Ok(Some(systems)) => systems,
             Ok(None) => {
-                self.leave(target, job);
+                self.record_unstarted_job(target, job);
                 return None;
             }
             Err(cause) => {
-                self.recorder.failed(&job, cause);
+                self.recorder.record_failure(&job, cause);
                 return None;
             }
         };
-        self.job(&job, target, &systems).await
+        self.apply_job(&job, target, &systems).await
     }
 
     /// Returns true if the run that is there goes on without a file system that it was started with.
-    async fn lost(&self, target: &Target) -> Result<bool, Cause> {
+    async fn has_lost_file_system(&self, target: &Target) -> Result<bool, Cause> {
         if self.desired.file_systems.is_empty() || !matches!(target, Target::Attach(_)) {
             return Ok(false);
         }
@@ -103,7 +103,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Looks again, right before the job is started, whether all that it needs is there still: a file system takes a
     /// quarter of an hour, and meanwhile somebody may have destroyed what was made before it. That is not made again
     /// behind their back: it is the end, and said. None where something is gone, or could not be mended.
-    async fn kept(&self, target: &Target, systems: Vec<Mounted>) -> Result<Option<Vec<Mounted>>, Cause> {
+    async fn recheck_resources(
+        &self,
+        target: &Target,
+        systems: Vec<Mounted>,
+    ) -> Result<Option<Vec<Mounted>>, Cause> {
         if !matches!(target, Target::Start(_)) {
             return Ok(Some(systems));
         }
@@ -111,11 +115,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let mut late = Wait::start(self.look.clock, SEEN_LATE);
         let seen = loop {
             let seen = self.look.observe(self.desired, self.choices).await?;
-            let gone = self.gone(&seen, &systems);
+            let gone = self.vanished_resources(&seen, &systems);
             let Some(first) = gone.first() else { break seen };
             if late.is_over(self.look.clock) {
                 for item in &gone {
-                    self.recorder.failed(item, Cause::Gone);
+                    self.recorder.record_failure(item, Cause::Gone);
                 }
                 return Ok(None);
             }
@@ -128,14 +132,14 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if let Some(wanted) = &self.desired.role {
             // Another version may have written its own policy meanwhile.
             let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
-            all &= steps.is_empty() || self.role().await.is_some();
+            all &= steps.is_empty() || self.apply_role().await.is_some();
         }
         let mut out = Vec::new();
         for ((wanted, found), made) in self.desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
             let linked = wanted.associations.iter().all(|link| {
                 association_change(link, Some(&made.1), &found.associations).action == Action::Unchanged
             });
-            match if linked { Some(made) } else { self.storage(wanted).await } {
+            match if linked { Some(made) } else { self.apply_storage(wanted).await } {
                 Some(made) => out.push(made),
                 None => all = false,
             }
@@ -144,7 +148,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 
     /// Returns the resources that existed and are no longer visible.
-    fn gone(&self, seen: &Observed, systems: &[Mounted]) -> Vec<Item> {
+    fn vanished_resources(&self, seen: &Observed, systems: &[Mounted]) -> Vec<Item> {
         let desired = self.desired;
         let mut out = Vec::new();
         if let Some(wanted) = desired.role.as_ref().filter(|_| seen.role.is_none()) {
@@ -156,7 +160,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let uploads = desired.uploads.iter().zip(&seen.uploads).filter(|(_, there)| !**there);
         out.extend(uploads.map(|(object, _)| Item::new(object.kind, &object.uri)));
         for ((wanted, found), made) in desired.file_systems.iter().zip(&seen.file_systems).zip(systems) {
-            if file_systems::live(&found.systems).is_none_or(|system| system.id != made.1) {
+            if file_systems::oldest_live(&found.systems).is_none_or(|system| system.id != made.1) {
                 out.push(Item::new("file-system", &wanted.name));
                 continue;
             }
@@ -170,45 +174,45 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
 
     /// Adopts a run that has ended, and nothing else: the resources it needed are no longer needed.
     pub async fn adopt_finished(&self, target: &Target) -> Option<String> {
-        self.job(&Item::new("training-job", &name_of(target, self.desired)), target, &[]).await
+        self.apply_job(&Item::new("training-job", &name_of(target, self.desired)), target, &[]).await
     }
 
     /// Records that a job was not started, unless it already runs.
-    fn leave(&self, target: &Target, job: Item) {
+    fn record_unstarted_job(&self, target: &Target, job: Item) {
         if matches!(target, Target::Start(_)) {
-            self.recorder.left(job);
+            self.recorder.record_not_started(job);
         }
     }
 
     /// Keeps the record of one resource.
-    fn settle<T>(&self, item: &Item, result: Result<T, Cause>) -> Option<T> {
-        result.map_err(|cause| self.recorder.failed(item, cause)).ok()
+    fn ok_or_record<T>(&self, item: &Item, result: Result<T, Cause>) -> Option<T> {
+        result.map_err(|cause| self.recorder.record_failure(item, cause)).ok()
     }
 
-    fn late(&self, wait: &Wait, state: impl Into<String>) -> Cause {
+    fn timeout_cause(&self, wait: &Wait, state: impl Into<String>) -> Cause {
         Cause::Late { state: state.into(), seconds: wait.seconds(self.look.clock) }
     }
 
-    async fn bucket(&self) -> Option<()> {
+    async fn apply_bucket(&self) -> Option<()> {
         let Some(name) = &self.desired.bucket else { return Some(()) };
         let item = Item::new("bucket", name);
         let lock = self.locks.lock_of(&item);
         let _guard = lock.lock().await;
         let account = self.desired.account.as_str();
         let ensure = async {
-            let seen = async || self.look.bucket(name, account).await;
+            let seen = async || self.look.has_bucket(name, account).await;
             let make = async || self.look.ask(async |cloud| cloud.create_bucket(name).await).await;
             self.ensure_there(&item, seen, make).await
         };
-        self.settle(&item, ensure.await)
+        self.ok_or_record(&item, ensure.await)
     }
 
     /// The bucket, and what goes into it.
-    async fn uploads(&self) -> Option<()> {
+    async fn apply_uploads(&self) -> Option<()> {
         let objects = &self.desired.uploads;
-        if self.bucket().await.is_none() {
+        if self.apply_bucket().await.is_none() {
             for object in objects {
-                self.recorder.left(Item::new(object.kind, &object.uri));
+                self.recorder.record_not_started(Item::new(object.kind, &object.uri));
             }
             return None;
         }
@@ -222,7 +226,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             let make = async || self.look.ask(async |cloud| cloud.put_object(&object.upload).await).await;
             self.ensure_there(&item, seen, make).await
         };
-        self.settle(&item, ensure.await)
+        self.ok_or_record(&item, ensure.await)
     }
 
     /// Something that is there or not, and never differs.
@@ -232,11 +236,11 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         seen: impl AsyncFn() -> Answer<bool>,
         make: impl AsyncFn() -> Answer<()>,
     ) -> Result<(), Cause> {
-        let mut wait = self.unseen();
+        let mut wait = self.visibility_wait();
         let mut made = None;
         loop {
             if seen().await? {
-                self.recorder.done(item, made.unwrap_or("unchanged"), None);
+                self.recorder.record_done(item, made.unwrap_or("unchanged"), None);
                 return Ok(());
             }
             if made.is_some() {
@@ -252,7 +256,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 self.pause(item, &mut wait, state).await?;
                 continue;
             }
-            self.recorder.doing(item, "create");
+            self.recorder.record_action(item, "create");
             match make().await {
                 Ok(()) => made = Some("created"),
                 Err(fault) if fault.class == Class::Exists => made = Some("found"),
@@ -261,17 +265,17 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         }
     }
 
-    fn unseen(&self) -> Wait {
+    fn visibility_wait(&self) -> Wait {
         Wait::start(self.look.clock, self.look.patience.unseen)
     }
 
     /// Waits for what was done to show.
     async fn pause(&self, item: &Item, wait: &mut Wait, state: &str) -> Result<(), Cause> {
         if wait.is_over(self.look.clock) {
-            return Err(self.late(wait, state));
+            return Err(self.timeout_cause(wait, state));
         }
-        self.recorder.waiting(item, state, wait.seconds(self.look.clock));
-        wait.short(self.look.clock, &self.look.patience).await;
+        self.recorder.report_wait(item, state, wait.seconds(self.look.clock));
+        wait.pause_short(self.look.clock, &self.look.patience).await;
         Ok(())
     }
 
@@ -289,8 +293,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         if !passes || wait.is_over(self.look.clock) {
             return Err(fault.into());
         }
-        self.recorder.waiting(item, &fault.message, wait.seconds(self.look.clock));
-        wait.short(self.look.clock, &self.look.patience).await;
+        self.recorder.report_wait(item, &fault.message, wait.seconds(self.look.clock));
+        wait.pause_short(self.look.clock, &self.look.patience).await;
         Ok(())
     }
 }
@@ -303,7 +307,7 @@ fn name_of(target: &Target, desired: &Desired) -> String {
 }
 
 /// Returns what was done: `unchanged`, `created` or `updated`.
-fn said<S: PartialEq>(made: &[S], create: &S) -> &'static str {
+fn outcome_word<S: PartialEq>(made: &[S], create: &S) -> &'static str {
     match made {
         [] => "unchanged",
         steps if steps.contains(create) => "created",

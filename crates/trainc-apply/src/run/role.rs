@@ -1,6 +1,6 @@
 //! The role: made, tagged, and given its trust and its policy, one call at a time.
 
-use super::{Driver, SEEN_LATE, said};
+use super::{Driver, SEEN_LATE, outcome_word};
 use crate::change::Action;
 use crate::cloud::{Answer, Clock, Cloud};
 use crate::desired::WantedRole;
@@ -12,14 +12,14 @@ use crate::policy;
 use trainc_emit::iam::POLICY_NAME;
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
-    pub(super) async fn role(&self) -> Option<()> {
+    pub(super) async fn apply_role(&self) -> Option<()> {
         let Some(wanted) = &self.desired.role else { return Some(()) };
         let item = Item::new("role", &wanted.create.role_name);
-        self.settle(&item, self.ensure_role(wanted, &item).await)
+        self.ok_or_record(&item, self.ensure_role(wanted, &item).await)
     }
 
     async fn ensure_role(&self, wanted: &WantedRole, item: &Item) -> Result<(), Cause> {
-        let mut wait = self.unseen();
+        let mut wait = self.visibility_wait();
         let mut late = Wait::start(self.look.clock, SEEN_LATE);
         let mut made: Vec<RoleStep> = Vec::new();
         let (mut adopted, mut taken) = (false, false);
@@ -40,8 +40,8 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Err(Cause::Obstacle(change));
             }
             if steps.is_empty() {
-                let what = if adopted { "adopted" } else { said(&made, &RoleStep::Create) };
-                self.recorder.done(item, what, None);
+                let what = if adopted { "adopted" } else { outcome_word(&made, &RoleStep::Create) };
+                self.recorder.record_done(item, what, None);
                 return Ok(());
             }
             if taken && found.is_none() {
@@ -50,7 +50,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 continue;
             }
             if change.action == Action::Adopt && !adopted {
-                self.recorder.taking(item, &change);
+                self.recorder.record_adoption(item, &change);
                 adopted = true;
             }
             let Some(step) = steps.into_iter().find(|step| !made.contains(step)) else {
@@ -68,7 +68,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     continue;
                 }
             }
-            self.recorder.doing(item, if step == RoleStep::Create { "create" } else { "update" });
+            self.recorder.record_action(item, if step == RoleStep::Create { "create" } else { "update" });
             match self.role_step(&wanted, &step).await {
                 Ok(()) => {
                     self.wrote_iam.set(true);
@@ -82,12 +82,12 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 Err(fault)
                     if fault.class == Class::Denied && is_tagged(&made) && !late.is_over(self.look.clock) =>
                 {
-                    self.recorder.waiting(
+                    self.recorder.report_wait(
                         item,
                         "until IAM sees the role's tags",
                         late.seconds(self.look.clock),
                     );
-                    late.short(self.look.clock, &self.look.patience).await;
+                    late.pause_short(self.look.clock, &self.look.patience).await;
                 }
                 Err(fault) => self.pause_for(item, &mut wait, fault).await?,
             }

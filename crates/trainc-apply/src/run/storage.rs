@@ -1,6 +1,6 @@
 //! File systems and their associations: made, waited for, and taken as they are when they are there already.
 
-use super::{Driver, Mounted, said};
+use super::{Driver, Mounted, outcome_word};
 use crate::account::FileSystem;
 use crate::change::{Action, Difference};
 use crate::cloud::{Answer, Clock, Cloud};
@@ -10,8 +10,8 @@ use crate::fault::{Class, Fault};
 use crate::file_systems;
 use crate::ledger::{Cause, Item};
 use crate::ownership;
-use crate::patience::{Wait, absent};
-use crate::verdict::is_count;
+use crate::patience::{Wait, none_if_not_found};
+use crate::verdict::is_file_system_count;
 use trainc_catalog::quotas;
 use trainc_emit::fsx::{association_token, next_token};
 
@@ -21,37 +21,37 @@ const MOST_UPDATES: u32 = 5;
 const MOST_GENERATIONS: u32 = 9;
 
 impl<C: Cloud, K: Clock> Driver<'_, C, K> {
-    pub(super) async fn storage(&self, wanted: &WantedFileSystem) -> Option<Mounted> {
+    pub(super) async fn apply_storage(&self, wanted: &WantedFileSystem) -> Option<Mounted> {
         let item = Item::new("file-system", &wanted.name);
         let found = self.ensure_file_system(wanted, &item).await;
         let links = || wanted.associations.iter().map(|link| Item::new("association", &link.name));
-        let Some((system, mount)) = self.settle(&item, found) else {
-            links().for_each(|link| self.recorder.left(link));
+        let Some((system, mount)) = self.ok_or_record(&item, found) else {
+            links().for_each(|link| self.recorder.record_not_started(link));
             return None;
         };
         // The service works on one association at a time, and queues eight.
         let mut all = true;
         for link in &wanted.associations {
             let item = Item::new("association", &link.name);
-            all &= self.settle(&item, self.ensure_association(&system.id, link, &item).await).is_some();
+            all &= self.ok_or_record(&item, self.ensure_association(&system.id, link, &item).await).is_some();
         }
         all.then(|| (wanted.name.clone(), system.id.clone(), mount))
     }
 
     /// A refusal for want of room, with what the quota would have to be: what the account's file systems of the kind take
     /// together, and this one. The service names the quota alone.
-    async fn counted(&self, wanted: &WantedFileSystem, fault: Fault) -> Fault {
+    async fn with_needed_quota(&self, wanted: &WantedFileSystem, fault: Fault) -> Fault {
         let kind = wanted.create.lustre_configuration.deployment_type.as_deref().unwrap_or("SCRATCH_1");
         let quota = |kind: &str| quotas::lustre(kind).and_then(|(capacity, _)| capacity.code);
         let Some(code) = quota(kind) else { return fault };
         let Ok(all) = self.look.ask(async |cloud| cloud.file_systems().await).await else { return fault };
         let same = all.iter().filter(|one| one.deployment.as_deref().and_then(quota).as_ref() == Some(&code));
-        let needs = if is_count(&fault) {
+        let needs = if is_file_system_count(&fault) {
             same.count() as u64 + 1
         } else {
             same.map(|one| one.capacity_gib).sum::<u64>() + wanted.create.storage_capacity
         };
-        fault.needing(needs)
+        fault.with_needed_quota(needs)
     }
 
     async fn ensure_file_system(
@@ -60,7 +60,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         item: &Item,
     ) -> Result<(FileSystem, String), Cause> {
         let look = &self.look;
-        let mut unseen = self.unseen();
+        let mut unseen = self.visibility_wait();
         let mut making = Wait::start(look.clock, look.patience.making);
         let mut made: Vec<FileSystemStep> = Vec::new();
         let mut id: Option<String> = None;
@@ -73,16 +73,16 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         let lock = self.locks.lock_of(&Item::new(item.kind, &wanted.create.client_request_token));
         let mut guard = Some(lock.lock().await);
         loop {
-            let mut systems = look.file_system(self.desired, wanted).await?;
+            let mut systems = look.find_storage_file_systems(self.desired, wanted).await?;
             if let Some(id) = id.as_deref().filter(|id| systems.iter().all(|one| one.id != **id)) {
                 let direct = look.ask(async |cloud| cloud.file_system(id).await).await;
-                systems.extend(absent(direct)?);
+                systems.extend(none_if_not_found(direct)?);
             }
             let (change, steps) = file_system_change(wanted, &systems, self.choices);
             if matches!(change.action, Action::Stop(_)) {
                 return Err(Cause::Obstacle(change));
             }
-            let Some(system) = file_systems::live(&systems) else {
+            let Some(system) = file_systems::oldest_live(&systems) else {
                 if seen {
                     return Err(Cause::Gone);
                 }
@@ -100,16 +100,16 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         if let Some(fault) = mismatch {
                             return Err(Cause::Fault(fault));
                         }
-                        return Err(self.late(&making, "until FSx shows the file system"));
+                        return Err(self.timeout_cause(&making, "until FSx shows the file system"));
                     }
                     made.clear();
                     id = None;
-                    unseen = self.unseen();
+                    unseen = self.visibility_wait();
                     continue;
                 }
                 let mut request = wanted.create.clone();
                 request.client_request_token = next_token(&request.client_request_token, generation);
-                self.recorder.doing(item, "create");
+                self.recorder.record_action(item, "create");
                 match look.ask(async |cloud| cloud.create_file_system(&request).await).await {
                     Ok(new) => {
                         id = Some(new);
@@ -120,17 +120,19 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     // tags. A second one is never made beside that.
                     Err(fault) if fault.class == Class::Mismatch => {
                         let all = look.ask(async |cloud| cloud.file_systems().await).await?;
-                        match file_systems::twins(wanted, &all).as_slice() {
+                        match file_systems::untagged_twins(wanted, &all).as_slice() {
                             [] => {
                                 made.push(FileSystemStep::Create);
                                 mismatch = Some(fault);
                             }
                             [one] if self.choices.adopt => id = Some(one.id.clone()),
-                            [one, ..] => return Err(Cause::Obstacle(diff::twin(wanted, one))),
+                            [one, ..] => {
+                                return Err(Cause::Obstacle(diff::untagged_twin_change(wanted, one)));
+                            }
                         }
                     }
                     Err(fault) if fault.class == Class::Quota => {
-                        return Err(self.counted(wanted, fault).await.into());
+                        return Err(self.with_needed_quota(wanted, fault).await.into());
                     }
                     Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                 }
@@ -142,10 +144,10 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             joined |= file_systems::is_shareable(wanted, system)
                 && !ownership::uses(&system.tags, &self.desired.job);
             if change.action == Action::Adopt && !adopted {
-                self.recorder.taking(item, &change);
+                self.recorder.record_adoption(item, &change);
                 adopted = true;
             }
-            let what = match said(&made, &FileSystemStep::Create) {
+            let what = match outcome_word(&made, &FileSystemStep::Create) {
                 _ if adopted => "adopted",
                 "updated" if joined && made.len() == 1 => "shared",
                 said => said,
@@ -158,7 +160,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 made.retain(|step| !is_update(step));
             }
             if let Some(step) = steps.iter().find(|step| !made.contains(step)) {
-                self.recorder.doing(item, "update");
+                self.recorder.record_action(item, "update");
                 match self.file_system_step(step).await {
                     Ok(()) => {
                         if is_update(step) {
@@ -166,7 +168,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         }
                         made.push(step.clone());
                         // How long the file system took to be made is no part of this wait.
-                        unseen = self.unseen();
+                        unseen = self.visibility_wait();
                     }
                     Err(fault) => self.pause_for(item, &mut unseen, fault).await?,
                 }
@@ -174,23 +176,23 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
             match (system.lifecycle.as_str(), &system.mount) {
                 // An updated file system stays in use, and shows its new settings when the update is through.
-                ("UPDATING", Some(mount)) => return Ok(self.mounted(item, what, system, mount)),
+                ("UPDATING", Some(mount)) => return Ok(self.record_mounted(item, what, system, mount)),
                 ("AVAILABLE", Some(mount)) if steps.is_empty() => {
-                    return Ok(self.mounted(item, what, system, mount));
+                    return Ok(self.record_mounted(item, what, system, mount));
                 }
                 ("AVAILABLE", _) => self.pause(item, &mut unseen, "until FSx shows the change").await?,
                 (state, _) => {
                     if making.is_over(look.clock) {
-                        return Err(self.late(&making, format!("{} is {state}", system.id)));
+                        return Err(self.timeout_cause(&making, format!("{} is {state}", system.id)));
                     }
-                    self.recorder.waiting(item, state, making.seconds(look.clock));
-                    making.long(look.clock, &look.patience).await;
+                    self.recorder.report_wait(item, state, making.seconds(look.clock));
+                    making.pause_poll(look.clock, &look.patience).await;
                 }
             }
         }
     }
 
-    fn mounted(
+    fn record_mounted(
         &self,
         item: &Item,
         what: &'static str,
@@ -198,7 +200,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         mount: &str,
     ) -> (FileSystem, String) {
         let others = ownership::others(&system.tags, &self.desired.job);
-        self.recorder.done_with(item, what, Some(&system.id), &others);
+        self.recorder.record_done_shared(item, what, Some(&system.id), &others);
         (system.clone(), mount.to_owned())
     }
 
@@ -222,7 +224,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
         item: &Item,
     ) -> Result<(), Cause> {
         let look = &self.look;
-        let mut unseen = self.unseen();
+        let mut unseen = self.visibility_wait();
         let mut making = Wait::start(look.clock, look.patience.making);
         let mut made = "unchanged";
         let mut generation = 1;
@@ -236,7 +238,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                     if unseen.is_over(look.clock) && generation < MOST_GENERATIONS {
                         generation += 1;
                         made = "unchanged";
-                        unseen = self.unseen();
+                        unseen = self.visibility_wait();
                         continue;
                     }
                     if unseen.is_over(look.clock)
@@ -255,7 +257,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                         &request.data_repository_path,
                         generation,
                     );
-                    self.recorder.doing(item, "create");
+                    self.recorder.record_action(item, "create");
                     match look.ask(async |cloud| cloud.create_association(&request).await).await {
                         Ok(_) => (made, mismatch) = ("created", None),
                         Err(fault) if fault.class == Class::Mismatch => {
@@ -266,13 +268,13 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 }
                 Action::Wait => {
                     if making.is_over(look.clock) {
-                        return Err(self.late(&making, change.because));
+                        return Err(self.timeout_cause(&making, change.because));
                     }
-                    self.recorder.waiting(item, "CREATING", making.seconds(look.clock));
-                    making.long(look.clock, &look.patience).await;
+                    self.recorder.report_wait(item, "CREATING", making.seconds(look.clock));
+                    making.pause_poll(look.clock, &look.patience).await;
                 }
                 Action::Update | Action::Unchanged | Action::Skip | Action::Adopt => {
-                    self.recorder.done(item, made, None);
+                    self.recorder.record_done(item, made, None);
                     return Ok(());
                 }
             }

@@ -25,29 +25,29 @@ impl Step {
         }
     }
 
-    fn is(&self, actions: &[Action]) -> bool {
+    fn is_any_of(&self, actions: &[Action]) -> bool {
         actions.iter().any(|action| action.word() == self.action)
     }
 
     /// Returns true if the plan writes anything there, or waits for what it once wrote.
     fn is_written(&self) -> bool {
-        self.action == SHARE || self.is(&[Action::Create, Action::Update, Action::Adopt, Action::Wait])
+        self.action == SHARE || self.is_any_of(&[Action::Create, Action::Update, Action::Adopt, Action::Wait])
     }
 
     /// Returns true if what would be done now is what is left after this step, or a part of it: nothing differs that did not.
     fn leads_to(&self, now: &Self) -> bool {
-        let is_there = now.is(&[Action::Unchanged, Action::Wait]);
+        let is_there = now.is_any_of(&[Action::Unchanged, Action::Wait]);
         // What was absent is made whole: whatever is to be changed in it now came from somebody else.
-        let is_half = now.is(&[Action::Update]) && !self.is(&[Action::Create]);
+        let is_half = now.is_any_of(&[Action::Update]) && !self.is_any_of(&[Action::Create]);
         // Another job of the plan has made it, and this one only says that it uses it.
-        let is_shared = self.is(&[Action::Create, Action::Wait]) && now.action == SHARE;
+        let is_shared = self.is_any_of(&[Action::Create, Action::Wait]) && now.action == SHARE;
         self.is_written()
             && (is_shared || (is_there || is_half) && now.differences.is_subset(&self.differences))
     }
 
     /// Returns true if the run that this step adopts is ours now.
-    fn takes(&self, now: &Self) -> bool {
-        self.is(&[Action::Adopt]) && now.is(&[Action::Unchanged]) && self.name == now.name
+    fn is_adoption_done(&self, now: &Self) -> bool {
+        self.is_any_of(&[Action::Adopt]) && now.is_any_of(&[Action::Unchanged]) && self.name == now.name
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn steps(prospect: &Prospect) -> BTreeMap<String, Step> {
 
 /// What was seen of each resource that is there, beside what its [step](Step) compares: which one it is, and what trainc
 /// leaves as it is, as a policy that somebody added to the role. States that pass by themselves are no part of it.
-pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Fingerprint> {
+pub(super) fn fingerprints(prospect: &Prospect) -> BTreeMap<String, Fingerprint> {
     let mut out = BTreeMap::new();
     let mut add = |key: String, now: String, made: String| {
         let [now, made] = [now, made].map(|text| sha256_hex(text.as_bytes()));
@@ -100,17 +100,18 @@ pub(super) fn seen(prospect: &Prospect) -> BTreeMap<String, Fingerprint> {
         let made = format!("{:?}", (&role.arn, &tags, &create.permissions_boundary, &none, &none));
         add(key("role", &create.role_name), now, made);
         if let Some(policy) = &found.policy {
-            let meaning = format!("{:?}", policy::meaning(policy));
+            let meaning = format!("{:?}", policy::canonical_text(policy));
             let name = format!("{}/{POLICY_NAME}", create.role_name);
             add(key("role-policy", &name), meaning.clone(), meaning);
         }
     }
     for (wanted, found) in prospect.desired.file_systems.iter().zip(&prospect.observed.file_systems) {
-        let Some(system) = file_systems::live(&found.systems) else { continue };
+        let Some(system) = file_systems::oldest_live(&found.systems) else { continue };
         let tags = foreign_tags(&system.tags, wanted.create.tags.iter().map(|tag| tag.key.as_str()));
         let mut links: BTreeSet<&str> = found.associations.iter().map(|one| one.id.as_str()).collect();
         for association in &wanted.associations {
-            let Some(there) = file_systems::linked(association, &system.id, &found.associations) else {
+            let Some(there) = file_systems::find_association(association, &system.id, &found.associations)
+            else {
                 continue;
             };
             links.remove(there.id.as_str());
@@ -141,10 +142,11 @@ fn foreign_tags<'a>(
 /// Returns why a saved plan is out of date for its job, as a fragment: the first drift, if any.
 pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> Option<String> {
     let now = steps(prospect);
-    let is_settled = prospect.is_settled(choices);
-    let is_taken = saved.steps.get(JOB).zip(now.get(JOB)).is_some_and(|(was, step)| was.takes(step));
+    let is_settled = prospect.is_run_over(choices);
+    let is_taken =
+        saved.steps.get(JOB).zip(now.get(JOB)).is_some_and(|(was, step)| was.is_adoption_done(step));
     let has_run = is_taken || is_started(saved, prospect);
-    let is_idle = |step: &Step| is_settled && step.is(&[Action::Skip]);
+    let is_idle = |step: &Step| is_settled && step.is_any_of(&[Action::Skip]);
     for name in saved.steps.keys().chain(now.keys()) {
         let (Some(was), Some(step)) = (saved.steps.get(name), now.get(name)) else {
             return Some(format!("the plan's resources have changed: `{name}`"));
@@ -157,7 +159,7 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
             return Some(describe(name, was, step));
         }
     }
-    let seen = seen(prospect);
+    let seen = fingerprints(prospect);
     for name in saved.seen.keys().chain(seen.keys()) {
         let (was, is) = (saved.seen.get(name), seen.get(name));
         let step = saved.steps.get(name).zip(now.get(name));
@@ -169,7 +171,7 @@ pub(super) fn drift(saved: &SavedJob, prospect: &Prospect, choices: Choices) -> 
             (None, Some(seen), Some((was, _))) => was.is_written() && seen.now == seen.made,
             // Of the role's policy the step compares names of statements alone: what they say is compared here.
             (Some(_), Some(_), Some((was, step))) => {
-                name.starts_with("role-policy ") && was.is_written() && step.is(&[Action::Unchanged])
+                name.starts_with("role-policy ") && was.is_written() && step.is_any_of(&[Action::Unchanged])
             }
             _ => false,
         };
@@ -190,7 +192,7 @@ fn is_started(saved: &SavedJob, prospect: &Prospect) -> bool {
         Target::Start(_) => job.lacked_capacity(),
         Target::Blocked(_) => false,
     };
-    goes_on && runs.number >= run && ownership::is_same(&prospect.desired, tags)
+    goes_on && runs.number >= run && ownership::is_run_of_digest(&prospect.desired, tags)
 }
 
 fn describe(name: &str, was: &Step, now: &Step) -> String {

@@ -1,8 +1,8 @@
 //! Diagnostics for resources that block a plan.
 
 use super::{
-    DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, in_region,
-    place,
+    DIFFERENCES, T0605, T0606, T0610, T0611, T0645, T0669, T0671, T0672, T0673, Verdict, exit, manifest_span,
+    with_region_flag,
 };
 use crate::change::{Action, Change, Obstacle, SHARED_WITH};
 use crate::ledger::Item;
@@ -18,7 +18,7 @@ const MOST_CHARACTERS: usize = 60;
 /// Returns the diagnostic for a blocked resource at its place in the manifest, with commands for the job's region.
 pub fn plan_obstacle(plan: &Plan, change: &Change) -> Verdict {
     let item = Item::new(change.kind, &change.name);
-    in_region(plan, obstacle(change, place(plan, &item)))
+    with_region_flag(plan, obstacle(change, manifest_span(plan, &item)))
 }
 
 /// Returns the diagnostic for an obstacle.
@@ -106,7 +106,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .note("FSx cannot change this in place, and a new file system starts empty"),
         Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
             .help(help![
-                format!("aws s3 rm {} && ", trainc_emit::quoted(name)),
+                format!("aws s3 rm {} && ", trainc_emit::quote(name)),
                 NextCommand::new("apply"),
             ])
             .note("the key contains the digest of the content: a job that starts, or restarts after a spot interruption, would run the wrong content"),

@@ -13,7 +13,7 @@ use trainc_emit::iam::INLINE_POLICY_LIMIT;
 use trainc_ir::Plan;
 
 /// Adds the note and help after a wait for capacity of so many seconds (`--wait-for-capacity`).
-pub(super) fn waited(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
+pub(super) fn with_wait_note(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
     let note = format!("waited {} for capacity (`--wait-for-capacity`)", text::duration(seconds));
     let diagnostic = verdict.diagnostic.note(note);
     // Where the job alone needs more than the quota, no time helps.
@@ -29,23 +29,25 @@ pub(super) fn waited(fault: &Fault, seconds: u64, verdict: Verdict) -> Verdict {
 
 /// A figure of the service's sentence, right behind some words: "The account-level service limit 'ml.p4d.24xlarge for
 /// training job usage' is 0 Instances, with current utilization of 0 Instances and a request delta of 8 Instances".
-fn figure(fault: &Fault, after: &str) -> Option<f64> {
+fn number_after(fault: &Fault, after: &str) -> Option<f64> {
     let rest = fault.message.split_once(after)?.1.trim_start();
     rest.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?.parse().ok()
 }
 
 /// Returns true if the job alone needs more than the quota, where the service says both.
 fn never_fits(fault: &Fault) -> bool {
-    figure(fault, "' is ").zip(figure(fault, "request delta of ")).is_some_and(|(has, needs)| needs > has)
+    number_after(fault, "' is ")
+        .zip(number_after(fault, "request delta of "))
+        .is_some_and(|(has, needs)| needs > has)
 }
 
 /// Returns true if FSx speaks of the number of file systems, and not of their storage (FSx API, ServiceLimitExceeded, `Limit`).
-pub(crate) fn is_count(fault: &Fault) -> bool {
+pub(crate) fn is_file_system_count(fault: &Fault) -> bool {
     fault.message.contains("FILE_SYSTEM_COUNT")
 }
 
 /// The quota that a refusal names, as the catalogue knows it.
-fn named(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
+fn named_quota(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
     match fault.call {
         Call::CreateTrainingJob => {
             let name = fault.message.split('\'').nth(1)?;
@@ -56,22 +58,23 @@ fn named(plan: &Plan, fault: &Fault, item: &Item) -> Option<Quota> {
             let is_it = |name: Option<&String>| name.is_some_and(|name| *name == item.name);
             let storage = plan.job.storage.iter().find(|one| is_it(one.name.value()))?;
             let (capacity, systems) = quotas::lustre(&storage.deployment_word()?)?;
-            Some(if is_count(fault) { systems } else { capacity })
+            Some(if is_file_system_count(fault) { systems } else { capacity })
         }
         _ => None,
     }
 }
 
 /// The command that asks for more of the quota that a refusal names, in the place of a word about Service Quotas.
-pub(super) fn coded(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
+pub(super) fn with_increase_command(plan: &Plan, fault: &Fault, item: &Item, verdict: Verdict) -> Verdict {
     if fault.class != Class::Quota {
         return verdict;
     }
-    let Some((quota, code)) = named(plan, fault, item).and_then(|quota| Some((quota.clone(), quota.code?)))
+    let Some((quota, code)) =
+        named_quota(plan, fault, item).and_then(|quota| Some((quota.clone(), quota.code?)))
     else {
         return verdict;
     };
-    let told = figure(fault, "current utilization of ").zip(figure(fault, "request delta of "));
+    let told = number_after(fault, "current utilization of ").zip(number_after(fault, "request delta of "));
     let value = told.map(|(used, needs)| used + needs).or(fault.needs.map(|needs| needs.get() as f64));
     let value = value.map_or_else(|| "VALUE".to_owned(), text::short_number);
     let region = plan.job.region.value().map_or("REGION", String::as_str);
@@ -128,7 +131,7 @@ pub(super) fn quota(
 
 /// The same verdict with what to do about links that a file system has no place for. The manifest's own fit (T0474), so
 /// somebody else has made some of those that are there.
-pub(super) fn shaped(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
+pub(super) fn with_association_help(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdict {
     if fault.class != Class::Quota || fault.call != Call::CreateDataRepositoryAssociation {
         return verdict;
     }
@@ -154,7 +157,7 @@ fn policy_size(item: &Item, diagnostic: Diagnostic) -> Diagnostic {
         ))
         .note(format!(
             "policies that someone else added to the role count too: `aws iam list-role-policies --role-name {}`",
-            trainc_emit::quoted(role)
+            trainc_emit::quote(role)
         ))
         .fact("limit_characters", INLINE_POLICY_LIMIT as u64)
 }

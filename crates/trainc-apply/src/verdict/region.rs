@@ -1,6 +1,6 @@
 //! The region of a job: where its commands go, and a call that S3 answers from another one.
 
-use super::{Verdict, words};
+use super::{Verdict, service_message};
 use crate::fault::Fault;
 use trainc_diag::Diagnostic;
 use trainc_diag::declare_code;
@@ -10,7 +10,7 @@ use trainc_ir::Plan;
 declare_code!(T0629, "bucket-region-mismatch", Error, "a bucket in another region than the job");
 
 /// A bucket of another region than the job's; `what` says whose bucket, and ends with a space.
-pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
+pub(super) fn bucket_in_other_region(fault: &Fault, what: &str, span: Span) -> Diagnostic {
     let there = fault.region.as_deref().unwrap_or("another region");
     Diagnostic::new(
         &T0629,
@@ -18,12 +18,12 @@ pub(super) fn elsewhere(fault: &Fault, what: &str, span: Span) -> Diagnostic {
         format!("{what}the bucket is in {there}, but {} was sent to the job's region", fault.call.describe()),
     )
     .help("name a bucket in the job's region: `upload=\"s3://…\"` in `program`")
-    .note(words(fault))
+    .note(service_message(fault))
     .fact("region", there)
 }
 
 /// Adds `--region` to AWS CLI commands in the help, because the CLI's default may differ from the job's region.
-pub(super) fn in_region(plan: &Plan, mut verdict: Verdict) -> Verdict {
+pub(super) fn with_region_flag(plan: &Plan, mut verdict: Verdict) -> Verdict {
     const COMMAND: &str = "aws fsx ";
     let Some(region) = plan.job.region.value() else { return verdict };
     let with_region = |text: String| {

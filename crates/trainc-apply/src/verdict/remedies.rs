@@ -4,7 +4,7 @@ use super::Verdict;
 use crate::fault::{Class, Fault};
 use serde::Deserialize;
 use std::sync::LazyLock;
-use trainc_emit::quoted;
+use trainc_emit::quote;
 use trainc_ir::Plan;
 
 /// A part of a refusal's code or words, and what mends it.
@@ -36,16 +36,16 @@ pub(super) fn with_remedy(plan: &Plan, fault: &Fault, verdict: Verdict) -> Verdi
         return verdict;
     };
     let region = plan.job.region.value().map_or("REGION", String::as_str);
-    let help = step.help.replace("{region}", region).replace("{named}", &named(fault));
+    let help = step.help.replace("{region}", region).replace("{named}", &first_identifier(fault));
     Verdict { diagnostic: verdict.diagnostic.help(help), ..verdict }
 }
 
 /// The first ARN or id that a message names, to be typed.
-fn named(fault: &Fault) -> String {
+fn first_identifier(fault: &Fault) -> String {
     let is_name =
         |word: &&str| word.starts_with("arn:") || word.starts_with("sg-") || word.starts_with("subnet-");
     let word = fault.message.split([' ', ',', '\'', '"']).find(is_name);
-    word.map_or_else(|| "NAME".to_owned(), |word| quoted(word.trim_end_matches('.')))
+    word.map_or_else(|| "NAME".to_owned(), |word| quote(word.trim_end_matches('.')))
 }
 
 #[cfg(test)]

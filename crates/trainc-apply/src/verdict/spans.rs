@@ -6,7 +6,7 @@ use trainc_diag::source::Span;
 use trainc_ir::{Plan, Val};
 
 /// The place of what a refusal of a whole request names: a value that the manifest says, else a kind of thing.
-pub(super) fn named(plan: &Plan, fault: &Fault) -> Option<Span> {
+pub(super) fn rejected_value_span(plan: &Plan, fault: &Fault) -> Option<Span> {
     let creates = matches!(fault.call, Call::CreateTrainingJob | Call::CreateFileSystem);
     if !creates || !matches!(fault.class, Class::Invalid | Class::NotPropagated) {
         return None;

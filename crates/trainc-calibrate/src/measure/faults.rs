@@ -34,18 +34,18 @@ pub(super) struct Wrong {
 
 impl Wrong {
     /// Returns the fault of a rate or time that is not above 0.
-    pub(super) fn amount(name: &str, cell: &str, value: f64) -> Option<Self> {
+    pub(super) fn not_positive(name: &str, cell: &str, value: f64) -> Option<Self> {
         (!value.is_finite() || value <= 0.0).then(|| Self {
             name: name.to_owned(),
             kind: "amount",
             cell: cell.to_owned(),
-            message: format!("`{name}` is `{}`, not a number above 0", written(cell, value)),
+            message: format!("`{name}` is `{}`, not a number above 0", number_as_written(cell, value)),
             note: None,
         })
     }
 
     /// Returns the fault of an MFU above 1.
-    pub(super) fn mfu(name: &str, cell: &str, share: f64) -> Option<Self> {
+    pub(super) fn mfu_above_one(name: &str, cell: &str, share: f64) -> Option<Self> {
         (share > 1.0).then(|| Self {
             name: name.to_owned(),
             kind: "whole",
@@ -59,7 +59,7 @@ impl Wrong {
     }
 
     /// Returns the fault of a step below the last one.
-    pub(super) fn backwards(name: &str, cell: &str, step: u64, last: u64) -> Option<Self> {
+    pub(super) fn step_backwards(name: &str, cell: &str, step: u64, last: u64) -> Option<Self> {
         (step < last).then(|| Self {
             name: name.to_owned(),
             kind: "backwards",
@@ -77,7 +77,7 @@ impl Wrong {
 }
 
 /// Returns the number as written.
-fn written(cell: &str, value: f64) -> String {
+fn number_as_written(cell: &str, value: f64) -> String {
     // A job's own expression may match more than the number.
     let number = cell.rsplit(['=', ':', ' ']).next().unwrap_or_default().trim();
     if number.parse::<f64>().is_ok() { number.to_owned() } else { text::short_number(value) }
@@ -97,27 +97,27 @@ pub(super) struct Faults {
 
 impl Faults {
     /// Starts the next log.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_log(&mut self) {
         self.logs += 1;
         self.line = 0;
     }
 
     /// Starts the next line.
-    pub(super) fn next(&mut self, text: &str) {
+    pub(super) fn begin_line(&mut self, text: &str) {
         self.line += 1;
         self.text.clear();
         self.text.push_str(text);
     }
 
     /// Returns a JSON member as written in the line.
-    pub(super) fn member(&self, name: &str, value: &serde_json::Value) -> String {
+    pub(super) fn member_as_written(&self, name: &str, value: &serde_json::Value) -> String {
         let spaced = [format!("\"{name}\": {value}"), format!("\"{name}\":{value}")];
         let there = spaced.into_iter().find(|cell| self.text.contains(cell.as_str()));
         there.unwrap_or_else(|| value.to_string())
     }
 
     /// Records a fault of the line: the first of its kind is kept, the others are counted.
-    pub(super) fn say(&mut self, wrong: Wrong) {
+    pub(super) fn record_fault(&mut self, wrong: Wrong) {
         let kind = (wrong.name, wrong.kind);
         if let Some(known) = self.found.iter_mut().find(|one| one.kind == kind) {
             known.lines += 1;

@@ -1,7 +1,7 @@
 //! Lines of a log as figures: JSON of the worker or of `trainc logs -o json`, and text by the job's own expressions.
 
 use super::faults::{Fault, Faults, Wrong};
-use super::names::{Meaning, SAMPLES, STEP_TIMES, TOKENS, meaning};
+use super::names::{Meaning, SAMPLES, STEP_TIMES, TOKENS, parse_metric_name};
 use regex::Regex;
 use serde_json::Value;
 use trainc_diag::text;
@@ -59,7 +59,7 @@ impl Reader {
         let rows = metrics
             .into_iter()
             .filter_map(|(name, regex)| {
-                let row = meaning(name, gpus).and_then(|(meaning, times)| {
+                let row = parse_metric_name(name, gpus).and_then(|(meaning, times)| {
                     // One that this dialect cannot read is left to SageMaker.
                     Some((meaning, times, Regex::new(regex).ok()?))
                 });
@@ -89,7 +89,7 @@ impl Reader {
     }
 
     /// Describes the names that are looked for in a log, including the job's own metrics.
-    pub fn sought(&self) -> String {
+    pub fn describe_sought_names(&self) -> String {
         let names: Vec<&str> =
             [STEP_TIMES, TOKENS, SAMPLES].iter().filter_map(|words| words.first().copied()).collect();
         let names = text::backtick_list(&[&names[..], &["mfu", "max_memory_allocated_gib"]].concat(), "or");
@@ -117,52 +117,56 @@ impl Reader {
     }
 
     /// Reads the text of a file, line by line.
-    pub fn text(&mut self, text: &str) {
-        self.faults.begin();
+    pub fn read_file_text(&mut self, text: &str) {
+        self.faults.begin_log();
         // Another log may be of steps that this one counts again.
         self.last = None;
         for line in text.lines() {
-            self.faults.next(line);
+            self.faults.begin_line(line);
             match serde_json::from_str::<Value>(line.trim()) {
-                Ok(Value::Object(members)) => self.object(&members, None),
-                _ => self.read(None, None, line),
+                Ok(Value::Object(members)) => self.read_json_object(&members, None),
+                _ => self.parse_line(None, None, line),
             }
         }
     }
 
     /// A line of text, of a host, written at so many seconds.
-    pub fn line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
-        self.faults.next(text);
-        self.read(host, time, text);
+    pub fn read_line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
+        self.faults.begin_line(text);
+        self.parse_line(host, time, text);
     }
 
     /// A line of JSON: of `trainc logs -o json`, or of a program that reports so.
-    fn object(&mut self, members: &serde_json::Map<String, Value>, time: Option<f64>) {
+    fn read_json_object(&mut self, members: &serde_json::Map<String, Value>, time: Option<f64>) {
         if let Some(text) = members.get("text").and_then(Value::as_str) {
             let host = members.get("host").and_then(Value::as_str);
             let time = members.get("time").and_then(Value::as_f64).map(|time| time / 1_000.0);
-            self.read(host, time, text);
+            self.parse_line(host, time, text);
             return;
         }
         let mut found = Found::default();
         for (name, value) in members {
             let Some(number) = value.as_f64() else { continue };
-            if let Some((meaning, times)) = meaning(name, self.gpus) {
-                found.put(meaning, number * times, (name.as_str(), &self.faults.member(name, value)));
+            if let Some((meaning, times)) = parse_metric_name(name, self.gpus) {
+                found.put_figure(
+                    meaning,
+                    number * times,
+                    (name.as_str(), &self.faults.member_as_written(name, value)),
+                );
             }
         }
         if !found.is_empty() {
             found.report.time = time;
-            self.keep(found);
+            self.keep_report(found);
         }
     }
 
-    fn read(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
+    fn parse_line(&mut self, host: Option<&str>, time: Option<f64>, text: &str) {
         // What a container writes may itself be JSON.
         if let Ok(Value::Object(members)) = serde_json::from_str::<Value>(text.trim())
             && !members.contains_key("text")
         {
-            self.object(&members, time);
+            self.read_json_object(&members, time);
             return;
         }
         self.out_of_memory |= text.contains("CUDA out of memory") || text.contains("torch.OutOfMemoryError");
@@ -172,15 +176,15 @@ impl Reader {
             let value = groups.get(1).and_then(|group| group.as_str().parse::<f64>().ok());
             if let Some(value) = value {
                 let cell = groups.get(0).map_or("", |whole| whole.as_str());
-                found.put(*meaning, value * times, (meaning.word(), cell));
+                found.put_figure(*meaning, value * times, (meaning.as_str(), cell));
             }
         }
         for groups in self.pairs.iter().flat_map(|pairs| pairs.captures_iter(text)) {
             let (Some(name), Some(value)) = (groups.get(1), groups.get(2)) else { continue };
-            let known = meaning(name.as_str(), self.gpus).zip(value.as_str().parse::<f64>().ok());
+            let known = parse_metric_name(name.as_str(), self.gpus).zip(value.as_str().parse::<f64>().ok());
             if let Some(((meaning, times), value)) = known {
                 let cell = groups.get(0).map_or("", |whole| whole.as_str());
-                found.put(meaning, value * times, (name.as_str(), cell));
+                found.put_figure(meaning, value * times, (name.as_str(), cell));
             }
         }
         if found.is_empty() {
@@ -194,18 +198,18 @@ impl Reader {
             }
         }
         found.report.time = time;
-        self.keep(found);
+        self.keep_report(found);
     }
 
     /// Keeps a report, or says why it cannot be.
-    fn keep(&mut self, mut found: Found) {
+    fn keep_report(&mut self, mut found: Found) {
         if let Some(step) = found.report.step.filter(|_| found.report.is_measured()) {
             let last = self.last.replace(step);
-            let wrong = last.and_then(|last| Wrong::backwards("step", &found.step, step, last));
+            let wrong = last.and_then(|last| Wrong::step_backwards("step", &found.step, step, last));
             found.wrong = found.wrong.or(wrong);
         }
         match found.wrong {
-            Some(wrong) => self.faults.say(wrong),
+            Some(wrong) => self.faults.record_fault(wrong),
             None => self.reports.push(found.report),
         }
     }
@@ -227,13 +231,21 @@ impl Found {
 
     /// A figure by its name, as written. The first that says a figure says it: the job's own expressions come
     /// before what is guessed by names.
-    fn put(&mut self, meaning: Meaning, value: f64, (name, cell): (&str, &str)) {
+    fn put_figure(&mut self, meaning: Meaning, value: f64, (name, cell): (&str, &str)) {
         let wrong = match meaning {
-            Meaning::StepSeconds if self.report.step_seconds.is_none() => Wrong::amount(name, cell, value),
-            Meaning::Tokens if self.report.tokens_per_second.is_none() => Wrong::amount(name, cell, value),
-            Meaning::Samples if self.report.samples_per_second.is_none() => Wrong::amount(name, cell, value),
+            Meaning::StepSeconds if self.report.step_seconds.is_none() => {
+                Wrong::not_positive(name, cell, value)
+            }
+            Meaning::Tokens if self.report.tokens_per_second.is_none() => {
+                Wrong::not_positive(name, cell, value)
+            }
+            Meaning::Samples if self.report.samples_per_second.is_none() => {
+                Wrong::not_positive(name, cell, value)
+            }
             // Below 0 it says that it is not known yet.
-            Meaning::Mfu if self.report.mfu.is_none() => Wrong::mfu(name, cell, fraction(value)),
+            Meaning::Mfu if self.report.mfu.is_none() => {
+                Wrong::mfu_above_one(name, cell, mfu_as_fraction(value))
+            }
             _ => None,
         };
         if wrong.is_some() {
@@ -243,7 +255,7 @@ impl Found {
         if meaning == Meaning::Step && self.step.is_empty() {
             cell.clone_into(&mut self.step);
         }
-        put(&mut self.report, meaning, value);
+        set_report_figure(&mut self.report, meaning, value);
     }
 }
 
@@ -255,12 +267,12 @@ impl Report {
 }
 
 /// An MFU as a fraction: some write a percentage.
-fn fraction(mfu: f64) -> f64 {
+fn mfu_as_fraction(mfu: f64) -> f64 {
     if mfu > 1.5 { mfu / 100.0 } else { mfu }
 }
 
 /// Puts a figure where nothing said it before.
-fn put(report: &mut Report, meaning: Meaning, value: f64) {
+fn set_report_figure(report: &mut Report, meaning: Meaning, value: f64) {
     if !value.is_finite() || value <= 0.0 && meaning != Meaning::Step {
         return;
     }
@@ -286,7 +298,7 @@ fn put(report: &mut Report, meaning: Meaning, value: f64) {
         Meaning::Input => &mut report.input_seconds,
         Meaning::Optimizer => &mut report.optimizer_seconds,
     };
-    let value = if meaning == Meaning::Mfu { fraction(value) } else { value };
+    let value = if meaning == Meaning::Mfu { mfu_as_fraction(value) } else { value };
     slot.get_or_insert(value);
 }
 
@@ -296,7 +308,7 @@ mod tests {
 
     fn read(metrics: &[(&str, &str)], text: &str) -> Vec<Report> {
         let mut reader = Reader::new(metrics.iter().copied(), 16);
-        reader.text(text);
+        reader.read_file_text(text);
         reader.reports
     }
 
@@ -357,10 +369,10 @@ mod tests {
         let log = "iter 0 mfu -100.00%\nstep=1 step_time=2 mfu=550%\nstep=2 tokens_per_s=0\nstep=3 tokens_per_s=NaN\n\
                    {\"step\": 4, \"tokens_per_s\":-5}\nstep=9 step_time=2 mfu=55 loss=nan\nstep=7 step_time=2\nstep=8 step_time=2\nstep: 3\n";
         let mut reader = Reader::new([("mine:samples_per_s", r"rate (\S+)")], 1);
-        reader.text(log);
+        reader.read_file_text(log);
         let steps: Vec<_> = reader.reports.iter().map(|report| (report.step, report.mfu)).collect();
         assert_eq!(steps, [(Some(9), Some(0.55)), (Some(8), None), (Some(3), None)]);
-        reader.text("rate -3\nrate 3\n");
+        reader.read_file_text("rate -3\nrate 3\n");
         let faults: Vec<_> = reader
             .faults()
             .iter()
@@ -378,7 +390,7 @@ mod tests {
     #[test]
     fn running_out_of_memory_is_seen() {
         let mut reader = Reader::new([], 1);
-        reader.text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.");
+        reader.read_file_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.");
         assert!(reader.out_of_memory && reader.reports.is_empty());
     }
 }

@@ -14,7 +14,7 @@ mod table;
 
 pub use faults::Fault;
 pub use lines::{Reader, Report};
-pub use part::{Group, Job, Row, counted, rows};
-pub use row::cells;
+pub use part::{Group, Job, Row, describe_uncounted_memory, rows};
+pub use row::table_cells;
 pub use steps::{Measured, Median};
 pub use table::{Addition, append};

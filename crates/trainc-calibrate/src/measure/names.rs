@@ -18,7 +18,7 @@ pub(super) enum Meaning {
 
 impl Meaning {
     /// Its word where the name is a job's own.
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",
             Self::StepSeconds => "step time",
@@ -69,7 +69,7 @@ const UNITS: &[(&str, f64)] = &[
 ];
 
 /// Returns the meaning of a metric and the factor to its unit; `train:tokens_per_s` is tokens per second.
-pub(super) fn meaning(name: &str, gpus: f64) -> Option<(Meaning, f64)> {
+pub(super) fn parse_metric_name(name: &str, gpus: f64) -> Option<(Meaning, f64)> {
     let whole = name.to_lowercase();
     let last = whole.rsplit([':', '.']).next().unwrap_or(&whole);
     let name = last.replace('/', "_per_").replace('-', "_");

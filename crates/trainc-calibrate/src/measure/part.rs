@@ -2,7 +2,7 @@
 
 use super::steps::{Measured, Median};
 use trainc_ir::{Plan, TrainingJob};
-use trainc_predict::memory::{MeasuredAs, MemoryConstants, as_measured};
+use trainc_predict::memory::{MeasuredAs, MemoryConstants, peak_by_instrument};
 use trainc_predict::run::Around;
 use trainc_predict::{Constants, Interval, Layout, Memory, Prediction, Speed};
 
@@ -36,7 +36,7 @@ pub struct Job {
 
 impl Job {
     /// Figures of a described job and its log.
-    pub fn of(job: &TrainingJob, measured: &Measured) -> Self {
+    pub fn from_training_job(job: &TrainingJob, measured: &Measured) -> Self {
         let lasted = |names: &[&str]| {
             let spans = job.transitions.iter().filter(|one| names.contains(&one.status.as_str()));
             let times: Vec<f64> = spans.filter_map(|one| Some(one.end? - one.start)).collect();
@@ -60,7 +60,7 @@ impl Job {
         Self {
             name: job.name.clone(),
             status: job.status.clone(),
-            instances: job.instances(),
+            instances: job.instance_count(),
             startup: first.map(|first| first + image.unwrap_or(0.0)),
             download: lasted(&["Downloading"]),
             provisioning: lasted(&["Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"]),
@@ -73,7 +73,7 @@ impl Job {
     }
 
     /// Returns true if it ran to its end.
-    pub fn completed(&self) -> bool {
+    pub fn is_completed(&self) -> bool {
         self.status == "Completed"
     }
 }
@@ -97,7 +97,7 @@ pub enum Group {
 
 impl Group {
     /// Its word in the form for scripts.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",
             Self::StepPart => "step_part",
@@ -128,7 +128,7 @@ pub struct Row {
 
 impl Row {
     /// A figure that nothing was measured of.
-    fn predicted(key: &'static str, group: Group, value: f64) -> Self {
+    fn predicted_only(key: &'static str, group: Group, value: f64) -> Self {
         Self { key, group, predicted: Some(value), interval: None, measured: None, median: None }
     }
 
@@ -139,14 +139,14 @@ impl Row {
     }
 
     /// Returns true if what was measured lies in the interval.
-    pub fn inside(&self) -> Option<bool> {
+    pub fn is_inside_interval(&self) -> Option<bool> {
         let (measured, interval) = (self.measured?, self.interval?);
         Some(interval.low <= measured && measured <= interval.high)
     }
 }
 
 /// MFU of a measured step: the same model FLOP over the same peak in another time.
-fn mfu_of(speed: &Speed, step: Median) -> Option<Median> {
+fn mfu_at_step_time(speed: &Speed, step: Median) -> Option<Median> {
     let of = |seconds: f64| speed.mfu * speed.step_seconds / seconds;
     (step.low > 0.0).then(|| Median {
         value: of(step.value),
@@ -197,14 +197,14 @@ fn step_parts(speed: &Speed, measured: &Measured) -> Vec<Row> {
                 interval: is_known.then_some(ends),
                 measured: median.map(|median| median.value),
                 median,
-                ..Row::predicted(key, group, seconds)
+                ..Row::predicted_only(key, group, seconds)
             })
         })
         .collect()
 }
 
 /// Returns a note on the parts of GPU memory that the instrument does not count.
-pub fn counted(kind: MeasuredAs) -> Option<&'static str> {
+pub fn describe_uncounted_memory(kind: MeasuredAs) -> Option<&'static str> {
     match kind {
         MeasuredAs::Allocated => Some(
             "memory counts allocated tensors, predicted and measured: `plan` adds the allocator's reserve and the context of CUDA and NCCL",
@@ -233,7 +233,7 @@ fn memory_parts(memory: &Memory) -> Vec<Row> {
         .filter(|(_, bytes, _)| *bytes > 0.0)
         .map(|(key, bytes, ends)| Row {
             interval: Some(ends.interval),
-            ..Row::predicted(key, Group::MemoryPart, bytes)
+            ..Row::predicted_only(key, Group::MemoryPart, bytes)
         })
         .collect()
 }
@@ -248,7 +248,7 @@ pub fn rows(
 ) -> Vec<Row> {
     let speed = prediction.speed.as_ref();
     let run = prediction.run.as_ref();
-    let layout = Layout::of_plan(plan).ok();
+    let layout = Layout::from_plan(plan).ok();
     // A rate is a constant over the step's time.
     let rate = |value: f64| {
         let speed = speed?;
@@ -289,12 +289,14 @@ pub fn rows(
             "mfu",
             speed.map(|speed| speed.mfu),
             speed.and_then(|speed| rate(speed.mfu)),
-            measured.mfu.or_else(|| mfu_of(speed?, measured.step_seconds?)),
+            measured.mfu.or_else(|| mfu_at_step_time(speed?, measured.step_seconds?)),
         ),
         Row { measured: measured.loss, ..step("loss", None, None, None) },
     ]);
     if let Some((bytes, kind)) = measured.memory {
-        let same = layout.as_ref().map(|it| as_measured(it, kind, &MemoryConstants::of(constants)));
+        let same = layout
+            .as_ref()
+            .map(|it| peak_by_instrument(it, kind, &MemoryConstants::from_constants(constants)));
         // The interval of the whole, in the proportion of what was measured.
         let whole = prediction.memory.as_ref();
         out.push(Row {
@@ -311,18 +313,18 @@ pub fn rows(
     } else if let Some(memory) = &prediction.memory {
         out.push(Row {
             interval: Some(memory.interval),
-            ..Row::predicted("memory_bytes", Group::Memory, memory.per_gpu_bytes)
+            ..Row::predicted_only("memory_bytes", Group::Memory, memory.per_gpu_bytes)
         });
     }
     if let Some(memory) = &prediction.memory {
         out.extend(memory_parts(memory));
     }
     let Some(job) = job else { return out };
-    let whole = job.completed();
+    let whole = job.is_completed();
     let mut part = |key, predicted: Option<f64>, interval: Option<Interval>, measured: Option<f64>| {
         out.push(Row { key, group: Group::Run, predicted, interval, measured, median: None });
     };
-    let around = |seconds: f64| Around::of(constants).seconds(seconds);
+    let around = |seconds: f64| Around::from_constants(constants).interval_around(seconds);
     part("provisioning_seconds", None, None, job.provisioning);
     let startup = run.map(|run| run.parts.startup);
     part("startup_seconds", startup, startup.map(around), job.startup);

@@ -10,13 +10,13 @@ const GIB: f64 = 1_073_741_824.0;
 
 /// The cells of a run by their columns: what `calibrate` needs to know of the layout, and what was measured. `None`
 /// where the layout is not known.
-pub fn cells(
+pub fn table_cells(
     plan: &Plan,
     measured: &Measured,
     id: &str,
     year: &str,
 ) -> Option<BTreeMap<&'static str, String>> {
-    let layout = Layout::of_plan(plan).ok()?;
+    let layout = Layout::from_plan(plan).ok()?;
     let facts = plan.model.as_ref()?;
     let (model, hardware, degrees) = (&layout.model, &layout.hardware, &layout.degrees);
     let mut out = BTreeMap::new();
@@ -35,7 +35,7 @@ pub fn cells(
     put("source", "trainc report".to_owned());
     put("year", year.to_owned());
     put("framework", pytorch.map_or_else(String::new, |version| format!("PyTorch {version}")));
-    put("engine", engine(plan, &layout));
+    put("engine", engine_column(plan, &layout));
     put("model", facts.name.clone());
     put("params", number(model.parameters));
     put("layers", number(model.layers));
@@ -114,7 +114,7 @@ pub fn cells(
 }
 
 /// The engine in the words that a table of runs has for it.
-fn engine(plan: &Plan, layout: &Layout) -> String {
+fn engine_column(plan: &Plan, layout: &Layout) -> String {
     let engine = plan.mesh.as_ref().map(|mesh| mesh.engine);
     let mut out = match (engine, layout.sharding) {
         (Some(Engine::Fsdp), Sharding::None) => "DDP",

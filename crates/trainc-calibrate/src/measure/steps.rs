@@ -22,7 +22,7 @@ pub struct Median {
 
 impl Median {
     /// The median of figures; none where there are none.
-    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn from_values(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut all: Vec<f64> = figures.into_iter().filter(|value| value.is_finite()).collect();
         all.sort_by(f64::total_cmp);
         let at = |share: f64| {
@@ -73,7 +73,7 @@ pub struct Measured {
 
 impl Measured {
     /// The medians of what was reported. `warm_up` is the number of steps that do not count.
-    pub fn of(plan: &Plan, reports: &[Report], warm_up: Option<u64>, out_of_memory: bool) -> Self {
+    pub fn from_reports(plan: &Plan, reports: &[Report], warm_up: Option<u64>, out_of_memory: bool) -> Self {
         let telling = |report: &&Report| {
             report.step_seconds.is_some()
                 || report.tokens_per_second.is_some()
@@ -95,7 +95,8 @@ impl Measured {
         let batch = plan.batch.as_ref();
         let tokens = batch.and_then(|batch| batch.global_tokens).map(|n| n as f64);
         let sequences = batch.map(|batch| batch.global_sequences.value as f64);
-        let median = |of: &dyn Fn(&Report) -> Option<f64>| Median::of(warm.iter().filter_map(|one| of(one)));
+        let median =
+            |of: &dyn Fn(&Report) -> Option<f64>| Median::from_values(warm.iter().filter_map(|one| of(one)));
         let told = |unit: Option<f64>, rate: &dyn Fn(&Report) -> Option<f64>| {
             median(&|report| Some(unit? / rate(report)?))
         };
@@ -103,7 +104,7 @@ impl Measured {
             ("reported as such", median(&|report| report.step_seconds)),
             ("tokens per step over tokens/s", told(tokens, &|report| report.tokens_per_second)),
             ("sequences per step over samples/s", told(sequences, &|report| report.samples_per_second)),
-            ("the time between reported steps", Median::of(between(&warm))),
+            ("the time between reported steps", Median::from_values(seconds_between_reports(&warm))),
         ];
         let step = sources.into_iter().find_map(|(from, median)| Some((from, median?)));
         let rate = |own: Option<Median>, unit: Option<f64>| {
@@ -142,7 +143,7 @@ impl Measured {
 }
 
 /// Seconds of a step between neighbouring reports that carry their time.
-fn between(reports: &[&Report]) -> Vec<f64> {
+fn seconds_between_reports(reports: &[&Report]) -> Vec<f64> {
     let marks: Vec<(f64, u64)> = reports.iter().filter_map(|one| Some((one.time?, one.step?))).collect();
     marks
         .windows(2)
@@ -161,15 +162,15 @@ mod tests {
 
     #[test]
     fn medians_and_quartiles() {
-        let median = Median::of([4.0, 1.0, 2.0, 3.0, f64::NAN]).unwrap();
+        let median = Median::from_values([4.0, 1.0, 2.0, 3.0, f64::NAN]).unwrap();
         assert_eq!((median.value, median.low, median.high, median.of), (2.5, 1.75, 3.25, 4));
-        assert_eq!(Median::of([]), None);
+        assert_eq!(Median::from_values([]), None);
     }
 
     #[test]
     fn steps_lie_between_reports() {
         let at = |time: f64, step: u64| Report { time: Some(time), step: Some(step), ..Report::default() };
         let reports = [at(0.0, 0), at(20.0, 10), at(20.0, 10), at(60.0, 20), at(61.0, 5)];
-        assert_eq!(between(&reports.iter().collect::<Vec<_>>()), [2.0, 4.0]);
+        assert_eq!(seconds_between_reports(&reports.iter().collect::<Vec<_>>()), [2.0, 4.0]);
     }
 }

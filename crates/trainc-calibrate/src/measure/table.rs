@@ -28,14 +28,14 @@ pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) 
     let at = columns.iter().position(|column| column.trim() == "id");
     // `id` is our first column; other tables have their own order.
     let of = |id: &str| {
-        let id = field(id);
+        let id = quote_field(id);
         let same = move |line: &&str| at.and_then(|at| line.split(',').nth(at)) == Some(id.as_str());
         table.lines().skip(1).filter(same).map(str::trim_end).collect::<Vec<_>>()
     };
     let row = |id: &str| {
         let cell = |column: &&str| match column.trim() {
-            "id" => field(id),
-            column => cells.get(column).map(|cell| field(cell)).unwrap_or_default(),
+            "id" => quote_field(id),
+            column => cells.get(column).map(|cell| quote_field(cell)).unwrap_or_default(),
         };
         columns.iter().map(cell).collect::<Vec<_>>().join(",")
     };
@@ -63,7 +63,7 @@ pub fn append(table: &str, cells: &BTreeMap<&'static str, String>, again: bool) 
 }
 
 /// Quotes a field as in RFC 4180.
-fn field(text: &str) -> String {
+fn quote_field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

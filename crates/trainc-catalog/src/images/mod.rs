@@ -46,7 +46,7 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
     }
     let full = alias(ImageFamily::PyTorch, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
     if let Some(row) = TABLE.row::<ImageRow>(&format!("pytorch/{full}")) {
-        let found = find(query, &row)?;
+        let found = find_python_and_account(query, &row)?;
         if processor::family(query.instance) == Some("p2") && version_key(query.pytorch) >= vec![1, 13] {
             return Err(ImageProblem::InstanceDeprecated {
                 instance: query.instance.to_owned(),
@@ -62,7 +62,7 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
         {
             tag = format!("{tag}-{suffix}");
         }
-        return Ok(found.image(query, row, ImageFamily::PyTorch, tag, full));
+        return Ok(found.into_image(query, row, ImageFamily::PyTorch, tag, full));
     }
     let full = alias(ImageFamily::Amzn2023, query.pytorch).unwrap_or_else(|| query.pytorch.to_owned());
     let Some(row) = TABLE.row::<ImageRow>(&format!("amzn2023/{full}")) else {
@@ -70,10 +70,10 @@ fn pytorch(query: &ImageQuery) -> Result<Image, ImageProblem> {
         known.extend(versions(ImageFamily::Amzn2023));
         return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
     };
-    let found = find(query, &row)?;
+    let found = find_python_and_account(query, &row)?;
     let container = row.container.get(&found.processor).cloned().unwrap_or_default();
     let tag = format!("{}-{container}", row.tag_prefix.as_deref().unwrap_or(&full));
-    Ok(found.image(query, row, ImageFamily::Amzn2023, tag, full))
+    Ok(found.into_image(query, row, ImageFamily::Amzn2023, tag, full))
 }
 
 fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
@@ -88,10 +88,10 @@ fn neuron(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let Some(row) = TABLE.row::<ImageRow>(&format!("neuron/{full}")) else {
         return Err(ImageProblem::UnknownVersion { of: "pytorch", found: query.pytorch.to_owned(), known });
     };
-    let found = find(query, &row)?;
+    let found = find_python_and_account(query, &row)?;
     let container = row.container.get(&found.processor).cloned().unwrap_or_default();
     let tag = format!("{spelled}-neuron-{}-{container}", found.python.as_deref().unwrap_or_default());
-    let image = found.image(query, row, ImageFamily::Neuron, tag, full);
+    let image = found.into_image(query, row, ImageFamily::Neuron, tag, full);
     Ok(Image { version_substituted: substituted, ..image })
 }
 
@@ -128,13 +128,13 @@ fn huggingface(query: &ImageQuery) -> Result<Image, ImageProblem> {
             bases,
         });
     };
-    let found = find(query, &row)?;
+    let found = find_python_and_account(query, &row)?;
     let python = found.python.clone().unwrap_or_default();
     let mut tag = format!("{}-transformers{transformers}-{}-{python}", query.pytorch, found.processor);
     if let Some(container) = row.container.get(&found.processor) {
         tag = format!("{tag}-{container}");
     }
-    let image = found.image(query, row, ImageFamily::HuggingFace, tag, base.to_owned());
+    let image = found.into_image(query, row, ImageFamily::HuggingFace, tag, base.to_owned());
     Ok(Image { transformers_full_version: Some(full), ..image })
 }
 
@@ -155,7 +155,7 @@ fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
             is_library_version: row.is_some(),
         });
     };
-    let found = find(query, row)?;
+    let found = find_python_and_account(query, row)?;
     let cuda = if pytorch.contains("2.5") {
         "cu124"
     } else if query.instance.contains("p5")
@@ -169,7 +169,7 @@ fn smp(query: &ImageQuery) -> Result<Image, ImageProblem> {
     let dotted = format!("{pytorch}.");
     let full = known.iter().find(|version| *version == pytorch || version.starts_with(&dotted));
     let full = full.cloned().unwrap_or_else(|| pytorch.to_owned());
-    Ok(found.image(query, row.clone(), ImageFamily::SmpV2, tag, full))
+    Ok(found.into_image(query, row.clone(), ImageFamily::SmpV2, tag, full))
 }
 
 /// Region, Python and processor, in the order in which the SDK checks them.
@@ -180,7 +180,7 @@ struct Found {
     processor: String,
 }
 
-fn find(query: &ImageQuery, row: &ImageRow) -> Result<Found, ImageProblem> {
+fn find_python_and_account(query: &ImageQuery, row: &ImageRow) -> Result<Found, ImageProblem> {
     let python = match (query.python, row.python.as_slice()) {
         (_, []) => None,
         (None, [only]) => Some(only.clone()),
@@ -204,7 +204,7 @@ fn find(query: &ImageQuery, row: &ImageRow) -> Result<Found, ImageProblem> {
 }
 
 impl Found {
-    fn image(
+    fn into_image(
         self,
         query: &ImageQuery,
         row: ImageRow,
@@ -234,7 +234,7 @@ impl Found {
 }
 
 /// Returns the noun for a processor of the SageMaker SDK.
-pub fn chips(processor: &str) -> &str {
+pub fn processor_noun(processor: &str) -> &str {
     match processor {
         "cpu" => "CPUs",
         "gpu" => "GPUs",

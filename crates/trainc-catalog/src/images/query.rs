@@ -70,7 +70,7 @@ pub struct Image {
 
 impl Image {
     /// Returns the Neuron SDK version in its tag: `2.4.0`; `None` for a GPU image.
-    pub fn neuron(&self) -> Option<&str> {
+    pub fn neuron_sdk_version(&self) -> Option<&str> {
         let (_, rest) = self.tag.split_once("-sdk")?;
         rest.split('-').next()
     }

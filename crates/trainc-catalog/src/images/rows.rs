@@ -32,7 +32,7 @@ impl ImageFamily {
     const ALL: [Self; 5] = [Self::PyTorch, Self::Amzn2023, Self::HuggingFace, Self::SmpV2, Self::Neuron];
 
     /// Returns the prefix of the keys of this family: `pytorch`, `amzn2023`, `huggingface`, `smp`, `neuron`.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::PyTorch => "pytorch",
             Self::Amzn2023 => "amzn2023",
@@ -77,7 +77,7 @@ struct RegistryRow {
 
 /// Returns the version for an alias.
 pub(crate) fn alias(family: ImageFamily, spelled: &str) -> Option<String> {
-    ALIASES.row::<AliasRow>(family.word())?.aliases.remove(spelled)
+    ALIASES.row::<AliasRow>(family.as_str())?.aliases.remove(spelled)
 }
 
 /// Returns the accounts of a set of regions.
@@ -87,7 +87,7 @@ pub(crate) fn accounts(registry: &str) -> BTreeMap<String, String> {
 
 /// Returns the versions of a family (of transformers for HuggingFace), oldest first, each once.
 pub(crate) fn versions(family: ImageFamily) -> Vec<String> {
-    let prefix = format!("{}/", family.word());
+    let prefix = format!("{}/", family.as_str());
     let mut all: Vec<String> =
         TABLE.keys_under(&prefix).filter_map(|key| key.split('/').nth(1)).map(str::to_owned).collect();
     sort_versions(&mut all);
@@ -150,10 +150,10 @@ pub struct ListedImage {
     pub provenance: Provenance,
 }
 
-fn listed(key: &str) -> Option<ListedImage> {
+fn parse_listed_image(key: &str) -> Option<ListedImage> {
     let mut parts = key.split('/');
     let word = parts.next()?;
-    let family = ImageFamily::ALL.into_iter().find(|family| family.word() == word)?;
+    let family = ImageFamily::ALL.into_iter().find(|family| family.as_str() == word)?;
     let first = parts.next()?.to_owned();
     let (pytorch, transformers) = match family {
         ImageFamily::HuggingFace => (parts.next()?.to_owned(), Some(first)),
@@ -179,13 +179,15 @@ fn listed(key: &str) -> Option<ListedImage> {
 
 /// Returns all images, in the order of the file.
 pub fn all() -> impl Iterator<Item = ListedImage> {
-    TABLE.keys().filter_map(listed)
+    TABLE.keys().filter_map(parse_listed_image)
 }
 
 /// Returns the images of a family, in the order of the file.
 pub fn of_family(family: ImageFamily) -> Arc<[ListedImage]> {
     static MEMO: Memo<ImageFamily, Arc<[ListedImage]>> = Memo::new();
-    MEMO.get(family, |family| TABLE.keys_under(&format!("{}/", family.word())).filter_map(listed).collect())
+    MEMO.get(family, |family| {
+        TABLE.keys_under(&format!("{}/", family.as_str())).filter_map(parse_listed_image).collect()
+    })
 }
 
 /// Returns the newest `pytorch-training` GPU image of the region, the newest one known to contain the training toolkit.
@@ -193,6 +195,6 @@ pub fn newest_pytorch_gpu(region: &str) -> Option<ListedImage> {
     versions(ImageFamily::PyTorch)
         .iter()
         .rev()
-        .filter_map(|version| listed(&format!("pytorch/{version}")))
+        .filter_map(|version| parse_listed_image(&format!("pytorch/{version}")))
         .find(|image| image.regions.iter().any(|known| known == region))
 }

@@ -177,9 +177,9 @@ fn a_neuron_image_says_its_sdk() {
         instance: "ml.trn1.32xlarge",
         smdistributed: false,
     };
-    assert_eq!(resolve(&query).unwrap().neuron(), Some("2.4.0"));
+    assert_eq!(resolve(&query).unwrap().neuron_sdk_version(), Some("2.4.0"));
     let gpu = ImageQuery { pytorch: "2.8.0", instance: "ml.p4d.24xlarge", ..query };
-    assert_eq!(resolve(&gpu).unwrap().neuron(), None);
+    assert_eq!(resolve(&gpu).unwrap().neuron_sdk_version(), None);
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl Shape {
         self.min.is_none_or(|min| length >= min)
             && self.max.is_none_or(|max| length <= max)
             && (words.is_empty() || words.iter().any(|word| word == text))
-            && self.pattern.as_ref().is_none_or(|pattern| pattern.takes(text))
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text))
     }
 }
 
@@ -145,7 +145,7 @@ pub fn operations() -> impl Iterator<Item = &'static str> {
 
 /// Returns a member by path: `ResourceConfig.InstanceCount`; `[]` (or an index) selects the items of a list or the values of a map:
 /// `InputDataConfig[].ChannelName`, `HyperParameters[]`.
-pub fn member(operation_name: &str, path: &str) -> Option<&'static Shape> {
+pub fn member_at_path(operation_name: &str, path: &str) -> Option<&'static Shape> {
     let mut shape = &operation(operation_name)?.input;
     for step in path.split('.') {
         let (name, inside) =
@@ -198,7 +198,7 @@ mod tests {
             if let Some(pattern) = &shape.pattern {
                 let compiled = pattern.compiled().unwrap_or_else(|| panic!("{}", pattern.text()));
                 for text in TEXTS {
-                    if let Some(quick) = pattern.quick(text) {
+                    if let Some(quick) = pattern.lite_regex(text) {
                         let (quick, compiled) = (quick.is_match(text), compiled.is_match(text));
                         assert_eq!(quick, compiled, "`{text}` as {}", pattern.text());
                     }
@@ -231,22 +231,22 @@ mod tests {
 
     #[test]
     fn members_are_found_by_path() {
-        let name = member("CreateTrainingJob", "TrainingJobName").unwrap();
+        let name = member_at_path("CreateTrainingJob", "TrainingJobName").unwrap();
         assert_eq!((name.max, name.required, name.of), (Some(63.0), true, ShapeType::String));
-        let channel = member("CreateTrainingJob", "InputDataConfig[].ChannelName").unwrap();
+        let channel = member_at_path("CreateTrainingJob", "InputDataConfig[].ChannelName").unwrap();
         assert_eq!((channel.min, channel.max), (Some(1.0), Some(64.0)));
-        assert_eq!(member("CreateTrainingJob", "HyperParameters[]").unwrap().max, Some(2500.0));
+        assert_eq!(member_at_path("CreateTrainingJob", "HyperParameters[]").unwrap().max, Some(2500.0));
         assert_eq!(
-            member("CreateTrainingJob", "ResourceConfig.InstanceType").unwrap().enum_values().len(),
+            member_at_path("CreateTrainingJob", "ResourceConfig.InstanceType").unwrap().enum_values().len(),
             225
         );
         assert_eq!(
-            member("CreateFileSystem", "StorageType").unwrap().enum_values(),
+            member_at_path("CreateFileSystem", "StorageType").unwrap().enum_values(),
             enum_values("fsx.StorageType")
         );
-        assert_eq!(member("CreateRole", "MaxSessionDuration").unwrap().max, Some(43200.0));
-        assert_eq!((member("CreateRole", "No"), member("No", "Path")), (None, None));
-        assert_eq!(member("CreateTrainingJob", "TrainingJobName.x"), None);
+        assert_eq!(member_at_path("CreateRole", "MaxSessionDuration").unwrap().max, Some(43200.0));
+        assert_eq!((member_at_path("CreateRole", "No"), member_at_path("No", "Path")), (None, None));
+        assert_eq!(member_at_path("CreateTrainingJob", "TrainingJobName.x"), None);
     }
 
     #[test]

@@ -47,9 +47,9 @@ impl Pattern {
     }
 
     /// Returns whether the whole text matches. An unsupported pattern accepts any text.
-    pub fn takes(&self, text: &str) -> bool {
+    pub fn is_match(&self, text: &str) -> bool {
         if self.asked.fetch_add(1, Ordering::Relaxed) < QUICK_MATCHES
-            && let Some(quick) = self.quick(text)
+            && let Some(quick) = self.lite_regex(text)
         {
             return quick.is_match(text);
         }
@@ -58,7 +58,7 @@ impl Pattern {
 
     /// Returns the `regex-lite` expression for this text. Its classes are ASCII; Unicode classes, used by tags, are narrowed to
     /// their ASCII characters, so texts with other characters return `None`.
-    pub(super) fn quick(&self, text: &str) -> Option<&regex_lite::Regex> {
+    pub(super) fn lite_regex(&self, text: &str) -> Option<&regex_lite::Regex> {
         if self.text.contains(r"\p{") && !text.is_ascii() {
             return None;
         }
@@ -68,11 +68,13 @@ impl Pattern {
     }
 
     pub(super) fn compiled(&self) -> Option<&Regex> {
-        self.compiled.get_or_init(|| Regex::new(&format!("^(?:{})$", ascii(&self.text))).ok()).as_ref()
+        self.compiled
+            .get_or_init(|| Regex::new(&format!("^(?:{})$", with_ascii_classes(&self.text))).ok())
+            .as_ref()
     }
 }
 
-fn ascii(pattern: &str) -> String {
+fn with_ascii_classes(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {
@@ -105,14 +107,14 @@ mod tests {
     fn the_answer_stays_when_questions_become_many() {
         let name = Pattern::from(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}".to_owned());
         for asked in 0..=QUICK_MATCHES {
-            assert!(name.takes("my-job") && !name.takes("my_job"), "{asked}");
+            assert!(name.is_match("my-job") && !name.is_match("my_job"), "{asked}");
         }
         assert!(name.compiled.get().is_some_and(Option::is_some), "compiled by now");
     }
 
     #[test]
     fn classes_are_ascii_and_the_whole_text_counts() {
-        let takes = |pattern: &str, text: &str| Pattern::from(pattern.to_owned()).takes(text);
+        let takes = |pattern: &str, text: &str| Pattern::from(pattern.to_owned()).is_match(text);
         assert!(takes(r"\d{2}", "12") && !takes(r"\d{2}", "123") && !takes(r"\d{2}", "١٢"));
         let word = r"[\w+=,.@-]+";
         assert!(takes(word, "a_B+9=,.@-") && !takes(word, "é") && !takes(word, "a b"));
@@ -120,6 +122,6 @@ mod tests {
         assert!(takes(r"[\S\s]*", "x\n y"));
         assert!(takes(r"[\u0009\u0020-\u00FF]+", "a\té"));
         let unread = Pattern::from(r"x(?<!-)".to_owned());
-        assert!(unread.compiled().is_none() && unread.takes("anything"));
+        assert!(unread.compiled().is_none() && unread.is_match("anything"));
     }
 }

@@ -43,7 +43,7 @@ pub struct Violation {
 pub fn validate(operation_name: &str, request: &Value) -> Option<Vec<Violation>> {
     let operation = operation(operation_name)?;
     let mut walk = Walk { violations: Vec::new() };
-    walk.value(&At { within: None, step: Step::Request }, &operation.input, request);
+    walk.check_value(&At { within: None, step: Step::Request }, &operation.input, request);
     Some(walk.violations)
 }
 
@@ -61,7 +61,7 @@ enum Step<'a> {
 }
 
 impl<'a> At<'a> {
-    fn step(&'a self, step: Step<'a>) -> Self {
+    fn child(&'a self, step: Step<'a>) -> Self {
         Self { within: Some(self), step }
     }
 }
@@ -100,25 +100,25 @@ impl Walk {
         });
     }
 
-    fn value(&mut self, at: &At, shape: &Shape, value: &Value) {
+    fn check_value(&mut self, at: &At, shape: &Shape, value: &Value) {
         match (shape.of, value) {
-            (ShapeType::Structure, Value::Object(members)) => self.structure(at, shape, members),
-            (ShapeType::Map, Value::Object(entries)) => self.map(at, shape, entries),
+            (ShapeType::Structure, Value::Object(members)) => self.check_structure(at, shape, members),
+            (ShapeType::Map, Value::Object(entries)) => self.check_map(at, shape, entries),
             (ShapeType::List, Value::Array(items)) => {
-                self.length(at, shape, items.len(), "entries");
+                self.check_length(at, shape, items.len(), "entries");
                 let Some(item) = shape.item.as_deref() else {
                     return;
                 };
                 for (index, value) in items.iter().enumerate() {
-                    self.value(&at.step(Step::Index(index)), item, value);
+                    self.check_value(&at.child(Step::Index(index)), item, value);
                 }
             }
-            (ShapeType::String, Value::String(text)) => self.text(at, shape, text),
+            (ShapeType::String, Value::String(text)) => self.check_text(at, shape, text),
             (ShapeType::Integer | ShapeType::Long, Value::Number(n)) if n.is_i64() || n.is_u64() => {
-                self.range(at, shape, value);
+                self.check_range(at, shape, value);
             }
             (ShapeType::Double | ShapeType::Float, Value::Number(_)) => {
-                self.range(at, shape, value);
+                self.check_range(at, shape, value);
             }
             (ShapeType::Boolean, Value::Bool(_))
             | (ShapeType::Timestamp, Value::Number(_) | Value::String(_)) => {}
@@ -126,11 +126,11 @@ impl Walk {
         }
     }
 
-    fn structure(&mut self, at: &At, shape: &Shape, members: &Map<String, Value>) {
+    fn check_structure(&mut self, at: &At, shape: &Shape, members: &Map<String, Value>) {
         for (name, inner) in &shape.members {
             if inner.required && !members.contains_key(name) {
                 self.report(
-                    &at.step(Step::Member(name)),
+                    &at.child(Step::Member(name)),
                     ViolationKind::Missing,
                     type_word(inner.of),
                     "nothing",
@@ -138,39 +138,39 @@ impl Walk {
             }
         }
         for (name, value) in members {
-            let at = at.step(Step::Member(name));
+            let at = at.child(Step::Member(name));
             match shape.members.get(name) {
-                Some(inner) => self.value(&at, inner, value),
+                Some(inner) => self.check_value(&at, inner, value),
                 None => self.report(&at, ViolationKind::Unknown, "a member of the structure", name),
             }
         }
     }
 
-    fn map(&mut self, at: &At, shape: &Shape, entries: &Map<String, Value>) {
-        self.length(at, shape, entries.len(), "entries");
+    fn check_map(&mut self, at: &At, shape: &Shape, entries: &Map<String, Value>) {
+        self.check_length(at, shape, entries.len(), "entries");
         for (name, value) in entries {
-            let at = at.step(Step::Key(name));
+            let at = at.child(Step::Key(name));
             if let Some(key) = shape.key.as_deref() {
-                self.text(&at, key, name);
+                self.check_text(&at, key, name);
             }
             if let Some(inner) = shape.value.as_deref() {
-                self.value(&at, inner, value);
+                self.check_value(&at, inner, value);
             }
         }
     }
 
-    fn text(&mut self, at: &At, shape: &Shape, text: &str) {
-        self.length(at, shape, text.chars().count(), "characters");
+    fn check_text(&mut self, at: &At, shape: &Shape, text: &str) {
+        self.check_length(at, shape, text.chars().count(), "characters");
         let words = shape.enum_values();
         if !words.is_empty() && !words.iter().any(|word| word == text) {
             self.report(at, ViolationKind::Enum, words.join(", "), text);
         }
-        if let Some(pattern) = shape.pattern.as_ref().filter(|pattern| !pattern.takes(text)) {
+        if let Some(pattern) = shape.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
             self.report(at, ViolationKind::Pattern, pattern.text(), text);
         }
     }
 
-    fn length(&mut self, at: &At, shape: &Shape, length: usize, unit: &str) {
+    fn check_length(&mut self, at: &At, shape: &Shape, length: usize, unit: &str) {
         let found = || format!("{length} {unit}");
         let entries = length as f64;
         if let Some(min) = shape.min.filter(|min| entries < *min) {
@@ -180,7 +180,7 @@ impl Walk {
         }
     }
 
-    fn range(&mut self, at: &At, shape: &Shape, value: &Value) {
+    fn check_range(&mut self, at: &At, shape: &Shape, value: &Value) {
         let number = value.as_f64().unwrap_or(f64::NAN);
         let below = shape.min.is_some_and(|min| number < min);
         let above = shape.max.is_some_and(|max| number > max);

@@ -18,8 +18,8 @@ pub(crate) fn is_efs(storage: &Storage) -> bool {
 }
 
 /// Returns whether it is a Lustre file system that trainc creates.
-pub(crate) fn is_made(storage: &Storage) -> bool {
-    storage.is_made_lustre()
+pub(crate) fn is_created_lustre(storage: &Storage) -> bool {
+    storage.is_created_lustre()
 }
 
 /// Returns the storage that a channel reads from.
@@ -30,14 +30,14 @@ pub(crate) fn find_storage<'a>(plan: &'a Plan, from: &str) -> Option<&'a Storage
 }
 
 /// Returns the valid settings of the deployment and storage type; `None` if they are unknown or cannot be combined.
-pub(crate) fn legal(storage: &Storage) -> Option<LegalCombination> {
+pub(crate) fn valid_combination(storage: &Storage) -> Option<LegalCombination> {
     let (deployment, storage_type) = (storage.deployment_word()?, storage.storage_type_word()?);
     fsx::legal_with(&deployment, &storage_type, storage.efa.get() == Some(true))
 }
 
 /// Returns the monthly cost of the capacity in US dollars, with the price, if that is known.
 pub(crate) fn monthly_usd<'a>(plan: &'a Plan, storage: &Storage) -> Option<(f64, &'a StoragePrice)> {
-    let (_, price) = plan.made_file_systems().find(|(one, _)| one.span == storage.span)?;
+    let (_, price) = plan.created_file_systems().find(|(one, _)| one.span == storage.span)?;
     let price = price?;
     let bytes = storage.capacity_bytes.get().filter(|bytes| bytes.is_multiple_of(GIB))?;
     Some((price.usd_per_month(bytes), price))
@@ -50,7 +50,7 @@ pub(crate) fn price_flag(region: &str, storage: &Storage) -> Option<String> {
 }
 
 /// Returns the path without empty and `.` components, if it has any: `/a//b` and `/a/./b` are `/a/b` on every file system.
-pub(crate) fn without_empty_parts(path: &str) -> Option<String> {
+pub(crate) fn remove_empty_components(path: &str) -> Option<String> {
     let inside = path.strip_prefix('/').unwrap_or(path);
     let inside = inside.strip_suffix('/').unwrap_or(inside);
     let nameless = |part: &str| part.is_empty() || part == ".";
@@ -87,7 +87,7 @@ pub(crate) fn associations(storage: &Storage) -> Vec<Association> {
         .chain(storage.exports.iter().map(|link| (link, false)));
     for (link, imports) in links {
         let (Some(s3), false) = (link.s3.val(), link.path.is_bad()) else { continue };
-        let path = with_slashes(link.path.value().map_or("/", String::as_str));
+        let path = enclose_in_slashes(link.path.value().map_or("/", String::as_str));
         let prefix = format!("{}/", s3.value.trim_end_matches('/'));
         if let Some(known) = out.iter_mut().find(|known| known.path == path && known.s3 == prefix) {
             known.imports |= imports;
@@ -107,13 +107,13 @@ pub(crate) fn associations(storage: &Storage) -> Vec<Association> {
 }
 
 /// Returns the path with `/` at both ends and no empty components: `/`, `/a/b/`.
-pub(crate) fn with_slashes(path: &str) -> String {
+pub(crate) fn enclose_in_slashes(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { "/".to_owned() } else { format!("/{}/", parts.join("/")) }
 }
 
 /// Returns the path without the `/` at its end, except for the root.
-pub(crate) fn without_slash(path: &str) -> &str {
+pub(crate) fn trim_trailing_slash(path: &str) -> &str {
     let bare = path.trim_end_matches('/');
     if bare.is_empty() { "/" } else { bare }
 }

@@ -8,7 +8,7 @@ use trainc_predict::{Layout, Memory};
 
 /// Returns the memory constants of the command's cost model.
 pub(crate) fn memory_constants(context: &Context) -> MemoryConstants {
-    MemoryConstants::of(context.constants)
+    MemoryConstants::from_constants(context.constants)
 }
 
 /// Predicts the memory of a layout with the command's constants.
@@ -17,14 +17,14 @@ pub(crate) fn predicted_memory(context: &Context, layout: &Layout) -> Memory {
 }
 
 /// Returns whether the upper bound of a layout's memory fits its GPUs.
-pub(crate) fn surely_fits(context: &Context, layout: &Layout) -> bool {
+pub(crate) fn fits_at_upper_bound(context: &Context, layout: &Layout) -> bool {
     let memory = predicted_memory(context, layout);
     memory.capacity_bytes.is_some_and(|capacity| memory.interval.high <= capacity)
 }
 
 /// Describes the predicted memory of the plan, for rules that judge by rules of thumb.
 pub(crate) fn describe_fit(context: &Context) -> Option<String> {
-    let layout = Layout::of_plan(context.plan).ok()?;
+    let layout = Layout::from_plan(context.plan).ok()?;
     let memory = predicted_memory(context, &layout);
     let (fit, capacity) = (memory.fit()?, memory.capacity_bytes?);
     Some(format!(
@@ -32,7 +32,7 @@ pub(crate) fn describe_fit(context: &Context) -> Option<String> {
         format_bytes(memory.per_gpu_bytes),
         context.plan.rank_noun(),
         format_bytes(capacity),
-        fit.words()
+        fit.as_phrase()
     ))
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn excess_states(layout: &Layout) -> Option<ExcessStates> {
 
 /// Returns whether the plan has [`excess_states`].
 pub(crate) fn has_excess_states(plan: &Plan) -> bool {
-    Layout::of_plan(plan).is_ok_and(|layout| excess_states(&layout).is_some())
+    Layout::from_plan(plan).is_ok_and(|layout| excess_states(&layout).is_some())
 }
 
 impl ExcessStates {

@@ -17,7 +17,7 @@ pub(crate) fn predicted_run(context: &Context) -> Option<(Layout, Run)> {
     if !plan.deployable || !plan.job.is_whole || exceeds_positions(plan) {
         return None;
     }
-    let layout = Layout::of_plan(plan).ok().filter(|layout| excess_states(layout).is_none())?;
+    let layout = Layout::from_plan(plan).ok().filter(|layout| excess_states(layout).is_none())?;
     let run = run_of_layout(context, &layout)?;
     Some((layout, run))
 }
@@ -25,7 +25,7 @@ pub(crate) fn predicted_run(context: &Context) -> Option<(Layout, Run)> {
 /// Predicts the run of another layout of the plan.
 pub(crate) fn run_of_layout(context: &Context, layout: &Layout) -> Option<Run> {
     let speed = speed::speed(layout, context.constants).ok()?;
-    Some(Terms::of(context.plan, context.constants).ok()?.run(layout, &speed))
+    Some(Terms::from_plan(context.plan, context.constants).ok()?.predict_run(layout, &speed))
 }
 
 /// Predicts the run of a layout with another checkpoint interval.
@@ -35,20 +35,20 @@ pub(crate) fn run_with_checkpoints(
     every: CheckpointInterval,
 ) -> Option<Run> {
     let speed = speed::speed(layout, context.constants).ok()?;
-    let terms = Terms::of(context.plan, context.constants).ok()?;
-    Some(terms.with_checkpoints(every).run(layout, &speed))
+    let terms = Terms::from_plan(context.plan, context.constants).ok()?;
+    Some(terms.with_checkpoints(every).predict_run(layout, &speed))
 }
 
 /// Describes the time of a part of each step and its cost: `0.8 s of each step's 4.1 s, $310 of the run`. `None` if it is
 /// negligible.
-pub(crate) fn describe_share(context: &Context, part: impl FnOnce(&Speed) -> f64) -> Option<String> {
+pub(crate) fn describe_step_share(context: &Context, part: impl FnOnce(&Speed) -> f64) -> Option<String> {
     let (layout, _) = predicted_run(context)?;
     let speed = speed::speed(&layout, context.constants).ok()?;
     let seconds = part(&speed);
     if seconds < speed.step_seconds * NEGLIGIBLE {
         return None;
     }
-    let usd = cost_per_step(context, seconds)
+    let usd = run_cost_of_step_seconds(context, seconds)
         .map_or_else(String::new, |usd| format!(", {} of the run", text::dollars(usd)));
     Some(format!(
         "{} s of each step's {} s{usd}",
@@ -58,13 +58,13 @@ pub(crate) fn describe_share(context: &Context, part: impl FnOnce(&Speed) -> f64
 }
 
 /// Returns the cost, in US dollars, of `seconds` in each step of the run.
-pub(crate) fn cost_per_step(context: &Context, seconds: f64) -> Option<f64> {
+pub(crate) fn run_cost_of_step_seconds(context: &Context, seconds: f64) -> Option<f64> {
     let steps = context.plan.run.steps.as_ref()?.value as f64;
     Some(steps * seconds / 3_600.0 * context.plan.usd_per_hour()?)
 }
 
 /// Returns the manifest value of a run of at most `steps` steps, in the unit that the manifest uses: `` `tokens 2_000_000` ``.
-pub(crate) fn shorter_run(plan: &Plan, steps: f64) -> Option<String> {
+pub(crate) fn format_run_length(plan: &Plan, steps: f64) -> Option<String> {
     let steps = steps.floor();
     if steps < 1.0 {
         return None;
@@ -72,7 +72,7 @@ pub(crate) fn shorter_run(plan: &Plan, steps: f64) -> Option<String> {
     let train = &plan.job.train;
     let two_digits = |n: f64| {
         let grain = 10_f64.powf((n.log10().floor() - 1.0).max(0.0));
-        text::group_digits(rounded((n / grain).floor() * grain)).replace(',', "_")
+        text::group_digits(round_to_u64((n / grain).floor() * grain)).replace(',', "_")
     };
     if !train.steps.is_absent() {
         return Some(format!("`steps {}`", two_digits(steps)));
@@ -83,6 +83,6 @@ pub(crate) fn shorter_run(plan: &Plan, steps: f64) -> Option<String> {
 
 /// Rounds a quantity that is at least zero.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept above zero")]
-pub(crate) fn rounded(n: f64) -> u64 {
+pub(crate) fn round_to_u64(n: f64) -> u64 {
     n.max(0.0).round() as u64
 }

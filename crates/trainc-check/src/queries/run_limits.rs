@@ -15,7 +15,7 @@ pub(crate) const MAX_INTEGER: f64 = i32::MAX as f64;
 /// on durations; other rules ignore it.
 pub(crate) fn is_accepted(member: &str, value: u64) -> bool {
     let value = value as f64;
-    let shape = shapes::member("CreateTrainingJob", member);
+    let shape = shapes::member_at_path("CreateTrainingJob", member);
     let within = shape.is_none_or(|shape| {
         shape.min.is_none_or(|min| value >= min) && shape.max.is_none_or(|max| value <= max)
     });

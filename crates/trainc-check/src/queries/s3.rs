@@ -6,7 +6,7 @@ pub(crate) use trainc_ir::s3::parse;
 use trainc_ir::{Field, Plan};
 
 /// Returns a bound text as messages show it: with the placeholder of the digest.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn show_digest_placeholder(text: &str) -> String {
     text.replace(DIGEST_MARK, "{{ job.digest }}")
 }
 

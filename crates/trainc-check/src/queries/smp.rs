@@ -2,7 +2,7 @@
 
 use trainc_diag::source::Span;
 use trainc_ir::{Field, Parallel, Scalar, Val};
-use trainc_plan::plan::smp::smp_name;
+use trainc_plan::plan::smp::smp_parameter_name;
 
 /// A parameter as written.
 pub(crate) struct WrittenParameter {
@@ -83,7 +83,7 @@ pub(crate) fn parameters(parallel: &Parallel) -> Vec<WrittenParameter> {
         switch(&parallel.shard_optimizer_state),
     );
     for option in &parallel.options {
-        if let (Some(key), Some(value)) = (smp_name(option.name), option.value.value()) {
+        if let (Some(key), Some(value)) = (smp_parameter_name(option.name), option.value.value()) {
             put(option.name, key, key, Some((option.span, value.clone())));
         }
     }

@@ -4,7 +4,6 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_ir::Engine;
 
 declare_code!(
     T0270,

@@ -37,7 +37,7 @@ struct Scan {
     is_complete: bool,
 }
 
-fn scan(script: &str) -> Option<Scan> {
+fn scan_argparse(script: &str) -> Option<Scan> {
     let (call, word) = (CALL.as_ref()?, WORD.as_ref()?);
     let mut options = Vec::new();
     let mut is_complete = script.contains("parse_args(")
@@ -87,7 +87,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(entry) = program.entry.value().filter(|entry| is_python(entry)) else { return };
     let Some(file) = tree.get(entry) else { return };
     let scanned =
-        SCANNED.get(file.sha256().to_owned(), |_| scan(&String::from_utf8_lossy(&file.bytes)).map(Arc::new));
+        SCANNED.get(file.sha256().to_owned(), |_| scan_argparse(&String::from_utf8_lossy(&file.bytes)).map(Arc::new));
     let Some(scan) = scanned else { return };
     let same = |a: &str, b: &str| a.replace('-', "_").eq_ignore_ascii_case(&b.replace('-', "_"));
     // Names reserved by the toolkit are reported as T0406.
@@ -145,14 +145,14 @@ mod tests {
 
     #[test]
     fn finds_options() {
-        let found = scan("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    '--fp16', action = 'store_true')\np.parse_args()").unwrap();
+        let found = scan_argparse("p.add_argument('-n', \"--train-batch\", type=int)\np.add_argument(\n    '--fp16', action = 'store_true')\np.parse_args()").unwrap();
         let names: Vec<(&str, bool)> =
             found.options.iter().map(|option| (option.name.as_str(), option.is_flag)).collect();
         assert_eq!(names, [("n", false), ("train-batch", false), ("fp16", true)]);
         assert!(found.is_complete);
         assert!(
-            !scan("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().is_complete
+            !scan_argparse("p.add_argument(\"--\" + name)\np.add_argument('--x')\nparse_args()").unwrap().is_complete
         );
-        assert!(scan("print(1)").is_none());
+        assert!(scan_argparse("print(1)").is_none());
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         });
         if is_valid {
             check_scope(plan, from, secret.name_span, "the secret", false, problems);
-            if !has_suffix(&from.value) {
+            if !has_secret_suffix(&from.value) {
                 problems.push(
                     Diagnostic::new(
                         &T0437,
@@ -150,7 +150,7 @@ fn check_key_format(plan: &Plan, key: &Val<String>, fallback: Span, problems: &m
 }
 
 /// Returns whether the ARN of a secret ends in Secrets Manager's suffix: a hyphen and six letters or digits.
-fn has_suffix(arn: &str) -> bool {
+fn has_secret_suffix(arn: &str) -> bool {
     arn.rsplit_once('-')
         .is_some_and(|(_, end)| end.len() == 6 && end.bytes().all(|b| b.is_ascii_alphanumeric()))
 }

@@ -11,7 +11,7 @@ use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Cluster, Plan, Price};
-use trainc_predict::bills::{at_most, unpriced_file_systems};
+use trainc_predict::bills::{max_cost, unpriced_file_systems};
 
 declare_code!(T0447, "over-budget", Warning, "the longest run may cost more than the budget");
 declare_code!(
@@ -30,7 +30,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
     let hard = budget.hard.get() == Some(true);
-    if let Some(member) = plan.job.serverless() {
+    if let Some(member) = plan.job.serverless_member() {
         problems.push(
             Diagnostic::new(
                 &T0257,
@@ -48,11 +48,11 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let span = usd.span_or(budget.span);
-    if let Some(diagnostic) = uncounted(context, span, hard) {
+    if let Some(diagnostic) = unpriced_costs(context, span, hard) {
         problems.push(diagnostic);
     }
-    let (Some(instances), Some(per_hour)) = (plan.usd_per_hour(), at_most(plan, 3_600.0).least_usd()) else {
-        if let Some(diagnostic) = without_price(plan, cluster, span, hard) {
+    let (Some(instances), Some(per_hour)) = (plan.usd_per_hour(), max_cost(plan, 3_600.0).least_usd()) else {
+        if let Some(diagnostic) = missing_instance_price(plan, cluster, span, hard) {
             problems.push(diagnostic);
         }
         return;
@@ -87,15 +87,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     )
     .severity(severity)
     .label(run.span_or(cluster.span), format!("`max-run`, {}", trainc_plan::plan::describe_origin(&run.origin)))
-    .note(format!("{} × {} h", terms(plan, cluster), text::short_number(run_hours + pool_hours)))
+    .note(format!("{} × {} h", describe_hourly_cost(plan, cluster), text::short_number(run_hours + pool_hours)))
     .fact("most_usd", most)
     .fact("budget_usd", usd.value);
     let diagnostic = match pool {
         Some(pool) => diagnostic.label(pool.span_or(cluster.span), "billed until another job takes it"),
         None => diagnostic,
     };
-    let diagnostic = storage(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
-    let diagnostic = sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = describe_storage_cost(plan, run_hours).into_iter().fold(diagnostic, Diagnostic::note);
+    let diagnostic = describe_price_sources(plan).into_iter().fold(diagnostic, Diagnostic::note);
     let diagnostic = match describe_later_price(plan) {
         Some(words) => diagnostic.note(words),
         None => diagnostic,
@@ -131,7 +131,7 @@ fn unchecked_severity(hard: bool) -> Severity {
 
 /// Reports costs that the budget does not include because their price is unknown. A file system may cost as much as the
 /// instances; volumes only matter to a hard budget.
-fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
+fn unpriced_costs(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
     let plan = context.plan;
     plan.region.as_ref()?;
     let region = plan.job.region.value()?;
@@ -152,7 +152,7 @@ fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
         return None;
     }
     let severity = unchecked_severity(hard && !systems.is_empty());
-    let unpriced = plan.made_file_systems().filter(|(_, price)| price.is_none());
+    let unpriced = plan.created_file_systems().filter(|(_, price)| price.is_none());
     let mut flags: Vec<String> =
         unpriced.filter_map(|(storage, _)| file_system::price_flag(region, storage)).collect();
     flags.dedup();
@@ -176,8 +176,8 @@ fn uncounted(context: &Context, span: Span, hard: bool) -> Option<Diagnostic> {
 }
 
 /// Describes the cost of file systems and volumes in a run of `hours`, if their price is known.
-fn storage(plan: &Plan, hours: f64) -> Vec<String> {
-    let systems = plan.made_file_systems().filter_map(|(storage, price)| {
+fn describe_storage_cost(plan: &Plan, hours: f64) -> Vec<String> {
+    let systems = plan.created_file_systems().filter_map(|(storage, price)| {
         let (bytes, price) = (storage.capacity_bytes.get()?, price?);
         Some(format!(
             "{} × ${} a GiB-month × {} h = {} for the file system `{}` ({})",
@@ -192,19 +192,19 @@ fn storage(plan: &Plan, hours: f64) -> Vec<String> {
                 .map_or_else(|| format!("from {}", price.source), |date| format!("price of {date}"))
         ))
     });
-    let volumes = at_most(plan, hours * 3_600.0).volumes.filter(|usd| *usd > 0.0);
+    let volumes = max_cost(plan, hours * 3_600.0).volumes.filter(|usd| *usd > 0.0);
     systems.chain(volumes.map(|usd| format!("{} for the storage volumes", text::dollars(usd)))).collect()
 }
 
 /// Reports missing prices of instance types.
-fn without_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Option<Diagnostic> {
+fn missing_instance_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Option<Diagnostic> {
     let region = plan.job.region.value().map_or("this region", String::as_str);
     // An instance type or a region that does not exist is reported already.
     plan.region.as_ref()?;
     let names: Vec<&str> = if cluster.groups.is_empty() {
         cluster.instance.value().filter(|_| plan.price.is_none()).into_iter().map(String::as_str).collect()
     } else {
-        plan.unpriced_groups()
+        plan.unpriced_instance_types()
     };
     let names: Vec<&str> = names.into_iter().filter(|name| instances::instance_exists(name)).collect();
     if names.is_empty() {
@@ -224,7 +224,7 @@ fn without_price(plan: &Plan, cluster: &Cluster, span: Span, hard: bool) -> Opti
 }
 
 /// Describes the cost of an hour as a sum over instance types.
-fn terms(plan: &Plan, cluster: &Cluster) -> String {
+fn describe_hourly_cost(plan: &Plan, cluster: &Cluster) -> String {
     let term = |price: &Price, nodes: u64| {
         format!("{} × {}", text::dollars(price.usd_per_hour), text::count(nodes, "instance"))
     };
@@ -238,7 +238,7 @@ fn terms(plan: &Plan, cluster: &Cluster) -> String {
 }
 
 /// Describes the sources of the prices, each once.
-fn sources(plan: &Plan) -> Vec<String> {
+fn describe_price_sources(plan: &Plan) -> Vec<String> {
     let prices = plan.price.iter().chain(plan.group_prices.iter().flatten());
     let mut out: Vec<String> = prices
         .map(|price| match price.region.as_ref().zip(price.date.as_ref()) {

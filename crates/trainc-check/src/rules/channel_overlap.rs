@@ -21,8 +21,8 @@ pub(super) static CODES: &[&Code] = &[&T0479, &T0490];
 /// Checks the prefixes and file system paths of the channels.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    overlaps(plan, problems);
-    regions(plan, problems);
+    check_overlaps(plan, problems);
+    check_regions(plan, problems);
 }
 
 /// Returns the location of a channel's data, in a form whose prefixes are its parents, and its span.
@@ -31,7 +31,7 @@ fn location(channel: &Channel) -> Option<(String, Span)> {
         if channel.path.is_bad() {
             return None;
         }
-        let path = file_system::with_slashes(channel.path.value().map_or("/", String::as_str));
+        let path = file_system::enclose_in_slashes(channel.path.value().map_or("/", String::as_str));
         return Some((
             format!("{}:{path}", from.value),
             channel.path.span().unwrap_or(from.span_or(channel.span)),
@@ -42,7 +42,7 @@ fn location(channel: &Channel) -> Option<(String, Span)> {
     Some((uri.value.clone(), uri.span_or(channel.span)))
 }
 
-fn overlaps(plan: &Plan, problems: &mut Problems) {
+fn check_overlaps(plan: &Plan, problems: &mut Problems) {
     let places: Vec<(&Channel, String, Span)> = plan
         .job
         .channels
@@ -73,7 +73,7 @@ fn overlaps(plan: &Plan, problems: &mut Problems) {
     }
 }
 
-fn regions(plan: &Plan, problems: &mut Problems) {
+fn check_regions(plan: &Plan, problems: &mut Problems) {
     let Some(region) = &plan.region else { return };
     let channels = plan.job.channels.iter().flat_map(|channel| {
         [&channel.s3, &channel.manifest, &channel.augmented_manifest, &channel.converse]

@@ -47,7 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         check_write_access(plan, storage, channel, problems);
     }
-    for storage in plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
+    for storage in plan.job.storage.iter().filter(|storage| file_system::is_created_lustre(storage)) {
         check_export(plan, storage, problems);
     }
 }
@@ -81,7 +81,7 @@ fn check_path(
             Diagnostic::new(&T0486, span, format!("path `{}` does not start with `/`", path.value));
         return reject(with_fix(diagnostic, format!("\"/{}\"", path.value)));
     }
-    if let Some(fixed) = file_system::without_empty_parts(&path.value) {
+    if let Some(fixed) = file_system::remove_empty_components(&path.value) {
         let diagnostic =
             Diagnostic::new(&T0486, span, format!("path `{}` contains an empty component", path.value));
         return reject(with_fix(diagnostic, format!("\"{fixed}\"")));
@@ -98,7 +98,7 @@ fn check_path(
         return reject(with_fix(diagnostic, format!("\"/{}\"", rest.join("/"))));
     }
     let directory = "InputDataConfig[].DataSource.FileSystemDataSource.DirectoryPath";
-    if let Some(most) = shapes::member("CreateTrainingJob", directory).and_then(|shape| shape.max) {
+    if let Some(most) = shapes::member_at_path("CreateTrainingJob", directory).and_then(|shape| shape.max) {
         let length = path.value.chars().count() + mount.chars().count() + 1;
         if length as f64 > most {
             return reject(Diagnostic::new(
@@ -116,14 +116,14 @@ fn check_path(
 }
 
 fn check_empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
-    if !file_system::is_made(storage)
+    if !file_system::is_created_lustre(storage)
         || channel.mode.value().is_some_and(|mode| mode == "rw")
         || channel.path.is_bad()
     {
         return;
     }
     let name = file_system::name(storage);
-    let path = file_system::with_slashes(channel.path.value().map_or("/", String::as_str));
+    let path = file_system::enclose_in_slashes(channel.path.value().map_or("/", String::as_str));
     let links = file_system::associations(storage);
     let unread = storage.imports.iter().any(|link| link.s3.is_bad() || link.path.is_bad());
     let imported: Vec<&str> =
@@ -138,11 +138,11 @@ fn check_empty(storage: &Storage, channel: &Channel, problems: &mut Problems) {
         format!(
             "channel `{}` would be empty: nothing is imported into `{}`",
             channel.name.value().map_or("", String::as_str),
-            file_system::without_slash(&path)
+            file_system::trim_trailing_slash(&path)
         ),
     )
     .label(storage.span, format!("`{name}` is a new file system"));
-    let shown: Vec<&str> = imported.iter().map(|import| file_system::without_slash(import)).collect();
+    let shown: Vec<&str> = imported.iter().map(|import| file_system::trim_trailing_slash(import)).collect();
     problems.push(
         if imported.is_empty() {
             diagnostic.help("add `import \"s3://bucket/prefix/\"` to the storage")

@@ -1,7 +1,7 @@
 //! The checkpoint interval: on spot instances, and compared with the cost of saving.
 
 use crate::Context;
-use crate::queries::prediction::{predicted_run, rounded, run_with_checkpoints};
+use crate::queries::prediction::{predicted_run, round_to_u64, run_with_checkpoints};
 use crate::what_if::describe_runs;
 use trainc_diag::declare_code;
 use trainc_diag::text;
@@ -23,12 +23,12 @@ const FEW: f64 = 10.0;
 
 /// Checks for an unknown interval and for one that is too short.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    unknown(context, problems);
-    too_often(context, problems);
+    check_missing_interval(context, problems);
+    check_too_frequent(context, problems);
 }
 
 /// Reports the time that saving takes if a longer interval is expected to avoid most of it.
-fn too_often(context: &Context, problems: &mut Problems) {
+fn check_too_frequent(context: &Context, problems: &mut Problems) {
     let Some(checkpoint) = &context.plan.job.checkpoint else { return };
     let (Some(written), Some(steps)) = (checkpoint.every.get(), &context.plan.run.steps) else { return };
     if matches!(written, CheckpointInterval::Optimal) {
@@ -47,7 +47,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
     // A short run fails too rarely to need any; a few are useful all the same if they cost little.
     let few = FEW.min(MUCH / 2.0 * best.seconds / one.seconds).max(1.0);
     let saves = (best.parts.checkpoints / one.seconds).max(few);
-    let every = two_digits(steps.value as f64 / saves);
+    let every = round_down_to_two_digits(steps.value as f64 / saves);
     let Some(better) = with(CheckpointInterval::Steps(every)) else { return };
     let mut diagnostic = Diagnostic::new(
         &T0273,
@@ -57,7 +57,7 @@ fn too_often(context: &Context, problems: &mut Problems) {
     .help(format!("write `every=\"{every} steps\"`"))
     .note(format!(
         "predicted: {} each, {} s of waiting; a script that saves in the background waits less",
-        text::bytes(rounded(one.bytes)),
+        text::bytes(round_to_u64(one.bytes)),
         text::short_number(one.seconds)
     ))
     .fact("seconds", one.seconds)
@@ -69,13 +69,13 @@ fn too_often(context: &Context, problems: &mut Problems) {
 }
 
 /// Rounds a count to two digits, at least 1.
-fn two_digits(count: f64) -> u64 {
+fn round_down_to_two_digits(count: f64) -> u64 {
     let grain = 10_f64.powf((count.max(1.0).log10().floor() - 1.0).max(0.0));
-    rounded(((count / grain).floor() * grain).max(1.0))
+    round_to_u64(((count / grain).floor() * grain).max(1.0))
 }
 
 /// Reports a missing interval on spot instances: the loss of an interruption is then unknown.
-fn unknown(context: &Context, problems: &mut Problems) {
+fn check_missing_interval(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let (Some(cluster), Some(checkpoint)) = (&job.cluster, &job.checkpoint) else { return };
     let Some(spot) = &cluster.spot else { return };

@@ -1,7 +1,7 @@
 //! The size of checkpoints compared with the disk that they are written to.
 
 use crate::Context;
-use crate::queries::prediction::rounded;
+use crate::queries::prediction::round_to_u64;
 use trainc_diag::declare_code;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
@@ -28,7 +28,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !plan.deployable || checkpoint_channel(plan).is_some() {
         return;
     }
-    let Ok(layout) = Layout::of_plan(plan) else { return };
+    let Ok(layout) = Layout::from_plan(plan) else { return };
     let Some(disk) = disk(plan, cluster) else { return };
     let kept = checkpoint.keep.get().unwrap_or(1);
     let each = node_bytes(&layout);
@@ -37,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         return;
     }
     let copies = if kept > 1 { format!("{kept} checkpoints take") } else { "a checkpoint takes".to_owned() };
-    let sized = |bytes: f64| text::bytes(rounded(bytes));
+    let sized = |bytes: f64| text::bytes(round_to_u64(bytes));
     let span = blamed_span(cluster, checkpoint, &disk, kept > 1 && each <= disk.bytes);
     let diagnostic = Diagnostic::new(
         &T0339,
@@ -101,7 +101,7 @@ fn help(
             Some(span) => diagnostic.help(format!("write `volume {volume}`")).fix(span, volume),
             None => diagnostic
                 .help(format!("add `volume {volume}` to `cluster`"))
-                .note(format!("without `volume` the job gets {}", text::bytes(rounded(disk.bytes)))),
+                .note(format!("without `volume` the job gets {}", text::bytes(round_to_u64(disk.bytes)))),
         };
     }
     let fitting = (disk.bytes / each).floor();

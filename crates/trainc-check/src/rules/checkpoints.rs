@@ -33,7 +33,7 @@ declare_code!(
 pub(super) static CODES: &[&Code] = &[&T0448, &T0408, &T0262, &T0264, &T0511];
 
 /// Returns whether the text contains a placeholder of the digest, for plans in which the digest is not bound.
-fn names_digest(written: &str) -> bool {
+fn has_digest_placeholder(written: &str) -> bool {
     let inside = written.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
     inside.into_iter().any(|expression| expression.contains("job.digest"))
 }
@@ -57,7 +57,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     // An invalid S3 URI is reported by another rule.
     if let Some(uri) = checkpoint.s3.val().filter(|uri| trainc_ir::s3::parse(&uri.value).is_some()) {
         let span = uri.span_or(checkpoint.span);
-        if !uri.value.contains(trainc_ir::plan::DIGEST_MARK) && !names_digest(context.sources.slice(span)) {
+        if !uri.value.contains(trainc_ir::plan::DIGEST_MARK) && !has_digest_placeholder(context.sources.slice(span)) {
             let bound = context.sources.slice(span).contains("{{");
             let diagnostic = Diagnostic::new(
                 &T0448,
@@ -113,15 +113,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     text::duration(run.value)
                 ),
             )
-            .help(format!("write a shorter interval, e.g. `every=\"{}\"`", tenth(run.value)))
+            .help(format!("write a shorter interval, e.g. `every=\"{}\"`", format_tenth(run.value)))
             .note("no checkpoint is written before the run ends; a run stopped by `max-run` leaves none"),
         );
     }
-    check_is_read(context, problems);
+    check_script_uses_directory(context, problems);
 }
 
 /// Returns about a tenth of a duration, in hours or minutes.
-fn tenth(seconds: u64) -> String {
+fn format_tenth(seconds: u64) -> String {
     match seconds / 10 {
         s if s >= 3_600 => format!("{}h", s / 3_600),
         s => format!("{}m", (s / 60).max(1)),
@@ -130,7 +130,7 @@ fn tenth(seconds: u64) -> String {
 
 /// Searches the program for the checkpoint directory: only for spot jobs, which must resume, and only where the whole
 /// program is available.
-fn check_is_read(context: &Context, problems: &mut Problems) {
+fn check_script_uses_directory(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let (Some(checkpoint), Some(program), Some(tree)) =
         (&plan.job.checkpoint, &plan.job.program, &plan.source)

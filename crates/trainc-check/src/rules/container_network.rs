@@ -161,18 +161,18 @@ mod tests {
     struct Packages(&'static str);
 
     impl LayerLoader for Packages {
-        fn layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+        fn read_layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
             let text = include_str!("../../../../tests/fixtures/base.kdl").to_owned();
             Ok(LoadedLayer { name: path.to_owned(), identity: path.to_owned(), text })
         }
 
-        fn identity(&self, name: &str) -> String {
+        fn file_identity(&self, name: &str) -> String {
             name.to_owned()
         }
     }
 
     impl World for Packages {
-        fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
+        fn read_directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
             let file = |path: &str, text: &str| SourceFile::new(path, text.as_bytes(), false);
             Ok(SourceTree {
                 dir: path.to_owned(),
@@ -180,7 +180,7 @@ mod tests {
             })
         }
 
-        fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+        fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
             Err(ReadError::NotFound)
         }
     }

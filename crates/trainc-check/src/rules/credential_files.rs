@@ -34,7 +34,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Returns whether the file is a certificate or public key, which share file extensions with private keys.
-fn is_public(file: &SourceFile) -> bool {
+fn is_public_key(file: &SourceFile) -> bool {
     let text = String::from_utf8_lossy(&file.bytes);
     let has = |words: &str| text.contains(words);
     (has("-----BEGIN CERTIFICATE-----") || has("PUBLIC KEY-----")) && !has("PRIVATE KEY-----")
@@ -44,8 +44,8 @@ fn check_tree(tree: &SourceTree, span: Span, problems: &mut Problems) {
     let found: Vec<(&str, String)> = tree
         .files
         .iter()
-        .filter_map(|file| Some((file, credentials::in_file(&file.path)?)))
-        .filter(|(file, _)| !is_public(file))
+        .filter_map(|file| Some((file, credentials::credential_kind_of_file(&file.path)?)))
+        .filter(|(file, _)| !is_public_key(file))
         .map(|(file, what)| (file.path.as_str(), what))
         .collect();
     let [(first, what), rest @ ..] = found.as_slice() else { return };

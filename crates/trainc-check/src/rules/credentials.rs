@@ -18,47 +18,47 @@ pub(super) static CODES: &[&Code] = &[&T0252];
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
     let mut check = CredentialCheck { context, problems };
-    check.pairs(&job.tags);
+    check.check_pairs(&job.tags);
     if let Some(parallel) = &job.parallel {
-        check.variables(&parallel.mpi_env);
-        check.field(&parallel.mpi_options, "mpi-options", parallel.span);
+        check.check_variables(&parallel.mpi_env);
+        check.check_field(&parallel.mpi_options, "mpi-options", parallel.span);
     }
     if let Some(program) = &job.program {
-        check.variables(&program.environment);
+        check.check_variables(&program.environment);
         for h in &program.hyperparameters {
             if let Some(val) = h.value.val()
                 && let Scalar::Text(text) = &val.value
             {
-                check.variable(&h.name, text, val.span_or(h.name_span));
+                check.check_variable(&h.name, text, val.span_or(h.name_span));
             }
         }
         for field in [&program.git, &program.branch, &program.dir, &program.s3, &program.upload] {
-            check.field(field, "git", program.span);
+            check.check_field(field, "git", program.span);
         }
         for word in program.entrypoint.iter().chain(&program.arguments) {
-            check.value("arguments", &word.value, word.span_or(program.span));
+            check.check_value("arguments", &word.value, word.span_or(program.span));
         }
         for metric in &program.metrics {
-            check.field(&metric.regex, "metric", metric.name_span);
+            check.check_field(&metric.regex, "metric", metric.name_span);
         }
     }
     for member in &job.request {
-        check.raw(&member.name, &member.value);
+        check.check_raw(&member.name, &member.value);
     }
     if let Some(debugger) = &job.debugger {
-        check.pairs(&debugger.parameters);
+        check.check_pairs(&debugger.parameters);
     }
     check_text(context, problems);
 }
 
 /// Checks the whole text for known credential formats: comments, commented-out nodes, addresses.
 fn check_text(context: &Context, problems: &mut Problems) {
-    for source in sources(context.plan) {
+    for source in manifest_sources(context.plan) {
         let Some(text) = context.sources.get(source).map(|source| &source.text) else { continue };
         if credentials::find(text).is_none() {
             continue;
         }
-        for (start, end, what) in credentials::places(text) {
+        for (start, end, what) in credentials::credential_ranges(text) {
             let span = Span::new(source, start, end);
             let is_reported = problems.iter().any(|problem| {
                 problem.code == &T0252
@@ -83,7 +83,7 @@ fn check_text(context: &Context, problems: &mut Problems) {
 }
 
 /// Returns the sources of the job's nodes: its manifest, and the layers that contribute a node.
-fn sources(plan: &Plan) -> BTreeSet<SourceId> {
+fn manifest_sources(plan: &Plan) -> BTreeSet<SourceId> {
     let job = &plan.job;
     let mut spans: Vec<Span> = vec![job.span];
     spans.extend(job.region.span());
@@ -105,46 +105,46 @@ struct CredentialCheck<'a, 'b> {
 }
 
 impl CredentialCheck<'_, '_> {
-    fn pairs(&mut self, pairs: &[Pair]) {
+    fn check_pairs(&mut self, pairs: &[Pair]) {
         for pair in pairs {
             if let Some(val) = pair.value.val() {
-                self.value(&pair.key, &val.value, val.span_or(pair.key_span));
+                self.check_value(&pair.key, &val.value, val.span_or(pair.key_span));
             }
         }
     }
 
     /// Checks environment variables of the container.
-    fn variables(&mut self, pairs: &[Pair]) {
+    fn check_variables(&mut self, pairs: &[Pair]) {
         for pair in pairs {
             if let Some(val) = pair.value.val() {
-                self.variable(&pair.key, &val.value, val.span_or(pair.key_span));
+                self.check_variable(&pair.key, &val.value, val.span_or(pair.key_span));
             }
         }
     }
 
-    fn variable(&mut self, name: &str, text: &str, span: Span) {
+    fn check_variable(&mut self, name: &str, text: &str, span: Span) {
         self.check(name, text, span, || is_hexadecimal(name, text).then_some(HEXADECIMAL));
     }
 
-    fn field(&mut self, field: &trainc_ir::Field<String>, name: &str, fallback: Span) {
+    fn check_field(&mut self, field: &trainc_ir::Field<String>, name: &str, fallback: Span) {
         if let Some(val) = field.val() {
-            self.value(name, &val.value, val.span_or(fallback));
+            self.check_value(name, &val.value, val.span_or(fallback));
         }
     }
 
-    fn raw(&mut self, name: &str, value: &Raw) {
+    fn check_raw(&mut self, name: &str, value: &Raw) {
         match value {
             Raw::Scalar(one) => {
                 if let Scalar::Text(text) = &one.value {
-                    self.value(name, text, one.span);
+                    self.check_value(name, text, one.span);
                 }
             }
-            Raw::List(items) => items.iter().for_each(|item| self.raw(name, item)),
-            Raw::Object(members) => members.iter().for_each(|member| self.raw(&member.name, &member.value)),
+            Raw::List(items) => items.iter().for_each(|item| self.check_raw(name, item)),
+            Raw::Object(members) => members.iter().for_each(|member| self.check_raw(&member.name, &member.value)),
         }
     }
 
-    fn value(&mut self, name: &str, text: &str, span: Span) {
+    fn check_value(&mut self, name: &str, text: &str, span: Span) {
         self.check(name, text, span, || None);
     }
 
@@ -155,7 +155,7 @@ impl CredentialCheck<'_, '_> {
             return;
         }
         let Some(what) = credentials::find(text)
-            .or_else(|| by_name(name, text))
+            .or_else(|| credential_kind_by_name(name, text))
             .or_else(|| looks_random(text).then_some("a random string, like an access key"))
             .or_else(more)
         else {
@@ -196,8 +196,8 @@ impl CredentialCheck<'_, '_> {
 }
 
 /// Returns the kind of credential that the name of a value indicates.
-fn by_name(name: &str, text: &str) -> Option<&'static str> {
-    let kind = credentials::named(name).filter(|kind| *kind != NamedCredential::Digest)?;
+fn credential_kind_by_name(name: &str, text: &str) -> Option<&'static str> {
+    let kind = credentials::classify_name(name).filter(|kind| *kind != NamedCredential::Digest)?;
     let harmless = text.is_empty()
         || text.starts_with(['/', '.', '<', '$', '~'])
         || text.contains("://")
@@ -227,15 +227,15 @@ fn looks_random(text: &str) -> bool {
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
     let joins = |c: char| c.is_ascii_alphanumeric() || "-_.~@!#$%^&*+/?".contains(c);
-    text.split(|c| !is_plain(c)).any(|run| is_mixed(run, 0.4))
+    text.split(|c| !is_plain(c)).any(|run| has_mixed_characters(run, 0.4))
         || text.split(|c| !joins(c)).any(|run| {
             let left: String = run.chars().filter(char::is_ascii_alphanumeric).collect();
-            is_mixed(&left, 0.5)
+            has_mixed_characters(&left, 0.5)
         })
 }
 
 /// Returns whether a run is long, has both cases and digits, and changes class at `least_changes` of its places.
-fn is_mixed(run: &str, least_changes: f64) -> bool {
+fn has_mixed_characters(run: &str, least_changes: f64) -> bool {
     let class = |b: u8| (b.is_ascii_lowercase(), b.is_ascii_uppercase(), b.is_ascii_digit());
     let bytes = run.as_bytes();
     let changes = bytes.windows(2).filter(|pair| matches!(pair, [a, b] if class(*a) != class(*b))).count();
@@ -257,7 +257,7 @@ fn is_hexadecimal(name: &str, text: &str) -> bool {
         && text.bytes().any(|b| b.is_ascii_digit())
         && text.bytes().any(|b| b.is_ascii_alphabetic())
         && entropy(text) >= 3.0
-        && credentials::named(name) != Some(NamedCredential::Digest)
+        && credentials::classify_name(name) != Some(NamedCredential::Digest)
 }
 
 /// Returns the Shannon entropy of the text, in bits per character.
@@ -322,10 +322,10 @@ mod tests {
 
     #[test]
     fn recognises_credentials_by_name() {
-        assert!(by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some());
+        assert!(credential_kind_by_name("WANDB_API_KEY", "0123456789abcdef0123456789abcdef01234567").is_some());
         for short in ["hunter2", "a", "12", "x=y"] {
-            assert!(by_name("db-password", short).is_some(), "{short}");
-            assert!(by_name("passphrase", short).is_some(), "{short}");
+            assert!(credential_kind_by_name("db-password", short).is_some(), "{short}");
+            assert!(credential_kind_by_name("passphrase", short).is_some(), "{short}");
         }
         for (name, fine) in [
             ("pad_token", "<pad>"),
@@ -336,7 +336,7 @@ mod tests {
             ("label_key", "label"),
             ("hf_token", "/run/secrets/token12345"),
         ] {
-            assert!(by_name(name, fine).is_none(), "{name}");
+            assert!(credential_kind_by_name(name, fine).is_none(), "{name}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::dimensions::{NO_TENSOR_DEGREE, invalid_tensor_degree};
-use crate::queries::prediction::describe_share;
+use crate::queries::prediction::describe_step_share;
 use crate::queries::shard_group::{STATE_BYTES, group_span, minimum_nodes};
 use crate::what_if::{assess, describe_gain};
 use trainc_diag::declare_code;
@@ -34,12 +34,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !matches!(mesh.engine, Engine::Fsdp | Engine::Smp | Engine::Worker) {
         return;
     }
-    powers(plan, parallel, mesh, problems);
-    small(context, parallel, mesh, problems);
-    across(context, parallel, mesh, problems);
+    check_powers_of_two(plan, parallel, mesh, problems);
+    check_small_model(context, parallel, mesh, problems);
+    check_tensor_across_nodes(context, parallel, mesh, problems);
 }
 
-fn named(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
+fn named_degrees(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
     [
         ("shard-degree", &mesh.shard_degree),
         ("tensor-degree", &mesh.tensor_degree),
@@ -49,8 +49,8 @@ fn named(mesh: &Mesh) -> [(&'static str, &Val<u64>); 5] {
     ]
 }
 
-fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
-    for (name, degree) in named(mesh) {
+fn check_powers_of_two(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+    for (name, degree) in named_degrees(mesh) {
         if degree.value.is_power_of_two() || degree.value == 0 {
             continue;
         }
@@ -80,14 +80,14 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
         diagnostic = match degree.origin.span() {
             Some(_) if !fits.is_empty() => diagnostic.help(format!("write {}", text::list(&fits, "or"))),
             Some(_) if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
-                diagnostic.help(format!("write `nodes={}` and `{name} {above}`", next_nodes(mesh.nodes)))
+                diagnostic.help(format!("write `nodes={}` and `{name} {above}`", next_power_of_two_nodes(mesh.nodes)))
             }
             Some(_) => diagnostic.help(format!(
                 "{below} and {above} do not divide the world size {}; use a power of two of nodes",
                 mesh.world_size
             )),
             None if mesh.gpus_per_node.is_power_of_two() && !mesh.nodes.is_power_of_two() => {
-                diagnostic.help(format!("write `nodes={}`", next_nodes(mesh.nodes)))
+                diagnostic.help(format!("write `nodes={}`", next_power_of_two_nodes(mesh.nodes)))
             }
             None => diagnostic.help("use a power of two of nodes, or write the degree"),
         };
@@ -103,19 +103,19 @@ fn powers(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems
 }
 
 /// Returns the next power of two, or the one below if a cluster cannot have that many nodes.
-fn next_nodes(nodes: u64) -> u64 {
+fn next_power_of_two_nodes(nodes: u64) -> u64 {
     /// The most nodes that `cluster nodes=` accepts.
     const MOST: u64 = 1_000_000;
     let next = nodes.checked_next_power_of_two().unwrap_or(u64::MAX);
     if next <= MOST { next } else { 1 << nodes.clamp(1, MOST).ilog2() }
 }
 
-fn small(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+fn check_small_model(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     let plan = context.plan;
     let Some(model) = &plan.model else { return };
     let parameters = model.parameters.value;
     let split: Vec<(&str, &Val<u64>)> =
-        named(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
+        named_degrees(mesh).into_iter().take(3).filter(|(_, degree)| degree.value > 1).collect();
     let Some((name, first)) = split.first() else { return };
     // Ranks without GPUs are processes of one machine: there is no GPU that could hold a replica.
     let has_gpus = plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_some());
@@ -203,7 +203,7 @@ fn children_without_ddp(parallel: &Parallel) -> Vec<&'static str> {
     own.into_iter().filter(|(_, written)| *written).map(|(name, _)| name).chain(options).collect()
 }
 
-fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
+fn check_tensor_across_nodes(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Problems) {
     let nodes = mesh.nodes_of_group(Axis::Tensor);
     if nodes <= 1 {
         return;
@@ -255,7 +255,7 @@ fn across(context: &Context, parallel: &Parallel, mesh: &Mesh, problems: &mut Pr
     if let Some(span) = parallel.placement.span() {
         diagnostic = diagnostic.label(span, "the placement");
     }
-    if let Some(waits) = describe_share(context, |speed| speed.communication.tensor) {
+    if let Some(waits) = describe_step_share(context, |speed| speed.communication.tensor) {
         diagnostic = diagnostic.note(format!("predicted: the exchange takes {waits}"));
     }
     problems.push(diagnostic);

@@ -47,7 +47,7 @@ fn dimension_span(plan: &Plan, names: &[&str]) -> Option<Span> {
 }
 
 /// Returns the divisors of `total` nearest to `wanted`, as text and as numbers.
-fn nearest(total: u64, wanted: u64) -> (String, Vec<u64>) {
+fn nearest_divisors(total: u64, wanted: u64) -> (String, Vec<u64>) {
     let (below, above) = near_divisors(total, wanted);
     let near: Vec<u64> = [below, above].into_iter().flatten().collect();
     (text::list(&near.iter().map(u64::to_string).collect::<Vec<_>>(), "or"), near)
@@ -86,7 +86,7 @@ fn check_tensor_degree(
         return;
     }
     let common = tensor_degree_multiple(mesh, architecture);
-    let (near, legal) = nearest(common, degree.value);
+    let (near, legal) = nearest_divisors(common, degree.value);
     let shown: Vec<String> = broken.iter().map(|(name, n)| format!("{name} {}", text::group_digits(*n))).collect();
     let mut diagnostic = Diagnostic::new(
         &T0391,
@@ -110,7 +110,7 @@ fn check_context_degree(plan: &Plan, parallel: &Parallel, mesh: &Mesh, problems:
         return;
     }
     // The context degree must divide the shard degree too.
-    let (near, legal) = nearest(gcd(length.value, mesh.shard_degree.value), degree.value);
+    let (near, legal) = nearest_divisors(gcd(length.value, mesh.shard_degree.value), degree.value);
     problems.push(
         Diagnostic::new(
             &T0391,
@@ -143,7 +143,7 @@ fn check_layers(parallel: &Parallel, mesh: &Mesh, architecture: &Architecture, p
         .options
         .iter()
         .find(|option| option.name == "auto-partition" && option.value.value() == Some(&Scalar::Bool(false)));
-    let (near, legal) = nearest(gcd(layers, mesh.world_size), stages.value);
+    let (near, legal) = nearest_divisors(gcd(layers, mesh.world_size), stages.value);
     let most = layers.div_ceil(stages.value);
     let diagnostic = Diagnostic::new(
         &T0392,

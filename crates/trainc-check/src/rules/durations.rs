@@ -51,7 +51,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     ];
     for (name, field, member, documented) in fields {
         let Some(val) = field.and_then(|field| field.val()) else { continue };
-        let Some(shape) = shapes::member("CreateTrainingJob", member) else { continue };
+        let Some(shape) = shapes::member_at_path("CreateTrainingJob", member) else { continue };
         let (min, max) = (shape.min.unwrap_or(0.0), shape.max.or(documented));
         let seconds = val.value as f64;
         if seconds >= min && seconds <= max.unwrap_or(MAX_INTEGER) {

@@ -1,7 +1,7 @@
 //! The network between nodes: EFA, and whether the container enables it.
 
 use crate::Context;
-use crate::queries::prediction::{cost_per_step, describe_share};
+use crate::queries::prediction::{run_cost_of_step_seconds, describe_step_share};
 use crate::queries::run_limits;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir::hardware::Instance;
 use trainc_ir::{Engine, Launcher, Parallel, Plan};
-use trainc_predict::bills::at_most;
+use trainc_predict::bills::max_cost;
 
 declare_code!(T0397, "nodes-without-efa", Warning, "multi-node training without EFA");
 declare_code!(T0398, "efa-not-enabled", Warning, "EFA that the container does not enable");
@@ -33,13 +33,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let kind = plan.job.rank_instance();
     let span = kind.and_then(|kind| kind.origin.span()).unwrap_or(parallel.span);
     match instance.efa {
-        Some(false) => without(context, instance, mesh.nodes, span, problems),
-        Some(true) => environment(context, instance, parallel, span, problems),
+        Some(false) => report_missing_efa(context, instance, mesh.nodes, span, problems),
+        Some(true) => check_environment(context, instance, parallel, span, problems),
         None => {}
     }
 }
 
-fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
+fn report_missing_efa(context: &Context, instance: &Instance, nodes: u64, span: Span, problems: &mut Problems) {
     let mut diagnostic = Diagnostic::new(
         &T0397,
         span,
@@ -68,7 +68,7 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
                     "one all-reduce of {} 16-bit gradients takes at least {} s at that rate{}",
                     text::group_digits(trained.value),
                     text::short_number(seconds),
-                    cost_per_step(context, seconds).map_or_else(String::new, |usd| {
+                    run_cost_of_step_seconds(context, seconds).map_or_else(String::new, |usd| {
                         format!(": {} of the run if nothing overlaps with it", text::dollars(usd))
                     })
                 ))
@@ -78,7 +78,7 @@ fn without(context: &Context, instance: &Instance, nodes: u64, span: Span, probl
     problems.push(diagnostic);
 }
 
-fn environment(
+fn check_environment(
     context: &Context,
     instance: &Instance,
     parallel: &Parallel,
@@ -109,21 +109,21 @@ fn environment(
         )
         .help(format!("add `environment FI_PROVIDER=\"efa\"{rdma}` to `program`"))
         .note("aws/sagemaker-training-toolkit@3383937 sets it from a list of types that lacks this one (#240: hangs at 256 ranks and more)");
-    let notes = [at_stake(context), hanging(plan)];
+    let notes = [describe_network_wait(context), describe_hang_cost(plan)];
     problems.push(notes.into_iter().flatten().fold(diagnostic, Diagnostic::note));
 }
 
 /// Describes the cost of the network at EFA's rate; the slowdown of TCP was not measured.
-fn at_stake(context: &Context) -> Option<String> {
-    let waits = describe_share(context, |speed| speed.parts.exposed_communication)?;
+fn describe_network_wait(context: &Context) -> Option<String> {
+    let waits = describe_step_share(context, |speed| speed.parts.exposed_communication)?;
     Some(format!("predicted with EFA: the GPUs wait {waits}; longer over TCP"))
 }
 
 /// Describes the cost of a run that hangs until the service stops it, if it has as many ranks as jobs that hung.
-fn hanging(plan: &Plan) -> Option<String> {
+fn describe_hang_cost(plan: &Plan) -> Option<String> {
     let ranks = plan.mesh.as_ref()?.ranks();
     let limit = run_limits::max_run(plan.job.cluster.as_ref()?)?.value;
-    let usd = at_most(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
+    let usd = max_cost(plan, limit as f64).least_usd().filter(|_| ranks >= HANGING_RANKS)?;
     Some(format!(
         "a run of {} that hangs is billed until `max-run` stops it: {} for {}",
         text::count(ranks, "rank"),

@@ -37,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         value: None,
     });
     for secret in &program.secrets {
-        if !is_name(&secret.name) {
+        if !is_variable_name(&secret.name) {
             let near = nearest_spelling(&secret.name, '_');
             let diagnostic = Diagnostic::new(
                 &T0410,
@@ -68,15 +68,15 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         // Only the toolkit's launchers overwrite variables, not a custom entry point or the worker.
         if program.entrypoint.is_empty()
             && engine != Some(Engine::Worker)
-            && let Some(row) = row(plan, &variable, torchrun)
+            && let Some(row) = find_reserved(plan, &variable, torchrun)
         {
-            problems.push(overwritten(&variable, &row, torchrun));
+            problems.push(overwrite_diagnostic(&variable, &row, torchrun));
         }
     }
 }
 
 /// Returns whether the text is a valid environment variable name, as the service requires in requests.
-fn is_name(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
@@ -93,7 +93,7 @@ struct Variable<'a> {
 }
 
 /// Returns the row that reserves the variable in this job.
-fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
+fn find_reserved(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
     let instance = plan.instance.as_ref();
     let efa = instance.is_some_and(|instance| instance.toolkit_sets_nccl_efa_env);
     let rdma = instance.is_some_and(|instance| instance.toolkit_sets_efa_rdma_env);
@@ -125,7 +125,7 @@ fn row(plan: &Plan, variable: &Variable, torchrun: bool) -> Option<Reserved> {
 }
 
 /// Returns an error if the value is certainly overwritten, a warning if that depends on the program or version.
-fn overwritten(variable: &Variable, row: &Reserved, torchrun: bool) -> Diagnostic {
+fn overwrite_diagnostic(variable: &Variable, row: &Reserved, torchrun: bool) -> Diagnostic {
     let name = variable.name;
     let is_lost = match row.lost {
         Some(Lost::Always) => true,

@@ -44,7 +44,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         );
         return;
     }
-    if !predict::one_unit(plan) {
+    if !predict::is_one_fsdp_unit(plan) {
         return;
     }
     let at = parallel.engine.span().unwrap_or(parallel.span);

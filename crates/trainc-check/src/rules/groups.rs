@@ -85,11 +85,11 @@ fn unknown_group(parallel: &Parallel, written: &str, names: &[&str], candidates:
         Some(near) => {
             diagnostic.help(format!("did you mean `group=\"{near}\"`?")).fix(span, format!("\"{near}\""))
         }
-        None => diagnostic.help(format!("write {}", text::list(&options(candidates), "or"))),
+        None => diagnostic.help(format!("write {}", text::list(&format_group_options(candidates), "or"))),
     }
 }
 
-fn options(names: &[&str]) -> Vec<String> {
+fn format_group_options(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("`group=\"{name}\"`")).collect()
 }
 
@@ -113,7 +113,7 @@ fn several_groups(cluster: &Cluster, parallel: &Parallel, engine: Engine, launch
     if launches {
         diagnostic.help(format!(
             "add {}; hosts of other groups run the script without the launcher",
-            text::list(&options(&candidate_groups(cluster)), "or")
+            text::list(&format_group_options(&candidate_groups(cluster)), "or")
         ))
     } else {
         diagnostic.help(match candidate_groups(cluster).as_slice() {

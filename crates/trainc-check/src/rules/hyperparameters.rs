@@ -7,7 +7,7 @@ use trainc_catalog::reserved_names::{self, Kind};
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_emit::is_plain;
+use trainc_emit::is_shell_safe;
 use trainc_ir::{Engine, Hyperparameter, Scalar};
 
 declare_code!(T0404, "invalid-value-characters", Error, "a value with a line break or a NUL character");
@@ -130,7 +130,7 @@ fn check_name(h: &Hyperparameter, problems: &mut Problems) {
         });
         return;
     }
-    let fine = |c: char| is_plain(c) && c != '=';
+    let fine = |c: char| is_shell_safe(c) && c != '=';
     if h.name.is_empty() || h.name.starts_with('-') || !h.name.chars().all(fine) {
         let why: String = h.name.chars().find(|c| !fine(*c)).map_or_else(
             || if h.name.is_empty() { "it is empty" } else { "it starts with a dash" }.to_owned(),

@@ -21,7 +21,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     check_patch_window(context, ask, problems);
     let Some(uri) = ask.uri.val() else { return };
     let span = uri.span_or(ask.span);
-    let longest = shapes::member("CreateTrainingJob", "AlgorithmSpecification.TrainingImage")
+    let longest = shapes::member_at_path("CreateTrainingJob", "AlgorithmSpecification.TrainingImage")
         .and_then(|shape| shape.max)
         .unwrap_or(f64::MAX);
     let length = uri.value.chars().count();

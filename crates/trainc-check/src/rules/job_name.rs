@@ -20,13 +20,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     let Some(name) = context.plan.job.name.val() else { return };
     let span = name.span_or(context.plan.job.span);
-    let Some(shape) = shapes::member("CreateTrainingJob", "TrainingJobName") else { return };
+    let Some(shape) = shapes::member_at_path("CreateTrainingJob", "TrainingJobName") else { return };
     let max = shape.max.unwrap_or(f64::MAX);
     // A long name is truncated, so only its characters are checked: in pieces, as the pattern also bounds the length.
     let pieces: Vec<char> = name.value.chars().collect();
     let is_valid = !pieces.is_empty()
         && pieces.chunks(8).all(|piece| shape.takes_text(&format!("a{}a", piece.iter().collect::<String>())))
-        && fits_ends(&pieces);
+        && has_alphanumeric_ends(&pieces);
     if !is_valid {
         let near = nearest_spelling(&name.value, '-');
         let bad: Vec<String> = invalid_characters(&name.value);
@@ -69,7 +69,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-fn fits_ends(name: &[char]) -> bool {
+fn has_alphanumeric_ends(name: &[char]) -> bool {
     name.first().is_some_and(char::is_ascii_alphanumeric)
         && name.last().is_some_and(char::is_ascii_alphanumeric)
 }

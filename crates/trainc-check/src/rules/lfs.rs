@@ -34,7 +34,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Returns the size in bytes of the file that a pointer refers to, if the file is a pointer.
-fn pointed_bytes(file: &SourceFile) -> Option<u64> {
+fn lfs_pointer_size(file: &SourceFile) -> Option<u64> {
     if file.bytes.len() >= MAX_BYTES || !file.bytes.starts_with(FIRST_LINE) {
         return None;
     }
@@ -44,7 +44,7 @@ fn pointed_bytes(file: &SourceFile) -> Option<u64> {
 
 fn check_tree(tree: &SourceTree, span: Span, in_repository: bool, problems: &mut Problems) {
     let found: Vec<(&str, u64)> =
-        tree.files.iter().filter_map(|file| Some((file.path.as_str(), pointed_bytes(file)?))).collect();
+        tree.files.iter().filter_map(|file| Some((file.path.as_str(), lfs_pointer_size(file)?))).collect();
     let [(first, _), rest @ ..] = found.as_slice() else { return };
     let whole: u64 = found.iter().map(|(_, bytes)| bytes).sum();
     let message = if rest.is_empty() {

@@ -76,7 +76,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !plan.deployable {
         return;
     }
-    let request = emit::training_job(plan, &emit::Identity::new(plan, ANY_DIGEST));
+    let request = emit::training_job_request(plan, &emit::Identity::new(plan, ANY_DIGEST));
     let Some(violations) = shapes::validate("CreateTrainingJob", &request) else { return };
     request_members::check_members(context, &violations, problems);
     // Most manifests have no violation and need no places.
@@ -84,7 +84,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for violation in &violations {
         if matches!(violation.kind, ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type)
             || emit::is_unresolved(&violation.path, &violation.found)
-            || request_members::sets(plan, &violation.path)
+            || request_members::is_set_by_request(plan, &violation.path)
         {
             continue;
         }
@@ -103,12 +103,12 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         let Some(place) = places.iter().find(|place| place.path == violation.path) else { continue };
         // An empty list is reported already.
-        if place.code == &T0420 && violation.kind == ViolationKind::TooShort && is_written(plan, &place.path)
+        if place.code == &T0420 && violation.kind == ViolationKind::TooShort && is_list_written(plan, &place.path)
         {
             continue;
         }
         let mut diagnostic = Diagnostic::new(place.code, place.span, message(place, violation))
-            .note(format!("{}, botocore's model of CreateTrainingJob", member(&violation.path)))
+            .note(format!("{}, botocore's model of CreateTrainingJob", format_member_path(&violation.path)))
             .fact("member", violation.path.as_str());
         if violation.kind == ViolationKind::Pattern {
             diagnostic = diagnostic.note(format!("it must match `{}`", violation.expected));
@@ -118,7 +118,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Returns a path as AWS's documentation writes it: `Environment["K"]` as `Environment`.
-fn member(path: &str) -> String {
+fn format_member_path(path: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
     for c in path.chars() {
@@ -135,7 +135,7 @@ fn member(path: &str) -> String {
 fn message(place: &member_places::MemberPlace, violation: &Violation) -> String {
     let what = match &place.key {
         None => place.what.clone(),
-        Some(key) if is_of_key(key, violation) => format!("the name of {}", place.what),
+        Some(key) if is_key_violation(key, violation) => format!("the name of {}", place.what),
         Some(_) => format!("the value of {}", place.what),
     };
     if place.code == &T0402 {
@@ -149,8 +149,8 @@ fn message(place: &member_places::MemberPlace, violation: &Violation) -> String 
         ViolationKind::TooLong | ViolationKind::TooShort => {
             format!(
                 "{what} has {}; SageMaker accepts {}",
-                figure(&violation.found),
-                figure(&violation.expected)
+                singularize(&violation.found),
+                singularize(&violation.expected)
             )
         }
         ViolationKind::OutOfRange => {
@@ -159,17 +159,17 @@ fn message(place: &member_places::MemberPlace, violation: &Violation) -> String 
         ViolationKind::Enum => {
             format!("{what} is `{}`; SageMaker accepts {}", violation.found, violation.expected)
         }
-        ViolationKind::Pattern if place.key.as_ref().is_some_and(|key| is_of_key(key, violation)) => {
+        ViolationKind::Pattern if place.key.as_ref().is_some_and(|key| is_key_violation(key, violation)) => {
             format!("{}: SageMaker rejects this name", place.what)
         }
         ViolationKind::Pattern | ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Type => {
-            format!("{what} is `{}`, which SageMaker rejects", short(&violation.found))
+            format!("{what} is `{}`, which SageMaker rejects", truncate(&violation.found))
         }
     }
 }
 
 /// Returns whether a violation is about a map's key: key and value are validated under the same path.
-fn is_of_key(key: &str, violation: &Violation) -> bool {
+fn is_key_violation(key: &str, violation: &Violation) -> bool {
     if violation.kind == ViolationKind::Pattern {
         return violation.found == key;
     }
@@ -177,7 +177,7 @@ fn is_of_key(key: &str, violation: &Violation) -> bool {
 }
 
 /// Writes a quantity of one in the singular: `1 entry`.
-pub(super) fn figure(words: &str) -> String {
+pub(super) fn singularize(words: &str) -> String {
     for (many, one) in [("1 entries", "1 entry"), ("1 characters", "1 character")] {
         if let Some(before) =
             words.strip_suffix(many).filter(|before| !before.ends_with(|c: char| c.is_ascii_digit()))
@@ -188,7 +188,7 @@ pub(super) fn figure(words: &str) -> String {
     words.to_owned()
 }
 
-pub(super) fn short(found: &str) -> String {
+pub(super) fn truncate(found: &str) -> String {
     let cut: String = found.chars().take(60).collect();
     if cut.len() < found.len() { format!("{cut}…") } else { cut }
 }
@@ -201,17 +201,17 @@ fn help(
     diagnostic: Diagnostic,
 ) -> Diagnostic {
     if place.code == &T0402 {
-        return generated(context, request, diagnostic);
+        return note_generated_hyperparameters(context, request, diagnostic);
     }
     if place.code == &T0403 {
         return match place.key.as_deref() {
             Some("mp_parameters") => diagnostic.help("remove parameters with their default value"),
-            Some(key) if is_of_key(key, violation) => diagnostic.help("write a shorter name"),
+            Some(key) if is_key_violation(key, violation) => diagnostic.help("write a shorter name"),
             key => diagnostic
                 .help("put it into a file of the program's directory, and pass the file's path")
                 .note(format!(
                     "the length is that of the value as sent: encoded as JSON{}, and quoted for the container's shell",
-                    key.and_then(|key| written(context, key))
+                    key.and_then(|key| written_length(context, key))
                         .map(|written| format!(" ({written} as written)"))
                         .unwrap_or_default()
                 )),
@@ -235,7 +235,7 @@ fn help(
         let quoted: Vec<String> = parts.iter().map(|part| format!("\"{part}\"")).collect();
         return diagnostic.help(format!("quote each one separately: `{}`", quoted.join(" ")));
     }
-    if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_of_key(key, violation)) {
+    if place.code == &T0410 && place.key.as_deref().is_some_and(|key| !is_key_violation(key, violation)) {
         return diagnostic.help("put it into a file of the program's directory; a secret goes into `secret \"NAME\" from=\"arn:…\"`");
     }
     if let Some(form) = FORMS.iter().find(|(path, _)| *path == place.path).map(|(_, form)| *form) {
@@ -252,7 +252,7 @@ fn help(
 }
 
 /// Returns whether a list of `network` is written.
-fn is_written(plan: &Plan, path: &str) -> bool {
+fn is_list_written(plan: &Plan, path: &str) -> bool {
     plan.job.network.as_ref().is_some_and(|network| {
         let span =
             if path.ends_with("Subnets") { network.subnets_span } else { network.security_groups_span };
@@ -261,7 +261,7 @@ fn is_written(plan: &Plan, path: &str) -> bool {
 }
 
 /// Returns the length of a hyperparameter's text in the manifest.
-fn written(context: &Context, key: &str) -> Option<String> {
+fn written_length(context: &Context, key: &str) -> Option<String> {
     let program = context.plan.job.program.as_ref()?;
     match program.hyperparameters.iter().find(|h| h.name == key)?.value.value()? {
         Scalar::Text(value) => Some(text::count(value.chars().count() as u64, "character")),
@@ -270,7 +270,7 @@ fn written(context: &Context, key: &str) -> Option<String> {
 }
 
 /// Adds the hyperparameters that are not in the manifest.
-fn generated(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diagnostic {
+fn note_generated_hyperparameters(context: &Context, request: &Value, diagnostic: Diagnostic) -> Diagnostic {
     let Some(program) = &context.plan.job.program else { return diagnostic };
     let Some(Value::Object(sent)) = request.get("HyperParameters") else { return diagnostic };
     let named: BTreeSet<&str> = program.hyperparameters.iter().map(|h| h.name.as_str()).collect();
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn members_lose_their_indices() {
-        assert_eq!(member("Environment[\"K\"]"), "`Environment`");
-        assert_eq!(member("InputDataConfig[3].ChannelName"), "`InputDataConfig.ChannelName`");
+        assert_eq!(format_member_path("Environment[\"K\"]"), "`Environment`");
+        assert_eq!(format_member_path("InputDataConfig[3].ChannelName"), "`InputDataConfig.ChannelName`");
     }
 }

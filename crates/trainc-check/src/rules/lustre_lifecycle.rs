@@ -52,7 +52,7 @@ const DAY: u64 = 86_400;
 /// Checks each file system that trainc creates.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    for storage in plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
+    for storage in plan.job.storage.iter().filter(|storage| file_system::is_created_lustre(storage)) {
         check_maintenance(plan, storage, problems);
         check_efa(storage, problems);
         // A missing name is reported by another rule.
@@ -110,7 +110,7 @@ fn check_maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
         }
         return;
     };
-    let Some(shape) = shapes::member("CreateFileSystem", "LustreConfiguration.WeeklyMaintenanceStartTime")
+    let Some(shape) = shapes::member_at_path("CreateFileSystem", "LustreConfiguration.WeeklyMaintenanceStartTime")
     else {
         return;
     };
@@ -127,7 +127,7 @@ fn check_maintenance(plan: &Plan, storage: &Storage, problems: &mut Problems) {
 }
 
 fn check_efa(storage: &Storage, problems: &mut Problems) {
-    if storage.efa.get() == Some(true) && file_system::legal(storage).is_some() {
+    if storage.efa.get() == Some(true) && file_system::valid_combination(storage).is_some() {
         problems.push(
             Diagnostic::new(
                 &T0462,
@@ -173,7 +173,7 @@ fn check_retention_cost(plan: &Plan, storage: &Storage, problems: &mut Problems)
                 span,
                 format!("`{name}` is kept after the job and billed until it is deleted"),
             )
-            .note(no_price(plan, storage)),
+            .note(missing_price_note(plan, storage)),
         }
         .help(help)
         .note(note),
@@ -181,7 +181,7 @@ fn check_retention_cost(plan: &Plan, storage: &Storage, problems: &mut Problems)
 }
 
 /// Returns a note that the price is unknown, with the flag that sets it.
-fn no_price(plan: &Plan, storage: &Storage) -> String {
+fn missing_price_note(plan: &Plan, storage: &Storage) -> String {
     let flag = plan.job.region.value().and_then(|region| file_system::price_flag(region, storage));
     let how = flag.map_or_else(String::new, |flag| format!("; set one with `{flag}`"));
     format!("the catalogue has no price with a source for this region and throughput{how}")

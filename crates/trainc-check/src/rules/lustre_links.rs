@@ -20,8 +20,8 @@ pub(super) static CODES: &[&Code] = &[&T0474, &T0475, &T0476, &T0477, &T0478];
 
 /// Checks the links of each file system that trainc creates.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
-        if file_system::legal(storage).is_some_and(|legal| !legal.associations) {
+    for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_created_lustre(storage)) {
+        if file_system::valid_combination(storage).is_some_and(|legal| !legal.associations) {
             // Another rule reports that this deployment type does not support links.
             continue;
         }
@@ -37,7 +37,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 fn check_paths(storage: &Storage, problems: &mut Problems) -> bool {
     let before = problems.errors();
-    let shape = shapes::member("CreateDataRepositoryAssociation", "FileSystemPath");
+    let shape = shapes::member_at_path("CreateDataRepositoryAssociation", "FileSystemPath");
     for link in storage.imports.iter().chain(&storage.exports) {
         let Some(path) = link.path.val() else { continue };
         let span = path.span_or(link.span);
@@ -54,7 +54,7 @@ fn check_paths(storage: &Storage, problems: &mut Problems) -> bool {
                     .fix(span, fixed)
                     .note("the leading slash of FileSystemPath is required (botocore, CreateDataRepositoryAssociation)"),
             );
-        } else if let Some(fixed) = file_system::without_empty_parts(&path.value) {
+        } else if let Some(fixed) = file_system::remove_empty_components(&path.value) {
             let fixed = format!("\"{fixed}\"");
             problems.push(
                 Diagnostic::new(&T0477, span, format!("path `{}` contains an empty component", path.value))
@@ -108,7 +108,7 @@ fn check_overlaps(associations: &[Association], problems: &mut Problems) {
     for (at, later) in associations.iter().enumerate() {
         let earlier = associations.iter().take(at);
         if let Some(other) = earlier.clone().find(|other| nested(&other.path, &later.path)) {
-            let shown = file_system::without_slash;
+            let shown = file_system::trim_trailing_slash;
             let diagnostic = Diagnostic::new(
                 &T0475,
                 later.span,
@@ -132,9 +132,9 @@ fn check_overlaps(associations: &[Association], problems: &mut Problems) {
                     &T0476,
                     later.s3_span,
                     if other.s3 == later.s3 {
-                        format!("`{}` is linked twice", s3::shown(&later.s3))
+                        format!("`{}` is linked twice", s3::show_digest_placeholder(&later.s3))
                     } else {
-                        format!("`{}` and `{}` overlap", s3::shown(&later.s3), s3::shown(&other.s3))
+                        format!("`{}` and `{}` overlap", s3::show_digest_placeholder(&later.s3), s3::show_digest_placeholder(&other.s3))
                     },
                 )
                 .label(other.s3_span, "the other link")

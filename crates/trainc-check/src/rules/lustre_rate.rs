@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::queries::file_system;
-use crate::queries::prediction::{predicted_run, rounded};
+use crate::queries::prediction::{predicted_run, round_to_u64};
 use trainc_catalog::fsx::{LegalCombination, Presence};
 use trainc_catalog::prices;
 use trainc_diag::declare_code;
@@ -24,10 +24,10 @@ const GIB_PER_TIB: f64 = 1024.0;
 /// Compares the rate at which the job can process data with the throughput of the disks, where both are known.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
-    let (Some(storage), Ok(input)) = (input::file_system(plan), Input::of_plan(plan)) else { return };
+    let (Some(storage), Ok(input)) = (input::created_data_file_system(plan), Input::from_plan(plan)) else { return };
     let Some((layout, _)) = predicted_run(context) else { return };
     let Ok(speed) = speed::speed(&layout, context.constants) else { return };
-    let Some(legal) = file_system::legal(storage) else { return };
+    let Some(legal) = file_system::valid_combination(storage) else { return };
     let (Some(capacity), tier) = (storage.capacity_gib(), storage.tier()) else { return };
     let Some(rate) = input::disk_mb_s_per_tib(&legal, tier) else { return };
     let Some(waits) = speed.parts.input.filter(|seconds| *seconds > 0.0) else { return };
@@ -48,7 +48,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     .note(format!(
         "{} sequences/s × {} per sequence; {} MB/s per TiB × {} GiB",
         text::short_number(pace),
-        text::bytes(rounded(input.sequence_bytes)),
+        text::bytes(round_to_u64(input.sequence_bytes)),
         text::short_number(rate),
         text::group_digits(capacity)
     ))
@@ -83,7 +83,7 @@ fn sufficient_settings(
     let mut choices: Vec<(Option<f64>, u64, Option<u32>)> = Vec::new();
     for tier in tiers {
         let Some(rate) = input::disk_mb_s_per_tib(legal, tier) else { continue };
-        let least = rounded((needed * GIB_PER_TIB / rate).ceil()).max(capacity);
+        let least = round_to_u64((needed * GIB_PER_TIB / rate).ceil()).max(capacity);
         let Some(gib) = legal.round_up_gib(least, tier) else { continue };
         let price =
             plan.job.region.value().and_then(|region| prices::lustre(region, &deployment, &kind, tier));
@@ -106,5 +106,5 @@ fn sufficient_settings(
 }
 
 fn format_rate(mb_per_second: f64) -> String {
-    if mb_per_second < 100.0 { text::short_number(mb_per_second) } else { text::group_digits(rounded(mb_per_second)) }
+    if mb_per_second < 100.0 { text::short_number(mb_per_second) } else { text::group_digits(round_to_u64(mb_per_second)) }
 }

@@ -41,13 +41,13 @@ pub(super) static CODES: &[&Code] = &[&T0454, &T0455, &T0456, &T0457, &T0458, &T
 
 /// Checks each file system that trainc creates.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_made(storage)) {
+    for storage in context.plan.job.storage.iter().filter(|storage| file_system::is_created_lustre(storage)) {
         let (Some(deployment), Some(storage_type)) =
             (storage.deployment.value(), storage.storage_type_word())
         else {
             continue;
         };
-        let Some(legal) = file_system::legal(storage) else {
+        let Some(legal) = file_system::valid_combination(storage) else {
             check_combination(storage, deployment, &storage_type, problems);
             continue;
         };
@@ -150,7 +150,7 @@ fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombinatio
     .fact("legal_mb_s_per_tib", legal.throughputs.clone());
     problems.push(match nearest {
         Some(tier) => {
-            let other = other_settings(storage, written.value)
+            let other = settings_for_throughput(storage, written.value)
                 .map(|change| format!(", or `{change}`, which supports {}", text::group_digits(written.value)));
             diagnostic
                 .help(format!("write `throughput={tier}`{}", other.unwrap_or_default()))
@@ -163,7 +163,7 @@ fn check_throughput(storage: &Storage, deployment: &str, legal: &LegalCombinatio
 
 /// Returns the settings that support the throughput: a storage type of the same deployment type is preferred to another
 /// deployment type. None with EFA, which a single combination supports.
-fn other_settings(storage: &Storage, throughput: u64) -> Option<String> {
+fn settings_for_throughput(storage: &Storage, throughput: u64) -> Option<String> {
     if storage.efa.get() == Some(true) {
         return None;
     }

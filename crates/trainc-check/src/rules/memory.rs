@@ -5,7 +5,7 @@ mod larger_cluster;
 
 use crate::Context;
 use crate::queries::memory::{
-    excess_states, format_bytes, memory_constants, predicted_memory, surely_fits,
+    excess_states, format_bytes, memory_constants, predicted_memory, fits_at_upper_bound,
 };
 use crate::queries::prices::instance_price;
 use crate::queries::run_limits;
@@ -24,7 +24,7 @@ use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_predict::memory::remedies::{Freedom, Judge, Remedy, is_elsewhere, is_ruinous, remedies};
+use trainc_predict::memory::remedies::{Freedom, Judge, Remedy, changes_instance, is_ruinous, remedies};
 use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
 use trainc_predict::{Constants, Fit, Layout, Memory, memory as model};
@@ -50,7 +50,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if !plan.job.is_whole {
         return;
     }
-    let Ok(layout) = Layout::of_plan(plan) else { return };
+    let Ok(layout) = Layout::from_plan(plan) else { return };
     let memory = predicted_memory(context, &layout);
     let span = micro_batch_span(context);
     let is_short = matches!(memory.fit(), Some(Fit::Hardly | Fit::Never));
@@ -157,13 +157,13 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     let judge = Judge { memory: &needs, seconds: &seconds, passes: &passes, batch_follows };
     let mut found = remedies(layout, &freedom, &judge);
     found.sort_by_cached_key(|remedy| {
-        let is_writable = edit_text::fix(context, &remedy.edits).is_some();
+        let is_writable = edit_text::build_fix(context, &remedy.edits).is_some();
         let nodes = remedy.layout.hardware.nodes / layout.hardware.nodes;
         let changes_training = new_global_batch(context, layout, remedy).is_some();
-        (is_elsewhere(&remedy.edits), EditRank::new((nodes, remedy.slower), changes_training, is_writable))
+        (changes_instance(&remedy.edits), EditRank::new((nodes, remedy.slower), changes_training, is_writable))
     });
     prefer_sure(&mut found, |one| {
-        (new_global_batch(context, layout, one), edit_text::fix(context, &one.edits).is_some())
+        (new_global_batch(context, layout, one), edit_text::build_fix(context, &one.edits).is_some())
     });
     let written: Vec<(String, &Remedy)> =
         found.iter().map(|remedy| (describe(context, (layout, memory), remedy), remedy)).collect();
@@ -173,7 +173,7 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
             .iter()
             .map(|(_, remedy)| {
                 serde_json::json!({
-                    "write": edit_text::lines(context.plan, &remedy.edits),
+                    "write": edit_text::edit_lines(context.plan, &remedy.edits),
                     "set": edit_text::set_arguments(context.plan, &remedy.edits),
                     "remove": edit_text::removed_properties(context.plan, &remedy.edits),
                     "per_gpu_bytes": remedy.after.per_gpu_bytes.round(),
@@ -205,13 +205,13 @@ fn does_not_fit(context: &Context, layout: &Layout, memory: &Memory, span: Span)
     // Another instance type is last in the order, and always shown.
     let others: Vec<&str> = (1..)
         .zip(written.iter().skip(1))
-        .filter(|(at, (_, remedy))| *at <= SHOWN || is_elsewhere(&remedy.edits))
+        .filter(|(at, (_, remedy))| *at <= SHOWN || changes_instance(&remedy.edits))
         .map(|(_, (text, _))| text.as_str())
         .collect();
     if !others.is_empty() {
         diagnostic = diagnostic.note(format!("or {}", others.join("; or ")));
     }
-    match edit_text::fix(context, &best.edits) {
+    match edit_text::build_fix(context, &best.edits) {
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
     }
@@ -227,7 +227,7 @@ fn prefer_sure<T: PartialEq>(found: &mut Vec<Remedy>, class: impl Fn(&Remedy) ->
     let Some(first) = found.first().filter(|one| one.after.fit() == Some(Fit::Maybe)) else { return };
     let Some(most) = first.slower.map(|slower| SAFETY_FACTOR * (1.0 + slower)) else { return };
     let nodes = |one: &Remedy| one.layout.hardware.nodes;
-    let kind = |one: &Remedy| (nodes(one), is_elsewhere(&one.edits), is_ruinous(one.slower), class(one));
+    let kind = |one: &Remedy| (nodes(one), changes_instance(&one.edits), is_ruinous(one.slower), class(one));
     let sure = found.iter().position(|one| {
         one.after.fit() == Some(Fit::Surely)
             && one.slower.is_some_and(|slower| 1.0 + slower <= most)
@@ -250,7 +250,7 @@ impl TimeLimit<'_> {
     /// Returns whether the lower bound of a layout's run time is within the limit.
     fn is_met_by(&self, layout: &Layout) -> bool {
         speed(layout, self.constants)
-            .map_or(true, |speed| self.terms.run(layout, &speed).interval.low <= self.seconds)
+            .map_or(true, |speed| self.terms.predict_run(layout, &speed).interval.low <= self.seconds)
     }
 }
 
@@ -259,13 +259,13 @@ fn time_limit<'a>(context: &Context<'a>, layout: &Layout) -> Option<TimeLimit<'a
     let cluster = context.plan.job.cluster.as_ref()?;
     let seconds = run_limits::max_run(cluster)?.value as f64;
     let constants = context.constants;
-    let limit = TimeLimit { constants, terms: Terms::of(context.plan, constants).ok()?, seconds };
+    let limit = TimeLimit { constants, terms: Terms::from_plan(context.plan, constants).ok()?, seconds };
     limit.is_met_by(layout).then_some(limit)
 }
 
 /// Describes what other machines change in addition to time: the cost of the run and its global batch.
 fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> String {
-    let is_elsewhere = is_elsewhere(&remedy.edits);
+    let is_elsewhere = changes_instance(&remedy.edits);
     if remedy.layout.hardware.nodes <= before.hardware.nodes && !is_elsewhere {
         return String::new();
     }
@@ -288,8 +288,8 @@ fn describe_machines(context: &Context, before: &Layout, remedy: &Remedy) -> Str
 /// Describes an edit: `activation-checkpointing #true` (−14 GiB, +24% time); on other machines also their cost and batch.
 fn describe(context: &Context, (layout, before): (&Layout, &Memory), remedy: &Remedy) -> String {
     let lines: Vec<String> =
-        edit_text::lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
-    let saved = if is_elsewhere(&remedy.edits) {
+        edit_text::edit_lines(context.plan, &remedy.edits).iter().map(|line| format!("`{line}`")).collect();
+    let saved = if changes_instance(&remedy.edits) {
         let capacity = format_bytes(remedy.after.capacity_bytes.unwrap_or(0.0));
         format!("{} of {capacity}", format_bytes(remedy.after.per_gpu_bytes))
     } else {
@@ -337,7 +337,7 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
         let mut larger = layout.clone();
         larger.work.micro_batch_size *= *factor as f64;
         larger.work.passes /= *factor as f64;
-        surely_fits(context, &larger)
+        fits_at_upper_bound(context, &larger)
     };
     let factors = trainc_plan::plan::divisors::divisors(batch.accumulation.value);
     let factor = factors.into_iter().skip(1).filter(fits).max()?;
@@ -355,7 +355,7 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
         span,
         format!(
             "micro-batch {micro} also fits: {} per step instead of {}",
-            passes(batch.accumulation.value / factor),
+            format_passes(batch.accumulation.value / factor),
             batch.accumulation.value
         ),
     );
@@ -373,6 +373,6 @@ fn larger_micro_batch(context: &Context, layout: &Layout, span: Span) -> Option<
     )
 }
 
-fn passes(n: u64) -> String {
+fn format_passes(n: u64) -> String {
     if n == 1 { "one pass".to_owned() } else { format!("{} passes", text::group_digits(n)) }
 }

@@ -24,7 +24,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         // Parsing suffices, as nothing is matched here.
         match regex_syntax::parse(&regex.value) {
             // SageMaker uses Java's syntax, which has look-around and back references; Rust's does not.
-            Err(_) if has_java_only(&regex.value) => {}
+            Err(_) if has_java_only_syntax(&regex.value) => {}
             Err(error) => {
                 let why = error.to_string().lines().last().unwrap_or("").trim_start_matches("error: ").to_owned();
                 problems.push(
@@ -42,7 +42,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
-fn has_java_only(expression: &str) -> bool {
+fn has_java_only_syntax(expression: &str) -> bool {
     ["(?=", "(?!", "(?<=", "(?<!", "(?>", "++", "*+", "?+"].iter().any(|form| expression.contains(form))
         || (1..=9).any(|n| expression.contains(&format!("\\{n}")))
 }

@@ -4,7 +4,7 @@ use crate::Context;
 use trainc_diag::declare_code;
 use trainc_diag::source::Span;
 use trainc_diag::{Code, Diagnostic, Problems};
-use trainc_emit::is_plain;
+use trainc_emit::is_shell_safe;
 
 declare_code!(
     T0488,
@@ -33,7 +33,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             );
         }
         if let Some(val) = pair.value.val()
-            && let Some(odd) = val.value.chars().find(|c| !is_plain(*c))
+            && let Some(odd) = val.value.chars().find(|c| !is_shell_safe(*c))
         {
             let message = format!(
                 "the value of `{0}` contains {1}; it is passed to `mpirun` as `-x {0}=…`",
@@ -47,7 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
     }
     if let Some(options) = parallel.mpi_options.val()
-        && let Some(odd) = options.value.chars().find(|c| *c != ' ' && !is_plain(*c))
+        && let Some(odd) = options.value.chars().find(|c| *c != ' ' && !is_shell_safe(*c))
     {
         problems.push(
             mpi_quoting(options.span_or(parallel.span), format!("`mpi-options` contains {}", describe(odd)))

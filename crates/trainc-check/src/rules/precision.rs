@@ -151,7 +151,7 @@ fn check_selective_with_flash(plan: &Plan, problems: &mut Problems) {
     else {
         return;
     };
-    let (Some(train_span), Ok(layout)) = (plan.job.train.span, Layout::of_plan(plan)) else { return };
+    let (Some(train_span), Ok(layout)) = (plan.job.train.span, Layout::from_plan(plan)) else { return };
     // The worker rejects `selective`.
     if layout.attention != Attention::Flash || layout.system == System::Worker {
         return;

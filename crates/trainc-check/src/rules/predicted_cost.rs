@@ -1,8 +1,8 @@
 //! The predicted cost of the run compared with the budget, and edits that reduce it.
 
 use crate::Context;
-use crate::queries::memory::surely_fits;
-use crate::queries::prediction::{predicted_run, run_of_layout, shorter_run};
+use crate::queries::memory::fits_at_upper_bound;
+use crate::queries::prediction::{predicted_run, run_of_layout, format_run_length};
 use crate::queries::prices::describe_later_price;
 use crate::queries::run_limits;
 use crate::what_if::edit_text;
@@ -11,7 +11,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::Plan;
 use trainc_plan::plan::divisors::divisors;
-use trainc_predict::bills::at_most;
+use trainc_predict::bills::max_cost;
 use trainc_predict::{Layout, Recompute, Run};
 
 declare_code!(T0329, "predicted-over-budget", Warning, "the predicted cost exceeds the budget");
@@ -25,10 +25,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some(budget) = &context.plan.job.budget else { return };
     let Some(usd) = budget.usd.val() else { return };
     let Some((layout, run)) = predicted_run(context) else { return };
-    let (Some(cost), Some(interval)) = (run.least_usd, run.least_interval()) else { return };
+    let (Some(cost), Some(interval)) = (run.least_usd, run.least_cost_interval()) else { return };
     let max_run = context.plan.job.cluster.as_ref().and_then(run_limits::max_run);
     let max_run = max_run.map(|run| run.value as f64);
-    let most = max_run.and_then(|seconds| at_most(context.plan, seconds).least_usd());
+    let most = max_run.and_then(|seconds| max_cost(context.plan, seconds).least_usd());
     if most.is_some_and(|most| most <= usd.value) || interval.high <= usd.value {
         return;
     }
@@ -73,7 +73,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         ways.push(format!("write {words}: predicted {}", text::dollars(*after)));
     }
     if cost > within {
-        ways.extend(affordable(context.plan, &run, (within / cost, hard)));
+        ways.extend(affordable_run_length(context.plan, &run, (within / cost, hard)));
     }
     let mut ways = ways.into_iter();
     if let Some(first) = ways.next() {
@@ -116,7 +116,7 @@ fn cheaper_layout(context: &Context, layout: &Layout, cost: f64) -> Option<(Stri
             other.work.micro_batch_size *= factor as f64;
             other.work.passes /= factor as f64;
             other.recompute = recompute;
-            if other == *layout || !surely_fits(context, &other) {
+            if other == *layout || !fits_at_upper_bound(context, &other) {
                 continue;
             }
             let Some(usd) = run_of_layout(context, &other).and_then(|run| run.least_usd) else { continue };
@@ -137,10 +137,10 @@ fn cheaper_layout(context: &Context, layout: &Layout, cost: f64) -> Option<(Stri
 
 /// Returns a shorter run within the budget, which is `share` of the cost; for a hard budget at the upper bound, where the start
 /// takes up to twice as long as predicted.
-fn affordable(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<String> {
+fn affordable_run_length(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<String> {
     let steps = plan.run.steps.as_ref()?.value as f64;
     let (seconds, start) =
-        if hard { (run.interval.high, 2.0 * run.parts.start()) } else { (run.seconds, run.parts.start()) };
+        if hard { (run.interval.high, 2.0 * run.parts.startup_seconds()) } else { (run.seconds, run.parts.startup_seconds()) };
     let each = (seconds - start) / steps;
     let left = seconds * share - start;
     if left <= 0.0 {
@@ -149,5 +149,5 @@ fn affordable(plan: &Plan, run: &Run, (share, hard): (f64, bool)) -> Option<Stri
             text::rounded_duration(start)
         ));
     }
-    shorter_run(plan, left / each).map(|written| format!("write {written}, which the budget allows"))
+    format_run_length(plan, left / each).map(|written| format!("write {written}, which the budget allows"))
 }

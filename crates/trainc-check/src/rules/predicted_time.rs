@@ -1,7 +1,7 @@
 //! The predicted time of the run compared with `max-run`.
 
 use crate::Context;
-use crate::queries::prediction::{predicted_run, rounded, run_with_checkpoints, shorter_run};
+use crate::queries::prediction::{predicted_run, round_to_u64, run_with_checkpoints, format_run_length};
 use crate::queries::run_limits;
 use trainc_catalog::limits;
 use trainc_diag::declare_code;
@@ -9,7 +9,7 @@ use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
 use trainc_ir::{Cluster, CheckpointInterval, Plan};
 use trainc_predict::Run;
-use trainc_predict::bills::at_most;
+use trainc_predict::bills::max_cost;
 
 declare_code!(T0338, "predicted-over-max-run", Warning, "the predicted run time exceeds `max-run`");
 
@@ -31,7 +31,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let Some((layout, run)) = predicted_run(context) else { return };
     let most = limit.value as f64;
     let best = || run_with_checkpoints(context, &layout, CheckpointInterval::Optimal);
-    let interrupted = interrupted((plan, cluster), &run, &best, limit.value);
+    let interrupted = interrupted_run_too_long((plan, cluster), &run, &best, limit.value);
     // An error outweighs the warning that the work alone may give.
     let is_surer = run.interval.low <= most
         && interrupted.as_ref().is_some_and(|found| found.severity == Severity::Error);
@@ -64,9 +64,9 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     if let Some(span) = plan.run.steps.as_ref().and_then(|steps| steps.origin.span()) {
         diagnostic = diagnostic.label(span, format!("about {about}"));
     }
-    let (seconds, longer) = enough(run.interval.high);
-    let fewer = steps_within(plan, &run, most);
-    if pays(plan, seconds) {
+    let (seconds, longer) = sufficient_limit(run.interval.high);
+    let fewer = run_length_within(plan, &run, most);
+    if is_limit_affordable(plan, seconds) {
         diagnostic = diagnostic.help(format!("write `max-run \"{longer}\"`"));
         // Only a written value can be replaced.
         if limit.origin.span().is_some() {
@@ -83,13 +83,13 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Reports the expected time with interruptions if it exceeds `max-run`: an error if even the lower bound does, or if the run
 /// never ends.
-fn interrupted(
+fn interrupted_run_too_long(
     (plan, cluster): (&Plan, &Cluster),
     run: &Run,
     best: &dyn Fn() -> Option<Run>,
     max_run: u64,
 ) -> Option<Diagnostic> {
-    cluster.losses_per_hour()?;
+    cluster.node_losses_per_hour()?;
     let spot = cluster.spot.as_ref();
     let rate = spot.and_then(|spot| Some((spot.interruptions_per_hour.val()?, spot.span)));
     let failures = cluster.node_mtbf_seconds.val();
@@ -116,7 +116,7 @@ fn interrupted(
         let diagnostic = Diagnostic::new(&T0496, span, message)
             .severity(if run.never_ends { Severity::Error } else { Severity::Warning })
             .note("more than a year is expected: hardly any interval between two checkpoints completes");
-        let help = in_time(plan, best, most, false).unwrap_or_else(|| last_help.to_owned());
+        let help = help_optimal_interval(plan, best, most, false).unwrap_or_else(|| last_help.to_owned());
         return Some(diagnostic.help(help));
     };
     let high = expected.interval.map_or(f64::INFINITY, |interval| interval.high);
@@ -147,13 +147,13 @@ fn interrupted(
     } else {
         (high, "it is expected to end even at the upper bound of the prediction")
     };
-    let (seconds, longer) = enough(enough_for);
-    let longer = pays(plan, seconds).then(|| {
+    let (seconds, longer) = sufficient_limit(enough_for);
+    let longer = is_limit_affordable(plan, seconds).then(|| {
         let short = spot.filter(|spot| spot.max_wait_seconds.get().is_none_or(|wait| wait < seconds));
         let wait = short.map_or_else(String::new, |_| format!(" and `max-wait=\"{longer}\"`"));
         format!("`max-run \"{longer}\"`{wait}, in which {which}")
     });
-    diagnostic = match (in_time(plan, best, most, !is_over), longer) {
+    diagnostic = match (help_optimal_interval(plan, best, most, !is_over), longer) {
         (Some(more_often), longer) => {
             let diagnostic = diagnostic.help(more_often);
             longer.into_iter().fold(diagnostic, |diagnostic, longer| diagnostic.note(format!("or {longer}")))
@@ -172,7 +172,7 @@ const FEWER: &str = "write fewer `steps`, in several jobs that continue each oth
 
 /// Returns the help to use the optimal checkpoint interval, if it is not used yet and the run ends in time with it: as expected,
 /// or with `surely` at the upper bound too.
-fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool) -> Option<String> {
+fn help_optimal_interval(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool) -> Option<String> {
     let checkpoint = plan.job.checkpoint.as_ref();
     let every = checkpoint.and_then(|checkpoint| checkpoint.every.get());
     let spot = best().filter(|_| every != Some(CheckpointInterval::Optimal))?.spot?;
@@ -189,23 +189,23 @@ fn in_time(plan: &Plan, best: &dyn Fn() -> Option<Run>, most: u64, surely: bool)
 }
 
 /// Returns a sufficient limit in seconds and as text: in whole hours, below one hour in whole minutes.
-fn enough(high: f64) -> (u64, String) {
+fn sufficient_limit(high: f64) -> (u64, String) {
     let (unit, letter) = if high > 3_600.0 { (3_600, 'h') } else { (60, 'm') };
-    let count = rounded(high.ceil()).div_ceil(unit);
+    let count = round_to_u64(high.ceil()).div_ceil(unit);
     (count.saturating_mul(unit), format!("{count}{letter}"))
 }
 
 /// Returns whether the service accepts such a limit and the budget, if any, pays for it.
-fn pays(plan: &Plan, seconds: u64) -> bool {
+fn is_limit_affordable(plan: &Plan, seconds: u64) -> bool {
     let budget = plan.job.budget.as_ref().and_then(|budget| budget.usd.val());
-    let most = at_most(plan, seconds as f64).least_usd();
+    let most = max_cost(plan, seconds as f64).least_usd();
     limits::get("job.max-runtime").is_none_or(|longest| seconds <= longest.value)
         && budget.zip(most).is_none_or(|(budget, most)| most <= budget.value)
 }
 
 /// Returns a run whose upper bound is within `limit` seconds; its start may take twice as long as predicted.
-fn steps_within(plan: &Plan, run: &Run, limit: f64) -> Option<String> {
-    let start = 2.0 * run.parts.start();
+fn run_length_within(plan: &Plan, run: &Run, limit: f64) -> Option<String> {
+    let start = 2.0 * run.parts.startup_seconds();
     let each = (run.interval.high - start) / plan.run.steps.as_ref()?.value as f64;
-    shorter_run(plan, (limit - start) / each)
+    format_run_length(plan, (limit - start) / each)
 }

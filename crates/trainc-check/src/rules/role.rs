@@ -105,7 +105,7 @@ fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
     }
     let most = trainc_emit::iam::INLINE_POLICY_LIMIT;
     let (policy, widened) = trainc_emit::iam::fitting_policy(plan);
-    let has = policy.characters();
+    let has = policy.character_count();
     if has > most {
         let words = format!(
             "the role's policy has {} characters even with widened prefixes; IAM allows {}",
@@ -137,7 +137,7 @@ fn check_policy(plan: &Plan, role: &Role, problems: &mut Problems) {
 }
 
 fn check_path(role: &Role, problems: &mut Problems) {
-    let (Some(path), Some(shape)) = (role.path.val(), shapes::member("CreateRole", "Path")) else { return };
+    let (Some(path), Some(shape)) = (role.path.val(), shapes::member_at_path("CreateRole", "Path")) else { return };
     if shape.takes_text(&path.value) {
         return;
     }
@@ -163,7 +163,7 @@ fn check_boundary(role: &Role, problems: &mut Problems) {
                 && (*account == "aws" || (account.len() == 12 && account.bytes().all(|b| b.is_ascii_digit())))
                 && resource.strip_prefix("policy/").is_some_and(|name| !name.is_empty() && !name.ends_with('/'))
     );
-    let fits = shapes::member("CreateRole", "PermissionsBoundary")
+    let fits = shapes::member_at_path("CreateRole", "PermissionsBoundary")
         .is_none_or(|shape| shape.takes_text(&boundary.value));
     if !is_policy || !fits {
         problems.push(

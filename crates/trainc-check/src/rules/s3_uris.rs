@@ -18,7 +18,7 @@ pub(super) static CODES: &[&Code] = &[&T0439];
 
 /// Checks each S3 URI.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
-    let longest = shapes::member("CreateTrainingJob", "OutputDataConfig.S3OutputPath")
+    let longest = shapes::member_at_path("CreateTrainingJob", "OutputDataConfig.S3OutputPath")
         .and_then(|shape| shape.max)
         .unwrap_or(f64::MAX);
     for (field, fallback, what) in uris(context.plan) {
@@ -51,7 +51,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         }
         // CreateTrainingJob accepts web URLs, and only these fields are sent as written.
 let accepts_web = what.starts_with("channel") && s3::parse(&uri.value).is_some();
-        let checked = if accepts_web { in_s3_form(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
+        let checked = if accepts_web { to_s3_uri(&uri.value) } else { Cow::Borrowed(uri.value.as_str()) };
         // Show the placeholder instead of the mark for the digest, which is not known yet.
         let shown = uri.value.replace(DIGEST_MARK, "{{ job.digest }}");
         if let Some(fault) = fault(&checked) {
@@ -99,7 +99,7 @@ fn first_fault(uri: &str) -> Option<Fault> {
             return plain("has an invalid scheme: expected `s3://`", Some(format!("s3://{rest}")));
         }
         if scheme.eq_ignore_ascii_case("https") {
-            let instead = s3::parse(&format!("https://{rest}")).map(|parts| written(&parts));
+            let instead = s3::parse(&format!("https://{rest}")).map(|parts| format_s3_uri(&parts));
             return plain("is a web URL: an S3 URI starts with `s3://`", instead);
         }
         if scheme.is_empty() && rest.starts_with("s3:/") {
@@ -113,9 +113,9 @@ fn first_fault(uri: &str) -> Option<Fault> {
     }
     // Any account ID will do while the account is not known.
 let checked = bucket.replace(ACCOUNT_MARK, "000000000000");
-    let why = bad_bucket(&checked)?;
+    let why = bucket_name_error(&checked)?;
     let lower = bucket.to_ascii_lowercase().replace('_', "-");
-    let instead = (lower == bucket.to_ascii_lowercase() && lower != bucket && bad_bucket(&lower).is_none())
+    let instead = (lower == bucket.to_ascii_lowercase() && lower != bucket && bucket_name_error(&lower).is_none())
         .then(|| key.map_or_else(|| format!("s3://{lower}"), |key| format!("s3://{lower}/{key}")));
     Some(Fault {
         why: format!("has an invalid bucket name `{bucket}`, {why}"),
@@ -125,19 +125,19 @@ let checked = bucket.replace(ACCOUNT_MARK, "000000000000");
 }
 
 /// Converts a web URL of S3 to `s3://bucket/key`; returns any other text unchanged.
-fn in_s3_form(uri: &str) -> Cow<'_, str> {
+fn to_s3_uri(uri: &str) -> Cow<'_, str> {
     match s3::parse(uri).filter(|_| !uri.starts_with("s3://")) {
-        Some(parts) => Cow::Owned(written(&parts)),
+        Some(parts) => Cow::Owned(format_s3_uri(&parts)),
         None => Cow::Borrowed(uri),
     }
 }
 
-fn written(parts: &Uri<'_>) -> String {
+fn format_s3_uri(parts: &Uri<'_>) -> String {
     format!("s3://{}/{}", parts.bucket, parts.key)
 }
 
 /// Returns why a bucket name is invalid (Amazon S3 user guide, bucket naming rules).
-fn bad_bucket(bucket: &str) -> Option<String> {
+fn bucket_name_error(bucket: &str) -> Option<String> {
     let (min, max) = (limits::get("s3.bucket-name-min")?.value, limits::get("s3.bucket-name")?.value);
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     if bucket.is_empty() {
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn converts_web_urls_to_s3_uris() {
-        assert_eq!(in_s3_form("https://bucket.s3.us-west-2.amazonaws.com/x/y"), "s3://bucket/x/y");
-        assert_eq!(in_s3_form("https://s3.us-west-2.amazonaws.com/a/x"), "s3://a/x");
-        assert_eq!(in_s3_form("https://example.com/x"), "https://example.com/x");
+        assert_eq!(to_s3_uri("https://bucket.s3.us-west-2.amazonaws.com/x/y"), "s3://bucket/x/y");
+        assert_eq!(to_s3_uri("https://s3.us-west-2.amazonaws.com/a/x"), "s3://a/x");
+        assert_eq!(to_s3_uri("https://example.com/x"), "https://example.com/x");
     }
 
     #[test]

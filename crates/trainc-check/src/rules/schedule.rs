@@ -38,7 +38,7 @@ fn format_number(value: f64) -> String {
 }
 
 /// Rounds to two digits.
-fn rounded(value: f64) -> f64 {
+fn round_to_two_digits(value: f64) -> f64 {
     format!("{value:.1e}").parse().unwrap_or(value)
 }
 
@@ -130,7 +130,7 @@ fn check_min_lr(context: &Context, optimizer: &Optimizer, problems: &mut Problem
             format!("`min-lr` {} is above `lr` {}", format_number(least.value), format_number(peak.value)),
         )
         .label(peak.span_or(optimizer.span), "the peak")
-        .help(format!("write a smaller value, e.g. `min-lr={}`", format_number(rounded(peak.value / 10.0))))
+        .help(format!("write a smaller value, e.g. `min-lr={}`", format_number(round_to_two_digits(peak.value / 10.0))))
         .note("the schedule decays from the peak to the minimum; here the learning rate would rise until the end of the run"),
     );
 }

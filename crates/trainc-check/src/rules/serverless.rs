@@ -19,7 +19,7 @@ pub(super) static CODES: &[&Code] = &[&T0493];
 /// Reports the nodes that a serverless job ignores.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let job = &context.plan.job;
-    let Some(member) = job.serverless() else { return };
+    let Some(member) = job.serverless_member() else { return };
     let nodes = [
         ("cluster", job.cluster.as_ref().map(|cluster| cluster.span)),
         ("image", job.image.as_ref().map(|image| image.span)),

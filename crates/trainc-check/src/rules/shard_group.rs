@@ -52,10 +52,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
         gpus: group_gpus(mesh),
         span: group_span(parallel, mesh),
     };
-    group.hybrid(problems);
-    group.aligned(problems);
-    group.small(context, problems);
-    group.wide(context, problems);
+    group.check_hybrid(problems);
+    group.check_alignment(problems);
+    group.check_minimum_nodes(context, problems);
+    group.check_too_wide(context, problems);
 }
 
 /// Returns whether some shard groups share a node.
@@ -73,7 +73,7 @@ impl Group<'_> {
     }
 
     /// Returns the shard degree of a group with that many nodes, or the next power of two that divides the world size.
-    fn degree_of(&self, nodes: u64) -> Option<u64> {
+    fn degree_for_nodes(&self, nodes: u64) -> Option<u64> {
         let others = self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value;
         let least = (nodes * self.mesh.gpus_per_node).div_ceil(others.max(1));
         divisors(self.mesh.world_size / others.max(1))
@@ -83,13 +83,13 @@ impl Group<'_> {
 
     /// Returns the text and the degree of a shard group with at least the minimum of nodes, if the cluster has that many: with
     /// replicas, or with everything in one group.
-    fn wide_enough(&self, recommended: u64, minimum: u64) -> Option<(String, u64)> {
+    fn suggest_wider_group(&self, recommended: u64, minimum: u64) -> Option<(String, u64)> {
         if self.mesh.nodes < minimum {
             return None;
         }
         let others = (self.mesh.tensor_degree.value * self.mesh.pipeline_degree.value).max(1);
         let whole = self.mesh.world_size / others;
-        Some(match self.degree_of(recommended).or_else(|| self.degree_of(minimum)) {
+        Some(match self.degree_for_nodes(recommended).or_else(|| self.degree_for_nodes(minimum)) {
             Some(degree) if degree < whole || !self.is_fsdp() => (format!("`shard-degree {degree}`"), degree),
             _ if self.is_fsdp() => {
                 ("`strategy \"full-shard\"`: the group is then the whole cluster".to_owned(), whole)
@@ -123,7 +123,7 @@ impl Group<'_> {
         self.mesh.engine == Engine::Fsdp
     }
 
-    fn hybrid(&self, problems: &mut Problems) {
+    fn check_hybrid(&self, problems: &mut Problems) {
         let Some(strategy) = self.parallel.strategy.val().filter(|strategy| strategy.value == "hybrid-shard")
         else {
             return;
@@ -153,7 +153,7 @@ impl Group<'_> {
         );
     }
 
-    fn aligned(&self, problems: &mut Problems) {
+    fn check_alignment(&self, problems: &mut Problems) {
         let (gpus, per_node) = (self.gpus, self.mesh.gpus_per_node);
         if !is_misaligned(self.mesh) {
             return;
@@ -185,7 +185,7 @@ impl Group<'_> {
         problems.push(diagnostic);
     }
 
-    fn small(&self, context: &Context, problems: &mut Problems) {
+    fn check_minimum_nodes(&self, context: &Context, problems: &mut Problems) {
         let (Some(minimum), Some(model)) = (&self.mesh.minimum_nodes, self.model) else { return };
         let nodes = self.nodes();
         // States that exceed these nodes are reported by the rule on memory, with the nodes that hold them.
@@ -213,7 +213,7 @@ impl Group<'_> {
         .fact("minimum_nodes", minimum.value)
         .fact("parameters", parameters);
         if let Some(recommended) = &self.mesh.recommended_nodes {
-            diagnostic = match self.wide_enough(recommended.value, minimum.value) {
+            diagnostic = match self.suggest_wider_group(recommended.value, minimum.value) {
                 Some((write, degree)) => {
                     let bill = describe_difference(context, |layout| self.set_degree(layout, degree));
                     bill.into_iter().fold(diagnostic.help(format!("write {write}")), Diagnostic::note)
@@ -226,14 +226,14 @@ impl Group<'_> {
                 )),
             };
         }
-        for note in [self.states(), describe_fit(context)].into_iter().flatten() {
+        for note in [self.describe_states(), describe_fit(context)].into_iter().flatten() {
             diagnostic = diagnostic.note(note);
         }
         problems.push(diagnostic);
     }
 
     /// Describes the share of a GPU's memory that the states alone take.
-    fn states(&self) -> Option<String> {
+    fn describe_states(&self) -> Option<String> {
         let model = self.model?;
         let card = self.plan.machine.as_ref()?.gpu_memory_bytes?;
         let name = self.plan.job.train.optimizer.as_ref()?.name.value()?;
@@ -253,7 +253,7 @@ impl Group<'_> {
         ))
     }
 
-    fn wide(&self, context: &Context, problems: &mut Problems) {
+    fn check_too_wide(&self, context: &Context, problems: &mut Problems) {
         let Some(recommended) = &self.mesh.recommended_nodes else { return };
         let nodes = self.nodes();
         let chosen = self.mesh.shard_degree.origin.span().is_some() || !self.parallel.strategy.is_absent();
@@ -268,7 +268,7 @@ impl Group<'_> {
             return;
         }
         let Some(degree) =
-            self.degree_of(recommended.value).filter(|degree| *degree < self.mesh.shard_degree.value)
+            self.degree_for_nodes(recommended.value).filter(|degree| *degree < self.mesh.shard_degree.value)
         else {
             return;
         };

@@ -39,7 +39,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let Some(parallel) = &plan.job.parallel else { return };
     let Some(engine) = parallel.engine.val() else { return };
-    let rewritten = is_rewritten(plan, parallel);
+    let rewritten = is_rewritten_to_smddp(plan, parallel);
     if rewritten {
         let span = parallel.launcher.span().unwrap_or(parallel.span);
         problems.push(
@@ -68,7 +68,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 }
 
 /// Returns whether the SDK's PyTorch estimator replaces `pytorchddp` with SageMaker data parallel.
-fn is_rewritten(plan: &Plan, parallel: &Parallel) -> bool {
+fn is_rewritten_to_smddp(plan: &Plan, parallel: &Parallel) -> bool {
     parallel.engine.get() == Some(Engine::Ddp)
         && parallel.launcher.value().is_some_and(|launcher| launcher == "pytorchddp")
         && plan.image.as_ref().is_some_and(|image| image.family == "pytorch")
@@ -119,7 +119,7 @@ fn unsupported(version: &PytorchVersion, list: &Support) -> Diagnostic {
 
 /// Reports newer transformers, whose Trainer no longer starts the library; custom code in the script still can.
 fn check_trainer(plan: &Plan, problems: &mut Problems) {
-    let Some(row) = support::trainer_without_smddp() else { return };
+    let Some(row) = support::first_trainer_without_smddp() else { return };
     let (Some(image), Some(ask)) = (&plan.image, &plan.job.image) else { return };
     let (Some(transformers), Some(since)) = (&image.transformers, row.pytorch_versions.first()) else {
         return;
@@ -160,7 +160,7 @@ fn generation(plan: &Plan) -> Option<support::Engine> {
 /// Returns whether the job starts the library on an unsupported instance type.
 fn refuses_instance(plan: &Plan) -> bool {
     let (Some(parallel), Some(row)) = (&plan.job.parallel, &plan.instance) else { return false };
-    if !(is_rewritten(plan, parallel) || parallel.engine.get() == Some(Engine::Smddp)) {
+    if !(is_rewritten_to_smddp(plan, parallel) || parallel.engine.get() == Some(Engine::Smddp)) {
         return false;
     }
     match generation(plan) {

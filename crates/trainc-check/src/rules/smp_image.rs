@@ -74,7 +74,7 @@ fn check_version(plan: &Plan, span: Span, problems: &mut Problems) {
     let Some(pytorch) = plan.image.as_ref().and_then(|image| image.pytorch.as_deref()) else { return };
     let known = support::engine(support::Engine::SmpV1).map(|row| row.pytorch_versions).unwrap_or_default();
     let early =
-        support::smp_v1_early().filter(|row| row.pytorch_versions.iter().any(|version| version == pytorch));
+        support::early_smp_v1_versions().filter(|row| row.pytorch_versions.iter().any(|version| version == pytorch));
     let diagnostic = Diagnostic::new(
         &T0364,
         span,

@@ -36,7 +36,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("the directory `{}` cannot be read: {}", dir.value, why.why),
             )
             .severity(severity(context, why))
-            .note(place_note(why)),
+            .note(unread_path_note(why)),
         );
     }
     if let (Some(why), Some(dir)) = (&context.plan.missing, program.source.val()) {
@@ -47,7 +47,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 format!("the source directory `{}` cannot be read: {}", dir.value, why.why),
             )
             .severity(severity(context, why))
-            .note(place_note(why)),
+            .note(unread_path_note(why)),
         );
         return;
     }
@@ -120,7 +120,7 @@ let dependency = plan.dependency_trees().find(|(_, tree)| match emit::dependency
 }
 
 /// Returns a note on the path, depending on why it could not be read.
-fn place_note(why: &UnreadDirectory) -> &'static str {
+fn unread_path_note(why: &UnreadDirectory) -> &'static str {
     match why.fault {
         UnreadCause::OutsideRoot => {
             "the root is the nearest parent directory with `.git`, otherwise the manifest's directory; files outside it are not sent"

@@ -51,23 +51,23 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
 
 /// Returns the settings that are only valid for a new file system, with their spans.
 fn creation_settings(storage: &Storage) -> Vec<(&'static str, Span)> {
-    fn at<T>(field: &Field<T>, fallback: Span) -> Option<Span> {
+    fn field_span<T>(field: &Field<T>, fallback: Span) -> Option<Span> {
         (!field.is_absent()).then(|| field.span().unwrap_or(fallback))
     }
     let here = storage.span;
     let mut out: Vec<(&'static str, Span)> = [
-        ("capacity", at(&storage.capacity_bytes, here)),
-        ("deployment", at(&storage.deployment, here)),
-        ("throughput", at(&storage.throughput_mb_s_tib, here)),
-        ("type", at(&storage.storage_type, here)),
-        ("compression", at(&storage.compression, here)),
-        ("drive-cache", at(&storage.drive_cache, here)),
-        ("kms", at(&storage.kms, here)),
-        ("metadata-iops", at(&storage.metadata_iops, here)),
-        ("maintenance", at(&storage.maintenance, here)),
-        ("version", at(&storage.version, here)),
-        ("delete-after-job", at(&storage.delete_after_job, here)),
-        ("efa", at(&storage.efa, here)),
+        ("capacity", field_span(&storage.capacity_bytes, here)),
+        ("deployment", field_span(&storage.deployment, here)),
+        ("throughput", field_span(&storage.throughput_mb_s_tib, here)),
+        ("type", field_span(&storage.storage_type, here)),
+        ("compression", field_span(&storage.compression, here)),
+        ("drive-cache", field_span(&storage.drive_cache, here)),
+        ("kms", field_span(&storage.kms, here)),
+        ("metadata-iops", field_span(&storage.metadata_iops, here)),
+        ("maintenance", field_span(&storage.maintenance, here)),
+        ("version", field_span(&storage.version, here)),
+        ("delete-after-job", field_span(&storage.delete_after_job, here)),
+        ("efa", field_span(&storage.efa, here)),
     ]
     .into_iter()
     .filter_map(|(name, span)| Some((name, span?)))
@@ -142,7 +142,7 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
         );
         return;
     }
-    if !file_system::is_made(storage) {
+    if !file_system::is_created_lustre(storage) {
         let diagnostic = Diagnostic::new(
             &T0451,
             storage.span,
@@ -168,7 +168,7 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
                 .note("the API defaults to SCRATCH_1, which supports neither S3 links nor replication; the type cannot be changed later"),
         );
     }
-    if let Some(legal) = file_system::legal(storage)
+    if let Some(legal) = file_system::valid_combination(storage)
         && legal.drive_cache == trainc_catalog::fsx::Presence::Required
         && storage.drive_cache.is_absent()
     {
@@ -192,7 +192,7 @@ fn check_complete(storage: &Storage, problems: &mut Problems) {
 fn check_id(storage: &Storage, problems: &mut Problems) {
     let Some(id) = storage.id.val() else { return };
     let path = "InputDataConfig[].DataSource.FileSystemDataSource.FileSystemId";
-    let Some(shape) = shapes::member("CreateTrainingJob", path) else { return };
+    let Some(shape) = shapes::member_at_path("CreateTrainingJob", path) else { return };
     if shape.takes_text(&id.value) {
         return;
     }

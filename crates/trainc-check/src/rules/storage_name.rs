@@ -22,7 +22,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for storage in all {
         check_format(storage, problems);
     }
-    let created: Vec<&Storage> = all.iter().filter(|storage| file_system::is_made(storage)).collect();
+    let created: Vec<&Storage> = all.iter().filter(|storage| file_system::is_created_lustre(storage)).collect();
     for (at, storage) in created.iter().enumerate() {
         let Some(name) = storage.name.val() else { continue };
         let same = created.iter().take(at).filter_map(|other| Some((other, other.name.val()?))).find(

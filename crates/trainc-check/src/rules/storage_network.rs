@@ -39,7 +39,7 @@ fn check_vpc(plan: &Plan, problems: &mut Problems) -> bool {
         let name = file_system::name(storage);
         let user =
             plan.job.channels.iter().find(|channel| channel.from.value().is_some_and(|from| from == name));
-        if user.is_none() && !file_system::is_made(storage) {
+        if user.is_none() && !file_system::is_created_lustre(storage) {
             continue;
         }
         let span = user.and_then(|channel| channel.from.span()).unwrap_or(storage.span);
@@ -62,7 +62,7 @@ fn check_subnets(plan: &Plan, problems: &mut Problems) {
     let [first, second, ..] = network.subnets.as_slice() else { return };
     let span = second.span_or(network.span);
     let count = text::count(network.subnets.len() as u64, "subnet");
-    if let Some(storage) = plan.job.storage.iter().find(|storage| file_system::is_made(storage)) {
+    if let Some(storage) = plan.job.storage.iter().find(|storage| file_system::is_created_lustre(storage)) {
         problems.push(
             Diagnostic::new(&T0465, span, format!("a new Lustre file system requires exactly one subnet, found {count}"))
                 .label(storage.span, format!("`{}` is a new file system", file_system::name(storage)))

@@ -61,16 +61,16 @@ fn check_used(plan: &Plan, problems: &mut Problems) {
         let diagnostic = Diagnostic::new(&T0485, storage.span, format!("no channel uses `{name}`"))
             .help(format!("add `channel \"train\" from=\"{name}\"`, or remove the storage"));
         let costs =
-            if file_system::is_made(storage) { file_system::monthly_usd(plan, storage) } else { None };
+            if file_system::is_created_lustre(storage) { file_system::monthly_usd(plan, storage) } else { None };
         problems.push(match costs {
             Some((usd, price)) => diagnostic
                 .note(format!(
                     "it would be created and cost {} per month ({})",
                     text::dollars(usd),
-                    price.row().unwrap_or_else(|| price.source.clone())
+                    price.catalogue_row().unwrap_or_else(|| price.source.clone())
                 ))
                 .fact("usd_per_month", usd),
-            None if file_system::is_made(storage) => {
+            None if file_system::is_created_lustre(storage) => {
                 diagnostic.note("it would be created and billed, but not mounted")
             }
             None => diagnostic.note("it would not be mounted"),

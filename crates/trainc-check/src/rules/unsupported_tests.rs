@@ -13,7 +13,7 @@ use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 struct Files(&'static [&'static str]);
 
 impl LayerLoader for Files {
-    fn layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, _: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let text = match path {
             "base.kdl" => include_str!("../../../../tests/fixtures/base.kdl"),
             _ => return Err(ReadError::NotFound),
@@ -21,18 +21,18 @@ impl LayerLoader for Files {
         Ok(LoadedLayer { name: path.to_owned(), identity: path.to_owned(), text: text.to_owned() })
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Files {
-    fn directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, _: &str, path: &str) -> Result<SourceTree, ReadError> {
         let file = |path: &&str| SourceFile::new(*path, Vec::new(), false);
         Ok(SourceTree { dir: path.to_owned(), files: self.0.iter().map(file).collect() })
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
         Err(ReadError::NotFound)
     }
 }
@@ -46,7 +46,7 @@ fn problems(text: &str, files: &'static [&'static str]) -> Vec<(&'static str, Se
     compiled.problems.iter().map(|d| (d.code.id, d.severity, d.message.clone())).collect()
 }
 
-fn over_base(nodes: &str) -> String {
+fn job_extending_base(nodes: &str) -> String {
     format!("extends \"base.kdl\"\njob \"example\" {{\n{nodes}\n}}\n")
 }
 
@@ -78,7 +78,7 @@ fn refused_combinations_are_errors() {
 
 #[test]
 fn setup_py_makes_a_package() {
-    let text = over_base("");
+    let text = job_extending_base("");
     let found = problems(&text, &["setup.py", "train.py"]);
     assert!(found.iter().any(|(id, ..)| *id == "T0352"), "{found:?}");
     assert!(problems(&text, &["train.py"]).iter().all(|(id, ..)| *id != "T0352"));

@@ -41,20 +41,20 @@ struct UnusedCheck<'a, 'b> {
 
 impl UnusedCheck<'_, '_> {
     /// Reports the field if it is set.
-    fn unused<T>(&mut self, field: &Field<T>, name: &str, why: &str, help: &str) {
+    fn report_unused<T>(&mut self, field: &Field<T>, name: &str, why: &str, help: &str) {
         if let Some(span) = field.span() {
-            self.unused_at(span, name, why, help);
+            self.report_unused_at(span, name, why, help);
         }
     }
 
-    fn unused_at(&mut self, span: Span, name: &str, why: &str, help: &str) {
+    fn report_unused_at(&mut self, span: Span, name: &str, why: &str, help: &str) {
         self.problems.push(
             Diagnostic::new(&T0250, span, format!("`{name}` has no effect: {why}")).help(help.to_owned()),
         );
     }
 
     /// Reports all of the set fields except the first.
-    fn at_most_one(&mut self, node: &str, fields: &[(&str, &Field<String>)]) {
+    fn check_at_most_one(&mut self, node: &str, fields: &[(&str, &Field<String>)]) {
         let written: Vec<(&str, Span)> =
             fields.iter().filter_map(|(name, field)| Some((*name, field.span()?))).collect();
         let [(first, first_span), others @ ..] = written.as_slice() else { return };
@@ -74,18 +74,18 @@ impl UnusedCheck<'_, '_> {
         }
     }
 
-    fn incomplete(&mut self, span: Span, message: &str, help: &str) {
+    fn report_incomplete(&mut self, span: Span, message: &str, help: &str) {
         self.problems.push(Diagnostic::new(&T0253, span, message.to_owned()).help(help.to_owned()));
     }
 
     fn program(&mut self) {
         let Some(program) = &self.context.plan.job.program else { return };
         // For a serverless job the whole program is reported by another rule.
-        if self.context.plan.job.serverless().is_some() {
+        if self.context.plan.job.serverless_member().is_some() {
             return;
         }
         let engine = self.context.plan.engine();
-        self.at_most_one(
+        self.check_at_most_one(
             "program",
             &[("source", &program.source), ("git", &program.git), ("s3", &program.s3)],
         );
@@ -93,7 +93,7 @@ impl UnusedCheck<'_, '_> {
             for (name, field) in
                 [("branch", &program.branch), ("commit", &program.commit), ("dir", &program.dir)]
             {
-                self.unused(
+                self.report_unused(
                     field,
                     name,
                     "it refers to a git repository, but `program` has no `git`",
@@ -102,16 +102,16 @@ impl UnusedCheck<'_, '_> {
             }
         }
         if !program.s3.is_absent() {
-            self.unused(&program.upload, "upload", "the archive in `s3` is used in place", "remove it");
+            self.report_unused(&program.upload, "upload", "the archive in `s3` is used in place", "remove it");
         }
         if engine == Some(Engine::Worker) {
             self.program_of_worker(program);
             return;
         }
         if !program.entrypoint.is_empty() {
-            self.unused(&program.entry, "program", "the container starts `entrypoint`", "remove one of them");
+            self.report_unused(&program.entry, "program", "the container starts `entrypoint`", "remove one of them");
             if let Some(secret) = program.secrets.first() {
-                self.unused_at(
+                self.report_unused_at(
                     secret.name_span,
                     "secret",
                     "trainc's start script would fetch it, but the container starts `entrypoint`",
@@ -120,14 +120,14 @@ impl UnusedCheck<'_, '_> {
             }
             return;
         }
-        if self.context.plan.image.is_none() && self.context.plan.job.names_algorithm() {
+        if self.context.plan.image.is_none() && self.context.plan.job.has_algorithm_name() {
             for (name, field) in [
                 ("program", &program.entry),
                 ("source", &program.source),
                 ("git", &program.git),
                 ("s3", &program.s3),
             ] {
-                self.unused(field, name, "the algorithm in `request` has its own program", "remove it");
+                self.report_unused(field, name, "the algorithm in `request` has its own program", "remove it");
             }
             return;
         }
@@ -138,7 +138,7 @@ impl UnusedCheck<'_, '_> {
             return;
         }
         if let Some(word) = program.arguments.first() {
-            self.unused_at(
+            self.report_unused_at(
                 word.span_or(program.span),
                 "arguments",
                 "arguments belong to `entrypoint`; the toolkit passes hyperparameters",
@@ -146,7 +146,7 @@ impl UnusedCheck<'_, '_> {
             );
         }
         if program.entry.is_absent() {
-            self.incomplete(
+            self.report_incomplete(
                 program.span,
                 "`program` has no entry point",
                 "write `program \"train.py\" source=\"./scripts\"`, or add `entrypoint`",
@@ -156,13 +156,13 @@ impl UnusedCheck<'_, '_> {
             && program.s3.is_absent()
             && self.context.plan.deployable
         {
-            self.incomplete(program.span, "`program` has no source", "add `source=\"./scripts\"`");
+            self.report_incomplete(program.span, "`program` has no source", "add `source=\"./scripts\"`");
         }
     }
 
     fn program_of_worker(&mut self, program: &Program) {
         for (name, field) in [("source", &program.source), ("git", &program.git), ("s3", &program.s3)] {
-            self.unused(
+            self.report_unused(
                 field,
                 name,
                 "engine `worker` runs its own binary",
@@ -170,7 +170,7 @@ impl UnusedCheck<'_, '_> {
             );
         }
         for (span, name) in program.hyperparameters.iter().map(|h| (h.name_span, &h.name)) {
-            self.unused_at(
+            self.report_unused_at(
                 span,
                 name,
                 "engine `worker` reads its settings from `train` and `parallel`",
@@ -181,7 +181,7 @@ impl UnusedCheck<'_, '_> {
 
     fn image(&mut self) {
         let Some(image) = &self.context.plan.job.image else { return };
-        self.at_most_one("image", &[("family", &image.family), ("uri", &image.uri)]);
+        self.check_at_most_one("image", &[("family", &image.family), ("uri", &image.uri)]);
         if image.uri.is_absent() {
             return;
         }
@@ -223,7 +223,7 @@ impl UnusedCheck<'_, '_> {
     fn channels(&mut self) {
         let job = &self.context.plan.job;
         for channel in &job.channels {
-            self.at_most_one(
+            self.check_at_most_one(
                 "channel",
                 &[
                     ("s3", &channel.s3),
@@ -244,7 +244,7 @@ impl UnusedCheck<'_, '_> {
             ];
             let is_here = self.is_local() && !channel.path.is_absent();
             if data.iter().all(|field| field.is_absent()) && !is_here {
-                self.incomplete(
+                self.report_incomplete(
                     channel.span,
                     "`channel` has no data source",
                     if self.is_local() {
@@ -256,14 +256,14 @@ impl UnusedCheck<'_, '_> {
             }
             if channel.from.is_absent() {
                 let help = "remove it, or add `from=`";
-                self.unused(
+                self.report_unused(
                     &channel.mode,
                     "mode",
                     "it is the access mode of a file system, but `channel` has no `from`",
                     help,
                 );
                 if !self.is_local() {
-                    self.unused(
+                    self.report_unused(
                         &channel.path,
                         "path",
                         "it is a path in a file system, but `channel` has no `from`",
@@ -290,12 +290,12 @@ impl UnusedCheck<'_, '_> {
                     ("kms", channel.kms.span()),
                 ] {
                     if let Some(span) = span {
-                        self.unused_at(span, name, why, "remove it");
+                        self.report_unused_at(span, name, why, "remove it");
                     }
                 }
             }
             if channel.augmented_manifest.is_absent() {
-                self.unused(
+                self.report_unused(
                     &channel.attributes,
                     "attributes",
                     "attributes are only valid for an augmented manifest",
@@ -320,7 +320,7 @@ impl UnusedCheck<'_, '_> {
             );
         }
         if role.arn.is_absent() && !create && !role.create.is_bad() {
-            self.incomplete(
+            self.report_incomplete(
                 role.span,
                 "`role` neither creates a role nor refers to one",
                 "write `role create=#true`, or `role arn=\"arn:aws:iam::ACCOUNT:role/NAME\"`",
@@ -328,10 +328,10 @@ impl UnusedCheck<'_, '_> {
         }
         if !create && !role.arn.is_absent() {
             let why = "it is only valid for a role that trainc creates";
-            self.unused(&role.boundary, "boundary", why, "remove it");
-            self.unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
+            self.report_unused(&role.boundary, "boundary", why, "remove it");
+            self.report_unused(&role.path, "path", why, "remove it; the path is a part of the ARN");
             for read in &role.reads {
-                self.unused(
+                self.report_unused(
                     &read.s3,
                     "read",
                     why,
@@ -341,33 +341,33 @@ impl UnusedCheck<'_, '_> {
             let job = &self.context.plan.job;
             let help = "remove it, and grant the existing role access to the key";
             for channel in job.channels.iter().filter(|channel| channel.from.is_absent()) {
-                self.unused(&channel.kms, "kms", why, help);
+                self.report_unused(&channel.kms, "kms", why, help);
             }
             if let Some(checkpoint) = &job.checkpoint {
-                self.unused(&checkpoint.kms, "kms", why, help);
+                self.report_unused(&checkpoint.kms, "kms", why, help);
             }
         }
     }
 
     fn dataset(&mut self, dataset: &Dataset) {
         let job = &self.context.plan.job;
-        let is_read = input::file_system(self.context.plan).is_some();
+        let is_read = input::created_data_file_system(self.context.plan).is_some();
         if job.train.epochs.is_absent() && (dataset.size_bytes.is_absent() || !is_read) {
-            self.unused_at(
+            self.report_unused_at(
                 dataset.span,
                 "dataset",
                 "only `epochs` uses the size of the data",
                 "remove it, or write `epochs`",
             );
         } else if dataset.sequences.is_absent() && dataset.tokens.is_absent() {
-            self.unused(
+            self.report_unused(
                 &dataset.size_bytes,
                 "size",
                 "without `sequences` or `tokens` the size of a sequence is unknown",
                 "add `sequences=`, or `tokens=` with a `sequence-length`",
             );
         } else if !is_read {
-            self.unused(
+            self.report_unused(
                 &dataset.size_bytes,
                 "size",
                 "it is only used if all data come from a Lustre file system that trainc creates",
@@ -385,7 +385,7 @@ impl UnusedCheck<'_, '_> {
         let worker = self.context.plan.is_worker();
         let is_kept = worker && !checkpoint.keep.is_absent();
         if checkpoint.local.is_absent() && checkpoint.every.is_absent() && !is_kept {
-            self.incomplete(
+            self.report_incomplete(
                 checkpoint.span,
                 "`checkpoint` has neither a location nor an interval",
                 "add `s3=\"s3://…/{{ job.digest }}/\"`",
@@ -396,7 +396,7 @@ impl UnusedCheck<'_, '_> {
         let mounted = job.channels.iter().any(|channel| !channel.from.is_absent());
         let is_spot = job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_some()); // T0426 requires the prefix.
         if self.context.plan.deployable && !mounted && !is_spot && !local.is_empty() {
-            self.unused(
+            self.report_unused(
                 &checkpoint.local,
                 "local",
                 "SageMaker only copies checkpoints if `s3` sets a prefix",
@@ -413,7 +413,7 @@ impl UnusedCheck<'_, '_> {
         let worker = self.context.plan.is_worker();
         let cores = worker && self.context.plan.machine.as_ref().is_none_or(|machine| machine.gpu.is_none());
         if named != Some("local") && !cores && !cluster.instance.is_bad() {
-            self.unused(
+            self.report_unused(
                 &cluster.ranks,
                 "ranks",
                 "it is only valid for engine `worker` without GPUs, on a local cluster or an instance type without GPUs",
@@ -422,7 +422,7 @@ impl UnusedCheck<'_, '_> {
         }
         if !custom && !cluster.instance.is_bad() {
             if let Some(gpu) = cluster.gpu.as_ref().filter(|_| named != Some("local")) {
-                self.unused_at(
+                self.report_unused_at(
                     gpu.span,
                     "gpu",
                     "the instance type determines the node",
@@ -430,13 +430,13 @@ impl UnusedCheck<'_, '_> {
                 );
             }
             let help = "remove it, or write `cluster \"custom\"`";
-            self.unused(
+            self.report_unused(
                 &cluster.intra_bytes_per_second,
                 "intra",
                 "the instance type determines the node",
                 help,
             );
-            self.unused(
+            self.report_unused(
                 &cluster.inter_bytes_per_second,
                 "inter",
                 "the instance type determines the node",
@@ -453,7 +453,7 @@ impl UnusedCheck<'_, '_> {
                 ("spot", cluster.spot.as_ref().map(|spot| spot.span)),
             ] {
                 if let Some(span) = span {
-                    self.unused_at(span, name, why, "remove it");
+                    self.report_unused_at(span, name, why, "remove it");
                 }
             }
         }
@@ -468,9 +468,9 @@ impl UnusedCheck<'_, '_> {
             return;
         }
         if experiment.component.is_absent() && experiment.run.is_absent() {
-            self.incomplete(experiment.span, "`experiment` has no name", "write `experiment name=\"…\"`");
+            self.report_incomplete(experiment.span, "`experiment` has no name", "write `experiment name=\"…\"`");
         }
-        self.unused(
+        self.report_unused(
             &experiment.run,
             "run",
             "without `name` or `trial` the job does not belong to an experiment",

@@ -48,9 +48,9 @@ const GROUPS: IdKind = IdKind {
 
 fn check_ids(span: Option<Span>, values: &[Val<String>], kind: &IdKind, problems: &mut Problems) {
     let Some(span) = span else { return };
-    let Some(item) = shapes::member("CreateFileSystem", kind.item) else { return };
+    let Some(item) = shapes::member_at_path("CreateFileSystem", kind.item) else { return };
     // IDs that violate CreateTrainingJob's looser shape are reported with another code.
-    let Some(loose) = shapes::member("CreateTrainingJob", kind.list).and_then(|list| list.item.as_deref())
+    let Some(loose) = shapes::member_at_path("CreateTrainingJob", kind.list).and_then(|list| list.item.as_deref())
     else {
         return;
     };

@@ -65,9 +65,9 @@ pub(crate) fn allowed_edits(plan: &Plan) -> Freedom {
         tensor_degrees: tensor_degrees(plan).unwrap_or_default(),
         context_degrees: context_degrees(plan).unwrap_or_default(),
         pipeline_degrees: pipeline_degrees(plan).unwrap_or_default(),
-        sharded_engine: sharded_engine(plan),
-        wrap: architecture.is_some() && predict::one_unit(plan),
-        nf4: nf4(plan),
+        sharded_engine: can_switch_to_fsdp(plan),
+        wrap: architecture.is_some() && predict::is_one_fsdp_unit(plan),
+        nf4: can_use_nf4(plan),
         offload_states: !requires_cuda_tensors(optimizer),
         nodes,
         ..Freedom::default()
@@ -127,7 +127,7 @@ fn pipeline_degrees(plan: &Plan) -> Option<Vec<u64>> {
 }
 
 /// Returns whether torchrun starts DDP without settings that only DDP has: then it can start FSDP instead.
-fn sharded_engine(plan: &Plan) -> bool {
+fn can_switch_to_fsdp(plan: &Plan) -> bool {
     let Some(parallel) = plan.job.parallel.as_ref().filter(|one| one.engine.get() == Some(Engine::Ddp))
     else {
         return false;
@@ -147,7 +147,7 @@ fn sharded_engine(plan: &Plan) -> bool {
 }
 
 /// Returns whether the engine supports 4-bit weights under the job's adapter, and nothing is quantised yet.
-fn nf4(plan: &Plan) -> bool {
+fn can_use_nf4(plan: &Plan) -> bool {
     let carries = plan.mesh.as_ref().is_some_and(|mesh| {
         matches!(mesh.engine, Engine::Fsdp | Engine::Smddp | Engine::Ddp | Engine::DeviceMap | Engine::None)
     });

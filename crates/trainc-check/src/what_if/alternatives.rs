@@ -29,7 +29,7 @@ pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'sta
     };
     let memory = memory_constants(context);
     let fits = |name: &'static str| {
-        let new = remedies::on_instance(layout, name)?;
+        let new = remedies::layout_on_instance(layout, name)?;
         memory_with(&new, &memory).fits.filter(|fits| *fits)
     };
     let mut found: Vec<(Instance, &'static str, Option<Price>)> = instances::names()
@@ -54,8 +54,9 @@ pub(crate) fn larger_gpu_types(context: &Context, layout: &Layout) -> (Vec<&'sta
     });
     let names = found.iter().map(|(_, name, _)| *name).collect();
     // A GPU of unknown speed has no cost either.
-    let has_speed =
-        |name| remedies::on_instance(layout, name).is_some_and(|new| speed(&new, context.constants).is_ok());
+    let has_speed = |name| {
+        remedies::layout_on_instance(layout, name).is_some_and(|new| speed(&new, context.constants).is_ok())
+    };
     let priced = found.iter().filter(|(_, name, price)| price.is_some() && has_speed(name));
     (names, priced.map(|(_, name, _)| *name).collect())
 }

@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::queries::prices::instance_price;
 use trainc_catalog::instances;
-use trainc_predict::memory::remedies::{Edit, Remedy, is_elsewhere};
+use trainc_predict::memory::remedies::{Edit, Remedy, changes_instance};
 use trainc_predict::run::Terms;
 use trainc_predict::speed::speed;
 use trainc_predict::{Layout, Run};
@@ -62,13 +62,13 @@ fn run_slowdown(context: &Context, before: &Layout, edited: (&Layout, &[Edit])) 
 
 fn edited_run(context: &Context, before: &Layout, (new, edits): (&Layout, &[Edit])) -> Option<Run> {
     let after = keep_global_batch(context, before, new);
-    let mut terms = Terms::of(context.plan, context.constants).ok()?;
+    let mut terms = Terms::from_plan(context.plan, context.constants).ok()?;
     if let Some(name) = new_instance(edits) {
         let price = instance_price(context, name);
-        terms = terms.on(context.plan, &instances::get(name)?, price.as_ref());
+        terms = terms.on_instance(context.plan, &instances::get(name)?, price.as_ref());
     }
     let speed = speed(&after, context.constants).ok()?;
-    Some(terms.times(step_ratio(context, before, &after)).run(&after, &speed))
+    Some(terms.with_steps_scaled(step_ratio(context, before, &after)).predict_run(&after, &speed))
 }
 
 /// Returns the instance type that the edits move the job to.
@@ -89,7 +89,7 @@ pub(crate) fn new_global_batch(context: &Context, before: &Layout, remedy: &Reme
 /// Describes the slowdown: `, +24% time` of the training on the same machines, of the whole run on other machines, whose cost
 /// is shown with it.
 pub(crate) fn describe_slowdown(context: &Context, before: &Layout, remedy: &Remedy) -> String {
-    let moves = remedy.layout.hardware.nodes > before.hardware.nodes || is_elsewhere(&remedy.edits);
+    let moves = remedy.layout.hardware.nodes > before.hardware.nodes || changes_instance(&remedy.edits);
     let of_run = run_slowdown(context, before, (&remedy.layout, &remedy.edits)).filter(|_| moves);
     let Some(slower) = of_run.or(remedy.slower) else { return String::new() };
     let percent = 100.0 * slower;

@@ -48,12 +48,12 @@ impl EditLine {
     }
 
     /// Adds a property after the argument.
-    fn and(self, property: &'static str, value: impl ToString) -> Self {
+    fn with_property(self, property: &'static str, value: impl ToString) -> Self {
         Self { with: Some((property, value.to_string())), ..self }
     }
 
     /// Returns the line as KDL.
-    fn text(&self) -> String {
+    fn to_kdl(&self) -> String {
         let with = self.with.as_ref().map(|(name, value)| format!(" {name}={value}")).unwrap_or_default();
         match (self.child, self.property) {
             (Some(child), _) => format!("{child} {}{with}", self.value),
@@ -96,12 +96,12 @@ fn lines_of_edit(plan: &Plan, edit: Edit) -> Vec<EditLine> {
         Edit::Checkpointing => vec![EditLine::child("train", "activation-checkpointing", "#true")],
         Edit::MicroBatch(micro) => micro_batch_lines(plan, micro),
         Edit::FullShard => vec![EditLine::child("parallel", "strategy", "\"full-shard\"")],
-        Edit::Wrap => wrap(plan).into_iter().collect(),
+        Edit::Wrap => wrap_line(plan).into_iter().collect(),
         Edit::ShardedEngine => {
             let launcher = plan.job.parallel.as_ref().is_some_and(|one| !one.launcher.is_absent());
             let without = launcher.then_some("launcher");
             let engine = EditLine { without, ..EditLine::property("parallel", "engine", "\"fsdp\"") };
-            std::iter::once(engine).chain(wrap(plan)).collect()
+            std::iter::once(engine).chain(wrap_line(plan)).collect()
         }
         Edit::TensorDegree(degree) => {
             let more = more(degree, |mesh| mesh.tensor_degree.value);
@@ -118,7 +118,10 @@ fn lines_of_edit(plan: &Plan, edit: Edit) -> Vec<EditLine> {
         }
         Edit::Nf4 => {
             let precision = plan.job.train.precision.value().map_or("bf16", String::as_str);
-            vec![EditLine::argument("quantize", "\"nf4\"").and("compute", format!("\"{precision}\""))]
+            vec![
+                EditLine::argument("quantize", "\"nf4\"")
+                    .with_property("compute", format!("\"{precision}\"")),
+            ]
         }
         Edit::ShardDegree(degree) => vec![EditLine::child("parallel", "shard-degree", degree)],
         Edit::ShardOptimizerState => vec![EditLine::child("parallel", "shard-optimizer-state", "#true")],
@@ -132,7 +135,7 @@ fn lines_of_edit(plan: &Plan, edit: Edit) -> Vec<EditLine> {
 }
 
 /// Returns the line with the class of the model's layers, if it is known.
-fn wrap(plan: &Plan) -> Option<EditLine> {
+fn wrap_line(plan: &Plan) -> Option<EditLine> {
     let architecture = plan.model.as_ref().and_then(|model| model.architecture.as_ref())?;
     Some(EditLine::child("parallel", "wrap", format!("\"{}\"", architecture.family.wrap_class())))
 }
@@ -141,8 +144,9 @@ fn wrap(plan: &Plan) -> Option<EditLine> {
 fn pipeline(plan: &Plan, stages: u64, more: u64) -> Vec<EditLine> {
     let Some(batch) = &plan.batch else { return Vec::new() };
     let microbatches = batch.num_micro_batches * batch.accumulation.value * more;
-    let mut lines =
-        vec![EditLine::child("parallel", "pipeline-degree", stages).and("microbatches", microbatches)];
+    let mut lines = vec![
+        EditLine::child("parallel", "pipeline-degree", stages).with_property("microbatches", microbatches),
+    ];
     if batch.accumulation.value > 1 && !plan.job.train.accumulation.is_absent() {
         lines.push(EditLine::child("train", "accumulation", 1));
     }
@@ -161,8 +165,8 @@ pub(crate) fn set_arguments(plan: &Plan, edits: &[Edit]) -> Vec<String> {
 }
 
 /// Returns what to type, one text for each value.
-pub(crate) fn lines(plan: &Plan, edits: &[Edit]) -> Vec<String> {
-    edits.iter().flat_map(|edit| lines_of_edit(plan, *edit)).map(|line| line.text()).collect()
+pub(crate) fn edit_lines(plan: &Plan, edits: &[Edit]) -> Vec<String> {
+    edits.iter().flat_map(|edit| lines_of_edit(plan, *edit)).map(|line| line.to_kdl()).collect()
 }
 
 /// Returns the properties to remove with the edits, as `--set` names them: `parallel.launcher`.
@@ -173,16 +177,16 @@ pub(crate) fn removed_properties(plan: &Plan, edits: &[Edit]) -> Vec<String> {
 
 /// Returns what to type for another micro-batch at the same global batch.
 pub(crate) fn batch_lines(plan: &Plan, micro: u64) -> Vec<String> {
-    micro_batch_lines(plan, micro).iter().map(EditLine::text).collect()
+    micro_batch_lines(plan, micro).iter().map(EditLine::to_kdl).collect()
 }
 
 /// Returns the edits as one replacement in the job's file; `None` if values from outside it would override them.
-pub(crate) fn fix(context: &Context, edits: &[Edit]) -> Option<Replacement> {
+pub(crate) fn build_fix(context: &Context, edits: &[Edit]) -> Option<Replacement> {
     let job = &context.plan.job;
     let id = job.span.source;
     let source = context.sources.get(id)?;
     let name = job.name.value()?;
-    let top = [PathStep::with("job", name)];
+    let top = [PathStep::by_argument("job", name)];
     let range = edit::locate(&source.text, &top).ok()?;
     let mut text = source.text.to_string();
     for line in edits.iter().flat_map(|edit| lines_of_edit(context.plan, *edit)) {
@@ -191,7 +195,7 @@ pub(crate) fn fix(context: &Context, edits: &[Edit]) -> Option<Replacement> {
         }
         text = write_line(&text, &top, &line)?;
     }
-    let (start, end, new) = difference(&source.text, &text);
+    let (start, end, new) = changed_range(&source.text, &text);
     Some(Replacement { span: Span::new(id, start, end), text: new.to_owned() })
 }
 
@@ -200,7 +204,8 @@ pub(crate) fn describe_override(context: &Context, edits: &[Edit]) -> Option<Str
     let job = &context.plan.job;
     let id = job.span.source;
     let range =
-        edit::locate(&context.sources.get(id)?.text, &[PathStep::with("job", job.name.value()?)]).ok()?;
+        edit::locate(&context.sources.get(id)?.text, &[PathStep::by_argument("job", job.name.value()?)])
+            .ok()?;
     let mut lines = edits.iter().flat_map(|edit| lines_of_edit(context.plan, *edit));
     let span = lines.find_map(|line| overriding_span(context, &line, id, &range))?;
     let source = context.sources.get(span.source)?;
@@ -250,11 +255,11 @@ fn overriding_span(
 
 /// Writes a line into the text of the manifest.
 fn write_line(text: &str, top: &[PathStep<'_>], line: &EditLine) -> Option<String> {
-    let node: Vec<PathStep<'_>> = top.iter().copied().chain([PathStep::named(line.node)]).collect();
+    let node: Vec<PathStep<'_>> = top.iter().copied().chain([PathStep::by_name(line.node)]).collect();
     let edited = match (line.child, line.property) {
         (Some(child), _) => {
-            let path: Vec<PathStep<'_>> = node.iter().copied().chain([PathStep::named(child)]).collect();
-            let new = line.text();
+            let path: Vec<PathStep<'_>> = node.iter().copied().chain([PathStep::by_name(child)]).collect();
+            let new = line.to_kdl();
             if edit::locate(text, &path).is_ok() {
                 let text = edit::set_argument(text, &path, 0, &line.value).ok()?.text;
                 return match &line.with {
@@ -278,13 +283,13 @@ fn write_line(text: &str, top: &[PathStep<'_>], line: &EditLine) -> Option<Strin
             }
         }
         (None, None) if line.node == "cluster" => edit::set_argument(text, &node, 0, &line.value),
-        (None, None) => edit::insert_child(text, top, &line.text()),
+        (None, None) => edit::insert_child(text, top, &line.to_kdl()),
     };
     edited.ok().map(|edited| edited.text)
 }
 
 /// Returns the byte range of the old text that differs, and the new text of that range.
-fn difference<'a>(old: &str, new: &'a str) -> (usize, usize, &'a str) {
+fn changed_range<'a>(old: &str, new: &'a str) -> (usize, usize, &'a str) {
     let mut start = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     while !(old.is_char_boundary(start) && new.is_char_boundary(start)) {
         start -= 1;
@@ -299,13 +304,13 @@ fn difference<'a>(old: &str, new: &'a str) -> (usize, usize, &'a str) {
 
 #[cfg(test)]
 mod tests {
-    use super::difference;
+    use super::changed_range;
 
     #[test]
     fn difference_is_minimal() {
-        assert_eq!(difference("a 2\nb", "a 1\nb"), (2, 3, "1"));
-        assert_eq!(difference("ab", "aab"), (1, 1, "a"));
-        assert_eq!(difference("aä", "aö"), (1, 3, "ö"));
-        assert_eq!(difference("same", "same"), (4, 4, ""));
+        assert_eq!(changed_range("a 2\nb", "a 1\nb"), (2, 3, "1"));
+        assert_eq!(changed_range("ab", "aab"), (1, 1, "a"));
+        assert_eq!(changed_range("aä", "aö"), (1, 3, "ö"));
+        assert_eq!(changed_range("same", "same"), (4, 4, ""));
     }
 }

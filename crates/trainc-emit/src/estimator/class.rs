@@ -52,7 +52,7 @@ impl Modules {
         }
     }
 
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(super) fn import_lines(&self) -> Vec<String> {
         self.0.iter().map(|(module, names)| format!("from {module} import {}", names.join(", "))).collect()
     }
 }

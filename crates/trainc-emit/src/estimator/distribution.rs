@@ -48,7 +48,8 @@ pub(super) fn distribution(
         return None;
     }
     let argument = DistributionArgument::new(plan, &wanted)?;
-    (argument.keys(class) == wanted && argument.is_accepted(plan)).then(|| argument.expression())
+    (argument.launcher_hyperparameters(class) == wanted && argument.is_accepted(plan))
+        .then(|| argument.expression())
 }
 
 /// The content of the argument.
@@ -83,7 +84,7 @@ impl DistributionArgument {
     }
 
     /// Returns the hyperparameters that the SDK derives from it.
-    fn keys(&self, class: EstimatorClass) -> BTreeMap<&'static str, Value> {
+    fn launcher_hyperparameters(&self, class: EstimatorClass) -> BTreeMap<&'static str, Value> {
         let mut out = BTreeMap::new();
         let mut put = |key: &'static str, value: Value| out.insert(key, value);
         let mpi = |put: &mut dyn FnMut(&'static str, Value) -> Option<Value>| {
@@ -131,9 +132,11 @@ impl DistributionArgument {
         let instance = self.instance.as_str().unwrap_or("");
         match self.launcher {
             // Under torchrun only Python programs are accepted.
-            Launcher::Torchrun | Launcher::SmpV2 => std::path::Path::new(&crate::names::program(plan))
-                .extension()
-                .is_some_and(|extension| extension == "py"),
+            Launcher::Torchrun | Launcher::SmpV2 => {
+                std::path::Path::new(&crate::names::sagemaker_program(plan))
+                    .extension()
+                    .is_some_and(|extension| extension == "py")
+            }
             // The SDK's check of `parameters` does not know the eight permutations.
             Launcher::SmpV1 => {
                 let placement = self.parameters.get("placement_strategy").and_then(Value::as_str);

@@ -45,10 +45,10 @@ impl Expression {
     }
 
     /// Formats the expression from a column on, in a line with an indentation.
-    pub(super) fn lay_out(&self, indent: usize, column: usize) -> String {
-        let flat = self.flat();
+    pub(super) fn format_wrapped(&self, indent: usize, column: usize) -> String {
+        let flat = self.format_one_line();
         // Calls and many members are easier to read line by line, even if they would fit.
-        if column + flat.chars().count() < WIDTH && !self.is_tall() {
+        if column + flat.chars().count() < WIDTH && !self.needs_line_breaks() {
             return flat;
         }
         let (open, items, close): (String, Vec<(String, &Self)>, &str) = match self {
@@ -77,7 +77,7 @@ impl Expression {
             let column = start.chars().count();
             out.push('\n');
             out.push_str(&start);
-            out.push_str(&item.lay_out(inner, column));
+            out.push_str(&item.format_wrapped(inner, column));
             out.push(',');
         }
         out.push('\n');
@@ -86,7 +86,7 @@ impl Expression {
         out
     }
 
-    fn is_tall(&self) -> bool {
+    fn needs_line_breaks(&self) -> bool {
         match self {
             Self::Plain(_) => false,
             Self::List(items) => {
@@ -97,25 +97,29 @@ impl Expression {
         }
     }
 
-    fn flat(&self) -> String {
+    fn format_one_line(&self) -> String {
         match self {
             Self::Plain(text) => text.clone(),
-            Self::List(items) => format!("[{}]", items.iter().map(Self::flat).collect::<Vec<_>>().join(", ")),
+            Self::List(items) => {
+                format!("[{}]", items.iter().map(Self::format_one_line).collect::<Vec<_>>().join(", "))
+            }
             Self::Dict(items) => {
                 let items: Vec<String> = items
                     .iter()
-                    .map(|(key, item)| format!("{}: {}", text_literal(key), item.flat()))
+                    .map(|(key, item)| format!("{}: {}", text_literal(key), item.format_one_line()))
                     .collect();
                 format!("{{{}}}", items.join(", "))
             }
             Self::Call(name, items) => {
                 let items: Vec<String> = items
                     .iter()
-                    .map(
-                        |(key, item)| {
-                            if key.is_empty() { item.flat() } else { format!("{key}={}", item.flat()) }
-                        },
-                    )
+                    .map(|(key, item)| {
+                        if key.is_empty() {
+                            item.format_one_line()
+                        } else {
+                            format!("{key}={}", item.format_one_line())
+                        }
+                    })
                     .collect();
                 format!("{name}({})", items.join(", "))
             }
@@ -130,7 +134,7 @@ mod tests {
     #[test]
     fn short_expressions_stay_on_one_line() {
         let code = Expression::json(&serde_json::json!({"a": [1, 2.5, true, null], "b": "x\"y"}));
-        assert_eq!(code.lay_out(0, 0), r#"{"a": [1, 2.5, True, None], "b": "x\"y"}"#);
+        assert_eq!(code.format_wrapped(0, 0), r#"{"a": [1, 2.5, True, None], "b": "x\"y"}"#);
     }
 
     #[test]
@@ -140,7 +144,7 @@ mod tests {
             (0..6).map(|n| (format!("a{n}"), Expression::Plain(n.to_string()))).collect(),
         );
         assert_eq!(
-            code.lay_out(0, 4),
+            code.format_wrapped(0, 4),
             "f(\n    a0=0,\n    a1=1,\n    a2=2,\n    a3=3,\n    a4=4,\n    a5=5,\n)"
         );
     }

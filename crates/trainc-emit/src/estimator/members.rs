@@ -11,7 +11,7 @@ const SDK_VOLUME_GB: u64 = 30;
 const SDK_MAX_RUN_SECONDS: u64 = 86_400;
 
 impl Script<'_> {
-    pub(super) fn image(&mut self) {
+    pub(super) fn add_image(&mut self) {
         let uri = self.unmapped.take_in("AlgorithmSpecification", "TrainingImage");
         let ask = self.plan.job.image.as_ref();
         let found = self.plan.image.as_ref();
@@ -34,17 +34,17 @@ impl Script<'_> {
             };
             for (argument, field) in versions {
                 if let Some(version) = field.value() {
-                    self.argument(argument, Expression::text(version));
+                    self.add_argument(argument, Expression::text(version));
                 }
             }
             if let Some(python) = &image.python {
-                self.argument("py_version", Expression::text(python));
+                self.add_argument("py_version", Expression::text(python));
                 by_version = true;
             }
         }
         if !by_version {
             self.arguments.retain(|(name, _)| !name.ends_with("_version"));
-            self.optional_argument("image_uri", uri);
+            self.add_optional_argument("image_uri", uri);
         }
         // The default is on for class HuggingFace, and for PyTorch if the version is known (1.3 and later).
         let default = match self.class {
@@ -53,7 +53,7 @@ impl Script<'_> {
             EstimatorClass::Estimator => false,
         };
         let metrics = self.unmapped.take_in("AlgorithmSpecification", "EnableSageMakerMetricsTimeSeries");
-        self.optional_argument(
+        self.add_optional_argument(
             "enable_sagemaker_metrics",
             metrics.filter(|on| on.as_bool() != Some(default)),
         );
@@ -61,23 +61,23 @@ impl Script<'_> {
             [("container_entry_point", "ContainerEntrypoint"), ("container_arguments", "ContainerArguments")]
         {
             let value = self.unmapped.take_in("AlgorithmSpecification", member);
-            self.optional_argument(argument, value);
+            self.add_optional_argument(argument, value);
         }
         if let Some(config) = self.unmapped.take_in("AlgorithmSpecification", "TrainingImageConfig") {
-            self.optional_argument(
+            self.add_optional_argument(
                 "training_repository_access_mode",
                 config.get("TrainingRepositoryAccessMode").cloned(),
             );
             let provider = config
                 .pointer("/TrainingRepositoryAuthConfig/TrainingRepositoryCredentialsProviderArn")
                 .cloned();
-            self.optional_argument("training_repository_credentials_provider_arn", provider);
+            self.add_optional_argument("training_repository_credentials_provider_arn", provider);
         }
         let mode = self.unmapped.take_in("AlgorithmSpecification", "TrainingInputMode");
-        self.optional_argument("input_mode", mode.filter(|mode| mode.as_str() != Some("File")));
+        self.add_optional_argument("input_mode", mode.filter(|mode| mode.as_str() != Some("File")));
     }
 
-    pub(super) fn resources(&mut self) {
+    pub(super) fn add_resources(&mut self) {
         if let Some(Value::Array(groups)) = self.unmapped.take_in("ResourceConfig", "InstanceGroups") {
             self.modules.add("sagemaker.instance_group", "InstanceGroup");
             let groups = groups
@@ -90,16 +90,18 @@ impl Script<'_> {
                     Expression::Call("InstanceGroup".to_owned(), parts.to_vec())
                 })
                 .collect();
-            self.argument("instance_groups", Expression::List(groups));
+            self.add_argument("instance_groups", Expression::List(groups));
         }
         for (argument, member) in [("instance_type", "InstanceType"), ("instance_count", "InstanceCount")] {
             let value = self.unmapped.take_in("ResourceConfig", member);
-            self.optional_argument(argument, value);
+            self.add_optional_argument(argument, value);
         }
-        if let Some(size) =
-            self.unmapped.number_in("ResourceConfig", "VolumeSizeInGB").filter(|size| *size != SDK_VOLUME_GB)
+        if let Some(size) = self
+            .unmapped
+            .take_number_in("ResourceConfig", "VolumeSizeInGB")
+            .filter(|size| *size != SDK_VOLUME_GB)
         {
-            self.argument("volume_size", plain(&size.to_string()));
+            self.add_argument("volume_size", plain(&size.to_string()));
         }
         for (argument, member) in [
             ("volume_kms_key", "VolumeKmsKeyId"),
@@ -108,63 +110,63 @@ impl Script<'_> {
             ("instance_placement_config", "InstancePlacementConfig"),
         ] {
             let value = self.unmapped.take_in("ResourceConfig", member);
-            self.optional_argument(argument, value);
+            self.add_optional_argument(argument, value);
         }
     }
 
-    pub(super) fn metrics(&mut self) {
+    pub(super) fn add_metrics(&mut self) {
         if let Some(metrics) = self.unmapped.take_in("AlgorithmSpecification", "MetricDefinitions") {
-            self.optional_argument("metric_definitions", Some(metrics));
+            self.add_optional_argument("metric_definitions", Some(metrics));
         }
     }
 
-    pub(super) fn places(&mut self) {
+    pub(super) fn add_output_and_network(&mut self) {
         for (argument, member) in [("output_path", "S3OutputPath"), ("output_kms_key", "KmsKeyId")] {
             let value = self.unmapped.take_in("OutputDataConfig", member);
-            self.optional_argument(argument, value);
+            self.add_optional_argument(argument, value);
         }
         let compression = self.unmapped.take_in("OutputDataConfig", "CompressionType");
         if compression.as_ref().and_then(Value::as_str) == Some("NONE") {
-            self.argument("disable_output_compression", plain("True"));
+            self.add_argument("disable_output_compression", plain("True"));
         }
         for (argument, member) in [("subnets", "Subnets"), ("security_group_ids", "SecurityGroupIds")] {
             let value = self.unmapped.take_in("VpcConfig", member);
-            self.optional_argument(argument, value);
+            self.add_optional_argument(argument, value);
         }
     }
 
-    pub(super) fn checkpoint(&mut self) {
+    pub(super) fn add_checkpoint(&mut self) {
         if let Some(config) = self.unmapped.take("CheckpointConfig") {
-            self.optional_argument("checkpoint_s3_uri", config.get("S3Uri").cloned());
-            self.optional_argument("checkpoint_local_path", config.get("LocalPath").cloned());
+            self.add_optional_argument("checkpoint_s3_uri", config.get("S3Uri").cloned());
+            self.add_optional_argument("checkpoint_local_path", config.get("LocalPath").cloned());
         }
     }
 
-    pub(super) fn limits(&mut self) {
+    pub(super) fn add_limits(&mut self) {
         if let Some(seconds) = self
             .unmapped
-            .number_in("StoppingCondition", "MaxRuntimeInSeconds")
+            .take_number_in("StoppingCondition", "MaxRuntimeInSeconds")
             .filter(|n| *n != SDK_MAX_RUN_SECONDS)
         {
-            self.argument("max_run", plain(&seconds.to_string()));
+            self.add_argument("max_run", plain(&seconds.to_string()));
         }
         let spot = self.unmapped.take("EnableManagedSpotTraining");
         if spot == Some(Value::Bool(true)) {
-            self.argument("use_spot_instances", plain("True"));
+            self.add_argument("use_spot_instances", plain("True"));
         }
         let wait = self.unmapped.take_in("StoppingCondition", "MaxWaitTimeInSeconds");
-        self.optional_argument("max_wait", wait);
+        self.add_optional_argument("max_wait", wait);
         let retries = self.unmapped.take_in("RetryStrategy", "MaximumRetryAttempts");
-        self.optional_argument("max_retry_attempts", retries);
+        self.add_optional_argument("max_retry_attempts", retries);
     }
 
-    pub(super) fn switches(&mut self) {
+    pub(super) fn add_switches(&mut self) {
         for (argument, member) in [
             ("enable_network_isolation", "EnableNetworkIsolation"),
             ("encrypt_inter_container_traffic", "EnableInterContainerTrafficEncryption"),
         ] {
             let value = self.unmapped.take(member).filter(|value| *value == Value::Bool(true));
-            self.optional_argument(argument, value);
+            self.add_optional_argument(argument, value);
         }
         for (argument, outer, member) in [
             ("enable_remote_debug", "RemoteDebugConfig", "EnableRemoteDebug"),
@@ -172,7 +174,7 @@ impl Script<'_> {
             ("enable_session_tag_chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
         ] {
             let value = self.unmapped.take_in(outer, member);
-            self.optional_argument(argument, value);
+            self.add_optional_argument(argument, value);
         }
     }
 }

@@ -44,14 +44,14 @@ pub(super) fn script(plan: &Plan, identity: &Identity, request: &Value) -> Optio
         unsupported: Vec::new(),
         has_placeholders: has_placeholders("", request),
     };
-    script.constant("JOB", request.get("TrainingJobName"));
+    script.add_constant("JOB", request.get("TrainingJobName"));
     script.constants.push(("REGION".to_owned(), Expression::text(names::region(plan))));
-    script.constant("ROLE", request.get("RoleArn"));
+    script.add_constant("ROLE", request.get("RoleArn"));
     for said in ["TrainingJobName", "RoleArn"] {
         script.unmapped.take(said);
     }
-    let fit = script.write(request);
-    script.unsupported.extend(script.unmapped.paths(NESTED));
+    let fit = script.add_all_arguments(request);
+    script.unsupported.extend(script.unmapped.remaining_paths(NESTED));
     script.unsupported.sort();
     script.render(identity, &fit)
 }
@@ -84,52 +84,52 @@ fn plain(text: &str) -> Expression {
 }
 
 impl Script<'_> {
-    fn constant(&mut self, name: &str, value: Option<&Value>) {
+    fn add_constant(&mut self, name: &str, value: Option<&Value>) {
         self.constants.push((name.to_owned(), value.map_or_else(|| plain("None"), Expression::json)));
     }
 
-    fn argument(&mut self, name: &str, value: Expression) {
+    fn add_argument(&mut self, name: &str, value: Expression) {
         self.arguments.push((name.to_owned(), value));
     }
 
-    fn optional_argument(&mut self, name: &str, value: Option<Value>) {
+    fn add_optional_argument(&mut self, name: &str, value: Option<Value>) {
         if let Some(value) = value {
-            self.argument(name, Expression::json(&value));
+            self.add_argument(name, Expression::json(&value));
         }
     }
 
-    fn variable(&mut self, comment: &str, name: &str, value: Expression) {
+    fn add_variable(&mut self, comment: &str, name: &str, value: Expression) {
         self.variables.push((comment.to_owned(), name.to_owned(), value));
     }
 
     /// Adds all arguments of the estimator; returns the call of `fit`.
-    fn write(&mut self, request: &Value) -> Expression {
+    fn add_all_arguments(&mut self, request: &Value) -> Expression {
         let sent = match self.unmapped.take("HyperParameters") {
             Some(Value::Object(sent)) => sent,
             _ => Map::new(),
         };
-        self.program();
-        self.image();
-        self.argument("role", plain("ROLE"));
-        self.resources();
-        self.hyperparameters(&sent);
+        self.add_program();
+        self.add_image();
+        self.add_argument("role", plain("ROLE"));
+        self.add_resources();
+        self.add_hyperparameters(&sent);
         let environment = self.unmapped.take("Environment");
-        self.optional_argument("environment", environment);
-        self.metrics();
+        self.add_optional_argument("environment", environment);
+        self.add_metrics();
         let output = request
             .pointer("/OutputDataConfig/S3OutputPath")
             .and_then(Value::as_str)
             .unwrap_or("")
             .to_owned();
-        self.places();
-        self.limits();
-        self.switches();
+        self.add_output_and_network();
+        self.add_limits();
+        self.add_switches();
         if let Some(parameters) = monitoring::profiling_parameters(request) {
             self.modules.add("sagemaker.debugger", "FrameworkProfile");
-            self.variable("", "profile", plain("FrameworkProfile()"));
-            self.variable("", "profile.profiling_parameters", parameters);
+            self.add_variable("", "profile", plain("FrameworkProfile()"));
+            self.add_variable("", "profile.profiling_parameters", parameters);
         }
-        let watched = monitoring::arguments(
+        let watched = monitoring::monitoring_arguments(
             &mut self.unmapped,
             &output,
             self.class,
@@ -137,20 +137,20 @@ impl Script<'_> {
             &mut self.unsupported,
         );
         self.arguments.extend(watched);
-        self.checkpoint();
+        self.add_checkpoint();
         if let Some(Value::Array(tags)) = self.unmapped.take("Tags") {
             let part =
                 |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
             let tags =
                 tags.iter().map(|tag| (part(tag, "Key"), Expression::text(&part(tag, "Value")))).collect();
-            self.argument("tags", Expression::Dict(tags));
+            self.add_argument("tags", Expression::Dict(tags));
         }
-        self.argument("sagemaker_session", plain("session"));
+        self.add_argument("sagemaker_session", plain("session"));
         self.fit()
     }
 
     /// Adds the arguments for the code.
-    fn program(&mut self) {
+    fn add_program(&mut self) {
         let plan = self.plan;
         let Some(program) = plan.job.program.as_ref().filter(|_| names::is_script(plan)) else { return };
         // The SDK clones the repository, without the start script that fetches secrets.
@@ -163,9 +163,9 @@ impl Script<'_> {
             ));
             program.entry.value().cloned().unwrap_or_default()
         } else {
-            names::program(plan)
+            names::sagemaker_program(plan)
         };
-        self.argument("entry_point", Expression::text(&entry));
+        self.add_argument("entry_point", Expression::text(&entry));
         if let Some(git) = program.git.value() {
             let mut config = vec![("repo".to_owned(), Expression::text(git))];
             for (key, field) in [("branch", &program.branch), ("commit", &program.commit)] {
@@ -173,8 +173,11 @@ impl Script<'_> {
                     config.push((key.to_owned(), Expression::text(value)));
                 }
             }
-            self.argument("git_config", Expression::Dict(config));
-            self.argument("source_dir", Expression::text(program.dir.value().map_or(".", String::as_str)));
+            self.add_argument("git_config", Expression::Dict(config));
+            self.add_argument(
+                "source_dir",
+                Expression::text(program.dir.value().map_or(".", String::as_str)),
+            );
             let dependencies: Vec<Expression> = plan
                 .dependencies
                 .iter()
@@ -182,28 +185,28 @@ impl Script<'_> {
                 .map(|name| plain(&format!("str(SOURCE / {})", super::python::text_literal(name))))
                 .collect();
             if !dependencies.is_empty() {
-                self.source();
-                self.argument("dependencies", Expression::List(dependencies));
+                self.add_source_constant();
+                self.add_argument("dependencies", Expression::List(dependencies));
             }
         } else if let Some(s3) = program.s3.value() {
-            self.argument("source_dir", Expression::text(s3));
+            self.add_argument("source_dir", Expression::text(s3));
             return;
         } else {
-            self.source();
-            self.argument("source_dir", plain("str(SOURCE)"));
+            self.add_source_constant();
+            self.add_argument("source_dir", plain("str(SOURCE)"));
         }
         // The job's role may only read below this prefix.
-        self.argument("code_location", Expression::text(&names::source_prefix(plan)));
+        self.add_argument("code_location", Expression::text(&names::source_prefix(plan)));
     }
 
     /// Adds the constant for the source directory.
-    fn source(&mut self) {
+    fn add_source_constant(&mut self) {
         self.constants
             .push(("SOURCE".to_owned(), plain("Path(__file__).resolve().parent.parent / \"source\"")));
     }
 
     /// Adds the hyperparameters as Python values, and the launcher as `distribution=` or as hyperparameters.
-    fn hyperparameters(&mut self, sent: &Map<String, Value>) {
+    fn add_hyperparameters(&mut self, sent: &Map<String, Value>) {
         // Set by the SDK from other arguments.
         const SET_BY_SDK: &[&str] = &[
             "sagemaker_program",
@@ -238,16 +241,16 @@ impl Script<'_> {
         let level =
             sent.get("sagemaker_container_log_level").and_then(Value::as_str).filter(|level| *level != "20");
         if let (Some(level), true) = (level, script) {
-            self.argument("container_log_level", plain(level));
+            self.add_argument("container_log_level", plain(level));
         }
         if let Some(distribution) = distribution {
-            self.argument("distribution", distribution);
+            self.add_argument("distribution", distribution);
         }
         if out.is_empty() {
             return;
         }
         let quoted = written.iter().any(|hyperparameter| match hyperparameter.value.value() {
-            Some(Scalar::Text(text)) => shell::quoted(text) != *text,
+            Some(Scalar::Text(text)) => shell::quote(text) != *text,
             _ => false,
         });
         let comment = if quoted && script {
@@ -255,8 +258,8 @@ impl Script<'_> {
         } else {
             ""
         };
-        self.variable(comment, "hyperparameters", Expression::Dict(out));
-        self.argument("hyperparameters", plain("hyperparameters"));
+        self.add_variable(comment, "hyperparameters", Expression::Dict(out));
+        self.add_argument("hyperparameters", plain("hyperparameters"));
     }
 
     fn fit(&mut self) -> Expression {
@@ -277,7 +280,7 @@ impl Script<'_> {
                 } else {
                     String::new()
                 };
-                self.variable(&comment, "inputs", inputs);
+                self.add_variable(&comment, "inputs", inputs);
                 arguments.push((String::new(), plain("inputs")));
             }
         }
@@ -291,7 +294,7 @@ impl Script<'_> {
     fn render(&mut self, identity: &Identity, fit: &Expression) -> Option<String> {
         self.modules.add(self.class.module(), self.class.name());
         let estimator = Expression::Call(self.class.name().to_owned(), std::mem::take(&mut self.arguments));
-        let lay_out = |name: &str, code: &Expression| code.lay_out(0, name.len() + 3);
+        let lay_out = |name: &str, code: &Expression| code.format_wrapped(0, name.len() + 3);
         let constants: Vec<(String, String)> =
             self.constants.iter().map(|(name, code)| (name.clone(), lay_out(name, code))).collect();
         let variables: Vec<(String, String, String)> = self
@@ -313,12 +316,12 @@ impl Script<'_> {
                 version => env!("CARGO_PKG_VERSION"),
                 pending => pending,
                 uses_source => self.constants.iter().any(|(name, _)| name == "SOURCE"),
-                imports => self.modules.lines(),
+                imports => self.modules.import_lines(),
                 constants => Jinja::from(Serde(&constants)),
                 unsupported => Jinja::from(Serde(&self.unsupported)),
                 variables => Jinja::from(Serde(&variables)),
-                estimator => estimator.lay_out(0, 12),
-                fit => fit.lay_out(4, 4),
+                estimator => estimator.format_wrapped(0, 12),
+                fit => fit.format_wrapped(4, 4),
             },
         )
     }
@@ -332,6 +335,6 @@ fn all_text(
 ) -> String {
     let mut out: String = constants.iter().map(|(_, value)| value.as_str()).collect();
     out.extend(variables.iter().map(|(_, _, value)| value.as_str()));
-    out.push_str(&estimator.lay_out(0, 0));
+    out.push_str(&estimator.format_wrapped(0, 0));
     out
 }

@@ -19,12 +19,12 @@ fn class_arguments(members: &mut Map<String, Value>, table: &[(&str, &str)]) -> 
         .collect()
 }
 
-fn object(value: Option<Value>) -> Option<Map<String, Value>> {
+fn into_object(value: Option<Value>) -> Option<Map<String, Value>> {
     if let Some(Value::Object(members)) = value { Some(members) } else { None }
 }
 
 /// Returns `debugger_hook_config`, `rules`, `profiler_config` or `disable_profiler`, `tensorboard_output_config`.
-pub(super) fn arguments(
+pub(super) fn monitoring_arguments(
     unmapped: &mut UnmappedMembers,
     output: &str,
     class: EstimatorClass,
@@ -34,7 +34,7 @@ pub(super) fn arguments(
     // Class PyTorch removes the hook if checkpoints have both paths (SDK 2.257.7).
     let dropped = class == EstimatorClass::PyTorch && unmapped.has_in("CheckpointConfig", "LocalPath");
     let mut out = Vec::new();
-    match object(unmapped.take("DebugHookConfig")) {
+    match into_object(unmapped.take("DebugHookConfig")) {
         None => out.push(("debugger_hook_config".to_owned(), Expression::Plain("False".to_owned()))),
         Some(_) if dropped => unsupported.push("DebugHookConfig".to_owned()),
         Some(hook) => out.extend(hook_config(hook, output, modules)),
@@ -43,14 +43,14 @@ pub(super) fn arguments(
     if !rules.is_empty() {
         out.push(("rules".to_owned(), Expression::List(rules)));
     }
-    match object(unmapped.take("ProfilerConfig")) {
+    match into_object(unmapped.take("ProfilerConfig")) {
         None => unsupported.push("ProfilerConfig".to_owned()),
         Some(members) if members.get("DisableProfiler") == Some(&Value::Bool(true)) => {
             out.push(("disable_profiler".to_owned(), Expression::Plain("True".to_owned())));
         }
         Some(members) => out.extend(profiler(members, output, modules)),
     }
-    if let Some(mut members) = object(unmapped.take("TensorBoardOutputConfig")) {
+    if let Some(mut members) = into_object(unmapped.take("TensorBoardOutputConfig")) {
         modules.add(MODULE, "TensorBoardOutputConfig");
         let table = [("s3_output_path", "S3OutputPath"), ("container_local_output_path", "LocalPath")];
         let call =

@@ -73,7 +73,7 @@ impl PolicyDocument {
     }
 
     /// Returns its length as IAM counts it: characters without white space.
-    pub fn characters(&self) -> usize {
+    pub fn character_count(&self) -> usize {
         let mut count = Characters(0);
         serde_json::to_writer(&mut count, self).map_or(0, |()| count.0)
     }

@@ -17,7 +17,7 @@ impl Scope<'_> {
             }
         }
         for (at, (key, channels)) in readings.into_iter().enumerate() {
-            let (resource, alias) = self.key(key);
+            let (resource, alias) = self.key_arn(key);
             out.push(Statement {
                 sid: if at == 0 {
                     "DecryptChannels".to_owned()
@@ -27,17 +27,17 @@ impl Scope<'_> {
                 because: format!("`kms=` of {}, through S3", text::list(&channels, "and")),
                 actions: vec!["kms:Decrypt"],
                 resources: vec![resource],
-                conditions: alias.into_iter().chain(Some(self.via("s3"))).collect(),
+                conditions: alias.into_iter().chain(Some(self.via_service("s3"))).collect(),
             });
         }
         if let Some(key) = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.kms.value()) {
-            let (resource, alias) = self.key(key);
+            let (resource, alias) = self.key_arn(key);
             out.push(Statement {
                 sid: "EncryptCheckpoints".to_owned(),
                 because: "`checkpoint kms=`, through S3".to_owned(),
                 actions: vec!["kms:Decrypt", "kms:GenerateDataKey"],
                 resources: vec![resource],
-                conditions: alias.into_iter().chain(Some(self.via("s3"))).collect(),
+                conditions: alias.into_iter().chain(Some(self.via_service("s3"))).collect(),
             });
         }
     }
@@ -47,7 +47,7 @@ impl Scope<'_> {
         self.bucket_keys(out);
         let job = &self.plan.job;
         if let Some(key) = job.output.as_ref().and_then(|output| output.kms.value()) {
-            let (resource, alias) = self.key(key);
+            let (resource, alias) = self.key_arn(key);
             let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
             // S3 encrypts with a data key, and reads parts of multipart uploads back; SageMaker's documentation also lists
             // Encrypt, without naming the calling service.
@@ -56,7 +56,7 @@ impl Scope<'_> {
                 because: "`output kms=`, through S3".to_owned(),
                 actions: vec!["kms:Decrypt", "kms:GenerateDataKey"],
                 resources: vec![resource.clone()],
-                conditions: with(Some(self.via("s3"))),
+                conditions: with(Some(self.via_service("s3"))),
             });
             out.push(Statement {
                 sid: "UseOutputKey".to_owned(),
@@ -67,7 +67,7 @@ impl Scope<'_> {
             });
         }
         if let Some(key) = job.cluster.as_ref().and_then(|cluster| cluster.volume_kms.value()) {
-            let (resource, alias) = self.key(key);
+            let (resource, alias) = self.key_arn(key);
             let with = |condition: Option<Condition>| alias.clone().into_iter().chain(condition).collect();
             out.push(Statement {
                 sid: "GrantVolumeKey".to_owned(),
@@ -87,7 +87,7 @@ impl Scope<'_> {
     }
 
     /// Returns the ARN of a key. Policies cannot name an alias as resource, so it becomes a condition on all keys.
-    fn key(&self, key: &str) -> (String, Option<Condition>) {
+    fn key_arn(&self, key: &str) -> (String, Option<Condition>) {
         let aliased = |alias: &str| {
             Some(Condition::single(
                 "ForAnyValue:StringEquals",

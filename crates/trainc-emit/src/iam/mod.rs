@@ -29,12 +29,12 @@ const PRINCIPAL: &str = "sagemaker.amazonaws.com";
 
 /// Returns the policy statements of the job, one per purpose, each with its reason.
 pub fn statements(plan: &Plan) -> Vec<Statement> {
-    statements::fitting(plan).0
+    statements::fitting_statements(plan).0
 }
 
 /// Returns the inline policy, and whether prefixes were widened to common parents to keep it within the size limit.
 pub fn fitting_policy(plan: &Plan) -> (PolicyDocument, bool) {
-    let (statements, widened) = statements::fitting(plan);
+    let (statements, widened) = statements::fitting_statements(plan);
     (PolicyDocument::new(&statements), widened)
 }
 
@@ -83,8 +83,8 @@ pub fn create_role(plan: &Plan, digest: &str) -> Option<CreateRole> {
 pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
     let Some(create) = create_role(plan, digest) else { return Vec::new() };
     vec![
-        ("iam/create-role.json".to_owned(), canonical_json::file(&create)),
-        ("iam/trust-policy.json".to_owned(), canonical_json::file(&trust_policy(plan))),
-        ("iam/policy.json".to_owned(), canonical_json::file(&policy(plan))),
+        ("iam/create-role.json".to_owned(), canonical_json::to_file_bytes(&create)),
+        ("iam/trust-policy.json".to_owned(), canonical_json::to_file_bytes(&trust_policy(plan))),
+        ("iam/policy.json".to_owned(), canonical_json::to_file_bytes(&policy(plan))),
     ]
 }

@@ -1,6 +1,6 @@
 //! Permissions for rules of the debugger and the profiler.
 
-use super::statements::{Condition, Scope, Statement, members, repository};
+use super::statements::{Condition, Scope, Statement, member_texts, repository_arn};
 use crate::names;
 use std::collections::BTreeSet;
 use trainc_ir::{Plan, Raw};
@@ -51,8 +51,8 @@ impl Scope<'_> {
             .job
             .request
             .iter()
-            .flat_map(|raw| members("RuleEvaluatorImage", &raw.name, &raw.value))
-            .filter_map(|uri| repository(names::partition(self.plan), &uri))
+            .flat_map(|raw| member_texts("RuleEvaluatorImage", &raw.name, &raw.value))
+            .filter_map(|uri| repository_arn(names::partition(self.plan), &uri))
             .collect();
         if !images.is_empty() {
             out.push(Statement {

@@ -20,7 +20,7 @@ pub(super) enum Purpose {
     Checkpoints,
 }
 
-/// The keys of an access, as [`pattern`]s.
+/// The keys of an access, as [`to_iam_pattern`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum KeyPattern {
     /// All keys below a prefix; empty for the whole bucket.
@@ -120,7 +120,7 @@ impl S3Access {
 
 /// Converts a key to an IAM pattern: wildcards in the key are escaped, and the job's digest matches any digest, so that the
 /// role still covers a job that is running, or restarts on spot, when the next run is applied.
-fn pattern(key: &str) -> String {
+fn to_iam_pattern(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     for c in key.chars() {
         match c {
@@ -142,7 +142,7 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
     let mut add = |purpose: Purpose, uri: Option<&String>, object: bool, because: String| {
         let Some((bucket, key)) = uri.and_then(|uri| split(uri)) else { return };
         let because = if key.contains(DIGEST_MARK) { format!("{because} of any run") } else { because };
-        let key = pattern(&key);
+        let key = to_iam_pattern(&key);
         let keys = if object { KeyPattern::Object(key) } else { KeyPattern::Prefix(key) };
         out.push(S3Access { purpose, bucket, keys, because });
     };
@@ -157,7 +157,7 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
         job.program.as_ref().filter(|_| !names::code_in_channel(plan)).and_then(|program| program.s3.value());
     add(Purpose::Code, packed, true, "`program s3=`".to_owned());
     if plan.is_worker() {
-        add(Purpose::Worker, Some(&worker::prefix(plan)), false, "engine `worker`".to_owned());
+        add(Purpose::Worker, Some(&worker::worker_prefix(plan)), false, "engine `worker`".to_owned());
     }
     for read in job.role.iter().flat_map(|role| &role.reads) {
         add(Purpose::Granted, read.s3.value(), false, "`role { read … }`".to_owned());
@@ -186,8 +186,8 @@ pub(super) fn s3_accesses(plan: &Plan) -> Vec<S3Access> {
 
 /// Returns the archive that trainc uploads, with a pattern that matches any digest.
 fn archive(plan: &Plan) -> Option<S3Access> {
-    let (bucket, home) = split(&names::source_home(plan))?;
-    let any = format!("{}/{}", pattern(&home), "?".repeat(names::SOURCE_DIGITS));
+    let (bucket, home) = split(&names::source_base_prefix(plan))?;
+    let any = format!("{}/{}", to_iam_pattern(&home), "?".repeat(names::SOURCE_DIGITS));
     if names::code_in_channel(plan) {
         return Some(S3Access {
             purpose: Purpose::Code,
@@ -218,12 +218,12 @@ pub(super) fn statements(partition: &str, accesses: &[S3Access]) -> Vec<Statemen
         let here: Vec<&S3Access> =
             accesses.iter().filter(|access| access.is_listed() && access.bucket == bucket).collect();
         let patterns: Vec<String> = here.iter().flat_map(|access| access.patterns()).collect();
-        let prefixes = without_covered(&patterns);
+        let prefixes = remove_covered_patterns(&patterns);
         let whole = prefixes.iter().any(|prefix| prefix == "*");
         out.push(Statement {
             // Numbered, since bucket names may only differ in characters that are invalid in a Sid.
             sid: format!("ListBucket{}", at + 1),
-            because: because(&here),
+            because: join_reasons(&here),
             actions: vec!["s3:ListBucket"],
             resources: vec![format!("arn:{partition}:s3:::{bucket}")],
             conditions: if whole {
@@ -247,16 +247,16 @@ pub(super) fn statements(partition: &str, accesses: &[S3Access]) -> Vec<Statemen
         };
         out.push(Statement {
             sid: purpose.sid().to_owned(),
-            because: because(&here),
+            because: join_reasons(&here),
             actions: purpose.actions(),
-            resources: without_covered(&here.iter().flat_map(arn).collect::<Vec<_>>()),
+            resources: remove_covered_patterns(&here.iter().flat_map(arn).collect::<Vec<_>>()),
             conditions: Vec::new(),
         });
     }
     out
 }
 
-fn because(accesses: &[&S3Access]) -> String {
+fn join_reasons(accesses: &[&S3Access]) -> String {
     let mut nodes: Vec<&str> = Vec::new();
     for access in accesses {
         if !nodes.contains(&access.because.as_str()) {
@@ -267,7 +267,7 @@ fn because(accesses: &[&S3Access]) -> String {
 }
 
 /// Removes patterns that another one covers.
-fn without_covered(patterns: &[String]) -> Vec<String> {
+fn remove_covered_patterns(patterns: &[String]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (at, pattern) in patterns.iter().enumerate() {
         let covered = patterns.iter().enumerate().any(|(other_at, other)| {

@@ -55,18 +55,20 @@ impl Condition {
 
 /// Returns the statements, and whether prefixes were widened to fit the size limit: reads before writes, long keys before short
 /// ones, one directory at a time, never to a whole bucket.
-pub(super) fn fitting(plan: &Plan) -> (Vec<Statement>, bool) {
+pub(super) fn fitting_statements(plan: &Plan) -> (Vec<Statement>, bool) {
     let mut accesses = s3_access::s3_accesses(plan);
     let mut widened = false;
     loop {
-        let statements = all(plan, &accesses);
+        let statements = all_statements(plan, &accesses);
         let prefixes: usize = statements
             .iter()
             .filter(|s| s.actions == ["s3:ListBucket"])
             .flat_map(|s| &s.conditions)
             .map(|c| c.values.len())
             .sum();
-        if prefixes <= MOST_PREFIXES && PolicyDocument::new(&statements).characters() <= INLINE_POLICY_LIMIT {
+        if prefixes <= MOST_PREFIXES
+            && PolicyDocument::new(&statements).character_count() <= INLINE_POLICY_LIMIT
+        {
             return (statements, widened);
         }
         if !(widen(&mut accesses, false) || widen(&mut accesses, true)) {
@@ -90,7 +92,7 @@ fn widen(accesses: &mut [S3Access], writes: bool) -> bool {
     !candidates.is_empty()
 }
 
-fn all(plan: &Plan, accesses: &[S3Access]) -> Vec<Statement> {
+fn all_statements(plan: &Plan, accesses: &[S3Access]) -> Vec<Statement> {
     let mut out = s3_access::statements(names::partition(plan), accesses);
     let scope = Scope { plan };
     scope.keys(&mut out);
@@ -120,7 +122,7 @@ impl Scope<'_> {
     }
 
     /// Returns the condition that a service in this region makes the call, not the job itself.
-    pub(super) fn via(&self, service: &str) -> Condition {
+    pub(super) fn via_service(&self, service: &str) -> Condition {
         let suffix = self.plan.region.as_ref().map_or("amazonaws.com", |region| region.dns_suffix.as_str());
         Condition::single(
             "StringEquals",
@@ -157,8 +159,11 @@ impl Scope<'_> {
 
     /// Adds statements to pull the image from Amazon ECR; the login to another registry is in `other_services`.
     fn image(&self, out: &mut Vec<Statement>) {
-        let Some(repository) =
-            self.plan.image.as_ref().and_then(|image| repository(names::partition(self.plan), &image.uri))
+        let Some(repository) = self
+            .plan
+            .image
+            .as_ref()
+            .and_then(|image| repository_arn(names::partition(self.plan), &image.uri))
         else {
             return;
         };
@@ -297,7 +302,8 @@ impl Scope<'_> {
             .flatten()
             .collect();
         if !contents.is_empty() {
-            let resources: BTreeSet<String> = contents.into_iter().flat_map(|arn| hub_content(arn)).collect();
+            let resources: BTreeSet<String> =
+                contents.into_iter().flat_map(|arn| hub_content_arns(arn)).collect();
             out.push(Statement {
                 sid: "ReadHubContent".to_owned(),
                 because: "`hub=` and `dataset=`: SageMaker looks up their content with the job's role"
@@ -331,7 +337,7 @@ impl Scope<'_> {
             ("TrackRuns", "sagemaker-mlflow:*", "MlflowResourceArn", "the script logs its runs to MLflow"),
         ] {
             let arns: Vec<String> =
-                job.request.iter().flat_map(|raw| members(member, &raw.name, &raw.value)).collect();
+                job.request.iter().flat_map(|raw| member_texts(member, &raw.name, &raw.value)).collect();
             if !arns.is_empty() {
                 out.push(Statement {
                     sid: sid.to_owned(),
@@ -347,7 +353,7 @@ impl Scope<'_> {
 
 /// Returns the resources that DescribeHubContent is authorized on: the hub, its content without a version (both as in the
 /// service authorization reference), and the named version. `…:hub-content/<hub>/<type>/<name>[/<version>]`.
-fn hub_content(arn: &str) -> Vec<String> {
+fn hub_content_arns(arn: &str) -> Vec<String> {
     let Some((service, path)) = arn.split_once(":hub-content/") else { return vec![arn.to_owned()] };
     let parts: Vec<&str> = path.split('/').collect();
     let hub = parts.first().map(|hub| format!("{service}:hub/{hub}"));
@@ -356,20 +362,20 @@ fn hub_content(arn: &str) -> Vec<String> {
 }
 
 /// Returns the texts of a member at any depth of a raw value.
-pub(super) fn members(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
+pub(super) fn member_texts(wanted: &str, name: &str, value: &Raw) -> Vec<String> {
     match value {
         Raw::Scalar(_) if name == wanted => value.text().map(str::to_owned).into_iter().collect(),
         Raw::Scalar(_) => Vec::new(),
-        Raw::List(items) => items.iter().flat_map(|item| members(wanted, name, item)).collect(),
+        Raw::List(items) => items.iter().flat_map(|item| member_texts(wanted, name, item)).collect(),
         Raw::Object(inner) => {
-            inner.iter().flat_map(|member| members(wanted, &member.name, &member.value)).collect()
+            inner.iter().flat_map(|member| member_texts(wanted, &member.name, &member.value)).collect()
         }
     }
 }
 
 /// Returns the ARN of the repository of an ECR image, `<account>.dkr.ecr.<region>.<suffix>/<repository>:<tag>`; the account is
 /// that of the registry, which differs from the job's for images of AWS.
-pub(super) fn repository(partition: &str, uri: &str) -> Option<String> {
+pub(super) fn repository_arn(partition: &str, uri: &str) -> Option<String> {
     let (host, path) = uri.split_once('/')?;
     let (account, rest) = host.split_once(".dkr.ecr.")?;
     let (region, _) = rest.split_once('.')?;

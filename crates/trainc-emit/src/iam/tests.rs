@@ -38,7 +38,7 @@ fn check_policy(plan: &Plan) {
             };
             assert_eq!(action.star_only, *resources == ["*"], "{sid}: {name} on {resources:?}");
             assert!(
-                action.star_only || resources.iter().any(|arn| action.takes(arn)),
+                action.star_only || resources.iter().any(|arn| action.matches_arn(arn)),
                 "{sid}: {name} on {resources:?}"
             );
         }
@@ -47,7 +47,7 @@ fn check_policy(plan: &Plan) {
 
 #[test]
 fn a_small_job_gets_few_statements() {
-    let plan = sample::small("small", "");
+    let plan = sample::small_plan("small", "");
     check_policy(&plan);
     assert_eq!(
         sids(&plan),
@@ -70,7 +70,7 @@ fn a_small_job_gets_few_statements() {
 
 #[test]
 fn a_job_with_everything_gets_every_statement() {
-    let plan = sample::full("full", "");
+    let plan = sample::full_plan("full", "");
     check_policy(&plan);
     let all = [
         "ListBucket1",
@@ -100,7 +100,7 @@ fn a_job_with_everything_gets_every_statement() {
         "TrackRuns",
     ];
     assert_eq!(sids(&plan), all);
-    assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT && !fitting_policy(&plan).1);
+    assert!(policy(&plan).character_count() <= INLINE_POLICY_LIMIT && !fitting_policy(&plan).1);
     let reads = find(&plan, "ReadChannels").resources;
     assert_eq!(
         reads,
@@ -127,7 +127,7 @@ fn a_job_with_everything_gets_every_statement() {
 #[test]
 fn content_of_a_hub_is_looked_up_in_its_hub() {
     let content = "arn:aws:sagemaker:us-west-2:111122223333:hub-content/ours/ModelReference/llama/1.0.0";
-    let plan = sample::small(
+    let plan = sample::small_plan(
         "small",
         &format!("channel \"weights\" s3=\"s3://example-in/weights/\" hub=\"{content}\" accept-eula=#true"),
     );
@@ -146,8 +146,8 @@ fn content_of_a_hub_is_looked_up_in_its_hub() {
 
 #[test]
 fn another_run_has_the_same_role() {
-    let one = sample::full("full", "");
-    let other = sample::full("full", "train { optimizer \"adamw\" lr=1e-4; }");
+    let one = sample::full_plan("full", "");
+    let other = sample::full_plan("full", "train { optimizer \"adamw\" lr=1e-4; }");
     assert_ne!(crate::identity(&one).digest, crate::identity(&other).digest);
     assert_eq!((policy(&one), trust_policy(&one)), (policy(&other), trust_policy(&other)));
     let any = "?".repeat(64);
@@ -166,7 +166,7 @@ fn partitions_differ_in_arns_and_hosts_but_not_in_the_principal() {
         let image =
             format!("image uri=\"727897471807.dkr.ecr.{region}.{suffix}/pytorch-training:2.7.1-gpu\"");
         let key = "output s3=\"s3://example-runs/output/\" kms=\"1234abcd-12ab-34cd-56ef-1234567890ab\"";
-        let plan = sample::small("far", &format!("region \"{region}\"\n{image}\n{key}"));
+        let plan = sample::small_plan("far", &format!("region \"{region}\"\n{image}\n{key}"));
         check_policy(&plan);
         let text = canonical_json::compact(&serde_json::to_value(policy(&plan)).unwrap());
         assert!(!text.contains("arn:aws:"), "{text}");
@@ -188,7 +188,7 @@ fn partitions_differ_in_arns_and_hosts_but_not_in_the_principal() {
 
 #[test]
 fn rules_run_as_processing_jobs_under_the_same_role() {
-    let plan = sample::small(
+    let plan = sample::small_plan(
         "small",
         r#"debugger
         request { DebugRuleConfigurations { - {
@@ -206,14 +206,14 @@ fn rules_run_as_processing_jobs_under_the_same_role() {
         ["arn:aws:ecr:us-west-2:895741380848:repository/sagemaker-debugger-rules"]
     );
     assert!(find(&plan, "RuleLogGroup").resources[0].ends_with(":log-group:/aws/sagemaker/ProcessingJobs"));
-    let without = sample::small("small", "debugger");
+    let without = sample::small_plan("small", "debugger");
     assert!(!sids(&without).iter().any(|sid| sid.starts_with("Rule")));
     assert!(!serde_json::to_string(&trust_policy(&without)).unwrap().contains("processing-job"));
 }
 
 #[test]
 fn a_role_reads_its_granted_prefixes() {
-    let plan = sample::small(
+    let plan = sample::small_plan(
         "small",
         r#"channel "list" manifest="s3://example-in/lists/a.manifest"
         role create=#true { read "s3://example-in/images/"; read "s3://example-more/{{ job.name }}/"; }"#,
@@ -228,15 +228,17 @@ fn a_role_reads_its_granted_prefixes() {
 
 #[test]
 fn web_addresses_are_the_bucket_and_key_that_they_name() {
-    let plan =
-        sample::small("small", r#"channel "train" s3="https://example-in.s3.us-west-2.amazonaws.com/dir/""#);
+    let plan = sample::small_plan(
+        "small",
+        r#"channel "train" s3="https://example-in.s3.us-west-2.amazonaws.com/dir/""#,
+    );
     check_policy(&plan);
     assert_eq!(find(&plan, "ReadChannels").resources, ["arn:aws:s3:::example-in/dir/*"]);
 }
 
 #[test]
 fn the_role_is_created_with_its_trust_policy() {
-    let plan = sample::full("full", "");
+    let plan = sample::full_plan("full", "");
     let role = create_role(&plan, "d1ge57").unwrap();
     let trust: serde_json::Value = serde_json::from_str(&role.assume_role_policy_document).unwrap();
     assert_eq!(trust, serde_json::to_value(trust_policy(&plan)).unwrap());
@@ -255,7 +257,7 @@ fn the_role_is_created_with_its_trust_policy() {
     // The digest is that of the role, not of the run.
     let later = create_role(&plan, "d1ge58").unwrap().tags;
     assert!(later.iter().any(|tag| tag.value == "d1ge58") && later.iter().any(|tag| tag.value == digest));
-    let other = create_role(&sample::full("other", ""), "d1ge57").unwrap().tags;
+    let other = create_role(&sample::full_plan("other", ""), "d1ge57").unwrap().tags;
     assert!(other.iter().all(|tag| tag.value != digest));
     assert_eq!(
         tags,
@@ -273,7 +275,8 @@ fn the_role_is_created_with_its_trust_policy() {
 
 #[test]
 fn an_existing_role_gets_no_files() {
-    let plan = sample::small("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
+    let plan =
+        sample::small_plan("given", "role create=#false arn=\"arn:aws:iam::111122223333:role/training\"");
     assert_eq!(files(&plan, ""), []);
     assert!(!statements(&plan).is_empty(), "its permissions can still be shown");
 }
@@ -288,9 +291,9 @@ fn long_keys_are_widened_until_the_policy_fits() {
             "c".repeat(700)
         )
     };
-    let plan = sample::small("wide", &(0..20).map(channel).collect::<Vec<_>>().join("\n"));
+    let plan = sample::small_plan("wide", &(0..20).map(channel).collect::<Vec<_>>().join("\n"));
     check_policy(&plan);
-    assert!(fitting_policy(&plan).1 && policy(&plan).characters() <= INLINE_POLICY_LIMIT);
+    assert!(fitting_policy(&plan).1 && policy(&plan).character_count() <= INLINE_POLICY_LIMIT);
     let reads = find(&plan, "ReadChannels");
     assert!(
         reads.resources.iter().all(|arn| arn.starts_with("arn:aws:s3:::example-in/aaaa")),
@@ -301,7 +304,7 @@ fn long_keys_are_widened_until_the_policy_fits() {
 
 #[test]
 fn wildcards_of_a_key_are_escaped() {
-    let plan = sample::small("odd", "channel \"c\" s3=\"s3://example-in/a*b?c$/\"");
+    let plan = sample::small_plan("odd", "channel \"c\" s3=\"s3://example-in/a*b?c$/\"");
     assert_eq!(find(&plan, "ReadChannels").resources, ["arn:aws:s3:::example-in/a${*}b${?}c${$}/*"]);
 }
 
@@ -317,16 +320,16 @@ proptest! {
         let channel = |(n, key)| format!("channel \"c{n}\" s3=\"s3://bucket-{}/{key}\"", n % 3);
         let channels = keys.iter().enumerate().map(channel).collect::<Vec<_>>().join("\n");
         let more = format!("{channels}\ncheckpoint s3=\"s3://bucket-9/{checkpoint}\"\n");
-        let make = if everything { sample::full } else { sample::small };
+        let make = if everything { sample::full_plan } else { sample::small_plan };
         let plan = make(&job, &more);
         check_policy(&plan);
-        let text = canonical_json::file(&policy(&plan));
-        prop_assert_eq!(&text, &canonical_json::file(&policy(&plan)));
-        prop_assert!(policy(&plan).characters() <= INLINE_POLICY_LIMIT);
+        let text = canonical_json::to_file_bytes(&policy(&plan));
+        prop_assert_eq!(&text, &canonical_json::to_file_bytes(&policy(&plan)));
+        prop_assert!(policy(&plan).character_count() <= INLINE_POLICY_LIMIT);
         // Apply fills in the account, with the same result as an account in the manifest.
         let known = make(&job, &format!("{more}\naccount \"444455556666\""));
         let filled = String::from_utf8(text).unwrap().replace("${account}", "444455556666");
-        prop_assert_eq!(filled.into_bytes(), canonical_json::file(&policy(&known)));
+        prop_assert_eq!(filled.into_bytes(), canonical_json::to_file_bytes(&policy(&known)));
         let role = create_role(&plan, "").unwrap();
         prop_assert!(role.role_name.len() <= 64 && role.assume_role_policy_document.len() <= 2048);
     }

@@ -189,7 +189,10 @@ pub(super) fn config(plan: &Plan, digest: &str) -> Option<Config> {
         },
         mesh: Mesh { shard_degree: mesh.shard_degree.value, data_parallel_replicas: mesh.replicas.value },
         model: model(plan, worker)?,
-        precision: Precision { compute: format(worker.bf16.value), reduce: format(worker.reduce_bf16.value) },
+        precision: Precision {
+            compute: dtype_name(worker.bf16.value),
+            reduce: dtype_name(worker.reduce_bf16.value),
+        },
         memory: Memory {
             recompute: if worker.recompute.value { "block" } else { "none" },
             prefetch: worker.prefetch.value,
@@ -286,7 +289,7 @@ fn model(plan: &Plan, worker: &Worker) -> Option<Model> {
     })
 }
 
-fn format(bf16: bool) -> &'static str {
+fn dtype_name(bf16: bool) -> &'static str {
     if bf16 { "bf16" } else { "f32" }
 }
 

@@ -46,8 +46,8 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
         }
     };
     vec![
-        ("worker/launch.json".to_owned(), canonical_json::file(&launch)),
-        ("worker/worker.json".to_owned(), canonical_json::file(&config)),
+        ("worker/launch.json".to_owned(), canonical_json::to_file_bytes(&launch)),
+        ("worker/worker.json".to_owned(), canonical_json::to_file_bytes(&config)),
     ]
 }
 
@@ -55,15 +55,15 @@ pub(super) fn files(plan: &Plan, digest: &str) -> Vec<(String, Vec<u8>)> {
 /// other engines and for clusters that are not SageMaker clusters.
 pub fn uploads(plan: &Plan, digest: &str) -> Vec<(String, Arc<[u8]>)> {
     let Some(config) = config(plan, digest).filter(|_| plan.deployable) else { return Vec::new() };
-    let prefix = prefix(plan).replace(DIGEST_MARK, digest);
+    let prefix = worker_prefix(plan).replace(DIGEST_MARK, digest);
     let binary = plan.worker.as_ref().and_then(|worker| worker.binary.as_ref());
     let binary = binary.map(|file| (format!("{prefix}{BINARY}"), Arc::clone(&file.bytes)));
-    let config = (format!("{prefix}{CONFIG}"), Arc::from(canonical_json::file(&config)));
+    let config = (format!("{prefix}{CONFIG}"), Arc::from(canonical_json::to_file_bytes(&config)));
     std::iter::once(config).chain(binary).collect()
 }
 
 /// Returns the S3 prefix of the worker's files; below it each job has a prefix with its digest.
-pub fn home(plan: &Plan) -> String {
+pub fn worker_base_prefix(plan: &Plan) -> String {
     let job = plan.job.name.value().map_or("", String::as_str);
     format!("s3://{}/trainc/{job}/worker", names::default_bucket(plan))
 }
@@ -76,7 +76,7 @@ pub fn config(plan: &Plan, digest: &str) -> Option<Value> {
 }
 
 /// Returns the config and the digest of the binary, for the job's digest; empty for other engines.
-pub(super) fn shape(plan: &Plan) -> Value {
+pub(super) fn digest_inputs(plan: &Plan) -> Value {
     let Some(config) = config::config(plan, "") else { return Value::Object(serde_json::Map::new()) };
     let binary =
         plan.worker.as_ref().and_then(|worker| worker.binary.as_ref().map(|file| file.sha256().to_owned()));
@@ -104,8 +104,8 @@ pub(super) fn channel_name(plan: &Plan) -> String {
 }
 
 /// Returns the S3 prefix of binary and config.
-pub(super) fn prefix(plan: &Plan) -> String {
-    format!("{}/{DIGEST_MARK}/", home(plan))
+pub(super) fn worker_prefix(plan: &Plan) -> String {
+    format!("{}/{DIGEST_MARK}/", worker_base_prefix(plan))
 }
 
 /// Returns the metrics of the worker's log lines: `step=12 loss=2.31 … mfu=0.41 memory_mib=812`. Without a known peak,

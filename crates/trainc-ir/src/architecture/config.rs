@@ -4,7 +4,7 @@
 //! configuration class where that default is a rule, as in transformers; a missing width, depth or head count is a problem.
 
 use super::Architecture;
-use super::config_reader::{ConfigReader, keys, short, whole};
+use super::config_reader::{ConfigReader, keys, to_whole_number, truncate_value};
 use super::dimensions::{ArchitectureProblem, Dimensions};
 use super::family::Family;
 use super::kinds::Class;
@@ -16,7 +16,7 @@ impl Architecture {
     /// The class is not read: [`Family::class_from_name`] takes an entry of `architectures`.
     pub fn from_hf_config(config: &Value) -> Result<Self, Vec<ArchitectureProblem>> {
         if !config.is_object() {
-            let found = format!("`{}`", short(config));
+            let found = format!("`{}`", truncate_value(config));
             let expected = "an object, the content of config.json".to_owned();
             return Err(vec![ArchitectureProblem::Unusable {
                 key: "config.json".to_owned(),
@@ -72,7 +72,7 @@ fn family(config: &Value) -> Result<Family, Vec<ArchitectureProblem>> {
             let unusable = || {
                 vec![ArchitectureProblem::Unusable {
                     key,
-                    found: format!("`{}`", short(value)),
+                    found: format!("`{}`", truncate_value(value)),
                     expected: expected(),
                 }]
             };
@@ -143,13 +143,13 @@ fn dimensions(r: &mut ConfigReader<'_>, family: Family) -> Dimensions {
             // One key head for all, unless `multi_query` is off.
             d.kv_heads = if r.flag("kv-heads", "multi_query") == Some(false) { d.heads } else { Some(1) };
         }
-        "phi" => r.unsupported(
+        "phi" => r.reject_flag(
             "qk_layernorm",
             true,
             "false: norms of queries and keys are not counted for this family",
         ),
         "stablelm" => {
-            r.unsupported(
+            r.reject_flag(
                 "qk_layernorm",
                 true,
                 "false: norms of queries and keys are not counted for this family",
@@ -159,7 +159,7 @@ fn dimensions(r: &mut ConfigReader<'_>, family: Family) -> Dimensions {
         }
         "falcon" => falcon(r, &mut d),
         "opt" => {
-            r.unsupported(
+            r.reject_flag(
                 "layer_norm_elementwise_affine",
                 false,
                 "true: norms without weights are not counted",
@@ -177,7 +177,7 @@ fn dimensions(r: &mut ConfigReader<'_>, family: Family) -> Dimensions {
             if let Some(ratio) = r.number("ffn", &["expansion_ratio"]) {
                 d.ffn = d.hidden.map(|hidden| hidden.saturating_mul(ratio));
             }
-            r.unsupported("no_bias", false, "true: MPT with biases is not counted");
+            r.reject_flag("no_bias", false, "true: MPT with biases is not counted");
         }
         "t5" => {
             d.decoder_layers = r.number("decoder-layers", &["num_decoder_layers"]);
@@ -187,7 +187,7 @@ fn dimensions(r: &mut ConfigReader<'_>, family: Family) -> Dimensions {
                     Some("relu") => d.gated = Some(false),
                     Some("gated-gelu") => d.gated = Some(true),
                     _ => {
-                        r.refuse(key, value, "\"relu\" (T5 1.0) or \"gated-gelu\" (T5 1.1)");
+                        r.report_unusable(key, value, "\"relu\" (T5 1.0) or \"gated-gelu\" (T5 1.1)");
                     }
                 }
             }
@@ -208,7 +208,7 @@ fn rope(r: &mut ConfigReader<'_>, d: &mut Dimensions, family: Family) {
     }
     // transformers 5 moved it into a nested object.
     let nested = r.config.get("rope_parameters").and_then(|rope| rope.get("rope_theta")).cloned();
-    d.rope_theta = match nested.as_ref().and_then(Value::as_f64).and_then(whole) {
+    d.rope_theta = match nested.as_ref().and_then(Value::as_f64).and_then(to_whole_number) {
         Some(theta) => Some(theta),
         None => r.number("rope-theta", &["rope_theta", "rotary_emb_base"]),
     };

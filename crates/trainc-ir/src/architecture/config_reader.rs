@@ -88,8 +88,8 @@ impl<'a> ConfigReader<'a> {
             .find_map(|key| self.config.get(key).filter(|value| !value.is_null()).map(|value| (*key, value)))
     }
 
-    pub(super) fn refuse(&mut self, key: &str, found: &Value, expected: impl Into<String>) {
-        let found = format!("`{}`", short(found));
+    pub(super) fn report_unusable(&mut self, key: &str, found: &Value, expected: impl Into<String>) {
+        let found = format!("`{}`", truncate_value(found));
         self.problems.push(ArchitectureProblem::Unusable {
             key: key.to_owned(),
             found,
@@ -107,9 +107,9 @@ impl<'a> ConfigReader<'a> {
             last.1 = key;
         }
         // RoPE bases are written as floats, such as 10000.0.
-        let whole = value.as_u64().or_else(|| whole(value.as_f64()?));
+        let whole = value.as_u64().or_else(|| to_whole_number(value.as_f64()?));
         if whole.is_none() {
-            self.refuse(key, value, "a whole number of at least 1");
+            self.report_unusable(key, value, "a whole number of at least 1");
         }
         whole
     }
@@ -119,17 +119,17 @@ impl<'a> ConfigReader<'a> {
         let (_, value) = self.get(&[key])?;
         let flag = value.as_bool();
         if flag.is_none() {
-            self.refuse(key, value, "true or false");
+            self.report_unusable(key, value, "true or false");
         }
         flag
     }
 
     /// Rejects a flag value for which the parameter count has no formula.
-    pub(super) fn unsupported(&mut self, key: &'static str, rejected: bool, expected: &str) {
+    pub(super) fn reject_flag(&mut self, key: &'static str, rejected: bool, expected: &str) {
         if let Some((_, value)) = self.get(&[key])
             && value.as_bool() == Some(rejected)
         {
-            self.refuse(key, value, expected);
+            self.report_unusable(key, value, expected);
         }
     }
 
@@ -145,20 +145,20 @@ impl<'a> ConfigReader<'a> {
         }
         let activation = value.as_str().and_then(Activation::from_config_name);
         if activation.is_none() {
-            self.refuse(key, value, format!("one of {}", Activation::CONFIG_NAMES.join(", ")));
+            self.report_unusable(key, value, format!("one of {}", Activation::CONFIG_NAMES.join(", ")));
         }
         activation
     }
 }
 
 /// Converts a float without a fraction, if it is small enough to be exact.
-pub(super) fn whole(value: f64) -> Option<u64> {
+pub(super) fn to_whole_number(value: f64) -> Option<u64> {
     let text = format!("{value:.0}");
     if value.fract() == 0.0 && (1.0..=9e15).contains(&value) { text.parse().ok() } else { None }
 }
 
 /// Returns at most 40 characters of a value, for messages.
-pub(super) fn short(value: &Value) -> String {
+pub(super) fn truncate_value(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 40 {
         text

@@ -23,15 +23,15 @@ struct DimensionFiller {
 }
 
 impl DimensionFiller {
-    fn bounded(&mut self, field: &'static str, value: u64, max: u64) -> u64 {
+    fn check_bounds(&mut self, field: &'static str, value: u64, max: u64) -> u64 {
         if value == 0 || value > max {
-            self.refuse(field, value.to_string(), format!("a whole number from 1 to {max}"));
+            self.report_unusable(field, value.to_string(), format!("a whole number from 1 to {max}"));
             return 1;
         }
         value
     }
 
-    fn refuse(&mut self, field: &'static str, found: String, expected: impl Into<String>) {
+    fn report_unusable(&mut self, field: &'static str, found: String, expected: impl Into<String>) {
         self.problems.push(ArchitectureProblem::Unusable {
             key: field.to_owned(),
             found,
@@ -39,20 +39,20 @@ impl DimensionFiller {
         });
     }
 
-    fn refuse_indivisible(&mut self, field: &str, found: u64, (of, whole): (&'static str, u64)) {
+    fn report_indivisible(&mut self, field: &str, found: u64, (of, whole): (&'static str, u64)) {
         self.problems.push(ArchitectureProblem::Indivisible { key: field.to_owned(), found, of, whole });
     }
 
-    fn need(&mut self, field: &'static str, written: Option<u64>, max: u64, what: &str) -> u64 {
+    fn required(&mut self, field: &'static str, written: Option<u64>, max: u64, what: &str) -> u64 {
         if let Some(value) = written {
-            return self.bounded(field, value, max);
+            return self.check_bounds(field, value, max);
         }
         self.problems.push(ArchitectureProblem::Missing { key: field.to_owned(), expected: what.to_owned() });
         // The value does not matter: with a problem there is no architecture.
         1
     }
 
-    fn or(
+    fn or_default(
         &mut self,
         field: &'static str,
         written: Option<u64>,
@@ -61,7 +61,7 @@ impl DimensionFiller {
         rule: &'static str,
     ) -> u64 {
         if let Some(value) = written {
-            return self.bounded(field, value, max);
+            return self.check_bounds(field, value, max);
         }
         self.record(field, value.to_string(), rule);
         value
@@ -72,7 +72,7 @@ impl DimensionFiller {
     }
 
     /// Checks a field that is fixed for this family: it may only be written with the fixed value.
-    fn fixed<T: PartialEq + std::fmt::Display>(
+    fn check_fixed<T: PartialEq + std::fmt::Display>(
         &mut self,
         field: &'static str,
         written: Option<T>,
@@ -87,7 +87,7 @@ impl DimensionFiller {
                 "0" => format!("no value: `{}` does not support `{field}`", self.family),
                 _ => format!("{shown}, which is fixed for `{}`", self.family),
             };
-            self.refuse(field, written.to_string(), expected);
+            self.report_unusable(field, written.to_string(), expected);
         }
         value
     }
@@ -97,15 +97,15 @@ impl DimensionFiller {
     }
 
     /// Returns a number that varies in some families; its default is not recorded.
-    fn choice(&mut self, field: &'static str, written: Option<u64>, max: u64, usual: u64) -> u64 {
+    fn number_or_fixed(&mut self, field: &'static str, written: Option<u64>, max: u64, usual: u64) -> u64 {
         match written {
-            Some(written) if self.is_free(field) => self.bounded(field, written, max),
-            written => self.fixed(field, written, usual),
+            Some(written) if self.is_free(field) => self.check_bounds(field, written, max),
+            written => self.check_fixed(field, written, usual),
         }
     }
 
-    fn switch(&mut self, field: &'static str, written: Option<bool>, usual: bool) -> bool {
-        if self.is_free(field) { written.unwrap_or(usual) } else { self.fixed(field, written, usual) }
+    fn flag_or_fixed(&mut self, field: &'static str, written: Option<bool>, usual: bool) -> bool {
+        if self.is_free(field) { written.unwrap_or(usual) } else { self.check_fixed(field, written, usual) }
     }
 }
 
@@ -125,19 +125,19 @@ impl Architecture {
         let f = &mut fill;
         let w = written;
 
-        let hidden = f.need("hidden", w.hidden, HIDDEN, "the width of the residual stream");
-        let layers = f.need("layers", w.layers, LAYERS, "the number of layers");
-        let heads = f.need("heads", w.heads, HIDDEN, "the number of attention heads");
+        let hidden = f.required("hidden", w.hidden, HIDDEN, "the width of the residual stream");
+        let layers = f.required("layers", w.layers, LAYERS, "the number of layers");
+        let heads = f.required("heads", w.heads, HIDDEN, "the number of attention heads");
         let head_dim = head_dim(f, w, hidden, heads);
         let kv_heads = kv_heads(f, w, heads);
         let ffn = ffn(f, w, hidden);
-        let vocab = f.or("vocab", w.vocab, VOCAB, spec.vocab, FAMILY_DEFAULT);
-        let positions = f.or("positions", w.positions, POSITIONS, spec.max_positions, FAMILY_DEFAULT);
+        let vocab = f.or_default("vocab", w.vocab, VOCAB, spec.vocab, FAMILY_DEFAULT);
+        let positions = f.or_default("positions", w.positions, POSITIONS, spec.max_positions, FAMILY_DEFAULT);
         let (experts, active_experts) = experts(f, w);
         let decoder_layers = if f.is_free("decoder-layers") {
-            f.or("decoder-layers", w.decoder_layers, LAYERS, layers, "same as the encoder")
+            f.or_default("decoder-layers", w.decoder_layers, LAYERS, layers, "same as the encoder")
         } else {
-            f.fixed("decoder-layers", w.decoder_layers, 0)
+            f.check_fixed("decoder-layers", w.decoder_layers, 0)
         };
 
         let types = match family.name() {
@@ -145,17 +145,21 @@ impl Architecture {
             "roberta" => 1,
             _ => 0,
         };
-        let types = f.choice("types", w.types, VOCAB, types);
-        let buckets =
-            f.choice("buckets", w.buckets, VOCAB, if spec.positions == Positions::Relative { 32 } else { 0 });
-        let word_embedding = f.choice("word-embedding", w.word_embedding, HIDDEN, hidden);
-        let gated = f.switch("gated", w.gated, spec.gated);
-        let qkv_bias = f.switch("qkv-bias", w.qkv_bias, spec.biases[0]);
-        let out_bias = f.switch("out-bias", w.out_bias, spec.biases[1]);
-        let mlp_bias = f.switch("mlp-bias", w.mlp_bias, spec.biases[2]);
-        let parallel = f.switch("parallel", w.parallel, spec.parallel);
-        let final_norm = f.switch("final-norm", w.final_norm, !spec.names.final_norm.is_empty());
-        let alibi = f.switch("alibi", w.alibi, spec.positions == Positions::Alibi);
+        let types = f.number_or_fixed("types", w.types, VOCAB, types);
+        let buckets = f.number_or_fixed(
+            "buckets",
+            w.buckets,
+            VOCAB,
+            if spec.positions == Positions::Relative { 32 } else { 0 },
+        );
+        let word_embedding = f.number_or_fixed("word-embedding", w.word_embedding, HIDDEN, hidden);
+        let gated = f.flag_or_fixed("gated", w.gated, spec.gated);
+        let qkv_bias = f.flag_or_fixed("qkv-bias", w.qkv_bias, spec.biases[0]);
+        let out_bias = f.flag_or_fixed("out-bias", w.out_bias, spec.biases[1]);
+        let mlp_bias = f.flag_or_fixed("mlp-bias", w.mlp_bias, spec.biases[2]);
+        let parallel = f.flag_or_fixed("parallel", w.parallel, spec.parallel);
+        let final_norm = f.flag_or_fixed("final-norm", w.final_norm, !spec.names.final_norm.is_empty());
+        let alibi = f.flag_or_fixed("alibi", w.alibi, spec.positions == Positions::Alibi);
         let layer_norms = layer_norms(f, w, parallel, kv_heads == 1 || kv_heads == heads);
 
         // T5 1.1 uses gated GELU and an untied head.
@@ -172,9 +176,9 @@ impl Architecture {
         let rope_theta = if position_kind == Positions::Rotary {
             // Defaults of transformers; no count depends on it.
             let usual = if family == Family::Mixtral { 1_000_000 } else { 10_000 };
-            w.rope_theta.map_or(usual, |theta| f.bounded("rope-theta", theta, POSITIONS))
+            w.rope_theta.map_or(usual, |theta| f.check_bounds("rope-theta", theta, POSITIONS))
         } else {
-            f.fixed("rope-theta", w.rope_theta, 0)
+            f.check_fixed("rope-theta", w.rope_theta, 0)
         };
 
         let architecture = Self {
@@ -209,7 +213,7 @@ impl Architecture {
         if fill.problems.is_empty() && architecture.parameters().total > PARAMETERS {
             let total =
                 format!("`{layers}`, which with the other dimensions gives more than 10^18 parameters");
-            fill.refuse("layers", total, "at most 10^18 parameters");
+            fill.report_unusable("layers", total, "at most 10^18 parameters");
         }
         if fill.problems.is_empty() { Ok((architecture, fill.defaulted)) } else { Err(fill.problems) }
     }
@@ -219,7 +223,7 @@ fn head_dim(f: &mut DimensionFiller, w: &Dimensions, hidden: u64, heads: u64) ->
     let spec = f.family.spec();
     if f.is_free("head-dim") {
         if let Some(written) = w.head_dim {
-            return f.bounded("head-dim", written, HIDDEN);
+            return f.check_bounds("head-dim", written, HIDDEN);
         }
         if spec.head_dim > 0 {
             f.record("head-dim", spec.head_dim.to_string(), FAMILY_DEFAULT);
@@ -227,23 +231,23 @@ fn head_dim(f: &mut DimensionFiller, w: &Dimensions, hidden: u64, heads: u64) ->
         }
     }
     if !hidden.is_multiple_of(heads) && w.hidden.is_some() {
-        f.refuse_indivisible("heads", heads, ("hidden", hidden));
+        f.report_indivisible("heads", heads, ("hidden", hidden));
     }
-    f.fixed("head-dim", w.head_dim, (hidden / heads.max(1)).max(1))
+    f.check_fixed("head-dim", w.head_dim, (hidden / heads.max(1)).max(1))
 }
 
 fn kv_heads(f: &mut DimensionFiller, w: &Dimensions, heads: u64) -> u64 {
     if !f.is_free("kv-heads") {
-        return f.fixed("kv-heads", w.kv_heads, heads);
+        return f.check_fixed("kv-heads", w.kv_heads, heads);
     }
     let (usual, rule) = if matches!(f.family, Family::Falcon | Family::GptBigCode) {
         (1, "one for all query heads, default of the family's Hugging Face configuration")
     } else {
         (heads, "same as query heads")
     };
-    let kv_heads = f.or("kv-heads", w.kv_heads, HIDDEN, usual, rule);
+    let kv_heads = f.or_default("kv-heads", w.kv_heads, HIDDEN, usual, rule);
     if !heads.is_multiple_of(kv_heads) && w.heads.is_some() {
-        f.refuse_indivisible("kv-heads", kv_heads, ("heads", heads));
+        f.report_indivisible("kv-heads", kv_heads, ("heads", heads));
     }
     kv_heads
 }
@@ -258,20 +262,28 @@ fn ffn(f: &mut DimensionFiller, w: &Dimensions, hidden: u64) -> u64 {
             "two thirds of 4 x hidden, rounded up to a multiple of 256",
         ),
         DefaultFfn::Written => {
-            return f.need("ffn", w.ffn, FFN, "the feed-forward width, which has no default for this family");
+            return f.required(
+                "ffn",
+                w.ffn,
+                FFN,
+                "the feed-forward width, which has no default for this family",
+            );
         }
     };
-    f.or("ffn", w.ffn, FFN, usual, rule)
+    f.or_default("ffn", w.ffn, FFN, usual, rule)
 }
 
 fn experts(f: &mut DimensionFiller, w: &Dimensions) -> (u64, u64) {
     if !f.is_free("experts") {
-        return (f.fixed("experts", w.experts, 0), f.fixed("active-experts", w.active_experts, 0));
+        return (
+            f.check_fixed("experts", w.experts, 0),
+            f.check_fixed("active-experts", w.active_experts, 0),
+        );
     }
-    let experts = f.or("experts", w.experts, EXPERTS, 8, FAMILY_DEFAULT);
-    let active = f.or("active-experts", w.active_experts, EXPERTS, 2, FAMILY_DEFAULT);
+    let experts = f.or_default("experts", w.experts, EXPERTS, 8, FAMILY_DEFAULT);
+    let active = f.or_default("active-experts", w.active_experts, EXPERTS, 2, FAMILY_DEFAULT);
     if active > experts {
-        f.refuse("active-experts", active.to_string(), format!("at most `experts`, {experts}"));
+        f.report_unusable("active-experts", active.to_string(), format!("at most `experts`, {experts}"));
     }
     (experts, active)
 }
@@ -286,5 +298,5 @@ fn layer_norms(f: &mut DimensionFiller, w: &Dimensions, parallel: bool, ungroupe
         _ => false,
     };
     let usual = if one { 1 } else { u64::try_from(family.spec().names.norms.len()).unwrap_or(2) };
-    f.choice("layer-norms", w.layer_norms, 2, usual)
+    f.number_or_fixed("layer-norms", w.layer_norms, 2, usual)
 }

@@ -188,12 +188,12 @@ impl Family {
     }
 
     /// Returns whether attention is causal (for T5: in its decoder).
-    pub fn causal(self) -> bool {
+    pub fn is_causal(self) -> bool {
         !matches!(self, Self::Bert | Self::Roberta | Self::DistilBert)
     }
 
     /// Returns whether the default configuration trains with dropout, whose masks are kept for the backward pass.
-    pub fn dropout(self) -> bool {
+    pub fn has_dropout(self) -> bool {
         self.spec().dropout
     }
 

@@ -112,7 +112,7 @@ impl Architecture {
     /// Returns the FLOP of a forward pass of one sequence of `tokens` with the default head of the family. T5 reads and
     /// writes as many tokens.
     pub fn flops_forward_per_sequence(&self, tokens: u64) -> ForwardFlops {
-        self.flops_forward_as(self.family.default_class(), tokens, tokens).unwrap_or_default()
+        self.flops_forward_for_class(self.family.default_class(), tokens, tokens).unwrap_or_default()
     }
 
     /// Returns the FLOP of a forward pass of one sequence: `tokens` read, and for T5 `target` tokens written. Returns `None`
@@ -120,7 +120,7 @@ impl Architecture {
     ///
     /// 2 x in x out for each token and matrix; 4 s² a d for an attention core. A causal mask is not subtracted, since kernels
     /// differ in how much of it they skip.
-    pub fn flops_forward_as(&self, class: Class, tokens: u64, target: u64) -> Option<ForwardFlops> {
+    pub fn flops_forward_for_class(&self, class: Class, tokens: u64, target: u64) -> Option<ForwardFlops> {
         let modules = self.modules(class)?;
         let (source, target) = (tokens as f64, target as f64);
         let mut out = ForwardFlops::default();

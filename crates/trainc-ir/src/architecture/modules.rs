@@ -77,13 +77,13 @@ pub struct Module {
 
 impl Module {
     /// Returns the size of the weight of one copy, shared or not.
-    pub fn weight(&self) -> u128 {
+    pub fn weight_count(&self) -> u128 {
         u128::from(self.inputs).saturating_mul(u128::from(self.outputs))
     }
 
     /// Returns the unshared parameters of one copy.
     pub fn parameters(&self) -> u128 {
-        let weight = if self.shared { 0 } else { self.weight() };
+        let weight = if self.shared { 0 } else { self.weight_count() };
         weight.saturating_add(u128::from(self.bias))
     }
 
@@ -190,7 +190,7 @@ impl ModuleList<'_> {
         }
         if a.family == Family::Bloom {
             self.norm("word_embeddings_layernorm", place, a.hidden);
-        } else if !a.family.causal() {
+        } else if !a.family.is_causal() {
             self.norm("embeddings.LayerNorm", place, a.hidden);
         }
     }

@@ -33,12 +33,12 @@ impl ModuleList<'_> {
                 self.vocabulary(self.names.head, a.family.spec().head_bias);
             }
             Class::MaskedLm => {
-                let [dense, norm, decoder] = masked_lm(a.family);
+                let [dense, norm, decoder] = masked_lm_paths(a.family);
                 self.matrix(dense, ModulePlace::Head, ModuleRole::Output, (h, h), true);
                 self.norm(norm, ModulePlace::Head, h);
                 self.vocabulary(decoder, true);
             }
-            Class::SequenceClassification { labels } => match classifier(a.family) {
+            Class::SequenceClassification { labels } => match classifier_paths(a.family) {
                 Some([dense, out]) => {
                     self.pooled(dense);
                     self.matrix(out, ModulePlace::Head, ModuleRole::Pooled, (h, labels), true);
@@ -53,7 +53,7 @@ impl ModuleList<'_> {
 }
 
 /// Returns the paths of dense layer, norm and vocabulary matrix of masked-token prediction.
-fn masked_lm(family: Family) -> [&'static str; 3] {
+fn masked_lm_paths(family: Family) -> [&'static str; 3] {
     match family.name() {
         "roberta" => ["lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"],
         "distilbert" => ["vocab_transform", "vocab_layer_norm", "vocab_projector"],
@@ -66,7 +66,7 @@ fn masked_lm(family: Family) -> [&'static str; 3] {
 }
 
 /// Returns the paths of a two-layer classifier; decoders have one layer without bias, `score`.
-fn classifier(family: Family) -> Option<[&'static str; 2]> {
+fn classifier_paths(family: Family) -> Option<[&'static str; 2]> {
     match family.name() {
         "bert" => Some(["pooler.dense", "classifier"]),
         "distilbert" => Some(["pre_classifier", "classifier"]),

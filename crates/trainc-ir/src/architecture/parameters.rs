@@ -50,20 +50,20 @@ pub enum LoraProblem {
 }
 
 /// Saturates a count. The constructors bound all counts; only a hand-written struct can exceed 64 bits.
-fn narrow(n: u128) -> u64 {
+fn saturate_to_u64(n: u128) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 impl Architecture {
     /// Returns the parameters with the default head of the family ([`super::Family::default_class`]).
     pub fn parameters(&self) -> ParameterCount {
-        self.parameters_as(self.family.default_class()).unwrap_or_default()
+        self.parameters_for_class(self.family.default_class()).unwrap_or_default()
     }
 
     /// Returns the parameters with this head; `None` where transformers has no such class for the family.
     ///
     /// Sums [`Self::modules`]; equal to `sum(p.numel() for p in model.parameters())` of transformers 5.
-    pub fn parameters_as(&self, class: Class) -> Option<ParameterCount> {
+    pub fn parameters_for_class(&self, class: Class) -> Option<ParameterCount> {
         let modules = self.modules(class)?;
         let (mut embedding, mut layer, mut decoder_layer, mut last, mut head) =
             (0_u128, 0_u128, 0_u128, 0_u128, 0_u128);
@@ -85,7 +85,8 @@ impl Architecture {
             if module.role.is_matrix()
                 && matches!(module.place, ModulePlace::Layer | ModulePlace::DecoderLayer)
             {
-                linear = linear.saturating_add(module.weight().saturating_mul(u128::from(module.copies)));
+                linear =
+                    linear.saturating_add(module.weight_count().saturating_mul(u128::from(module.copies)));
             }
         }
         let stacked = layer
@@ -95,22 +96,22 @@ impl Architecture {
         let idle = self.experts.saturating_sub(self.active_experts);
         let idle_share = (expert / u128::from(self.experts.max(1))).saturating_mul(u128::from(idle));
         Some(ParameterCount {
-            total: narrow(total),
-            embedding: narrow(embedding),
-            per_layer: narrow(layer),
-            per_decoder_layer: narrow(decoder_layer),
-            layers_total: narrow(stacked),
-            final_norm: narrow(last),
-            head: narrow(head),
-            expert: narrow(expert),
-            active: narrow(total.saturating_sub(idle_share)),
-            linear: narrow(linear),
+            total: saturate_to_u64(total),
+            embedding: saturate_to_u64(embedding),
+            per_layer: saturate_to_u64(layer),
+            per_decoder_layer: saturate_to_u64(decoder_layer),
+            layers_total: saturate_to_u64(stacked),
+            final_norm: saturate_to_u64(last),
+            head: saturate_to_u64(head),
+            expert: saturate_to_u64(expert),
+            active: saturate_to_u64(total.saturating_sub(idle_share)),
+            linear: saturate_to_u64(linear),
         })
     }
 
-    /// Returns the trainable parameters of LoRA on the default class of the family; see [`Self::lora_trainable_as`].
+    /// Returns the trainable parameters of LoRA on the default class of the family; see [`Self::lora_trainable_for_class`].
     pub fn lora_trainable<S: AsRef<str>>(&self, rank: u64, targets: &[S]) -> Result<u64, LoraProblem> {
-        self.lora_trainable_as(self.family.default_class(), rank, targets)
+        self.lora_trainable_for_class(self.family.default_class(), rank, targets)
     }
 
     /// Returns the trainable parameters of LoRA: `rank * (in + out)` for each target matrix (Hu et al. 2021, 4.1).
@@ -118,7 +119,7 @@ impl Architecture {
     /// Targets match as in PEFT: the name of the module, or the end of its path after a dot; `all-linear` is every matrix
     /// except the output. Modules that are trained in addition to the adapter (a new classifier) are not counted: they are
     /// [`ParameterCount::head`].
-    pub fn lora_trainable_as<S: AsRef<str>>(
+    pub fn lora_trainable_for_class<S: AsRef<str>>(
         &self,
         class: Class,
         rank: u64,
@@ -138,7 +139,7 @@ impl Architecture {
             .map(str::to_owned)
             .collect();
         if !unknown.is_empty() {
-            return Err(LoraProblem::UnknownTargets { unknown, known: known(&linear) });
+            return Err(LoraProblem::UnknownTargets { unknown, known: unique_names(&linear) });
         }
         // A matrix that matches two targets gets one adapter.
         let channels = linear
@@ -149,7 +150,7 @@ impl Architecture {
                 both.saturating_mul(u128::from(module.copies))
             })
             .fold(0_u128, u128::saturating_add);
-        Ok(narrow(channels.saturating_mul(u128::from(rank))))
+        Ok(saturate_to_u64(channels.saturating_mul(u128::from(rank))))
     }
 
     /// Returns the number of weights of the target matrices, and the maximum rank of any of them, the smaller of its
@@ -164,12 +165,12 @@ impl Architecture {
             let all = one.saturating_mul(u128::from(module.copies));
             (weights.saturating_add(all), rank.max(module.inputs.min(module.outputs)))
         });
-        (narrow(weights), rank)
+        (saturate_to_u64(weights), rank)
     }
 
     /// Returns the valid names for `targets` with this class, in the order of the forward pass.
     pub fn lora_targets(&self, class: Class) -> Vec<&'static str> {
-        known(&self.all_linear(class))
+        unique_names(&self.all_linear(class))
     }
 }
 
@@ -182,7 +183,7 @@ fn matches_target(target: &str, module: &LinearModule) -> bool {
     module.path == target || module.path.strip_suffix(target).is_some_and(|rest| rest.ends_with('.'))
 }
 
-fn known(linear: &[LinearModule]) -> Vec<&'static str> {
+fn unique_names(linear: &[LinearModule]) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for module in linear {
         if !names.contains(&module.name) {

@@ -32,13 +32,13 @@ fn configs_classes_and_lora_as_transformers_and_peft_count_them() {
             if let Class::SequenceClassification { labels } = &mut class {
                 *labels = 3;
             }
-            match a.parameters_as(class) {
+            match a.parameters_for_class(class) {
                 Some(ours) => {
                     assert_eq!(Some(ours.total), counts.get(name).and_then(Value::as_u64), "{name} {config}");
                 }
                 // transformers also has a decoder head for encoders, which is not supported here.
                 None => assert!(
-                    !counts.contains_key(name) || name == "causal-lm" && !a.family.causal(),
+                    !counts.contains_key(name) || name == "causal-lm" && !a.family.is_causal(),
                     "{name} {config}"
                 ),
             }
@@ -76,7 +76,7 @@ fn gpt2_30b_and_its_parts() {
 #[test]
 fn heads_of_tasks() {
     let bert = Architecture::from_dimensions(Family::Bert, &dimensions(768, 12, 12)).unwrap().0;
-    let total = |a: &Architecture, class| a.parameters_as(class).map(|count| count.total);
+    let total = |a: &Architecture, class| a.parameters_for_class(class).map(|count| count.total);
     assert_eq!(total(&bert, Class::Base), Some(109_482_240));
     assert_eq!(total(&bert, Class::SequenceClassification { labels: 2 }), Some(109_483_778));
     assert_eq!(total(&bert, Class::MaskedLm), Some(109_514_298));
@@ -206,7 +206,7 @@ fn names_of_families() {
 }
 
 #[track_caller]
-fn refused(config: &Value, expected: &[&str]) {
+fn assert_refused(config: &Value, expected: &[&str]) {
     let problems = Architecture::from_hf_config(config).expect_err("accepted");
     let keys: Vec<&str> = problems.iter().map(ArchitectureProblem::key).collect();
     assert_eq!(keys, expected, "{problems:?}");
@@ -214,10 +214,13 @@ fn refused(config: &Value, expected: &[&str]) {
 
 #[test]
 fn configs_that_cannot_be() {
-    refused(&json!([1, 2]), &["config.json"]);
-    refused(&json!({"hidden_size": 64}), &["model_type"]);
-    refused(&json!({"model_type": "whisper"}), &["model_type"]);
-    refused(&json!({"model_type": "llama"}), &["hidden_size", "num_hidden_layers", "num_attention_heads"]);
+    assert_refused(&json!([1, 2]), &["config.json"]);
+    assert_refused(&json!({"hidden_size": 64}), &["model_type"]);
+    assert_refused(&json!({"model_type": "whisper"}), &["model_type"]);
+    assert_refused(
+        &json!({"model_type": "llama"}),
+        &["hidden_size", "num_hidden_layers", "num_attention_heads"],
+    );
     let config = |key: &str, value: Value| {
         let mut config = json!({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4});
         config[key] = value;
@@ -234,19 +237,19 @@ fn configs_that_cannot_be() {
         json!(1e300),
         json!([2]),
     ] {
-        refused(&config("num_hidden_layers", value), &["num_hidden_layers"]);
+        assert_refused(&config("num_hidden_layers", value), &["num_hidden_layers"]);
     }
-    refused(&config("num_attention_heads", json!(7)), &["num_attention_heads"]);
-    refused(&config("num_key_value_heads", json!(3)), &["num_key_value_heads"]);
-    refused(&config("hidden_act", json!("tanhshrink")), &["hidden_act"]);
-    refused(&config("tie_word_embeddings", json!("yes")), &["tie_word_embeddings"]);
-    refused(&config("vocab_size", json!(1_u64 << 40)), &["vocab_size"]);
+    assert_refused(&config("num_attention_heads", json!(7)), &["num_attention_heads"]);
+    assert_refused(&config("num_key_value_heads", json!(3)), &["num_key_value_heads"]);
+    assert_refused(&config("hidden_act", json!("tanhshrink")), &["hidden_act"]);
+    assert_refused(&config("tie_word_embeddings", json!("yes")), &["tie_word_embeddings"]);
+    assert_refused(&config("vocab_size", json!(1_u64 << 40)), &["vocab_size"]);
     // Each figure could be, all together could not: no overflow, one problem.
     let all = json!({"model_type": "llama", "hidden_size": 1_048_576, "num_hidden_layers": 1_000_000,
         "num_attention_heads": 1_048_576, "intermediate_size": 16_777_216});
-    refused(&all, &["num_hidden_layers"]);
+    assert_refused(&all, &["num_hidden_layers"]);
     let phi = json!({"model_type": "phi", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "qk_layernorm": true});
-    refused(&phi, &["qk_layernorm"]);
+    assert_refused(&phi, &["qk_layernorm"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod values;
 
 use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
-use slots::{Slot, inside, visit};
+use slots::{Slot, span_of_piece, visit_slots};
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use trainc_diag::declare_code;
@@ -35,7 +35,7 @@ pub fn codes() -> Vec<&'static Code> {
 pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Plan {
     substitutions::check(&mut plan, sources, problems);
     let mut texts = 0;
-    visit(&mut plan, &mut |slot| {
+    visit_slots(&mut plan, &mut |slot| {
         texts += usize::from(slot.has_placeholder());
         if let Some(problem) = slot.check_statement(sources) {
             problems.push(problem);
@@ -54,7 +54,7 @@ pub fn bind(mut plan: Plan, sources: &SourceMap, problems: &mut Problems) -> Pla
         sources,
         remaining_bytes: Cell::new(bounds::MAX_TOTAL_BYTES),
     };
-    visit(&mut plan, &mut |slot| binder.slot(slot, problems));
+    visit_slots(&mut plan, &mut |slot| binder.expand_slot(slot, problems));
     plan
 }
 
@@ -69,7 +69,7 @@ struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    fn slot(&self, slot: Slot, problems: &mut Problems) {
+    fn expand_slot(&self, slot: Slot, problems: &mut Problems) {
         if !slot.has_placeholder() || self.remaining_bytes.get() == 0 {
             return;
         }
@@ -128,7 +128,7 @@ impl Binder<'_> {
             let inside = rest.get(open + 2..).unwrap_or("");
             let Some(close) = find_closing_braces(inside) else {
                 problems.push(
-                    Diagnostic::new(&T0231, self.inside(span, "{{"), "`{{` without a closing `}}`")
+                    Diagnostic::new(&T0231, self.span_of_piece(span, "{{"), "`{{` without a closing `}}`")
                         .help("add `}}`, or write `{{ '{{' }}` for literal braces"),
                 );
                 return None;
@@ -171,7 +171,7 @@ impl Binder<'_> {
             problems.push(
                 Diagnostic::new(
                     &T0231,
-                    self.inside(span, written),
+                    self.span_of_piece(span, written),
                     format!(
                         "the placeholders of this job expand to more than {} MiB of text",
                         bounds::MAX_TOTAL_BYTES >> 20
@@ -186,14 +186,14 @@ impl Binder<'_> {
     fn evaluate(&self, expression: &str, span: Span, problems: &mut Problems) -> Option<Scalar> {
         if expression.is_empty() {
             problems.push(
-                Diagnostic::new(&T0231, self.inside(span, "{{"), "empty placeholder `{{ }}`")
+                Diagnostic::new(&T0231, self.span_of_piece(span, "{{"), "empty placeholder `{{ }}`")
                     .help("write a path of the plan, such as `{{ batch.micro }}`"),
             );
             return None;
         }
         // A plain path, by far the most common expression, needs no template engine.
         if let Some(ValueEntry::Value(value)) = self.values.entries.get(expression)
-            && let Some(value) = scalar(value)
+            && let Some(value) = scalar_from_template_value(value)
         {
             return Some(value);
         }
@@ -221,7 +221,7 @@ impl Binder<'_> {
                 problems.push(
                     Diagnostic::new(
                         &T0231,
-                        self.inside(span, expression),
+                        self.span_of_piece(span, expression),
                         format!("invalid placeholder `{{{{ {} }}}}`: {}", shorten(expression), shorten(&why)),
                     )
                     .help("write a path of the plan, such as `{{ batch.micro }}`"),
@@ -240,7 +240,7 @@ impl Binder<'_> {
                     problems.push(
                         Diagnostic::new(
                             &T0232,
-                            self.inside(span, &name),
+                            self.span_of_piece(span, &name),
                             format!("`{name}` has no value in this job: {why}"),
                         )
                         .help("write the value itself, or set what it is computed from"),
@@ -256,12 +256,12 @@ impl Binder<'_> {
         if !fine {
             return None;
         }
-        match compiled.eval(self.context.get_or_init(|| self.values.context())) {
-            Ok(value) => scalar(&value).or_else(|| {
+        match compiled.eval(self.context.get_or_init(|| self.values.template_context())) {
+            Ok(value) => scalar_from_template_value(&value).or_else(|| {
                 problems.push(
                     Diagnostic::new(
                         &T0231,
-                        self.inside(span, expression),
+                        self.span_of_piece(span, expression),
                         format!("`{}` does not evaluate to a single value", shorten(expression)),
                     )
                     .help("write a path of one value of the plan, such as `{{ batch.micro }}`"),
@@ -272,7 +272,7 @@ impl Binder<'_> {
                 let why = error.detail().unwrap_or("evaluation failed").to_owned();
                 problems.push(Diagnostic::new(
                     &T0231,
-                    self.inside(span, expression),
+                    self.span_of_piece(span, expression),
                     format!("`{}`: {}", shorten(expression), shorten(&why)),
                 ));
                 None
@@ -282,7 +282,7 @@ impl Binder<'_> {
 
     /// Reports an expression that is too long or repeats text.
     fn check_bounds(&self, expression: &str, span: Span) -> Option<Diagnostic> {
-        let at = self.inside(span, expression);
+        let at = self.span_of_piece(span, expression);
         let length = expression.chars().count();
         if length > bounds::MAX_EXPRESSION_CHARS && !bounds::is_identifier(expression) {
             return Some(
@@ -308,8 +308,8 @@ impl Binder<'_> {
         })
     }
 
-    fn inside(&self, span: Span, piece: &str) -> Span {
-        inside(self.sources, span, piece)
+    fn span_of_piece(&self, span: Span, piece: &str) -> Span {
+        span_of_piece(self.sources, span, piece)
     }
 }
 
@@ -338,7 +338,7 @@ fn find_closing_braces(inside: &str) -> Option<usize> {
     None
 }
 
-fn scalar(value: &Value) -> Option<Scalar> {
+fn scalar_from_template_value(value: &Value) -> Option<Scalar> {
     use minijinja::value::ValueKind;
     match value.kind() {
         ValueKind::String => value.as_str().map(|text| Scalar::Text(text.to_owned())),

@@ -46,7 +46,7 @@ impl Slot<'_> {
     /// Warns about a template statement or comment, which is not evaluated. A script may need it, such as a chat template.
     pub(super) fn check_statement(&self, sources: &SourceMap) -> Option<Diagnostic> {
         let (open, close) = find_statement(self.text()?)?;
-        let at = inside(sources, self.span()?, open);
+        let at = span_of_piece(sources, self.span()?, open);
         Some(
             Diagnostic::new(
                 &T0214,
@@ -60,7 +60,7 @@ impl Slot<'_> {
 }
 
 /// Passes every text that may contain placeholders to a function.
-pub(super) fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
+pub(super) fn visit_slots(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
     let job = &mut plan.job;
     fn pairs(list: &mut [Pair], with: &mut dyn FnMut(Slot)) {
         for pair in list {
@@ -151,7 +151,7 @@ pub(super) fn visit(plan: &mut Plan, with: &mut dyn FnMut(Slot)) {
 }
 
 /// Returns the span of a piece of text inside a string, or of the whole string if it does not contain the piece.
-pub(super) fn inside(sources: &SourceMap, span: Span, piece: &str) -> Span {
+pub(super) fn span_of_piece(sources: &SourceMap, span: Span, piece: &str) -> Span {
     let slice = sources.slice(span);
     match slice.find(piece) {
         Some(at) if !piece.is_empty() => {

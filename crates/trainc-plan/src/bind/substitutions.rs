@@ -2,7 +2,7 @@
 //! ARN.
 
 use super::values::{PlanValues, ValueEntry};
-use super::{find_closing_braces, inside, shorten};
+use super::{find_closing_braces, shorten, span_of_piece};
 use trainc_diag::declare_code;
 use trainc_diag::source::{SourceMap, Span};
 use trainc_diag::text;
@@ -18,7 +18,7 @@ const OUTPUT_MARKS: [&str; 2] = ["role_arn", "fsx."];
 /// Checks every URI and ARN as written, before placeholders are replaced: `${…}` in a replacement is ordinary text.
 pub(super) fn check(plan: &mut Plan, sources: &SourceMap, problems: &mut Problems) {
     let mut found: Vec<(Span, String, Unsupported)> = Vec::new();
-    account::addresses(&mut plan.job, &mut |field| {
+    account::for_each_address(&mut plan.job, &mut |field| {
         let Some((span, text)) = field.val().and_then(|val| Some((val.origin.span()?, &val.value))) else {
             return;
         };
@@ -34,7 +34,7 @@ pub(super) fn check(plan: &mut Plan, sources: &SourceMap, problems: &mut Problem
     let values = PlanValues::new(plan);
     let account = plan.job.account.value().map(String::as_str);
     for (span, mark, unsupported) in found {
-        let at = inside(sources, span, &mark);
+        let at = span_of_piece(sources, span, &mark);
         problems.push(unsupported.diagnostic(at, &mark, account, &values));
     }
 }

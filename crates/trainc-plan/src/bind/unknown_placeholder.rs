@@ -9,7 +9,7 @@ use trainc_diag::text;
 impl Binder<'_> {
     /// Reports an unknown path, as written and with its hyphens replaced by underscores.
     pub(super) fn unknown_path(&self, written: &str, name: &str, span: Span) -> Diagnostic {
-        let at = self.inside(span, written);
+        let at = self.span_of_piece(span, written);
         let diagnostic = Diagnostic::new(&T0230, at, format!("the plan has no value `{written}`"));
         if self.values.entries.contains_key(name) {
             return diagnostic.help(format!("write `{{{{ {name} }}}}`")).fix(at, name);

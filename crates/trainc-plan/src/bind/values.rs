@@ -53,9 +53,13 @@ impl PlanValues {
         let reported = |field: &Field<String>| {
             if field.is_absent() && plan.deployable { Field::Bad } else { field.clone() }
         };
-        table.field("job.name", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
-        table.field("job", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
-        table.field("job.region", &reported(&job.region), "the job has no region");
+        table.insert_text_field(
+            "job.name",
+            &if job.name.is_absent() { Field::Bad } else { job.name.clone() },
+            "",
+        );
+        table.insert_text_field("job", &if job.name.is_absent() { Field::Bad } else { job.name.clone() }, "");
+        table.insert_text_field("job.region", &reported(&job.region), "the job has no region");
         let mesh = plan.mesh.as_ref();
         for (path, value) in [
             ("mesh.world_size", mesh.map(|mesh| mesh.world_size)),
@@ -73,7 +77,7 @@ impl PlanValues {
             ("mesh.recommended_nodes", mesh.and_then(|mesh| mesh.recommended_nodes.as_ref())),
         ] {
             if mesh.is_none() || (job.model.is_some() && plan.model.is_none()) {
-                table.reported(path);
+                table.insert_reported(path);
             } else {
                 table.put(
                     path,
@@ -84,9 +88,9 @@ impl PlanValues {
         }
         match job.engine() {
             Some(engine) => table.put("mesh.engine", Some(engine.name()), ""),
-            None => table.reported("mesh.engine"),
+            None => table.insert_reported("mesh.engine"),
         }
-        table.model(plan);
+        table.insert_model(plan);
         let batch = plan.batch.as_ref();
         for (path, value) in [
             ("batch.micro", batch.map(|batch| batch.micro_batch_size.value)),
@@ -107,15 +111,19 @@ impl PlanValues {
         if let Some(cluster) = cluster {
             let groups = !cluster.groups.is_empty();
             let instance = if groups { cluster.instance.clone() } else { reported(&cluster.instance) };
-            table.field("cluster.instance", &instance, "`cluster` has no instance type");
-            table.number("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
-            table.number("cluster.max_run_seconds", &cluster.max_run_seconds, "`cluster` has no `max-run`");
+            table.insert_text_field("cluster.instance", &instance, "`cluster` has no instance type");
+            table.insert_number_field("cluster.nodes", &cluster.nodes, "`cluster` has no `nodes`");
+            table.insert_number_field(
+                "cluster.max_run_seconds",
+                &cluster.max_run_seconds,
+                "`cluster` has no `max-run`",
+            );
         } else {
             for path in ["cluster.instance", "cluster.nodes", "cluster.max_run_seconds"] {
-                table.reported(path);
+                table.insert_reported(path);
             }
         }
-        table.checkpoint(plan);
+        table.insert_checkpoint(plan);
         table.put_or_reported(
             "cluster.gpus_per_node",
             plan.machine.as_ref().map(|machine| machine.gpus_per_node),
@@ -127,7 +135,7 @@ impl PlanValues {
             ("cluster.gpu.memory_bytes", machine.map(|machine| machine.gpu_memory_bytes.map(Value::from))),
         ] {
             match value {
-                None => table.reported(path),
+                None => table.insert_reported(path),
                 Some(value) => table.put(path, value, "the cluster has no GPU that is in the catalogue"),
             }
         }
@@ -142,7 +150,7 @@ impl PlanValues {
         } else {
             table.put_or_reported("run.tokens", plan.run.tokens.as_ref().map(|val| val.value));
         }
-        table.train(plan);
+        table.insert_train(plan);
         table
     }
 
@@ -152,7 +160,7 @@ impl PlanValues {
     }
 
     /// Adds a path whose value is unknown because of a problem already reported.
-    fn reported(&mut self, path: &str) {
+    fn insert_reported(&mut self, path: &str) {
         self.entries.insert(path.to_owned(), ValueEntry::Reported);
     }
 
@@ -162,7 +170,7 @@ impl PlanValues {
         self.entries.insert(path.to_owned(), entry);
     }
 
-    fn field(&mut self, path: &str, field: &Field<String>, why: &'static str) {
+    fn insert_text_field(&mut self, path: &str, field: &Field<String>, why: &'static str) {
         let entry = match field {
             Field::Is(val) => ValueEntry::Value(Value::from(val.value.as_str())),
             Field::Absent => ValueEntry::Missing(why),
@@ -172,7 +180,12 @@ impl PlanValues {
     }
 
     /// Adds a number or a boolean.
-    fn number<T: Copy + Into<Value>>(&mut self, path: &str, field: &Field<T>, why: &'static str) {
+    fn insert_number_field<T: Copy + Into<Value>>(
+        &mut self,
+        path: &str,
+        field: &Field<T>,
+        why: &'static str,
+    ) {
         let entry = match field {
             Field::Is(val) => ValueEntry::Value(val.value.into()),
             Field::Absent => ValueEntry::Missing(why),
@@ -181,7 +194,7 @@ impl PlanValues {
         self.entries.insert(path.to_owned(), entry);
     }
 
-    fn model(&mut self, plan: &Plan) {
+    fn insert_model(&mut self, plan: &Plan) {
         const NO_MODEL: &str = "the job has no `model`";
         const SIZE_ONLY: &str = "only the model's size is known, not its dimensions";
         const PATHS: [&str; 8] =
@@ -191,7 +204,7 @@ impl PlanValues {
             self.put("model.name", Some(model.name.as_str()), "");
             self.put("model.parameters", Some(model.parameters.value), "");
             if model.trainable.is_none() && model.architecture.is_some() {
-                self.reported("model.parameters_trainable");
+                self.insert_reported("model.parameters_trainable");
             } else {
                 self.put(
                     "model.parameters_trainable",
@@ -218,7 +231,7 @@ impl PlanValues {
                 self.put("model.name", Some(name.as_str()), "");
             }
         }
-        self.number(
+        self.insert_number_field(
             "model.sequence_length",
             &plan.job.train.sequence_length,
             "`train` has no `sequence-length`",
@@ -226,7 +239,7 @@ impl PlanValues {
     }
 
     /// Adds the checkpoint directory in the container: as written, otherwise the default of `CheckpointConfig`.
-    fn checkpoint(&mut self, plan: &Plan) {
+    fn insert_checkpoint(&mut self, plan: &Plan) {
         let local = plan.job.checkpoint.as_ref().map(|checkpoint| match &checkpoint.local {
             Field::Absent => {
                 Field::Is(trainc_ir::Val::default("/opt/ml/checkpoints".to_owned(), "SageMaker default"))
@@ -238,7 +251,7 @@ impl PlanValues {
                 self.put("checkpoint.local", None::<&str>, "`checkpoint local` contains a placeholder");
             }
             local => {
-                self.field(
+                self.insert_text_field(
                     "checkpoint.local",
                     &local.unwrap_or(Field::Absent),
                     "the job has no `checkpoint`",
@@ -247,18 +260,18 @@ impl PlanValues {
         }
     }
 
-    fn train(&mut self, plan: &Plan) {
+    fn insert_train(&mut self, plan: &Plan) {
         const UNWRITTEN: &str = "not set in `train`";
         const NO_OPTIMIZER: &str = "not set in `optimizer`";
         let train = &plan.job.train;
         if train.span.is_none() {
             // The missing node was reported.
             for path in TRAIN_PATHS {
-                self.reported(&format!("train.{path}"));
+                self.insert_reported(&format!("train.{path}"));
             }
             return;
         }
-        self.field("train.precision", &train.precision, UNWRITTEN);
+        self.insert_text_field("train.precision", &train.precision, UNWRITTEN);
         for (path, field) in [
             ("train.sequence_length", &train.sequence_length),
             ("train.micro_batch", &train.micro_batch_size),
@@ -268,7 +281,7 @@ impl PlanValues {
             ("train.tokens", &train.tokens),
             ("train.seed", &train.seed),
         ] {
-            self.number(path, field, UNWRITTEN);
+            self.insert_number_field(path, field, UNWRITTEN);
         }
         // A whole number of epochs stays an integer: scripts parse it as an int.
         let epochs = match &train.epochs {
@@ -284,13 +297,13 @@ impl PlanValues {
         self.entries.insert("train.epochs".to_owned(), epochs);
         let checkpointing =
             train.activation_checkpointing.clone().map(|what| what != trainc_ir::Recompute::None);
-        self.number("train.activation_checkpointing", &checkpointing, UNWRITTEN);
-        self.number("train.flash_attention", &train.flash_attention, UNWRITTEN);
+        self.insert_number_field("train.activation_checkpointing", &checkpointing, UNWRITTEN);
+        self.insert_number_field("train.flash_attention", &train.flash_attention, UNWRITTEN);
         let none = trainc_ir::Field::Absent;
         let text_none = trainc_ir::Field::Absent;
         let optimizer = train.optimizer.as_ref();
-        self.field("train.optimizer", optimizer.map_or(&text_none, |o| &o.name), UNWRITTEN);
-        self.field("train.schedule", optimizer.map_or(&text_none, |o| &o.schedule), NO_OPTIMIZER);
+        self.insert_text_field("train.optimizer", optimizer.map_or(&text_none, |o| &o.name), UNWRITTEN);
+        self.insert_text_field("train.schedule", optimizer.map_or(&text_none, |o| &o.schedule), NO_OPTIMIZER);
         for (path, field) in [
             ("train.lr", optimizer.map_or(&none, |o| &o.lr)),
             ("train.min_lr", optimizer.map_or(&none, |o| &o.min_lr)),
@@ -298,17 +311,17 @@ impl PlanValues {
             ("train.weight_decay", optimizer.map_or(&none, |o| &o.weight_decay)),
             ("train.clip", optimizer.map_or(&none, |o| &o.clip)),
         ] {
-            self.number(path, field, NO_OPTIMIZER);
+            self.insert_number_field(path, field, NO_OPTIMIZER);
         }
         let betas = optimizer.map_or(Field::Absent, |o| o.betas.clone());
-        self.number("train.beta1", &betas.clone().map(|betas| betas.0), NO_OPTIMIZER);
-        self.number("train.beta2", &betas.clone().map(|betas| betas.1), NO_OPTIMIZER);
+        self.insert_number_field("train.beta1", &betas.clone().map(|betas| betas.0), NO_OPTIMIZER);
+        self.insert_number_field("train.beta2", &betas.clone().map(|betas| betas.1), NO_OPTIMIZER);
         let both = betas.map(|(a, b)| {
             format!("{},{}", trainc_ir::digest::python_float(a), trainc_ir::digest::python_float(b))
         });
-        self.field("train.betas", &both, NO_OPTIMIZER);
+        self.insert_text_field("train.betas", &both, NO_OPTIMIZER);
         match optimizer.map_or(Field::Absent, |o| o.warmup.clone()) {
-            Field::Bad => self.reported("train.warmup"),
+            Field::Bad => self.insert_reported("train.warmup"),
             warmup => self.put(
                 "train.warmup",
                 warmup.get().map(|warmup| match warmup {
@@ -321,17 +334,17 @@ impl PlanValues {
     }
 
     /// Returns the values as nested maps, the context of the template engine.
-    pub(super) fn context(&self) -> Value {
+    pub(super) fn template_context(&self) -> Value {
         let values = self.entries.iter().filter_map(|(path, entry)| match entry {
             ValueEntry::Value(value) => Some((path.as_str(), value)),
             ValueEntry::Missing(_) | ValueEntry::Reported => None,
         });
-        nested(values.filter(|(path, _)| path.contains('.')).collect())
+        nest_dotted_paths(values.filter(|(path, _)| path.contains('.')).collect())
     }
 }
 
 /// Converts values with dotted paths to nested maps.
-fn nested(values: Vec<(&str, &Value)>) -> Value {
+fn nest_dotted_paths(values: Vec<(&str, &Value)>) -> Value {
     let mut groups: BTreeMap<String, Vec<(&str, &Value)>> = BTreeMap::new();
     let mut out: BTreeMap<String, Value> = BTreeMap::new();
     for (path, value) in values {
@@ -342,6 +355,6 @@ fn nested(values: Vec<(&str, &Value)>) -> Value {
             }
         }
     }
-    out.extend(groups.into_iter().map(|(group, values)| (group, nested(values))));
+    out.extend(groups.into_iter().map(|(group, values)| (group, nest_dotted_paths(values))));
     Value::from(out)
 }

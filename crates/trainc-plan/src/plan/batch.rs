@@ -37,7 +37,7 @@ pub(super) fn batch(
 ) -> Option<Batch> {
     let train = &job.train;
     // `train` has no effect on a serverless job, which a rule reports.
-    if job.serverless().is_some() {
+    if job.serverless_member().is_some() {
         return None;
     }
     let train_span = train.span?;
@@ -64,18 +64,18 @@ pub(super) fn batch(
         Some(Field::Absent) | None => 1,
     };
     let at = BatchArithmetic { ranks, num_micro_batches, span: train_span };
-    let (micro, accumulation, global) = at.factors(micro, accumulation, global, problems)?;
+    let (micro, accumulation, global) = at.complete_factors(micro, accumulation, global, problems)?;
     // No batch is planned for a mesh with errors.
     mesh?;
     let length = train.sequence_length.get();
     let global_tokens = length.and_then(|length| global.value.checked_mul(length));
     if length.is_some() && global_tokens.is_none() {
-        too_large(BATCH, train.sequence_length.span().unwrap_or(train_span), problems);
+        report_overflow(BATCH, train.sequence_length.span().unwrap_or(train_span), problems);
         // All other results of this length would overflow too.
         return None;
     }
     let Some(per_replica) = micro.value.checked_mul(num_micro_batches) else {
-        too_large(BATCH, micro.span_or(train_span), problems);
+        report_overflow(BATCH, micro.span_or(train_span), problems);
         return None;
     };
     Some(Batch {
@@ -94,7 +94,7 @@ const BATCH: Quantity = ("batch size", "reduce its factors");
 const STEPS: Quantity = ("number of steps", "check `epochs` and the size of the dataset");
 const TOKENS: Quantity = ("number of tokens", "check `steps`, the batch size and `sequence-length`");
 
-fn too_large((what, help): Quantity, span: Span, problems: &mut Problems) {
+fn report_overflow((what, help): Quantity, span: Span, problems: &mut Problems) {
     problems.push(Diagnostic::new(&T0315, span, format!("{what} overflows 64 bits")).help(help));
 }
 
@@ -106,7 +106,7 @@ struct BatchArithmetic {
 
 impl BatchArithmetic {
     /// Returns micro-batch, accumulation and global batch, of which any two determine the third.
-    fn factors(
+    fn complete_factors(
         &self,
         micro: Option<&Val<u64>>,
         accumulation: Option<&Val<u64>>,
@@ -115,23 +115,25 @@ impl BatchArithmetic {
     ) -> Option<(Val<u64>, Val<u64>, Val<u64>)> {
         match (micro, accumulation, global) {
             (Some(micro), None, None) => {
-                let global = self.product(micro, 1, micro, problems)?;
+                let global = self.global_or_report_overflow(micro, 1, micro, problems)?;
                 Some((micro.clone(), Val::default(1, "one pass per optimizer step"), global))
             }
             (Some(micro), Some(accumulation), None) => {
-                let global = self.product(micro, accumulation.value, accumulation, problems)?;
+                let global =
+                    self.global_or_report_overflow(micro, accumulation.value, accumulation, problems)?;
                 Some((micro.clone(), accumulation.clone(), global))
             }
             (Some(micro), None, Some(global)) => {
-                let found = self.quotient(global, "micro-batch", micro, problems)?;
+                let found = self.missing_factor(global, "micro-batch", micro, problems)?;
                 Some((micro.clone(), found, global.clone()))
             }
             (None, Some(accumulation), Some(global)) => {
-                let found = self.quotient(global, "accumulation", accumulation, problems)?;
+                let found = self.missing_factor(global, "accumulation", accumulation, problems)?;
                 Some((found, accumulation.clone(), global.clone()))
             }
             (Some(micro), Some(accumulation), Some(global)) => {
-                let computed = self.product(micro, accumulation.value, accumulation, problems)?;
+                let computed =
+                    self.global_or_report_overflow(micro, accumulation.value, accumulation, problems)?;
                 if computed.value != global.value {
                     problems.push(self.contradiction(micro, accumulation, global, computed.value));
                     return None;
@@ -143,7 +145,7 @@ impl BatchArithmetic {
     }
 
     /// Returns the global batch. An overflow is reported at the factor `blame`.
-    fn product(
+    fn global_or_report_overflow(
         &self,
         micro: &Val<u64>,
         accumulation: u64,
@@ -152,13 +154,13 @@ impl BatchArithmetic {
     ) -> Option<Val<u64>> {
         let global = self.global(micro.value, accumulation);
         if global.is_none() {
-            too_large(BATCH, blame.span_or(self.span), problems);
+            report_overflow(BATCH, blame.span_or(self.span), problems);
         }
         global
     }
 
     /// Returns the factor that remains when the global batch is divided by the other one.
-    fn quotient(
+    fn missing_factor(
         &self,
         global: &Val<u64>,
         name: &str,
@@ -166,8 +168,8 @@ impl BatchArithmetic {
         problems: &mut Problems,
     ) -> Option<Val<u64>> {
         let factor = format!("{name} {}", other.value);
-        let Some(unit) = self.unit(other.value) else {
-            too_large(BATCH, other.span_or(self.span), problems);
+        let Some(unit) = self.samples_per_factor(other.value) else {
+            report_overflow(BATCH, other.span_or(self.span), problems);
             return None;
         };
         let found = self.divide(global, unit, &factor, other, problems)?;
@@ -196,7 +198,7 @@ impl BatchArithmetic {
         .help(format!("remove one of the three, or write `global-batch {computed}`"))
     }
 
-    fn unit(&self, factor: u64) -> Option<u64> {
+    fn samples_per_factor(&self, factor: u64) -> Option<u64> {
         factor.checked_mul(self.num_micro_batches)?.checked_mul(self.ranks)
     }
 
@@ -210,7 +212,7 @@ impl BatchArithmetic {
     }
 
     fn global(&self, micro: u64, accumulation: u64) -> Option<Val<u64>> {
-        let value = self.unit(micro)?.checked_mul(accumulation)?;
+        let value = self.samples_per_factor(micro)?.checked_mul(accumulation)?;
         let factor = if accumulation == 1 {
             format!("micro-batch {micro}")
         } else {
@@ -261,7 +263,7 @@ impl BatchArithmetic {
 /// Computes the steps and tokens of the run.
 pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> Run {
     let train = &job.train;
-    let Some(span) = train.span.filter(|_| job.serverless().is_none()) else { return Run::default() };
+    let Some(span) = train.span.filter(|_| job.serverless_member().is_none()) else { return Run::default() };
     let written: Vec<(&str, Span)> = [
         ("steps", !train.steps.is_absent(), train.steps.span()),
         ("tokens", !train.tokens.is_absent(), train.tokens.span()),
@@ -301,7 +303,7 @@ pub(super) fn run(job: &Job, batch: Option<&Batch>, problems: &mut Problems) -> 
     };
     let Some(tokens) = steps.value.checked_mul(per_step) else {
         let at = written.first().map_or(span, |(_, at)| *at);
-        too_large(TOKENS, at, problems);
+        report_overflow(TOKENS, at, problems);
         return Run::default();
     };
     let derivation =
@@ -351,7 +353,7 @@ fn steps(job: &Job, span: Span, batch: Option<&Batch>, problems: &mut Problems) 
     let per_epoch = sequences.div_ceil(global);
     let total = (epochs.value * per_epoch as f64).ceil();
     if !(1.0..1e18).contains(&total) {
-        too_large(STEPS, epochs.span_or(span), problems);
+        report_overflow(STEPS, epochs.span_or(span), problems);
         return None;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded and in range")]

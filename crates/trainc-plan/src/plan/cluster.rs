@@ -61,7 +61,7 @@ pub(super) fn instance(job: &Job, problems: &mut Problems) -> Option<Instance> {
                 return instances::get(first);
             }
             // A rule reports that `cluster` has no effect on a serverless job.
-            if job.serverless().is_some() {
+            if job.serverless_member().is_some() {
                 return None;
             }
             problems.push(
@@ -188,10 +188,10 @@ pub(super) fn machine(job: &Job, instance: Option<&Instance>, problems: &mut Pro
     }
     let kind = job.rank_instance();
     match kind.map(|kind| kind.value.as_str()) {
-        Some("custom") => custom(job, problems),
+        Some("custom") => custom_machine(job, problems),
         Some("local") => {
             if let Some(gpu) = &cluster.gpu {
-                return accelerator(gpu, Some(false), problems);
+                return custom_gpu_machine(gpu, Some(false), problems);
             }
             // Ranks are processes on the cores of this machine, by default as many as the shard degree.
             let shards = job.parallel.as_ref().and_then(|parallel| parallel.shard_degree.get());
@@ -254,7 +254,7 @@ fn first_gpu_group(job: &Job) -> Option<&str> {
     group.name.value().map(String::as_str)
 }
 
-fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
+fn custom_machine(job: &Job, problems: &mut Problems) -> Option<Machine> {
     let cluster = job.cluster.as_ref()?;
     let span = cluster.instance.span().unwrap_or(cluster.span);
     for (node, field) in
@@ -282,11 +282,15 @@ fn custom(job: &Job, problems: &mut Problems) -> Option<Machine> {
         );
         return None;
     };
-    accelerator(gpu, None, problems)
+    custom_gpu_machine(gpu, None, problems)
 }
 
 /// Returns a machine with accelerators of the catalogue.
-fn accelerator(gpu: &trainc_ir::CustomGpu, efa: Option<bool>, problems: &mut Problems) -> Option<Machine> {
+fn custom_gpu_machine(
+    gpu: &trainc_ir::CustomGpu,
+    efa: Option<bool>,
+    problems: &mut Problems,
+) -> Option<Machine> {
     let per_node = gpu.per_node.get()?;
     let name = gpu.name.val()?;
     let Some(row) = accelerators::get(&name.value) else {

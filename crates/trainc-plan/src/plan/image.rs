@@ -1,7 +1,7 @@
 //! Plans the container image: from the versions as written to the registry path of the region.
 
 use super::custom_image::custom_image;
-use super::neuron_image::{self, neuron_gap, substituted_version, unsupported_chip};
+use super::neuron_image::{self, neuron_version_too_old, substituted_version, unsupported_chip};
 use super::newest_image;
 use super::smp::is_smp_v2;
 use super::version_suggestion::unknown_version;
@@ -93,8 +93,12 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
     let instance = known.unwrap_or(FULL_INSTANCE);
     let unknown =
         UnknownInputs { region: region.is_none(), instance: known.is_none(), engine: engine.is_none() };
-    let (pytorch, transformers) =
-        versions(ask, family, &|| newest_image::suggested_image_of_family(job, region, family), problems)?;
+    let (pytorch, transformers) = required_versions(
+        ask,
+        family,
+        &|| newest_image::suggested_image_of_family(job, region, family),
+        problems,
+    )?;
     let smp_v2 = engine == Some(Engine::Smp) && is_smp_v2(&pytorch);
     let query = ImageQuery {
         framework: match family {
@@ -125,7 +129,7 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
         }
         answer = Ok(found);
     }
-    if let Some(gap) = answer.as_ref().ok().and_then(|found| neuron_gap(found, instance)) {
+    if let Some(gap) = answer.as_ref().ok().and_then(|found| neuron_version_too_old(found, instance)) {
         problems.push(unsupported_chip(ask, instance, &gap));
         return None;
     }
@@ -135,9 +139,9 @@ pub(super) fn image(job: &Job, region: Option<&Region>, problems: &mut Problems)
             None
         }
         Ok(_) if unknown.region || unknown.instance => None,
-        Err(problem) if unknown.explains(&problem, &query, ask) => None,
+        Err(problem) if unknown.causes_problem(&problem, &query, ask) => None,
         Ok(found) => Some(Image {
-            sdk_v2: sdk_v2_takes(job, &query, &found.sdk),
+            sdk_v2: sdk_v2_accepts(job, &query, &found.sdk),
             uri: found.uri,
             family: if smp_v2 { "smp".to_owned() } else { family.to_owned() },
             pytorch: Some(found.pytorch_full_version),
@@ -194,7 +198,7 @@ struct UnknownInputs {
 
 impl UnknownInputs {
     /// Returns whether an unknown input causes the problem.
-    fn explains(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageRequest) -> bool {
+    fn causes_problem(&self, problem: &ImageProblem, query: &ImageQuery, ask: &ImageRequest) -> bool {
         match problem {
             ImageProblem::RegionWithoutImage { .. } => self.region,
             ImageProblem::UnsupportedProcessor { .. }
@@ -216,7 +220,7 @@ impl UnknownInputs {
 }
 
 /// Returns the versions that the family requires; reports each version that is missing or not supported by the family.
-fn versions(
+fn required_versions(
     ask: &ImageRequest,
     family: &str,
     fitting: &dyn Fn() -> String,
@@ -270,7 +274,7 @@ fn versions(
 
 /// Returns whether SDK v2 accepts the versions as spelled: its tables list the image, and its check of the distribution
 /// accepts the version (`fw_utils`, which accepts fewer spellings than the tables).
-pub(super) fn sdk_v2_takes(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
+pub(super) fn sdk_v2_accepts(job: &Job, query: &ImageQuery, sdk: &[String]) -> bool {
     if !sdk.iter().any(|major| major == "v2") {
         return false;
     }
@@ -369,8 +373,8 @@ fn image_problem(
             family_span(ask),
             format!(
                 "this container requires {}, but `{instance}` has {}",
-                text::list(&known.iter().map(|name| images::chips(name)).collect::<Vec<_>>(), "or"),
-                images::chips(processor)
+                text::list(&known.iter().map(|name| images::processor_noun(name)).collect::<Vec<_>>(), "or"),
+                images::processor_noun(processor)
             ),
         )
         .help("use another instance type or another image"),

@@ -1,6 +1,6 @@
 //! Decides the launcher of the ranks and the parameters that it gets.
 
-use super::smp::smp_name;
+use super::smp::smp_parameter_name;
 use trainc_ir::{Engine, Field, Launch, Launcher, Mesh, Parallel, Plan, Scalar, Smp};
 
 /// Returns the launch of a bound plan: options may contain placeholders before.
@@ -113,7 +113,7 @@ fn smp_v2_parameters(parallel: &Parallel, mesh: &Mesh) -> Vec<(&'static str, Sca
     let offload = parallel.offload_activations.get();
     out.extend(offload.map(|on| ("sm_activation_offloading", Scalar::Bool(on))));
     out.extend(parallel.offload_horizon.get().map(|horizon| ("activation_loading_horizon", int(horizon))));
-    out.extend(options(parallel));
+    out.extend(smp_passthrough_options(parallel));
     out
 }
 
@@ -123,7 +123,7 @@ fn smp_v1_parameters(plan: &Plan, parallel: &Parallel, mesh: &Mesh) -> Vec<(&'st
     let count = |field: &Field<u64>| field.get().map(int);
     let precision = plan.job.train.precision.value().map(String::as_str);
     let parameters = [
-        ("ddp", ddp(parallel, mesh)),
+        ("ddp", smp_v1_ddp_parameter(parallel, mesh)),
         ("tensor_parallel_degree", parallel.tensor_degree.get().map(|_| int(mesh.tensor_degree.value))),
         ("microbatches", count(&parallel.num_micro_batches)),
         ("partitions", Some(int(mesh.pipeline_degree.value))),
@@ -140,14 +140,14 @@ fn smp_v1_parameters(plan: &Plan, parallel: &Parallel, mesh: &Mesh) -> Vec<(&'st
     ];
     let mut out: Vec<(&'static str, Scalar)> =
         parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    out.extend(options(parallel).into_iter().filter(|(name, _)| *name != "ddp"));
+    out.extend(smp_passthrough_options(parallel).into_iter().filter(|(name, _)| *name != "ddp"));
     out
 }
 
 /// Returns SMP v1's `ddp`: as written, otherwise true where SMP v1 requires it, which is with tensor parallelism, sharding,
 /// sharded optimizer states, or data parallelism (SDK documentation of `ddp`: "must be set to true if there is data
 /// parallelism").
-fn ddp(parallel: &Parallel, mesh: &Mesh) -> Option<Scalar> {
+fn smp_v1_ddp_parameter(parallel: &Parallel, mesh: &Mesh) -> Option<Scalar> {
     let written = parallel.options.iter().find(|option| option.name == "ddp");
     if let Some(Field::Is(val)) = written.map(|option| &option.value) {
         return Some(val.value.clone());
@@ -160,10 +160,10 @@ fn ddp(parallel: &Parallel, mesh: &Mesh) -> Option<Scalar> {
 }
 
 /// Returns the options that trainc passes to SMP unchanged.
-fn options(parallel: &Parallel) -> Vec<(&'static str, Scalar)> {
+fn smp_passthrough_options(parallel: &Parallel) -> Vec<(&'static str, Scalar)> {
     parallel
         .options
         .iter()
-        .filter_map(|option| Some((smp_name(option.name)?, option.value.value()?.clone())))
+        .filter_map(|option| Some((smp_parameter_name(option.name)?, option.value.value()?.clone())))
         .collect()
 }

@@ -180,7 +180,7 @@ impl Layout<'_> {
                 }
                 mesh.shard_degree = self.worker_shard(minimum.as_ref());
             }
-            Engine::Smp => self.smp(&mut mesh),
+            Engine::Smp => self.set_smp_degrees(&mut mesh),
             Engine::DeviceMap => {
                 if self.nodes > 1 {
                     problems.push(
@@ -223,7 +223,7 @@ impl Layout<'_> {
                 || p.processes.is_bad()
                 || p.prescaled_batch.is_bad()
                 || smp_only.iter().any(|degree| degree.is_bad()));
-        let replicas = self.replicas(&mut mesh, problems);
+        let replicas = self.set_replicas(&mut mesh, problems);
         // A rule reports degrees that the image's SMP version does not support; they are not checked further.
         let unsupported = match (self.engine, smp) {
             (Engine::Smp, Some(Smp::V1(_))) => mesh.context_degree.value > 1 || mesh.expert_degree.value > 1,
@@ -233,12 +233,12 @@ impl Layout<'_> {
         let parts = if unsupported || is_smp && p.shard_degree.is_bad() {
             None
         } else {
-            self.check_parts(&mesh, problems)
+            self.check_context_and_expert_degrees(&mesh, problems)
         };
         if unknown || replicas.is_none() || parts.is_none() {
             return None;
         }
-        self.complete(&mut mesh, minimum, smp);
+        self.set_data_ranks_and_order(&mut mesh, minimum, smp);
         Some(mesh)
     }
 
@@ -314,7 +314,7 @@ impl Layout<'_> {
         }
     }
 
-    fn smp(&self, mesh: &mut Mesh) {
+    fn set_smp_degrees(&self, mesh: &mut Mesh) {
         const SMP_DEFAULT: &str = "smp: 1 unless set";
         let pick = |field: &Field<u64>| field.val().cloned().unwrap_or_else(|| degree_one(SMP_DEFAULT));
         mesh.shard_degree = pick(&self.parallel.shard_degree);
@@ -325,7 +325,7 @@ impl Layout<'_> {
     }
 
     /// Computes the replicas that the other axes leave; reports degrees that do not divide the world size.
-    fn replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
+    fn set_replicas(&self, mesh: &mut Mesh, problems: &mut Problems) -> Option<()> {
         let world = self.world_size;
         let axes: Vec<(&str, &Val<u64>)> = [
             ("shard-degree", &mesh.shard_degree),
@@ -423,7 +423,7 @@ impl Layout<'_> {
     }
 
     /// Checks that context and expert degree divide the shard degree.
-    fn check_parts(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
+    fn check_context_and_expert_degrees(&self, mesh: &Mesh, problems: &mut Problems) -> Option<()> {
         let mut fine = Some(());
         for (name, val) in [("context-degree", &mesh.context_degree), ("expert-degree", &mesh.expert_degree)]
         {
@@ -444,7 +444,12 @@ impl Layout<'_> {
         fine
     }
 
-    fn complete(&self, mesh: &mut Mesh, minimum: Option<(Val<u64>, Val<u64>)>, smp: Option<&Smp>) {
+    fn set_data_ranks_and_order(
+        &self,
+        mesh: &mut Mesh,
+        minimum: Option<(Val<u64>, Val<u64>)>,
+        smp: Option<&Smp>,
+    ) {
         let data = mesh.replicas.value * mesh.shard_degree.value;
         mesh.data_ranks = match (self.engine, smp) {
             (Engine::DeviceMap, _) => degree_one("one process"),

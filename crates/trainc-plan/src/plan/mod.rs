@@ -190,7 +190,7 @@ pub fn plan_on_instance(plan: &Plan, name: &str, price: Option<Price>) -> Option
     if (machine.gpus_per_node, machine.ranks_per_gpu) != (own.gpus_per_node, own.ranks_per_gpu) {
         return None;
     }
-    with_instance(plan, (row, machine), price)
+    replace_instance(plan, (row, machine), price)
 }
 
 /// Replans on a number of nodes of an instance type: recomputes mesh and batch. Returns `None` where the type is not in the
@@ -204,7 +204,7 @@ pub fn plan_on_nodes(
 ) -> Option<Plan> {
     let row = instances::get(name)?;
     let machine = cluster::catalogue_machine(&row);
-    let mut plan = with_instance(plan, (row, machine), price)?;
+    let mut plan = replace_instance(plan, (row, machine), price)?;
     let mut shard_degree = whole_group;
     let is_fsdp = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Fsdp);
     if let Some(parallel) = plan.job.parallel.as_mut().filter(|_| is_fsdp && shard_degree.is_some()) {
@@ -219,7 +219,7 @@ pub fn plan_on_nodes(
     (!has_error && plan.mesh.is_some() && plan.batch.is_some()).then_some(plan)
 }
 
-fn with_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Option<Price>) -> Option<Plan> {
+fn replace_instance(plan: &Plan, (row, machine): (Instance, Machine), price: Option<Price>) -> Option<Plan> {
     let mut plan = plan.clone();
     let Field::Is(written) = &mut plan.job.cluster.as_mut()?.instance else { return None };
     row.name.clone_into(&mut written.value);

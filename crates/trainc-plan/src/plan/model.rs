@@ -44,12 +44,12 @@ pub(super) fn model(
         (Some(Ok(text)), _) => Some(text.as_str()),
         _ => None,
     };
-    let mut facts = base(model, config, problems)?;
-    facts.trainable = trainable(job, &facts, problems);
+    let mut facts = base_model_facts(model, config, problems)?;
+    facts.trainable = trainable_parameters(job, &facts, problems);
     Some(facts)
 }
 
-fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<ModelFacts> {
+fn base_model_facts(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<ModelFacts> {
     if model.name.is_bad() || model.config.is_bad() {
         return None;
     }
@@ -96,7 +96,7 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
                 },
                 trainable: None,
                 details: row.details,
-                defaulted: defaulted(&row.defaulted),
+                defaulted: describe_defaulted_fields(&row.defaulted),
                 architecture: Some(row.architecture),
             });
         }
@@ -127,7 +127,7 @@ fn base(model: &Model, config: Option<&str>, problems: &mut Problems) -> Option<
 }
 
 /// Returns the catalogue name that looks alike: `gpt2-xl` for `gpt2-x1`.
-fn looks_like(name: &str) -> Option<&'static str> {
+fn find_lookalike_name(name: &str) -> Option<&'static str> {
     let normalized = |name: &str| name.to_lowercase().replace(['1', 'i'], "l").replace('0', "o");
     let wanted = normalized(name);
     models::names().find(|known| normalized(known) == wanted)
@@ -138,7 +138,7 @@ fn digits(name: &str) -> String {
 }
 
 /// Returns the catalogue name for a name with a size suffix, such as `bigscience/bloom-175b`.
-fn without_size(name: &str) -> Option<&'static str> {
+fn find_name_without_size(name: &str) -> Option<&'static str> {
     let (stem, size) = name.rsplit_once('-')?;
     let is_size = size.starts_with(|c: char| c.is_ascii_digit()) && size.ends_with(['b', 'B', 'm', 'M']);
     models::names().find(|known| is_size && *known == stem)
@@ -147,7 +147,7 @@ fn without_size(name: &str) -> Option<&'static str> {
 fn unknown_model(name: &str, span: Span) -> Diagnostic {
     let known: Vec<&str> = models::names().chain(Family::names()).collect();
     let diagnostic = Diagnostic::new(&T0340, span, format!("model `{name}` is not in the catalogue"));
-    let near = without_size(name).or_else(|| looks_like(name)).or_else(|| {
+    let near = find_name_without_size(name).or_else(|| find_lookalike_name(name)).or_else(|| {
         // Another size is another model, not a typo.
         text::nearest(name, known.iter().copied())
             .filter(|near| digits(near) == digits(name) || digits(name).is_empty())
@@ -288,23 +288,23 @@ fn facts(
     from: &str,
 ) -> ModelFacts {
     let class = class.unwrap_or_else(|| architecture.family.default_class());
-    let total = architecture.parameters_as(class).map_or(0, |count| count.total);
+    let total = architecture.parameters_for_class(class).map_or(0, |count| count.total);
     ModelFacts {
         name: name.to_owned(),
         class: Some(class),
         parameters: Val::derived(total, format!("counted from {from} of {}", architecture.family.name())),
         trainable: None,
         details,
-        defaulted: defaulted(filled),
+        defaulted: describe_defaulted_fields(filled),
         architecture: Some(architecture),
     }
 }
 
-fn defaulted(filled: &[Defaulted]) -> Vec<(String, String, String)> {
+fn describe_defaulted_fields(filled: &[Defaulted]) -> Vec<(String, String, String)> {
     filled.iter().map(|d| (d.field.to_owned(), d.value.clone(), d.rule.to_owned())).collect()
 }
 
-fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<Val<u64>> {
+fn trainable_parameters(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<Val<u64>> {
     let Some(adapter) = &job.adapter else {
         return Some(Val::derived(facts.parameters.value, "the whole model"));
     };
@@ -326,7 +326,7 @@ fn trainable(job: &Job, facts: &ModelFacts, problems: &mut Problems) -> Option<V
         None if adapter.targets.is_absent() => (&all, adapter.span),
         None => return None,
     };
-    match architecture.lora_trainable_as(class, rank, targets) {
+    match architecture.lora_trainable_for_class(class, rank, targets) {
         Ok(_) if adapter.rank.val().is_none() => None,
         Ok(count) => Some(Val::derived(count, format!("LoRA of rank {rank} on {}", targets.join(", ")))),
         Err(LoraProblem::UnknownTargets { unknown, known }) => {

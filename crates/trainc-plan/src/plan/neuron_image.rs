@@ -14,9 +14,9 @@ declare_code!(
 );
 
 /// Returns the Neuron SDK version of a container and the version that the instance's chip requires, where that is newer.
-pub(super) fn neuron_gap(found: &images::Image, instance: &str) -> Option<(String, String)> {
+pub(super) fn neuron_version_too_old(found: &images::Image, instance: &str) -> Option<(String, String)> {
     let least = instances::get(instance)?.accelerator.least_neuron?;
-    let has = found.neuron()?;
+    let has = found.neuron_sdk_version()?;
     (images::version_key(has) < images::version_key(&least)).then(|| (has.to_owned(), least))
 }
 

@@ -1,6 +1,6 @@
 //! Selects the newest container for a job.
 
-use super::image::{FULL_INSTANCE, FULL_REGION, sdk_v2_takes};
+use super::image::{FULL_INSTANCE, FULL_REGION, sdk_v2_accepts};
 use trainc_catalog::images::{self, Framework, ImageFamily, ImageQuery};
 use trainc_catalog::instances;
 use trainc_ir::hardware::AcceleratorKind;
@@ -46,7 +46,7 @@ pub(super) fn suggested_image_of_family(job: &Job, region: Option<&Region>, writ
                     smdistributed: matches!(engine, Some(Engine::Smp | Engine::Smddp)),
                 };
                 let takes = |found: &images::Image| {
-                    !found.version_substituted && (!accepted || sdk_v2_takes(job, &query, &found.sdk))
+                    !found.version_substituted && (!accepted || sdk_v2_accepts(job, &query, &found.sdk))
                 };
                 instance.is_none() || images::resolve(&query).is_ok_and(|found| takes(&found))
             })

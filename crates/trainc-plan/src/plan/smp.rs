@@ -34,7 +34,7 @@ pub fn splits_sequences(plan: &Plan) -> bool {
 }
 
 /// Returns SMP's name of a parameter that is passed through.
-pub fn smp_name(name: &str) -> Option<&'static str> {
+pub fn smp_parameter_name(name: &str) -> Option<&'static str> {
     Some(match name {
         "optimize" => "optimize",
         "auto-partition" => "auto_partition",

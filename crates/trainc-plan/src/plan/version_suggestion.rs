@@ -1,7 +1,7 @@
 //! Suggests a version for one that no container has.
 
-use super::image::{T0330, sdk_v2_takes};
-use super::neuron_image::neuron_gap;
+use super::image::{T0330, sdk_v2_accepts};
+use super::neuron_image::neuron_version_too_old;
 use super::smp::is_smp_v2;
 use trainc_catalog::images::{self, Framework, ImageFamily, ImageProblem, ImageQuery, version_key};
 use trainc_catalog::{instances, support};
@@ -18,7 +18,7 @@ struct Candidate {
 
 impl Candidate {
     /// Returns the version to suggest: of transformers if the image has one, otherwise of PyTorch.
-    fn version(&self) -> &str {
+    fn suggested_version(&self) -> &str {
         self.transformers.as_deref().unwrap_or(&self.pytorch)
     }
 
@@ -52,16 +52,21 @@ pub(super) fn unknown_version(
     )
     .fact("known", known.to_vec());
     let candidates = candidates(job, query, known);
-    let newest = candidates.iter().max_by_key(|one| (version_key(one.version()), version_key(&one.pytorch)));
-    let near = candidates.iter().filter(|one| minor(one.version()) == minor(found)).max_by_key(|one| {
-        (one.pytorch == query.pytorch, version_key(one.version()), version_key(&one.pytorch))
-    });
+    let newest =
+        candidates.iter().max_by_key(|one| (version_key(one.suggested_version()), version_key(&one.pytorch)));
+    let near = candidates
+        .iter()
+        .filter(|one| major_and_minor(one.suggested_version()) == major_and_minor(found))
+        .max_by_key(|one| {
+            (one.pytorch == query.pytorch, version_key(one.suggested_version()), version_key(&one.pytorch))
+        });
     match (near, newest) {
-        (Some(near), Some(newest)) if near.version() != newest.version() => diagnostic.help(format!(
-            "write `{}`; the newest version for this job is {}",
-            near.properties(ask),
-            newest.version()
-        )),
+        (Some(near), Some(newest)) if near.suggested_version() != newest.suggested_version() => diagnostic
+            .help(format!(
+                "write `{}`; the newest version for this job is {}",
+                near.properties(ask),
+                newest.suggested_version()
+            )),
         (_, Some(newest)) => {
             diagnostic.help(format!("write `{}`, the newest version for this job", newest.properties(ask)))
         }
@@ -70,7 +75,7 @@ pub(super) fn unknown_version(
 }
 
 /// Returns the major and minor version.
-fn minor(version: &str) -> Vec<u32> {
+fn major_and_minor(version: &str) -> Vec<u32> {
     version_key(version).into_iter().take(2).collect()
 }
 
@@ -122,6 +127,8 @@ fn compatible_image(job: &Job, query: &ImageQuery) -> Option<images::Image> {
         }
         _ => true,
     };
-    let fits = runs && sdk_v2_takes(job, &query, &found.sdk) && neuron_gap(&found, query.instance).is_none();
+    let fits = runs
+        && sdk_v2_accepts(job, &query, &found.sdk)
+        && neuron_version_too_old(&found, query.instance).is_none();
     fits.then_some(found)
 }

@@ -67,16 +67,16 @@ pub(super) fn worker(
         schedule,
         optimizer: WorkerOptimizer {
             learning_rate,
-            betas: or(&optimizer.betas, (0.9, 0.999), "PyTorch default of AdamW"),
-            eps: or(&optimizer.eps, 1e-8, "PyTorch default of AdamW"),
-            weight_decay: or(&optimizer.weight_decay, 0.01, "PyTorch default of AdamW"),
+            betas: written_or_default(&optimizer.betas, (0.9, 0.999), "PyTorch default of AdamW"),
+            eps: written_or_default(&optimizer.eps, 1e-8, "PyTorch default of AdamW"),
+            weight_decay: written_or_default(&optimizer.weight_decay, 0.01, "PyTorch default of AdamW"),
             clip_norm: optimizer.clip.val().cloned(),
         },
         bf16: match job.train.precision.val() {
             Some(val) => Val { value: val.value == "bf16", origin: val.origin.clone() },
             None => Val::default(false, "fp32 unless set"),
         },
-        reduce_bf16: match word(parallel, "reduce") {
+        reduce_bf16: match text_option(parallel, "reduce") {
             Some((text, span)) => Val::written(text == "bf16", span),
             None => Val::default(false, "gradients are reduced in fp32"),
         },
@@ -88,20 +88,20 @@ pub(super) fn worker(
             Some((Scalar::Int(units), span)) => Val::written(u64::try_from(*units).unwrap_or(1), span),
             _ => Val::default(1, "one unit ahead"),
         },
-        reshard_after_forward: switch(parallel, "reshard-after-forward", true, "full sharding"),
-        offload: switch(parallel, "offload", false, "optimizer states are not offloaded"),
-        document_mask: switch(parallel, "document-mask", false, "attention sees the whole sequence"),
+        reshard_after_forward: switch_option(parallel, "reshard-after-forward", true, "full sharding"),
+        offload: switch_option(parallel, "offload", false, "optimizer states are not offloaded"),
+        document_mask: switch_option(parallel, "document-mask", false, "attention sees the whole sequence"),
         keep: match job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.keep.val()) {
             Some(val) => val.clone(),
             None => Val::default(2, "keeps a complete checkpoint while the next is written"),
         },
-        seed: or(&job.train.seed, 0, "seed 0"),
+        seed: written_or_default(&job.train.seed, 0, "seed 0"),
         run: WorkerRun::default(),
         binary,
     })
 }
 
-fn or<T: Clone>(field: &Field<T>, value: T, rule: &'static str) -> Val<T> {
+fn written_or_default<T: Clone>(field: &Field<T>, value: T, rule: &'static str) -> Val<T> {
     field.val().cloned().unwrap_or_else(|| Val::default(value, rule))
 }
 
@@ -116,9 +116,9 @@ fn schedule(optimizer: &Optimizer, steps: u64) -> WorkerSchedule {
         None => Val::default(0, "no warm-up"),
     };
     WorkerSchedule {
-        kind: or(&optimizer.schedule, "constant".to_owned(), "constant learning rate"),
+        kind: written_or_default(&optimizer.schedule, "constant".to_owned(), "constant learning rate"),
         warmup_steps,
-        minimum_learning_rate: or(&optimizer.min_lr, 0.0, "decays to 0"),
+        minimum_learning_rate: written_or_default(&optimizer.min_lr, 0.0, "decays to 0"),
     }
 }
 
@@ -147,14 +147,14 @@ fn option<'a>(parallel: &'a Parallel, name: &str) -> Option<(&'a Scalar, Span)> 
     Some((&val.value, val.span_or(option.span)))
 }
 
-fn word<'a>(parallel: &'a Parallel, name: &str) -> Option<(&'a str, Span)> {
+fn text_option<'a>(parallel: &'a Parallel, name: &str) -> Option<(&'a str, Span)> {
     match option(parallel, name)? {
         (Scalar::Text(text), span) => Some((text, span)),
         _ => None,
     }
 }
 
-fn switch(parallel: &Parallel, name: &str, otherwise: bool, rule: &'static str) -> Val<bool> {
+fn switch_option(parallel: &Parallel, name: &str, otherwise: bool, rule: &'static str) -> Val<bool> {
     match option(parallel, name) {
         Some((Scalar::Bool(on), span)) => Val::written(*on, span),
         _ => Val::default(otherwise, rule),

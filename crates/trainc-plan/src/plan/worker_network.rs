@@ -60,7 +60,7 @@ pub(super) fn worker_model(
         Positions::Alibi => return Err("ALiBi positions".to_owned()),
         Positions::Relative => return Err("relative positions".to_owned()),
     };
-    let eps = source.or_default(details.norm_eps, || match source {
+    let eps = source.value_or_default(details.norm_eps, || match source {
         // transformers uses its default for a config.json without the key.
         DetailsSource::Config(_) if family == WorkerFamily::Llama => {
             (1e-6, "transformers default, not in the config")
@@ -71,7 +71,7 @@ pub(super) fn worker_model(
         }
     });
     let range = (0.02, "value in the configurations of GPT-2, GPT-NeoX, Llama and Mistral");
-    let initializer_range = source.or_default(details.initializer_range, || range);
+    let initializer_range = source.value_or_default(details.initializer_range, || range);
     Ok(WorkerModel { family, norm, activation, biases, norm_eps: eps, initializer_range, rotary })
 }
 
@@ -81,7 +81,7 @@ fn rotary(
     details: &Details,
     source: DetailsSource,
 ) -> Result<Rotary, String> {
-    let fraction = source.or_default(details.rotary_fraction, || {
+    let fraction = source.value_or_default(details.rotary_fraction, || {
         if family == WorkerFamily::GptNeox {
             (NEOX_FRACTION, "a quarter of each head, as in GPT-NeoX-20B and Pythia")
         } else {
@@ -144,7 +144,7 @@ impl<'a> DetailsSource<'a> {
     }
 
     /// Returns the value of the source, or the default with its rule.
-    fn or_default(self, known: Option<f64>, default: impl Fn() -> (f64, &'static str)) -> Val<f64> {
+    fn value_or_default(self, known: Option<f64>, default: impl Fn() -> (f64, &'static str)) -> Val<f64> {
         if let Some(value) = known {
             return Val { value, origin: self.origin() };
         }

@@ -17,7 +17,7 @@ pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
         Field::Absent => Field::Absent,
         Field::Bad => Field::Bad,
         Field::Is(val) => {
-            if let Some(pair) = two_betas(&val.value) {
+            if let Some(pair) = parse_betas(&val.value) {
                 Field::Is(Val { value: pair, origin: val.origin })
             } else {
                 let diagnostic = Diagnostic::new(
@@ -32,11 +32,11 @@ pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
                 let numbers = val.value.split(|c: char| !(c.is_ascii_digit() || c == '.'));
                 let numbers: Vec<&str> = numbers.filter(|number| !number.is_empty()).collect();
                 let meant = numbers.join(",");
-                problems.push(match (numbers.as_slice(), two_betas(&meant)) {
+                problems.push(match (numbers.as_slice(), parse_betas(&meant)) {
                     ([_, _], Some(_)) => diagnostic
                         .help(format!("write `betas=\"{meant}\"`"))
                         .fix(val.span_or(node.name.span), format!("\"{meant}\"")),
-                    ([first], _) if two_betas(&format!("{first},0")).is_some() => {
+                    ([first], _) if parse_betas(&format!("{first},0")).is_some() => {
                         diagnostic.help(format!("add the second number, as in `betas=\"{first},0.999\"`"))
                     }
                     _ => diagnostic.help("write `betas=\"0.9,0.999\"`"),
@@ -47,7 +47,7 @@ pub(super) fn betas(node: &Node, problems: &mut Problems) -> Field<(f64, f64)> {
     }
 }
 
-fn two_betas(written: &str) -> Option<(f64, f64)> {
+fn parse_betas(written: &str) -> Option<(f64, f64)> {
     let (a, b) = written.split_once(',')?;
     let (a, b): (f64, f64) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
     ((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b)).then_some((a, b))

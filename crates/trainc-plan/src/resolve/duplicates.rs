@@ -19,22 +19,22 @@ pub struct ActiveDuplicate {
 
 impl ActiveDuplicate {
     /// Returns whether this duplicate causes an error. Warnings wait until one duplicate is removed.
-    pub fn has_error(&self, one: &Diagnostic) -> bool {
+    pub fn causes_error(&self, one: &Diagnostic) -> bool {
         one.severity == Severity::Error && self.span.covers(one.span) && self.name != Some(one.span)
     }
 }
 
 /// Returns the job with the second of each set of duplicates, and those seconds; `None` without duplicates. A third duplicate is
 /// not checked until one of the others is removed.
-pub fn duplicate_variant(merged: &Merged) -> Option<(Merged, Vec<ActiveDuplicate>)> {
+pub fn variant_with_second_duplicates(merged: &Merged) -> Option<(Merged, Vec<ActiveDuplicate>)> {
     if !has_duplicates(&merged.node) {
         return None;
     }
     let mut seconds = Vec::new();
     let mut other = merged.clone();
-    activate_seconds(&mut other.node, &mut seconds);
+    activate_second_duplicates(&mut other.node, &mut seconds);
     if !other.is_whole {
-        unreadable_layer::fill_unknown(&mut other.node);
+        unreadable_layer::fill_missing_with_bad(&mut other.node);
     }
     Some((other, seconds))
 }
@@ -43,7 +43,7 @@ fn has_duplicates(node: &Node) -> bool {
     !node.duplicates.is_empty() || node.children.iter().any(has_duplicates)
 }
 
-fn activate_seconds(node: &mut Node, seconds: &mut Vec<ActiveDuplicate>) {
+fn activate_second_duplicates(node: &mut Node, seconds: &mut Vec<ActiveDuplicate>) {
     let mut properties: Vec<(Spanned<String>, Spanned<Value>)> = Vec::new();
     for duplicate in std::mem::take(&mut node.duplicates) {
         match duplicate {
@@ -52,7 +52,7 @@ fn activate_seconds(node: &mut Node, seconds: &mut Vec<ActiveDuplicate>) {
                 seconds
                     .push(ActiveDuplicate { span: second.span, name: (!is_job).then_some(second.name.span) });
                 *node = second;
-                return activate_seconds(node, seconds);
+                return activate_second_duplicates(node, seconds);
             }
             Duplicate::Property(name, _) if properties.iter().any(|(one, _)| one.value == name.value) => {}
             Duplicate::Property(name, value) => properties.push((name, value)),
@@ -63,5 +63,5 @@ fn activate_seconds(node: &mut Node, seconds: &mut Vec<ActiveDuplicate>) {
         node.props.retain(|(key, _)| key.value != name.value);
         node.props.push((name, value));
     }
-    node.children.iter_mut().for_each(|child| activate_seconds(child, seconds));
+    node.children.iter_mut().for_each(|child| activate_second_duplicates(child, seconds));
 }

@@ -6,7 +6,7 @@ use trainc_syntax::ast::{Node, Value};
 
 pub(super) type WrittenValue<'a> = Option<&'a Spanned<Value>>;
 
-fn field<T>(written: WrittenValue, convert: impl FnOnce(&Value) -> Option<T>) -> Field<T> {
+fn convert_field<T>(written: WrittenValue, convert: impl FnOnce(&Value) -> Option<T>) -> Field<T> {
     match written {
         None => Field::Absent,
         Some(spanned) => match convert(&spanned.value) {
@@ -17,7 +17,7 @@ fn field<T>(written: WrittenValue, convert: impl FnOnce(&Value) -> Option<T>) ->
 }
 
 pub(super) fn text(written: WrittenValue) -> Field<String> {
-    field(written, |value| match value {
+    convert_field(written, |value| match value {
         Value::Text(text) => Some(text.clone()),
         _ => None,
     })
@@ -31,14 +31,14 @@ pub(super) fn comma_list(written: WrittenValue) -> Field<Vec<String>> {
 }
 
 pub(super) fn integer(written: WrittenValue) -> Field<u64> {
-    field(written, |value| match value {
+    convert_field(written, |value| match value {
         Value::Int(n) => u64::try_from(*n).ok(),
         _ => None,
     })
 }
 
 pub(super) fn number(written: WrittenValue) -> Field<f64> {
-    field(written, |value| match value {
+    convert_field(written, |value| match value {
         Value::Int(n) => Some(*n as f64),
         Value::Float(x) => Some(*x),
         _ => None,
@@ -46,21 +46,21 @@ pub(super) fn number(written: WrittenValue) -> Field<f64> {
 }
 
 pub(super) fn bytes(written: WrittenValue) -> Field<u64> {
-    field(written, |value| match value {
+    convert_field(written, |value| match value {
         Value::Bytes(n) => Some(*n),
         _ => None,
     })
 }
 
-pub(super) fn rate(written: WrittenValue) -> Field<u64> {
-    field(written, |value| match value {
+pub(super) fn bytes_per_second(written: WrittenValue) -> Field<u64> {
+    convert_field(written, |value| match value {
         Value::BytesPerSecond(n) => Some(*n),
         _ => None,
     })
 }
 
 pub(super) fn milliseconds(written: WrittenValue) -> Field<u64> {
-    field(written, |value| match value {
+    convert_field(written, |value| match value {
         Value::Milliseconds(n) => Some(*n),
         _ => None,
     })
@@ -72,7 +72,7 @@ pub(super) fn seconds(written: WrittenValue) -> Field<u64> {
 }
 
 pub(super) fn scalar(written: WrittenValue) -> Field<Scalar> {
-    field(written, scalar_of)
+    convert_field(written, scalar_of)
 }
 
 pub(super) fn scalar_of(value: &Value) -> Option<Scalar> {
@@ -91,14 +91,14 @@ pub(super) fn scalar_of(value: &Value) -> Option<Scalar> {
 }
 
 pub(super) fn boolean(written: WrittenValue) -> Field<bool> {
-    field(written, |value| match value {
+    convert_field(written, |value| match value {
         Value::Bool(on) => Some(*on),
         _ => None,
     })
 }
 
 /// Reads a child that is a switch: its argument, or true without an argument.
-pub(super) fn switch(node: Option<&Node>) -> Field<bool> {
+pub(super) fn switch_or_true(node: Option<&Node>) -> Field<bool> {
     match node {
         None => Field::Absent,
         Some(node) => match node.arg(0) {
@@ -127,7 +127,7 @@ pub(super) fn text_args(node: Option<&Node>) -> Vec<Val<String>> {
 }
 
 /// Reads free properties as text; numbers and booleans keep their written form.
-pub(super) fn pairs<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Vec<Pair> {
+pub(super) fn free_properties<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Vec<Pair> {
     nodes
         .into_iter()
         .flat_map(|node| &node.props)

@@ -3,8 +3,8 @@
 use super::betas::betas;
 use super::defaults as default;
 use super::fields::{
-    WrittenValue, boolean, bytes, comma_list, first_arg, integer, milliseconds, number, pairs, rate, scalar,
-    scalar_of, seconds, switch, text, text_args,
+    WrittenValue, boolean, bytes, bytes_per_second, comma_list, first_arg, free_properties, integer,
+    milliseconds, number, scalar, scalar_of, seconds, switch_or_true, text, text_args,
 };
 use super::{parallel, storage};
 use trainc_diag::declare_code;
@@ -93,7 +93,7 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         span,
         region: text(first_arg(node.child("region"))),
         account: text(first_arg(node.child("account"))),
-        tags: pairs(node.child("tags")),
+        tags: free_properties(node.child("tags")),
         model: node.child("model").map(model),
         adapter: node.child("adapter").map(adapter),
         quantize: node.child("quantize").map(quantize),
@@ -113,9 +113,9 @@ pub(super) fn job(node: &Node, problems: &mut Problems) -> Job {
         profiler: node.child("profiler").map(profiler),
         tensorboard: node.child("tensorboard").map(tensorboard),
         experiment: node.child("experiment").map(experiment),
-        remote_debug: switch(node.child("remote-debug")),
-        health_check: switch(node.child("health-check")),
-        session_chaining: switch(node.child("session-chaining")),
+        remote_debug: switch_or_true(node.child("remote-debug")),
+        health_check: switch_or_true(node.child("health-check")),
+        session_chaining: switch_or_true(node.child("session-chaining")),
         budget: node.child("budget").map(|n| Budget {
             span: n.name.span,
             usd: number(n.prop("usd")),
@@ -169,7 +169,7 @@ fn model(node: &Node) -> Model {
             .copied()
             .filter(|name| integer(first_arg(node.child(name))).is_bad())
             .collect(),
-        tied: switch(node.child("tied")),
+        tied: switch_or_true(node.child("tied")),
         parameters: integer(first_arg(node.child("parameters"))),
     }
 }
@@ -241,8 +241,8 @@ fn cluster(node: &Node) -> Cluster {
             name: text(n.arg(0)),
             per_node: integer(n.prop("per-node")),
         }),
-        intra_bytes_per_second: rate(first_arg(node.child("intra"))),
-        inter_bytes_per_second: rate(first_arg(node.child("inter"))),
+        intra_bytes_per_second: bytes_per_second(first_arg(node.child("intra"))),
+        inter_bytes_per_second: bytes_per_second(first_arg(node.child("inter"))),
         ranks: integer(first_arg(node.child("ranks"))),
         node_mtbf_seconds: seconds(first_arg(node.child("node-mtbf"))),
     }
@@ -267,7 +267,7 @@ fn train(node: &Node, problems: &mut Problems) -> Train {
         accumulation: integer(first_arg(node.child("accumulation"))),
         global_batch: integer(first_arg(node.child("global-batch"))),
         activation_checkpointing: checkpointing,
-        flash_attention: switch(node.child("flash-attention")),
+        flash_attention: switch_or_true(node.child("flash-attention")),
         optimizer: node.child("optimizer").map(|n| optimizer(n, problems)),
         steps: integer(first_arg(node.child("steps"))),
         tokens: integer(first_arg(node.child("tokens"))),
@@ -323,7 +323,7 @@ fn program(node: &Node) -> Program {
                 Some(Hyperparameter { name, name_span: n.arg(0)?.span, value: scalar(n.arg(1)) })
             })
             .collect(),
-        environment: pairs(node.children_named("environment")),
+        environment: free_properties(node.children_named("environment")),
         secrets: node
             .children_named("secret")
             .filter_map(|n| {
@@ -364,8 +364,8 @@ fn network(node: &Node) -> Network {
         security_groups: text_args(groups),
         subnets_span: subnets.map(|n| n.name.span),
         security_groups_span: groups.map(|n| n.name.span),
-        isolation: switch(node.child("isolation")),
-        encrypt_traffic: switch(node.child("encrypt-traffic")),
+        isolation: switch_or_true(node.child("isolation")),
+        encrypt_traffic: switch_or_true(node.child("encrypt-traffic")),
     }
 }
 
@@ -443,13 +443,13 @@ fn debugger(node: &Node) -> Debugger {
         span: node.name.span,
         s3: text(node.prop("s3")),
         local: text(node.prop("local")),
-        parameters: pairs(node.child("parameters")),
+        parameters: free_properties(node.child("parameters")),
         collections: node
             .children_named("collection")
             .filter_map(|n| {
                 Some(Collection {
                     name: Val::written(n.first_text()?.to_owned(), n.arg(0)?.span),
-                    parameters: pairs([n]),
+                    parameters: free_properties([n]),
                 })
             })
             .collect(),
@@ -461,7 +461,7 @@ fn profiler(node: &Node) -> Profiler {
         span: node.name.span,
         s3: text(node.prop("s3")),
         interval_milliseconds: milliseconds(node.prop("interval")),
-        parameters: pairs(node.child("parameters")),
+        parameters: free_properties(node.child("parameters")),
     }
 }
 

@@ -38,9 +38,9 @@ pub struct LoadedLayer {
 /// Reads layers for this stage, which does not access files itself.
 pub trait LayerLoader {
     /// Reads the layer that a file names, relative to that file.
-    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError>;
+    fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError>;
     /// Returns a unique identity of the file with that name.
-    fn identity(&self, name: &str) -> String;
+    fn file_identity(&self, name: &str) -> String;
 }
 
 /// The job node with all layers merged.
@@ -90,7 +90,7 @@ pub(super) fn merge(
         return None;
     };
     let name = sources.get(source).map_or_else(String::new, |source| source.name.to_string());
-    let identity = loader.identity(&name);
+    let identity = loader.file_identity(&name);
     let mut layers = Layers {
         loader,
         sources,
@@ -102,7 +102,7 @@ pub(super) fn merge(
         read: BTreeMap::new(),
         merged: 0,
     };
-    layers.extend(&extends, &name);
+    layers.load_extended_layers(&extends, &name);
     layers.envs.extend(envs);
     let Layers { base, envs, mut incomplete, .. } = layers;
 
@@ -146,7 +146,7 @@ fn apply_layers(
     let sets = choices.sets.iter().map(|written| (written, None));
     let swept = choices.swept.iter().map(|(written, at)| (written, Some(*at)));
     for (written, at) in sets.chain(swept) {
-        if let Some(nodes) = set_flag::nodes(written, at, &children, sources, problems) {
+        if let Some(nodes) = set_flag::parse_set_flag(written, at, &children, sources, problems) {
             merge::merge_nodes(&mut children, nodes, "", &mut overrides);
         }
     }
@@ -178,7 +178,7 @@ fn unknown_env(wanted: &str, known: &[String], file: &str, sources: &mut SourceM
 }
 
 impl Layers<'_> {
-    fn extend(&mut self, extends: &[Node], from: &str) {
+    fn load_extended_layers(&mut self, extends: &[Node], from: &str) {
         for node in extends {
             if node.args.is_empty() {
                 self.incomplete = true;
@@ -186,10 +186,10 @@ impl Layers<'_> {
             }
             let Some((path, span)) = node.first_text().zip(node.arg(0).map(|arg| arg.span)) else { continue };
             let path = path.to_owned();
-            let found = self.loader.layer(from, &path);
+            let found = self.loader.read_layer(from, &path);
             self.incomplete |= found.is_err();
             match found {
-                Ok(loaded) => self.layer(&loaded, node, Spanned::new(path, span)),
+                Ok(loaded) => self.add_layer(&loaded, node, Spanned::new(path, span)),
                 Err(ReadError::OutsideRoot) => self.problems.push(
                     Diagnostic::new(&T0203, span, format!("`{path}` is outside the root directory"))
                         .note(
@@ -232,7 +232,7 @@ impl Layers<'_> {
         }
     }
 
-    fn layer(&mut self, loaded: &LoadedLayer, node: &Node, path: Spanned<String>) {
+    fn add_layer(&mut self, loaded: &LoadedLayer, node: &Node, path: Spanned<String>) {
         if let Some(at) = self.open.iter().position(|(open, _)| *open == loaded.identity) {
             let ring = self.open.iter().skip(at).map(|(_, name)| name.as_str());
             let ring: Vec<String> =
@@ -291,7 +291,7 @@ impl Layers<'_> {
             );
         }
         self.open.push((loaded.identity.clone(), loaded.name.clone()));
-        self.extend(&file.extends, &loaded.name);
+        self.load_extended_layers(&file.extends, &loaded.name);
         self.open.pop();
         // The nodes of the job are merged nonetheless, as the author intended.
         self.base.push(file.job.map_or(file.layer, |job| job.children));

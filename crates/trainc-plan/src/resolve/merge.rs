@@ -13,7 +13,7 @@ pub(super) fn merge_nodes(base: &mut Vec<Node>, later: Vec<Node>, path: &str, ov
         index.entry(node_identity(node)).or_insert(at);
     }
     for node in later {
-        let here = join(path, &node);
+        let here = append_to_path(path, &node);
         let place = node_identity(&node);
         if let Some(earlier) = index.get(&place).and_then(|at| base.get_mut(*at)) {
             merge_node(earlier, node, &here, overrides);
@@ -34,7 +34,7 @@ fn node_identity(node: &Node) -> (String, String) {
     (node.name.value.clone(), key)
 }
 
-fn join(path: &str, node: &Node) -> String {
+fn append_to_path(path: &str, node: &Node) -> String {
     let name = match node.key() {
         Some(key) => format!("{}.{key}", node.name.value),
         None => node.name.value.clone(),

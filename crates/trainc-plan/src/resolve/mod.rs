@@ -23,7 +23,7 @@ use trainc_diag::{Code, Diagnostic, Problems};
 use trainc_ir as ir;
 use trainc_syntax::{ast, required_values};
 
-pub use duplicates::{ActiveDuplicate, duplicate_variant};
+pub use duplicates::{ActiveDuplicate, variant_with_second_duplicates};
 pub(crate) use job::T0220;
 pub use layers::{LayerLoader, LoadedLayer};
 pub use sweep::sweep_suffixes;
@@ -76,7 +76,7 @@ pub fn merge_layers(
     // A node that seems missing may be in a layer or block that could not be read.
     let is_whole = !merged.incomplete && !recovery::may_hide_nodes(problems, sources);
     if !is_whole {
-        unreadable_layer::fill_unknown(&mut merged.job);
+        unreadable_layer::fill_missing_with_bad(&mut merged.job);
     }
     Some(Merged { node: merged.job, overrides: merged.overrides, is_whole })
 }

@@ -1,6 +1,6 @@
 //! Reads `parallel`: the engine, its degrees and its own parameters.
 
-use super::fields::{first_arg, integer, pairs, scalar, switch, text};
+use super::fields::{first_arg, free_properties, integer, scalar, switch_or_true, text};
 use super::job::{T0222, T0223};
 use trainc_diag::text as words;
 use trainc_diag::{Diagnostic, Problems};
@@ -42,14 +42,14 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Parallel {
         context_degree: integer(first_arg(node.child("context-degree"))),
         expert_degree: integer(first_arg(node.child("expert-degree"))),
         placement: text(first_arg(node.child("placement"))),
-        offload_activations: switch(offload),
+        offload_activations: switch_or_true(offload),
         offload_horizon: integer(offload.and_then(|n| n.prop("horizon"))),
         wrap: text(first_arg(node.child("wrap"))),
-        prescaled_batch: switch(node.child("prescaled-batch")),
-        shard_optimizer_state: switch(node.child("shard-optimizer-state")),
+        prescaled_batch: switch_or_true(node.child("prescaled-batch")),
+        shard_optimizer_state: switch_or_true(node.child("shard-optimizer-state")),
         processes: integer(first_arg(node.child("processes"))),
         options,
-        mpi_env: pairs(node.children_named("mpi-env")),
+        mpi_env: free_properties(node.children_named("mpi-env")),
         mpi_options: text(first_arg(node.child("mpi-options"))),
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn needs_program(node: &Node) -> bool {
     let meant = if known(&written.value) {
         Some(written.value.as_str())
     } else {
-        near_engine(&written.value)
+        engine_for_other_term(&written.value)
             .map(|(name, _)| name)
             .or_else(|| words::nearest(&written.value, ENGINE_NAMES.iter().copied()))
     };
@@ -87,7 +87,7 @@ fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     let known = words::backtick_list(ENGINE_NAMES, "or");
     let mut diagnostic =
         Diagnostic::new(&T0223, span, format!("unknown engine `{}`; expected {known}", written.value));
-    if let Some((wanted, why)) = near_engine(&written.value) {
+    if let Some((wanted, why)) = engine_for_other_term(&written.value) {
         diagnostic = diagnostic.help(format!("write `engine=\"{wanted}\"`{why}"));
     } else if let Some(near) = words::nearest(&written.value, ENGINE_NAMES.iter().copied()) {
         diagnostic =
@@ -99,7 +99,7 @@ fn engine(node: &Node, problems: &mut Problems) -> Field<Engine> {
     Field::Bad
 }
 
-fn near_engine(written: &str) -> Option<(&'static str, &'static str)> {
+fn engine_for_other_term(written: &str) -> Option<(&'static str, &'static str)> {
     Some(match written {
         "deepspeed" | "zero" | "zero3" => {
             ("fsdp", ": full sharding is ZeRO-3; `strategy \"shard-grad-op\"` is ZeRO-2")

@@ -17,7 +17,7 @@ pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
     };
     problems.iter().any(|one| match error_extent(one.code) {
         ErrorExtent::None => false,
-        ErrorExtent::Line => !ends_with_line(one, sources),
+        ErrorExtent::Line => !is_single_value_on_line(one, sources),
         // Invalid KDL next to a brace, such as a second `{`, may have swallowed the nodes of the block.
         ErrorExtent::Blocks => problems.iter().any(|one| is_moved(one) || one.code.id == "T0101"),
         ErrorExtent::File => true,
@@ -25,7 +25,7 @@ pub(super) fn may_hide_nodes(problems: &Problems, sources: &SourceMap) -> bool {
 }
 
 /// Returns whether an unterminated string contains no structure: only one value at the end of its line.
-fn ends_with_line(problem: &Diagnostic, sources: &SourceMap) -> bool {
+fn is_single_value_on_line(problem: &Diagnostic, sources: &SourceMap) -> bool {
     let text = sources.slice(problem.span);
     let whole = sources.get(problem.span.source).map_or("", |source| &source.text);
     let behind = whole.get(problem.span.end as usize..).unwrap_or("");

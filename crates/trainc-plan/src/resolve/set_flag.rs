@@ -18,7 +18,7 @@ declare_code!(T0211, "unknown-set-path", Error, "a `--set` path that does not ex
 pub(super) static CODES: &[&Code] = &[&T0210, &T0211];
 
 /// Returns the nodes that a `--set` defines. Problems point into its text, or to the given span.
-pub(super) fn nodes(
+pub(super) fn parse_set_flag(
     written: &str,
     place: Option<Span>,
     existing: &[Node],
@@ -28,7 +28,8 @@ pub(super) fn nodes(
     let whole = place
         .unwrap_or_else(|| Span::new(sources.add(format!("<--set {written}>"), written), 0, written.len()));
     let inside = |start: usize, end: usize| place.unwrap_or(Span::new(whole.source, start, end));
-    let Some((path, value)) = end_of_path(written).and_then(|at| written.split_at_checked(at)) else {
+    let Some((path, value)) = find_value_separator(written).and_then(|at| written.split_at_checked(at))
+    else {
         problems.push(
             Diagnostic::new(&T0210, whole, format!("`{written}` is not `path=value`"))
                 .help("write for example `--set cluster.nodes=4` or `--set channel.train.s3=s3://…`"),
@@ -84,7 +85,7 @@ fn end_of_step(text: &str, delimiter: char) -> usize {
 }
 
 /// Returns the byte offset of the `=` between path and value.
-fn end_of_path(written: &str) -> Option<usize> {
+fn find_value_separator(written: &str) -> Option<usize> {
     let mut at = 0;
     loop {
         let text = written.get(at..)?;
@@ -112,7 +113,7 @@ struct SetPath<'a> {
 type Split<'s, 'p> = (&'s Spanned<&'p str>, &'s [Spanned<&'p str>]);
 
 /// Returns the step that identifies one of several nodes of a kind, and the steps after it.
-fn key<'s, 'p>(
+fn split_key_step<'s, 'p>(
     parents: &str,
     spec: &NodeSpec,
     first: &Spanned<&str>,
@@ -180,7 +181,7 @@ impl SetPath<'_> {
         let mut rest = rest;
         let mut twin = existing.iter().find(|node| node.name.value == first.value);
         if matches!(spec.repeat, Repeat::ByFirst | Repeat::ByName) {
-            let (key, after) = key(parents, spec, first, rest)?;
+            let (key, after) = split_key_step(parents, spec, first, rest)?;
             let name = Spanned::new(Value::Text(key.value.to_owned()), key.span);
             if spec.repeat == Repeat::ByFirst {
                 node.args.push(name);
@@ -362,9 +363,9 @@ fn unknown_step(step: &Spanned<&str>, parents: &str, parent: &NodeSpec) -> Diagn
     }
     // The member may belong further down, as `train.lr` does, or to another node.
     let mut deeper = Vec::new();
-    below(parents, parent, step.value, &mut deeper);
+    collect_member_paths(parents, parent, step.value, &mut deeper);
     if deeper.is_empty() {
-        below("", &JOB, step.value, &mut deeper);
+        collect_member_paths("", &JOB, step.value, &mut deeper);
     }
     // Prefer paths without a name: `nodes` of the cluster rather than of one of its groups.
     if deeper.iter().any(|path| !path.contains("NAME.")) {
@@ -391,7 +392,7 @@ fn path_begins_with_job(first: &Spanned<&str>, rest: &[Spanned<&str>]) -> Diagno
 
 /// Collects the paths of all members with a name, which may be another tool's name for one. `parents` is the path of the
 /// node, followed by a dot.
-fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
+fn collect_member_paths(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
     let name = property_alias(name).unwrap_or(name);
     let found = spec.prop(name).is_some() || spec.child(name).is_some();
     if found {
@@ -399,7 +400,7 @@ fn below(parents: &str, spec: &NodeSpec, name: &str, out: &mut Vec<String>) {
     }
     for child in spec.children.iter().filter(|child| child.name != name) {
         let key = if matches!(child.repeat, Repeat::ByFirst | Repeat::ByName) { "NAME." } else { "" };
-        below(&format!("{parents}{}.{key}", child.name), child, name, out);
+        collect_member_paths(&format!("{parents}{}.{key}", child.name), child, name, out);
     }
 }
 
@@ -410,7 +411,11 @@ mod tests {
     #[track_caller]
     fn rejected(written: &str) -> Diagnostic {
         let mut problems = Problems::default();
-        assert_eq!(nodes(written, None, &[], &mut SourceMap::default(), &mut problems), None, "{written}");
+        assert_eq!(
+            parse_set_flag(written, None, &[], &mut SourceMap::default(), &mut problems),
+            None,
+            "{written}"
+        );
         problems.iter().next().unwrap().clone()
     }
 
@@ -423,14 +428,14 @@ mod tests {
         assert_eq!(steps("a.\"b.c"), [(0, "a"), (2, "\"b"), (5, "c")]);
         assert_eq!(steps("\"a.b\"c.d"), [(0, "\"a"), (3, "b\"c"), (7, "d")]);
         assert_eq!(steps(""), [(0, "")]);
-        assert_eq!(end_of_path("a.\"b=c\".d=e=f"), Some(9));
-        assert_eq!(end_of_path("a=\"x.y\""), Some(1));
-        assert_eq!(end_of_path("a.b"), None);
-        assert_eq!(end_of_path("=b"), Some(0));
+        assert_eq!(find_value_separator("a.\"b=c\".d=e=f"), Some(9));
+        assert_eq!(find_value_separator("a=\"x.y\""), Some(1));
+        assert_eq!(find_value_separator("a.b"), None);
+        assert_eq!(find_value_separator("=b"), Some(0));
 
         let mut problems = Problems::default();
         let written = "program.hyperparameter.\"train.save_interval\"=5";
-        let made = nodes(written, None, &[], &mut SourceMap::default(), &mut problems).unwrap();
+        let made = parse_set_flag(written, None, &[], &mut SourceMap::default(), &mut problems).unwrap();
         let [program] = made.as_slice() else { panic!("one node") };
         let [hyperparameter] = program.children.as_slice() else { panic!("one child") };
         assert_eq!(hyperparameter.key(), Some("train.save_interval"));
@@ -441,7 +446,8 @@ mod tests {
     #[test]
     fn a_node_with_only_a_value_is_added() {
         let mut problems = Problems::default();
-        let made = nodes("role.read=s3://bucket-1/x/", None, &[], &mut SourceMap::default(), &mut problems);
+        let made =
+            parse_set_flag("role.read=s3://bucket-1/x/", None, &[], &mut SourceMap::default(), &mut problems);
         let [role] = made.as_deref().unwrap() else { panic!("one node") };
         let [read] = role.children.as_slice() else { panic!("one child") };
         assert_eq!(read.first_text(), Some("s3://bucket-1/x/"));

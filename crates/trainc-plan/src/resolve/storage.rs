@@ -1,7 +1,7 @@
 //! Reads `storage`, `channel`, `checkpoint` and `output`.
 
 use super::defaults as default;
-use super::fields::{boolean, bytes, comma_list, integer, switch, text};
+use super::fields::{boolean, bytes, comma_list, integer, switch_or_true, text};
 use super::job::checkpoint_interval;
 use trainc_ir::{Channel, Checkpoint, Output, Storage, StorageLink};
 use trainc_syntax::ast::Node;
@@ -26,8 +26,8 @@ pub(super) fn read(node: &Node) -> Storage {
         version: text(node.prop("version")),
         imports: node.children_named("import").map(link).collect(),
         exports: node.children_named("export").map(link).collect(),
-        delete_after_job: switch(node.child("delete-after-job")),
-        efa: switch(node.child("efa")),
+        delete_after_job: switch_or_true(node.child("delete-after-job")),
+        efa: switch_or_true(node.child("efa")),
     }
 }
 

@@ -48,7 +48,7 @@ const MAX_SUFFIX: usize = 20;
 /// The suffix consists of the values, not of their position in the list: a job keeps its name and its outputs when values
 /// are added or removed. Where the suffix is too long or not unique, it is a digest of the settings.
 pub fn sweep_suffixes(jobs: &[Vec<(String, String)>]) -> Vec<String> {
-    let written: Vec<Option<String>> = jobs.iter().map(|sets| value_words(sets)).collect();
+    let written: Vec<Option<String>> = jobs.iter().map(|sets| values_as_name_suffix(sets)).collect();
     let name = |(sets, words): (&Vec<(String, String)>, &Option<String>)| {
         if let Some(words) = words
             && written.iter().flatten().filter(|other| *other == words).count() == 1
@@ -63,7 +63,7 @@ pub fn sweep_suffixes(jobs: &[Vec<(String, String)>]) -> Vec<String> {
 
 /// Returns the values as a job name allows them: letters and digits, other characters replaced by hyphens. `None` where
 /// nothing of a value is left or the result is too long.
-fn value_words(sets: &[(String, String)]) -> Option<String> {
+fn values_as_name_suffix(sets: &[(String, String)]) -> Option<String> {
     let word = |(_, value): &(String, String)| {
         let parts: Vec<&str> =
             value.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();

@@ -25,13 +25,13 @@ const ONE_OF: [(&str, &[&str]); 4] = [
 ];
 
 /// Adds a bad value for every required node and value that is missing.
-pub(super) fn fill_unknown(job: &mut Node) {
+pub(super) fn fill_missing_with_bad(job: &mut Node) {
     let at = job.name.span;
     for child in &mut job.children {
-        values(child, at);
+        add_missing_values(child, at);
     }
     for name in NODES {
-        add(job, &JOB, name, at);
+        add_missing_child(job, &JOB, name, at);
     }
     for (name, either) in ONE_OF {
         if let Some(node) = child_mut(job, name)
@@ -45,25 +45,25 @@ pub(super) fn fill_unknown(job: &mut Node) {
     if child_mut(job, "cluster")
         .is_some_and(|cluster| cluster.children.iter().any(|child| child.name.value == "spot"))
     {
-        add(job, &JOB, "checkpoint", at);
+        add_missing_child(job, &JOB, "checkpoint", at);
     }
     if let Some(parallel) = child_mut(job, "parallel")
         && let Some(spec) = parallel.spec
         && parallel.props.iter().any(|(_, value)| value.value == Value::Text("fsdp".to_owned()))
     {
-        add(parallel, spec, "wrap", at);
+        add_missing_child(parallel, spec, "wrap", at);
     }
     if let Some(train) = child_mut(job, "train")
         && let Some(spec) = train.spec
     {
         for name in TRAIN {
-            add(train, spec, name, at);
+            add_missing_child(train, spec, name, at);
         }
         let length: Vec<&str> = train.children.iter().map(|child| child.name.value.as_str()).collect();
         if length.contains(&"epochs") {
-            add(train, spec, "dataset", at);
+            add_missing_child(train, spec, "dataset", at);
         } else if !length.contains(&"steps") && !length.contains(&"tokens") {
-            add(train, spec, "steps", at);
+            add_missing_child(train, spec, "steps", at);
         }
     }
 }
@@ -72,7 +72,7 @@ fn child_mut<'a>(parent: &'a mut Node, name: &str) -> Option<&'a mut Node> {
     parent.children.iter_mut().find(|child| child.name.value == name)
 }
 
-fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
+fn add_missing_child(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
     let Some(spec) = table.child(name) else { return };
     if parent.children.iter().any(|child| child.name.value == name) {
         return;
@@ -87,7 +87,7 @@ fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
         props: Vec::new(),
         children: Vec::new(),
     };
-    values(&mut node, at);
+    add_missing_values(&mut node, at);
     if matches!(name, "optimizer" | "dataset" | "checkpoint") {
         for prop in spec.props.iter().filter(|prop| !prop.required) {
             node.props.push((Spanned::new(prop.name.to_owned(), at), Spanned::new(Value::Bad, at)));
@@ -97,7 +97,7 @@ fn add(parent: &mut Node, table: &NodeSpec, name: &str, at: Span) {
 }
 
 /// Adds the required values of a node and its first argument, unless it is a switch: a switch without argument is on.
-fn values(node: &mut Node, at: Span) {
+fn add_missing_values(node: &mut Node, at: Span) {
     let Some(spec) = node.spec else { return };
     let has_config = node.props.iter().any(|(name, _)| name.value == "config" || name.value == "uri");
     let is_group = node.children.iter().any(|child| child.name.value == "group");
@@ -112,7 +112,7 @@ fn values(node: &mut Node, at: Span) {
     }
     for child in &mut node.children {
         if child.name.value != "allow" {
-            values(child, at);
+            add_missing_values(child, at);
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Kept {
 
 impl Kept {
     /// Returns the tensors that the layout's code saves.
-    pub fn of(layout: &Layout) -> Self {
+    pub fn from_layout(layout: &Layout) -> Self {
         let code = layout.code;
         let width = if layout.precision == Precision::Fp32 { 4.0 } else { 2.0 };
         let autocast = layout.system == System::Ddp
@@ -74,7 +74,7 @@ pub fn layer_bytes_per_token(layout: &Layout, kept: &Kept, attention: Attention)
     let split = Split { inside: tensor, between: if layout.sequence_parallel { tensor } else { 1.0 } };
     norms(model, kept, split)
         + projections(model, kept, split)
-        + core(layout, kept, attention) / split.inside
+        + attention_core_bytes(layout, kept, attention) / split.inside
         + feed_forward(model, kept, split)
         + dropout_masks(model, split)
         + adapter_inputs(layout, kept)
@@ -113,7 +113,7 @@ fn projections(model: &Model, kept: &Kept, split: Split) -> f64 {
 }
 
 /// The attention core: probabilities, their dropped copy and its mask; or one 32-bit sum per row (flash).
-fn core(layout: &Layout, kept: &Kept, attention: Attention) -> f64 {
+fn attention_core_bytes(layout: &Layout, kept: &Kept, attention: Attention) -> f64 {
     let heads = layout.model.heads;
     if attention == Attention::Flash {
         return 4.0 * heads;
@@ -180,13 +180,13 @@ pub(super) struct Saved {
 /// Selective: the attention core (Korthikanti et al. 2022, section 5). By operation: every other matrix product and the
 /// attention's output are kept instead, the last product of a layer among them only where someone reads it, which no
 /// gradient does.
-pub(super) fn saved(layout: &Layout) -> Saved {
-    let kept = Kept::of(layout);
+pub(super) fn saved_activations(layout: &Layout) -> Saved {
+    let kept = Kept::from_layout(layout);
     let all = layer_bytes_per_token(layout, &kept, layout.attention);
     let checkpoint = checkpoint_bytes_per_token(layout, &kept);
     match layout.recompute {
         Recompute::None => {
-            let again = largest(layout, &kept);
+            let again = widest_gradients(layout, &kept);
             Saved { kept: all, again, whole: all + again }
         }
         Recompute::Full => Saved { kept: checkpoint, again: all, whole: all },
@@ -196,9 +196,9 @@ pub(super) fn saved(layout: &Layout) -> Saved {
         Recompute::Operations => {
             let model = &layout.model;
             let query = model.heads * model.head_dim;
-            let core = core(layout, &kept, Attention::Flash);
-            let some =
-                (kept.width * (model.first_products() + query) + core) / layout.degrees.tensor + checkpoint;
+            let core = attention_core_bytes(layout, &kept, Attention::Flash);
+            let some = (kept.width * (model.kept_product_elements() + query) + core) / layout.degrees.tensor
+                + checkpoint;
             Saved { kept: some.min(all), again: all, whole: all }
         }
         Recompute::Selective => {
@@ -209,7 +209,7 @@ pub(super) fn saved(layout: &Layout) -> Saved {
 }
 
 /// Gradients of the widest tensors, which live while a layer goes backward.
-fn largest(layout: &Layout, kept: &Kept) -> f64 {
+fn widest_gradients(layout: &Layout, kept: &Kept) -> f64 {
     let model = &layout.model;
     let wide = kept.width * model.ffn * (model.ffn_matrices - 1.0);
     let scores = match layout.attention {

@@ -28,7 +28,7 @@ pub struct MemoryConstants {
 
 impl MemoryConstants {
     /// Those of a file of constants.
-    pub fn of(constants: &Constants) -> Self {
+    pub fn from_constants(constants: &Constants) -> Self {
         Self {
             slack: constants.get(Name::MemorySlack),
             fragments: constants.get(Name::MemoryFragments),

@@ -93,7 +93,7 @@ pub struct Freedom {
 }
 
 /// The layout after an edit; none where it changes nothing or cannot be made.
-pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
+pub(super) fn apply_edit(layout: &Layout, edit: Edit) -> Option<Layout> {
     let mut new = layout.clone();
     match edit {
         Edit::FlashAttention => {
@@ -110,16 +110,16 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
         Edit::FullShard => {
             if layout.system != System::Fsdp
                 || layout.sharding == Sharding::Full
-                || layout.degrees.data() <= 1.0
+                || layout.degrees.data_parallel_ranks() <= 1.0
             {
                 return None;
             }
             new.sharding = Sharding::Full;
-            new.degrees.shard = layout.degrees.data();
+            new.degrees.shard = layout.degrees.data_parallel_ranks();
             new.degrees.replicas = 1.0;
         }
         Edit::ShardDegree(degree) => {
-            let data = layout.degrees.data();
+            let data = layout.degrees.data_parallel_ranks();
             new.degrees.shard = degree as f64;
             new.degrees.replicas = data / degree as f64;
             new.sharding = Sharding::Full;
@@ -133,18 +133,18 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
         Edit::TensorDegree(degree) => {
             let more = degree as f64 / layout.degrees.tensor;
             let replicas = (layout.degrees.replicas / more).max(1.0);
-            new.degrees.shard = layout.degrees.data() / more / replicas;
+            new.degrees.shard = layout.degrees.data_parallel_ranks() / more / replicas;
             new.degrees.replicas = replicas;
             new.degrees.tensor = degree as f64;
             new.work.passes *= more;
         }
         Edit::ShardedEngine => {
-            if layout.system != System::Ddp || layout.degrees.data() <= 1.0 {
+            if layout.system != System::Ddp || layout.degrees.data_parallel_ranks() <= 1.0 {
                 return None;
             }
             new.system = System::Fsdp;
             new.sharding = Sharding::Full;
-            new.degrees.shard = layout.degrees.data();
+            new.degrees.shard = layout.degrees.data_parallel_ranks();
             new.degrees.replicas = 1.0;
             new.smddp = false;
             new.one_unit = false;
@@ -170,7 +170,7 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
         Edit::ShardOptimizerState => {
             let fits = layout.system == System::SmpV1
                 && layout.sharding == Sharding::None
-                && layout.degrees.data() > 1.0;
+                && layout.degrees.data_parallel_ranks() > 1.0;
             if !fits {
                 return None;
             }
@@ -189,7 +189,7 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
         Edit::OffloadActivations => {
             let smp = matches!(layout.system, System::SmpV1 | System::SmpV2);
             new.offload.activations = true;
-            if !smp || layout.offload.activations || !moments::offloads(&new) {
+            if !smp || layout.offload.activations || !moments::offloads_activations(&new) {
                 return None;
             }
         }
@@ -211,7 +211,7 @@ pub(super) fn edited(layout: &Layout, edit: Edit) -> Option<Layout> {
             let nodes = layout.hardware.nodes;
             // Ranks are started as before, however many of the GPUs that takes.
             let gpus_per_node = layout.hardware.gpus_per_node;
-            new.hardware = Hardware { gpus_per_node, nodes, ..Hardware::of_instance(&row, 1) };
+            new.hardware = Hardware { gpus_per_node, nodes, ..Hardware::from_instance(&row, 1) };
         }
     }
     Some(new)

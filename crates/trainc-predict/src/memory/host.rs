@@ -2,7 +2,7 @@
 
 use super::constants::MemoryConstants;
 use super::moments;
-use super::stages::{Stage, stages};
+use super::stages::{Stage, candidate_fullest_stages};
 use super::{activations, states, units};
 use crate::layout::{Layout, System};
 use crate::prediction::Interval;
@@ -11,12 +11,12 @@ use crate::prediction::Interval;
 const WORKER_SHARE: f64 = 0.1;
 
 /// Processes of a node.
-fn processes(layout: &Layout) -> f64 {
+fn processes_per_node(layout: &Layout) -> f64 {
     if layout.system == System::DeviceMap { 1.0 } else { layout.hardware.gpus_per_node }
 }
 
 fn fullest(layout: &Layout) -> Option<Stage> {
-    stages(layout).max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
+    candidate_fullest_stages(layout).max_by(|a, b| a.parameters().total_cmp(&b.parameters()))
 }
 
 /// Host memory of a node by part, bytes.
@@ -31,22 +31,22 @@ pub struct HostParts {
 }
 
 /// Returns the bytes of a node's processes, given those of a Python process.
-fn of_processes(layout: &Layout, python: f64) -> f64 {
+fn process_bytes(layout: &Layout, python: f64) -> f64 {
     let share = if layout.system == System::Worker { WORKER_SHARE } else { 1.0 };
-    processes(layout) * share * python
+    processes_per_node(layout) * share * python
 }
 
 /// Returns the host memory of a node: processes, offloaded state, and the copy of a checkpoint being saved.
 pub fn host_parts(layout: &Layout, constants: &MemoryConstants) -> HostParts {
     HostParts {
-        processes: of_processes(layout, constants.process),
+        processes: process_bytes(layout, constants.process),
         offloaded: layout.hardware.gpus_per_node * offloaded_per_gpu(layout),
         checkpoint: checkpoint_staging(layout),
     }
 }
 
 /// [`host_parts`] in all.
-pub(super) fn bytes(layout: &Layout, constants: &MemoryConstants) -> f64 {
+pub(super) fn host_bytes(layout: &Layout, constants: &MemoryConstants) -> f64 {
     let parts = host_parts(layout, constants);
     parts.processes + parts.offloaded + parts.checkpoint
 }
@@ -55,15 +55,15 @@ pub(super) fn bytes(layout: &Layout, constants: &MemoryConstants) -> f64 {
 /// the processes between the least and the most that is seen of one, and what comes from the GPUs as far off as peaks of
 /// steps are. At the low end no checkpoint is counted, which may pass in parts, and no paged states, which move only when
 /// they must.
-pub(super) fn between(layout: &Layout, constants: &MemoryConstants) -> Interval {
+pub(super) fn host_interval(layout: &Layout, constants: &MemoryConstants) -> Interval {
     let (least, most) = constants.process_between;
     let mut unpaged = layout.clone();
     unpaged.offload.paged = false;
     let gpus = layout.hardware.gpus_per_node;
     let moved = gpus * offloaded_per_gpu(layout) + checkpoint_staging(layout);
     Interval {
-        low: of_processes(layout, least) + gpus * offloaded_per_gpu(&unpaged) * (1.0 - constants.below),
-        high: of_processes(layout, most) + moved * (1.0 + constants.above),
+        low: process_bytes(layout, least) + gpus * offloaded_per_gpu(&unpaged) * (1.0 - constants.below),
+        high: process_bytes(layout, most) + moved * (1.0 + constants.above),
     }
 }
 
@@ -76,10 +76,10 @@ fn offloaded_per_gpu(layout: &Layout) -> f64 {
     let moved = (on_gpu.parameters - left.parameters)
         + (on_gpu.gradients - left.gradients)
         + (on_gpu.optimizer - left.optimizer);
-    let activations = if moments::offloads(layout) {
+    let activations = if moments::offloads_activations(layout) {
         let work = &layout.work;
         let tokens = work.sequence_length * work.sequences_at_once() / layout.degrees.context;
-        activations::saved(layout).kept * tokens * stage.layers
+        activations::saved_activations(layout).kept * tokens * stage.layers
     } else {
         0.0
     };
@@ -107,7 +107,7 @@ fn gathered_at_once(layout: &Layout, stage: &Stage) -> f64 {
 /// GPU memory while a checkpoint is saved, bytes: the states alone, and with one gathered unit where weights are sharded.
 pub(super) fn peak_checkpoint(layout: &Layout) -> (f64, f64) {
     let most = |(least, peak): (f64, f64), (states, all): (f64, f64)| (least.max(states), peak.max(all));
-    stages(layout)
+    candidate_fullest_stages(layout)
         .map(|stage| {
             let states = states::states(layout, &stage);
             let units = units::units(layout, &stage);

@@ -24,7 +24,7 @@ fn bytes_per_logit(layout: &Layout) -> f64 {
 }
 
 /// Bytes of logits and loss of one micro-batch on one GPU: a head split over the tensor degree has its part of them.
-pub(super) fn bytes(layout: &Layout) -> f64 {
+pub(super) fn logits_and_loss_bytes(layout: &Layout) -> f64 {
     let work = &layout.work;
     let tokens = work.sequence_length * work.sequences_at_once() / layout.degrees.context;
     bytes_per_logit(layout) * tokens * layout.model.head_vocab / layout.degrees.tensor

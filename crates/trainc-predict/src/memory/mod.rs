@@ -23,7 +23,7 @@ mod worker;
 pub use activations::{Kept, layer_bytes_per_token};
 pub use constants::MemoryConstants;
 pub use host::{HostParts, host_parts};
-pub use moments::offloads;
+pub use moments::offloads_activations;
 pub use reserve::MeasuredAs;
 use reserve::Reserve;
 pub use states::{
@@ -43,13 +43,13 @@ pub const MEAN_ERROR: f64 = 0.068;
 
 /// Memory of the fullest GPU, with the shipped constants.
 pub fn memory(layout: &Layout) -> Memory {
-    memory_with(layout, &MemoryConstants::of(Constants::shipped()))
+    memory_with(layout, &MemoryConstants::from_constants(Constants::shipped()))
 }
 
 /// Returns the lower bound of [`Memory::host_bytes`]. `None` if the processes run on CPU cores.
 pub fn least_host_bytes(layout: &Layout, constants: &MemoryConstants) -> Option<f64> {
     let cores = layout.system == System::Worker && layout.worker.cpu;
-    (!cores).then(|| host::between(layout, constants).low)
+    (!cores).then(|| host::host_interval(layout, constants).low)
 }
 
 /// One copy of the model's states, bytes: weights, gradients, master copies and moments, sharded over nothing. Frozen weights
@@ -66,7 +66,7 @@ pub fn all_states(layout: &Layout) -> f64 {
         let states = states::states(&whole, &stage);
         states.parameters + states.gradients + states.optimizer
     };
-    stages::stages(&whole).map(of).sum()
+    stages::candidate_fullest_stages(&whole).map(of).sum()
 }
 
 /// Memory of the fullest GPU.
@@ -89,19 +89,19 @@ pub fn memory_with(layout: &Layout, constants: &MemoryConstants) -> Memory {
         capacity_bytes,
         fits: capacity_bytes.map(|capacity| per_gpu_bytes <= capacity),
         interval,
-        host_bytes: Some(host::bytes(layout, constants)),
-        host_interval: Some(host::between(layout, constants)),
+        host_bytes: Some(host::host_bytes(layout, constants)),
+        host_interval: Some(host::host_interval(layout, constants)),
         peak_checkpoint_bytes: Some(saving + beside),
         // No run of the table measured this moment: the errors of a step's peaks are carried over, and at the low end
         // no unit is gathered, since a sharded checkpoint needs none.
         peak_checkpoint_interval: Some(around(states + beside, saving + beside)),
-        part_intervals: part_intervals::shared(&parts, interval),
+        part_intervals: part_intervals::split_peak_interval(&parts, interval),
         parts,
     }
 }
 
 /// Memory of the fullest GPU by part, bytes; nothing of hosts and checkpoints.
-pub fn of_gpu(layout: &Layout, constants: &MemoryConstants) -> MemoryParts {
+pub fn gpu_memory_parts(layout: &Layout, constants: &MemoryConstants) -> MemoryParts {
     if layout.system == System::Worker && layout.worker.cpu {
         return worker::memory(layout).parts;
     }
@@ -115,7 +115,7 @@ fn parts(layout: &Layout, constants: &MemoryConstants) -> (MemoryParts, Reserve)
 }
 
 /// Predicts the peak in bytes that an instrument would show for a layout.
-pub fn as_measured(layout: &Layout, kind: MeasuredAs, constants: &MemoryConstants) -> f64 {
+pub fn peak_by_instrument(layout: &Layout, kind: MeasuredAs, constants: &MemoryConstants) -> f64 {
     let capacity = layout.hardware.memory_bytes;
     let peak = moments::peak(layout).total();
     let reserve = reserve::reserve(peak, layout, capacity, constants);

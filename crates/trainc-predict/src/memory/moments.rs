@@ -1,6 +1,6 @@
 //! The three moments of a step at which memory can be highest.
 
-use super::stages::{Stage, stages};
+use super::stages::{Stage, candidate_fullest_stages};
 use super::states::{self, StateBytes};
 use super::units::{Units, units};
 use super::{activations, loss, schedule};
@@ -10,8 +10,8 @@ use crate::prediction::MemoryParts;
 /// Returns the peak of allocations on the fullest GPU, without the reserve.
 pub(super) fn peak(layout: &Layout) -> MemoryParts {
     let mut highest = MemoryParts::default();
-    for stage in stages(layout) {
-        for parts in of_stage(layout, &stage) {
+    for stage in candidate_fullest_stages(layout) {
+        for parts in peaks_of_stage(layout, &stage) {
             if parts.total() > highest.total() {
                 highest = parts;
             }
@@ -39,7 +39,7 @@ fn tokens(layout: &Layout) -> f64 {
 /// They need checkpointing; SMP v1 moves them only between the micro-batches of one batch ("when used with only one
 /// microbatch, it does not save memory", SageMaker developer guide), more than one of them in flight: passes that
 /// accumulate gradients are batches of their own to it.
-pub fn offloads(layout: &Layout) -> bool {
+pub fn offloads_activations(layout: &Layout) -> bool {
     let work = &layout.work;
     let between = work.num_micro_batches > 1.0 && work.num_active_micro_batches != Some(1.0);
     layout.offload.activations
@@ -48,10 +48,10 @@ pub fn offloads(layout: &Layout) -> bool {
 }
 
 fn activations(layout: &Layout, stage: &Stage) -> Activations {
-    let saved = activations::saved(layout);
+    let saved = activations::saved_activations(layout);
     let tokens = tokens(layout);
     let mut layers = stage.layers;
-    if offloads(layout) {
+    if offloads_activations(layout) {
         // As many layers as are loaded ahead, by default four (`activation_loading_horizon`).
         let on_gpu = if layout.system == System::SmpV1 { layout.offload.horizon.unwrap_or(4.0) } else { 2.0 };
         return Activations {
@@ -62,28 +62,28 @@ fn activations(layout: &Layout, stage: &Stage) -> Activations {
     }
     if layout.degrees.pipeline > 1.0 && layout.code == Code::MegatronDeepSpeed {
         // DeepSpeed's pipeline buffers keep the received and sent activations of a stage in addition to the checkpoints.
-        let whole = activations::Kept::of(layout);
+        let whole = activations::Kept::from_layout(layout);
         layers += 2.0 * activations::checkpoint_bytes_per_token(layout, &whole) / saved.kept.max(1.0);
     }
     Activations {
-        kept: saved.kept * tokens * layers * schedule::in_flight(layout, stage),
+        kept: saved.kept * tokens * layers * schedule::micro_batches_in_flight(layout, stage),
         again: saved.again * tokens,
         first: saved.whole * tokens,
     }
 }
 
-fn of_stage(layout: &Layout, stage: &Stage) -> [MemoryParts; 3] {
+fn peaks_of_stage(layout: &Layout, stage: &Stage) -> [MemoryParts; 3] {
     let states = states::states(layout, stage);
     let units = units(layout, stage);
     let activations = activations(layout, stage);
     [
-        at_loss(layout, stage, &states, &units, activations),
-        at_layer(&states, &units, activations),
-        at_step(layout, &states, &units),
+        memory_at_loss(layout, stage, &states, &units, activations),
+        memory_in_layer_backward(&states, &units, activations),
+        memory_in_optimizer_step(layout, &states, &units),
     ]
 }
 
-fn base(states: &StateBytes, units: &Units) -> MemoryParts {
+fn resident_parts(states: &StateBytes, units: &Units) -> MemoryParts {
     MemoryParts {
         parameters: states.parameters,
         gradients: states.gradients,
@@ -95,7 +95,7 @@ fn base(states: &StateBytes, units: &Units) -> MemoryParts {
 }
 
 /// All activations and the logits; gradients only where they stay.
-fn at_loss(
+fn memory_at_loss(
     layout: &Layout,
     stage: &Stage,
     states: &StateBytes,
@@ -108,31 +108,31 @@ fn at_loss(
     MemoryParts {
         gradients: if states.gradients_stay { states.gradients } else { 0.0 },
         activations: activations.kept,
-        logits: loss::bytes(layout),
-        ..base(states, units)
+        logits: loss::logits_and_loss_bytes(layout),
+        ..resident_parts(states, units)
     }
 }
 
 /// A layer goes backward: the last one with everything kept, or the first one with all gradients there.
-fn at_layer(states: &StateBytes, units: &Units, activations: Activations) -> MemoryParts {
+fn memory_in_layer_backward(states: &StateBytes, units: &Units, activations: Activations) -> MemoryParts {
     let last = activations.kept + activations.again;
     let first = activations.first;
     if states.gradients_stay || last > first + states.gradients {
         let gradients = if states.gradients_stay { states.gradients } else { 0.0 };
-        MemoryParts { gradients, activations: last, ..base(states, units) }
+        MemoryParts { gradients, activations: last, ..resident_parts(states, units) }
     } else {
-        MemoryParts { activations: first, ..base(states, units) }
+        MemoryParts { activations: first, ..resident_parts(states, units) }
     }
 }
 
 /// The optimizer steps: nothing gathered; `foreach` kernels take a copy of what they update (torch.optim
 /// documentation: "uses ~ sizeof(params) more peak memory").
-fn at_step(layout: &Layout, states: &StateBytes, units: &Units) -> MemoryParts {
+fn memory_in_optimizer_step(layout: &Layout, states: &StateBytes, units: &Units) -> MemoryParts {
     let copies = if layout.optimizer_copies && !layout.offload.optimizer && layout.lora.is_none() {
         states.parameters.min(states.optimizer)
     } else {
         0.0
     };
     let buffers = if layout.sharding == Sharding::None { units.buffers } else { units.buffers.max(copies) };
-    MemoryParts { gathered: 0.0, buffers: buffers.max(copies), ..base(states, units) }
+    MemoryParts { gathered: 0.0, buffers: buffers.max(copies), ..resident_parts(states, units) }
 }

@@ -2,7 +2,7 @@
 
 use super::MEAN_ERROR;
 pub use super::edits::{Edit, Freedom};
-use super::edits::{candidates, edited};
+use super::edits::{apply_edit, candidates};
 use crate::layout::Layout;
 use crate::prediction::{Fit, Memory};
 
@@ -32,12 +32,12 @@ pub fn is_ruinous(slower: Option<f64>) -> bool {
 }
 
 /// The layout on as many nodes of another instance type; none where the catalogue does not know it.
-pub fn on_instance(layout: &Layout, name: &'static str) -> Option<Layout> {
-    edited(layout, Edit::Instance(name))
+pub fn layout_on_instance(layout: &Layout, name: &'static str) -> Option<Layout> {
+    apply_edit(layout, Edit::Instance(name))
 }
 
 /// Returns true if a remedy moves the job to another instance type.
-pub fn is_elsewhere(edits: &[Edit]) -> bool {
+pub fn changes_instance(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| matches!(edit, Edit::Instance(_)))
 }
 
@@ -75,12 +75,12 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
             let needs = after.per_gpu_bytes * (1.0 + room);
             after.capacity_bytes.is_none_or(|capacity| needs <= capacity) && (judge.passes)(new, after)
         };
-        that_pass(layout, freedom, &Judge { passes: &passes, ..*judge })
+        remedies_that_pass(layout, freedom, &Judge { passes: &passes, ..*judge })
     };
     let mut found = with(MEAN_ERROR);
-    if !found.iter().any(|one| !is_elsewhere(&one.edits)) {
+    if !found.iter().any(|one| !changes_instance(&one.edits)) {
         let (elsewhere, here): (Vec<Remedy>, Vec<Remedy>) =
-            with(0.0).into_iter().partition(|one| is_elsewhere(&one.edits));
+            with(0.0).into_iter().partition(|one| changes_instance(&one.edits));
         if found.is_empty() {
             found = elsewhere;
         }
@@ -89,7 +89,7 @@ pub fn remedies(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy
     found
 }
 
-fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
+fn remedies_that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let before = (judge.seconds)(layout);
     let weigh = |edits: &[Edit], new: &Layout| {
         let after = (judge.memory)(new);
@@ -103,7 +103,7 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
     let mut weak: Vec<Vec<(Edit, Layout)>> = Vec::new();
     for kind in &kinds {
         let made: Vec<(Edit, Layout)> =
-            kind.iter().filter_map(|edit| Some((*edit, edited(layout, *edit)?))).collect();
+            kind.iter().filter_map(|edit| Some((*edit, apply_edit(layout, *edit)?))).collect();
         let first = made.iter().enumerate().find_map(|(at, (edit, new))| Some((at, weigh(&[*edit], new)?)));
         let enough = first.as_ref().map_or(made.len(), |(at, _)| *at);
         // An edit that may not fit is followed by the mildest that surely does.
@@ -117,40 +117,48 @@ fn that_pass(layout: &Layout, freedom: &Freedom, judge: &Judge) -> Vec<Remedy> {
         weak.push(made.into_iter().take(enough).collect());
     }
     let allowed = |a: Edit, b: Edit| together_allowed(a, b, judge.batch_follows);
-    let mut bundles = bundles(&weak, &weigh, &allowed);
-    let surer = surer(&found, &kinds, &weigh, &allowed);
-    let cheap = |remedy: &Remedy| !is_ruinous(remedy.slower) && !more_nodes(remedy);
+    let mut bundles = bundles_of_two(&weak, &weigh, &allowed);
+    let surer = add_edit_for_sure_fit(&found, &kinds, &weigh, &allowed);
+    let cheap = |remedy: &Remedy| !is_ruinous(remedy.slower) && !adds_nodes(remedy);
     if !found.iter().chain(&bundles).any(cheap) {
-        bundles.extend(triples(&weak, &weigh, &allowed));
+        bundles.extend(bundles_of_three(&weak, &weigh, &allowed));
     }
     let least = |of: &[Remedy]| of.iter().filter_map(|one| one.slower).min_by(f64::total_cmp);
-    let single = least(&found.iter().filter(|one| !more_nodes(one)).cloned().collect::<Vec<_>>());
+    let single = least(&found.iter().filter(|one| !adds_nodes(one)).cloned().collect::<Vec<_>>());
     bundles.retain(|bundle| match (bundle.slower, single) {
         (Some(slower), Some(single)) => slower < single - WORTH,
-        _ => !found.iter().any(|one| !more_nodes(one)),
+        _ => !found.iter().any(|one| !adds_nodes(one)),
     });
-    bundles.sort_by(by_price);
+    bundles.sort_by(compare_price);
     bundles.truncate(BUNDLES);
     found.extend(bundles);
     found.extend(surer.filter(|one| found.iter().all(|other| other.edits != one.edits)));
     if found.is_empty() {
         let fits = |new: &Layout| weigh(&[], new).map(|remedy| remedy.after);
         let needs = |new: &Layout| (judge.memory)(new).per_gpu_bytes;
-        found.extend(together(layout, &kinds, &needs, &fits).and_then(|(edits, new, _)| weigh(&edits, &new)));
+        found.extend(
+            add_edits_until_fit(layout, &kinds, &needs, &fits)
+                .and_then(|(edits, new, _)| weigh(&edits, &new)),
+        );
     }
     for names in [&freedom.instances, &freedom.priced] {
         let first =
-            names.iter().find_map(|&name| weigh(&[Edit::Instance(name)], &on_instance(layout, name)?));
+            names.iter().find_map(|&name| weigh(&[Edit::Instance(name)], &layout_on_instance(layout, name)?));
         found.extend(first.filter(|one| found.iter().all(|other| other.edits != one.edits)));
     }
-    found.sort_by(by_price);
+    found.sort_by(compare_price);
     found
 }
 
 /// Cheapest second edit that makes an uncertain fit certain.
-fn surer(found: &[Remedy], kinds: &[Vec<Edit>], weigh: &Weigh, allowed: &Allowed) -> Option<Remedy> {
+fn add_edit_for_sure_fit(
+    found: &[Remedy],
+    kinds: &[Vec<Edit>],
+    weigh: &Weigh,
+    allowed: &Allowed,
+) -> Option<Remedy> {
     let is_sure = |one: &Remedy| one.after.fit() == Some(Fit::Surely) && !is_ruinous(one.slower);
-    let here: Vec<&Remedy> = found.iter().filter(|one| !more_nodes(one) && !is_ruinous(one.slower)).collect();
+    let here: Vec<&Remedy> = found.iter().filter(|one| !adds_nodes(one) && !is_ruinous(one.slower)).collect();
     if here.iter().any(|one| is_sure(one)) {
         return None;
     }
@@ -160,22 +168,24 @@ fn surer(found: &[Remedy], kinds: &[Vec<Edit>], weigh: &Weigh, allowed: &Allowed
         let more = |edit: &Edit| matches!(edit, Edit::Nodes(_)) || *edit == first;
         let beside = kinds.iter().flatten().filter(|edit| !more(edit) && allowed(first, **edit));
         out.extend(
-            beside.filter_map(|edit| weigh(&[first, *edit], &edited(&one.layout, *edit)?)).filter(is_sure),
+            beside
+                .filter_map(|edit| weigh(&[first, *edit], &apply_edit(&one.layout, *edit)?))
+                .filter(is_sure),
         );
     }
-    out.into_iter().min_by(by_price)
+    out.into_iter().min_by(compare_price)
 }
 
-fn more_nodes(remedy: &Remedy) -> bool {
+fn adds_nodes(remedy: &Remedy) -> bool {
     remedy.edits.iter().any(|edit| matches!(edit, Edit::Nodes(_)))
 }
 
 /// The order in which remedies are offered.
-fn by_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
+fn compare_price(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
     let class = |remedy: &Remedy| match remedy {
-        _ if is_elsewhere(&remedy.edits) => 3,
+        _ if changes_instance(&remedy.edits) => 3,
         _ if is_ruinous(remedy.slower) => 2,
-        _ if more_nodes(remedy) => 1,
+        _ if adds_nodes(remedy) => 1,
         _ => 0,
     };
     let rank = |remedy: &Remedy| remedy.edits.iter().map(|edit| edit.rank()).max().unwrap_or(0);
@@ -232,17 +242,17 @@ type Allowed<'a> = dyn Fn(Edit, Edit) -> bool + 'a;
 type Kind = [(Edit, Layout)];
 
 /// Of each two kinds the pair that fits and costs least.
-fn bundles(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
+fn bundles_of_two(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
     let mut out = Vec::new();
     for (at, first) in weak.iter().enumerate() {
         for second in weak.iter().skip(at + 1) {
-            out.extend(pairs((first, second), weigh, allowed).min_by(by_price));
+            out.extend(fitting_pairs((first, second), weigh, allowed).min_by(compare_price));
         }
     }
     out
 }
 
-fn pairs<'a>(
+fn fitting_pairs<'a>(
     (first, second): (&'a Kind, &'a Kind),
     weigh: &'a Weigh,
     allowed: &'a Allowed,
@@ -250,14 +260,14 @@ fn pairs<'a>(
     first.iter().filter_map(move |(a, with)| {
         // The mildest that fits with it.
         second.iter().filter(|(b, _)| allowed(*a, *b)).find_map(|(b, _)| {
-            let new = edited(with, *b)?;
+            let new = apply_edit(with, *b)?;
             weigh(&[*a, *b], &new)
         })
     })
 }
 
 /// The same of three kinds.
-fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
+fn bundles_of_three(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Vec<Remedy> {
     let mut out = Vec::new();
     for (at, first) in weak.iter().enumerate() {
         for (a, _) in first {
@@ -268,27 +278,28 @@ fn triples(weak: &[Vec<(Edit, Layout)>], weigh: &Weigh, allowed: &Allowed) -> Ve
                 .map(|kind| {
                     let beside = kind.iter().filter(|(b, _)| allowed(*a, *b));
                     let base = first.iter().find(|(edit, _)| edit == a).map(|(_, with)| with);
-                    beside.filter_map(|(b, _)| Some((*b, edited(base?, *b)?))).collect()
+                    beside.filter_map(|(b, _)| Some((*b, apply_edit(base?, *b)?))).collect()
                 })
                 .collect();
             let with_first = |edits: &[Edit], new: &Layout| {
                 let all: Vec<Edit> = std::iter::once(*a).chain(edits.iter().copied()).collect();
                 weigh(&all, new)
             };
-            out.extend(bundles(&rest, &with_first, allowed));
+            out.extend(bundles_of_two(&rest, &with_first, allowed));
         }
     }
     out
 }
 
 /// The kinds of edits added up until the layout fits.
-fn together(
+fn add_edits_until_fit(
     layout: &Layout,
     kinds: &[Vec<Edit>],
     needs: &dyn Fn(&Layout) -> f64,
     fits: &dyn Fn(&Layout) -> Option<Memory>,
 ) -> Option<(Vec<Edit>, Layout, Memory)> {
-    let apply = |edits: &[Edit]| edits.iter().try_fold(layout.clone(), |so_far, edit| edited(&so_far, *edit));
+    let apply =
+        |edits: &[Edit]| edits.iter().try_fold(layout.clone(), |so_far, edit| apply_edit(&so_far, *edit));
     let mut chosen: Vec<Edit> = Vec::new();
     for kind in kinds {
         // The strongest of a kind is last.

@@ -8,7 +8,7 @@ use crate::layout::{Layout, System};
 /// One forward, one backward: a stage keeps as many as there are stages from it to the last (Narayanan et al. 2021,
 /// section 2.2); interleaved in `v` chunks, `1 + (p-1)/(p v)` times that. SMP v1 runs all forward passes it may:
 /// `active_microbatches`, by default the degree and two more (SageMaker Python SDK documentation).
-pub(super) fn in_flight(layout: &Layout, stage: &Stage) -> f64 {
+pub(super) fn micro_batches_in_flight(layout: &Layout, stage: &Stage) -> f64 {
     let stages = layout.degrees.pipeline;
     if stages <= 1.0 || layout.system == System::DeviceMap {
         return 1.0;

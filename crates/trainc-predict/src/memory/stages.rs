@@ -54,7 +54,7 @@ fn layers_of_stages(layers: f64, stages: f64) -> [f64; 3] {
 }
 
 /// The stages that can be the fullest: the first, one in the middle, the last.
-pub(super) fn stages(layout: &Layout) -> impl Iterator<Item = Stage> {
+pub(super) fn candidate_fullest_stages(layout: &Layout) -> impl Iterator<Item = Stage> {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let tensor = degrees.tensor;
     // The expert degree is a part of the shard axis: of E parts of the experts each is sharded over S/E ranks, so

@@ -155,7 +155,7 @@ pub(super) fn states(layout: &Layout, stage: &Stage) -> StateBytes {
     let group = match layout.sharding {
         Sharding::None => 1.0,
         // Optimizer states alone are divided over all ranks that hold the same weights.
-        Sharding::Optimizer => degrees.data(),
+        Sharding::Optimizer => degrees.data_parallel_ranks(),
         Sharding::Gradients | Sharding::Full => degrees.shard,
     };
     let by = |stages: &[Sharding]| if stages.contains(&layout.sharding) { group } else { 1.0 };

@@ -11,11 +11,11 @@ use proptest::prelude::*;
 use trainc_ir::architecture::{Architecture, Dimensions, Family};
 
 fn shipped() -> MemoryConstants {
-    MemoryConstants::of(Constants::shipped())
+    MemoryConstants::from_constants(Constants::shipped())
 }
 
 /// Predicts the memory of a layout by the shipped constants.
-fn needs(layout: &Layout) -> Memory {
+fn predict_with_shipped(layout: &Layout) -> Memory {
     memory_with(layout, &shipped())
 }
 
@@ -44,12 +44,12 @@ fn gpt2_30b() -> Architecture {
 
 /// One GPU, mixed precision, no recomputation, AdamW.
 fn layout(architecture: &Architecture, gib: f64) -> Layout {
-    let mut layout = one_gpu(Model::of(architecture, architecture.family.default_class()));
+    let mut layout = one_gpu(Model::from_architecture(architecture, architecture.family.default_class()));
     layout.hardware.memory_bytes = Some(gib * GIB);
     layout
 }
 
-fn sharded(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> Layout {
+fn sharded_layout(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> Layout {
     let mut layout = layout(architecture, gib);
     layout.system = system;
     layout.sharding = Sharding::Full;
@@ -60,13 +60,13 @@ fn sharded(architecture: &Architecture, system: System, gpus: f64, gib: f64) -> 
     layout
 }
 
-fn near(found: f64, expected: f64, share: f64) {
+fn assert_near(found: f64, expected: f64, share: f64) {
     assert!((found / expected - 1.0).abs() <= share, "found {found}, expected {expected}");
 }
 
 /// Bytes per parameter of the states.
 fn states_per_parameter(layout: &Layout) -> f64 {
-    let stage = stages::stages(layout).next().unwrap();
+    let stage = stages::candidate_fullest_stages(layout).next().unwrap();
     let states = states::states(layout, &stage);
     (states.parameters + states.gradients + states.optimizer) / stage.parameters()
 }
@@ -80,26 +80,26 @@ fn states_by_recipe() {
         change(&mut one);
         states_per_parameter(&one)
     };
-    near(of(&|l| l.precision = Precision::Fp32), 16.0, 1e-9);
-    near(of(&|l| l.system = System::DeepSpeed), 16.0, 1e-9);
-    near(of(&|l| l.precision = Precision::Pure16 { bf16: true }), 8.0, 1e-9);
+    assert_near(of(&|l| l.precision = Precision::Fp32), 16.0, 1e-9);
+    assert_near(of(&|l| l.system = System::DeepSpeed), 16.0, 1e-9);
+    assert_near(of(&|l| l.precision = Precision::Pure16 { bf16: true }), 8.0, 1e-9);
     let megatron = |l: &mut Layout, bf16: bool| {
         l.system = System::Megatron;
         l.code = Code::Megatron;
         l.precision = Precision::Mixed { bf16 };
     };
-    near(of(&|l| megatron(l, true)), 18.0, 1e-9);
-    near(of(&|l| megatron(l, false)), 20.0, 1e-9);
+    assert_near(of(&|l| megatron(l, true)), 18.0, 1e-9);
+    assert_near(of(&|l| megatron(l, false)), 20.0, 1e-9);
     let distributed = |l: &mut Layout, bf16: bool| {
         megatron(l, bf16);
         l.sharding = Sharding::Optimizer;
         l.degrees.replicas = 8.0;
     };
-    near(of(&|l| distributed(l, true)), 6.0 + 12.0 / 8.0, 1e-9);
-    near(of(&|l| l.moments = Moments::TwoInt8 { wide_embeddings: false }), 10.0 + 8.0 / 2048.0, 1e-9);
+    assert_near(of(&|l| distributed(l, true)), 6.0 + 12.0 / 8.0, 1e-9);
+    assert_near(of(&|l| l.moments = Moments::TwoInt8 { wide_embeddings: false }), 10.0 + 8.0 / 2048.0, 1e-9);
     // Moments of the token embeddings in 32 bit: 8 bytes of each of them instead of two and the scales.
     let embeddings = model.vocab as f64 * model.hidden as f64 / model.parameters().total as f64;
-    near(
+    assert_near(
         of(&|l| l.moments = Moments::TwoInt8 { wide_embeddings: true }),
         10.0 + 8.0 / 2048.0 + (6.0 - 8.0 / 2048.0) * embeddings,
         1e-9,
@@ -110,9 +110,9 @@ fn states_by_recipe() {
         l.degrees.shard = 64.0;
     };
     // Rajbhandari et al. 2020, figure 1: 31.4, 16.6 and 1.9 GB for 7.5 billion parameters on 64 GPUs.
-    near(7.5 * of(&|l| zero(l, Sharding::Optimizer)), 31.4, 0.003);
-    near(7.5 * of(&|l| zero(l, Sharding::Gradients)), 16.6, 0.003);
-    near(7.5 * of(&|l| zero(l, Sharding::Full)), 1.9, 0.015);
+    assert_near(7.5 * of(&|l| zero(l, Sharding::Optimizer)), 31.4, 0.003);
+    assert_near(7.5 * of(&|l| zero(l, Sharding::Gradients)), 16.6, 0.003);
+    assert_near(7.5 * of(&|l| zero(l, Sharding::Full)), 1.9, 0.015);
 }
 
 /// State needed to resume: 32-bit weights and two moments (FSDP, DDP; the 16-bit weights are cast from them), or 16-bit
@@ -133,10 +133,10 @@ fn saved_states_by_recipe() {
         (System::SmpV1, 14.0),
         (System::Megatron, 14.0),
     ] {
-        near(of(system, mixed), bytes, 1e-12);
+        assert_near(of(system, mixed), bytes, 1e-12);
     }
-    near(of(System::Ddp, Precision::Fp32), 12.0, 1e-12);
-    near(of(System::Ddp, Precision::Pure16 { bf16: true }), 6.0, 1e-12);
+    assert_near(of(System::Ddp, Precision::Fp32), 12.0, 1e-12);
+    assert_near(of(System::Ddp, Precision::Pure16 { bf16: true }), 6.0, 1e-12);
 }
 
 /// Korthikanti et al. 2022, figure 1 and equations 1 to 4: GiB of a 22 billion and a 175 billion model, tensor degree
@@ -157,21 +157,21 @@ fn activations_of_korthikanti() {
         one.work.micro_batch_size = micro;
         one.work.passes = 64.0;
         let waiting = |layout: &Layout| {
-            let first = stages::stages(layout).next().unwrap();
-            let each = activations::saved(layout).kept * 2_048.0 * micro * first.layers;
-            each * schedule::in_flight(layout, &first) / GIB
+            let first = stages::candidate_fullest_stages(layout).next().unwrap();
+            let each = activations::saved_activations(layout).kept * 2_048.0 * micro * first.layers;
+            each * schedule::micro_batches_in_flight(layout, &first) / GIB
         };
-        near(waiting(&one), none, 0.01);
+        assert_near(waiting(&one), none, 0.01);
         one.sequence_parallel = true;
         one.recompute = Recompute::Selective;
-        near(waiting(&one), both, 0.01);
+        assert_near(waiting(&one), both, 0.01);
     }
     // s b h (34 + 5 a s / h) to the byte.
     let model = architecture(Family::Gpt2, 1_024, 1, 16);
     let mut one = layout(&model, 80.0);
     one.system = System::Megatron;
     one.code = Code::Megatron;
-    let bytes = layer_bytes_per_token(&one, &Kept::of(&one), Attention::Eager);
+    let bytes = layer_bytes_per_token(&one, &Kept::from_layout(&one), Attention::Eager);
     assert_eq!(bytes, 34.0 * 1_024.0 + 5.0 * 16.0 * 512.0);
 }
 
@@ -190,31 +190,31 @@ fn activations_of_transformers() {
             ..Dimensions::default()
         };
         let model = Architecture::from_dimensions(family, &written).unwrap().0;
-        let mut one = sharded(&model, System::Fsdp, 8.0, 80.0);
+        let mut one = sharded_layout(&model, System::Fsdp, 8.0, 80.0);
         one.attention = Attention::Flash;
         one.model.dropout = false;
-        layer_bytes_per_token(&one, &Kept::of(&one), Attention::Flash) / (2.0 * hidden as f64)
+        layer_bytes_per_token(&one, &Kept::from_layout(&one), Attention::Flash) / (2.0 * hidden as f64)
     };
-    near(of(Family::Llama, 4_096, 32, 8, 14_336, None), 28.0, 0.08);
-    near(of(Family::Mistral, 4_096, 32, 8, 14_336, Some(128)), 28.0, 0.08);
-    near(of(Family::Llama, 960, 15, 5, 2_560, None), 24.0, 0.08);
-    near(of(Family::Gemma, 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
+    assert_near(of(Family::Llama, 4_096, 32, 8, 14_336, None), 28.0, 0.08);
+    assert_near(of(Family::Mistral, 4_096, 32, 8, 14_336, Some(128)), 28.0, 0.08);
+    assert_near(of(Family::Llama, 960, 15, 5, 2_560, None), 24.0, 0.08);
+    assert_near(of(Family::Gemma, 2_048, 8, 1, 16_384, Some(256)), 48.0, 0.08);
 }
 
 /// Dettmers et al. 2023, section 3: 0.127 bit a parameter for doubly quantised scales instead of 0.5.
 #[test]
 fn quantised_weights() {
     let bits = |double| 8.0 * frozen_bytes_per_parameter(Some(Quantisation::Nf4 { double }));
-    near(bits(false), 4.5, 1e-9);
-    near(bits(true), 4.127, 1e-4);
+    assert_near(bits(false), 4.5, 1e-9);
+    assert_near(bits(true), 4.127, 1e-4);
     // litgpt, quantize.md: 13.52 GB and, doubly quantised, 4.26 GB of Llama 2 7B with a little cache.
     let mut one = layout(&architecture(Family::Llama, 4_096, 32, 32), 40.0);
     one.code = Code::LitGpt;
     one.precision = Precision::Pure16 { bf16: true };
     one.lora = Some(Lora { trainable: 4_194_304.0, kind: AdapterKind::LowRank });
-    near(memory(&one).parts.parameters / 1e9, 13.52, 0.01);
+    assert_near(memory(&one).parts.parameters / 1e9, 13.52, 0.01);
     one.quantisation = Some(Quantisation::Nf4 { double: true });
-    near(memory(&one).parts.parameters / 1e9, 4.26, 0.1);
+    assert_near(memory(&one).parts.parameters / 1e9, 4.26, 0.1);
 }
 
 /// Answer.AI, fsdp_qlora (2024-03): QLoRA of Llama 2 70B under FSDP with CPU offload runs on two GPUs of 24 GB, and its
@@ -231,7 +231,7 @@ fn seventy_billion_on_two_small_cards() {
         ..Dimensions::default()
     };
     let model = Architecture::from_dimensions(Family::Llama, &written).unwrap().0;
-    let mut one = sharded(&model, System::Fsdp, 2.0, 23.6);
+    let mut one = sharded_layout(&model, System::Fsdp, 2.0, 23.6);
     one.lora = Some(Lora { trainable: 200e6, kind: AdapterKind::LowRank });
     one.quantisation = Some(Quantisation::Nf4 { double: true });
     one.attention = Attention::Flash;
@@ -243,7 +243,7 @@ fn seventy_billion_on_two_small_cards() {
     assert_eq!(found.fits, Some(true), "{found:?}");
     // Two layers of 856 million parameters at half a byte, the head and the embedding at two bytes, one matrix.
     let gathered = 2.0 * 855.6e6 * 0.516 + 2.0 * (2.0 * 32_000.0 * 8_192.0 + 8_192.0 * 28_672.0);
-    near(found.parts.gathered, gathered, 0.01);
+    assert_near(found.parts.gathered, gathered, 0.01);
     one.offload = crate::layout::Offload::default();
     one.quantisation = None;
     assert_eq!(memory(&one).fits, Some(false));
@@ -254,29 +254,29 @@ fn seventy_billion_on_two_small_cards() {
 #[test]
 fn eight_v100_hold_ten_billion() {
     let ten = architecture(Family::Gpt2, 4_608, 38, 36);
-    near(ten.parameters().total as f64, 10e9, 0.03);
-    let one = sharded(&ten, System::SmpV1, 8.0, 32.0);
+    assert_near(ten.parameters().total as f64, 10e9, 0.03);
+    let one = sharded_layout(&ten, System::SmpV1, 8.0, 32.0);
     let found = memory(&one);
     let states = found.parts.parameters + found.parts.gradients + found.parts.optimizer;
-    near(8.0 * states, 200e9, 0.25);
+    assert_near(8.0 * states, 200e9, 0.25);
     assert_eq!(found.fits, Some(true), "{found:?}");
-    let fewer = sharded(&ten, System::SmpV1, 4.0, 32.0);
+    let fewer = sharded_layout(&ten, System::SmpV1, 4.0, 32.0);
     assert_eq!(memory(&fewer).fits, Some(false));
-    assert_eq!(memory(&sharded(&gpt2_30b(), System::SmpV1, 8.0, 32.0)).fits, Some(false));
+    assert_eq!(memory(&sharded_layout(&gpt2_30b(), System::SmpV1, 8.0, 32.0)).fits, Some(false));
 }
 
 /// The same: 30 billion on 16 nodes of eight A100 with 40 GB, shards of 128, micro-batch 6 of 2,048 tokens; on one
 /// node it does not fit.
 #[test]
 fn thirty_billion_on_sixteen_nodes() {
-    let mut one = sharded(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
+    let mut one = sharded_layout(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
     one.work.sequence_length = 2_048.0;
     one.work.micro_batch_size = 6.0;
     let found = memory(&one);
     // 16 B x 29,974,418,432 / 128.
-    near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 3.49 * GIB, 0.002);
+    assert_near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 3.49 * GIB, 0.002);
     assert_eq!(found.fits, Some(true), "{found:?}");
-    let mut narrow = sharded(&gpt2_30b(), System::SmpV1, 8.0, 40.0);
+    let mut narrow = sharded_layout(&gpt2_30b(), System::SmpV1, 8.0, 40.0);
     narrow.work = one.work;
     assert_eq!(memory(&narrow).fits, Some(false));
 }
@@ -301,7 +301,7 @@ fn falcon_40b() -> Architecture {
 #[test]
 fn falcon_40b_on_four_a10g() {
     let model = falcon_40b();
-    near(model.parameters().total as f64, 41.3e9, 0.02);
+    assert_near(model.parameters().total as f64, 41.3e9, 0.02);
     let mut one = layout(&model, 22.35);
     one.system = System::DeviceMap;
     one.degrees.pipeline = 4.0;
@@ -339,11 +339,11 @@ fn neox_20b_on_sixteen_a100() {
     };
     let model = Architecture::from_dimensions(Family::GptNeoX, &written).unwrap().0;
     assert_eq!(model.parameters().total, 20_554_567_680);
-    let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
+    let mut one = sharded_layout(&model, System::Fsdp, 16.0, 40.0);
     one.work.sequence_length = 2_048.0;
     one.work.micro_batch_size = 2.0;
     let found = memory(&one);
-    near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 19.14 * GIB, 0.001);
+    assert_near(found.parts.parameters + found.parts.gradients + found.parts.optimizer, 19.14 * GIB, 0.001);
     assert_eq!(found.fits, Some(true), "{found:?}");
     assert_eq!(memory(&Layout { recompute: Recompute::None, ..one }).fits, Some(false));
 }
@@ -395,16 +395,16 @@ fn as_pytorch_saves() {
         one.model.dropout = false;
         let attention = if case["attention"] == "eager" { Attention::Eager } else { Attention::Flash };
         one.attention = attention;
-        let ours = layer_bytes_per_token(&one, &Kept::of(&one), attention);
+        let ours = layer_bytes_per_token(&one, &Kept::from_layout(&one), attention);
         let theirs = get("saved_bytes") as f64 / (get("sequence") * get("batch")) as f64;
         assert!((ours / theirs - 1.0).abs() <= 0.1, "{case}: {ours} against {theirs}");
     }
     for case in record["states"].as_array().unwrap() {
-        let (one, theirs) = (of_record(case), case["bytes_per_parameter"].as_f64().unwrap());
+        let (one, theirs) = (layout_of_record(case), case["bytes_per_parameter"].as_f64().unwrap());
         let ours = states_per_parameter(&one);
         assert!((ours / theirs - 1.0).abs() <= 0.02, "{case}: {ours} against {theirs}");
         if let Some(theirs) = case["bucket_bytes_per_parameter"].as_f64() {
-            let stage = stages::stages(&one).next().unwrap();
+            let stage = stages::candidate_fullest_stages(&one).next().unwrap();
             let ours = units::units(&one, &stage).buffers / stage.parameters();
             assert!((ours / theirs - 1.0).abs() <= 0.02, "{case}: buckets {ours} against {theirs}");
         }
@@ -412,10 +412,10 @@ fn as_pytorch_saves() {
 }
 
 /// The layout of a recorded case, of a model as large as people train: a factored moment is negligible compared with its matrices.
-fn of_record(case: &serde_json::Value) -> Layout {
+fn layout_of_record(case: &serde_json::Value) -> Layout {
     let word = |name: &str| case[name].as_str().unwrap();
     let model = architecture(Family::Llama, 4_096, 32, 32);
-    let mut one = sharded(&model, System::Fsdp, case["shard_degree"].as_f64().unwrap(), 80.0);
+    let mut one = sharded_layout(&model, System::Fsdp, case["shard_degree"].as_f64().unwrap(), 80.0);
     one.degrees.replicas = case["replicas"].as_f64().unwrap();
     (one.system, one.sharding) = match word("engine") {
         "fsdp" => (System::Fsdp, Sharding::Full),
@@ -470,13 +470,18 @@ fn the_record_has_every_optimizer_and_engine() {
 #[test]
 fn remedies_fit_and_say_the_cheapest_first() {
     let model = architecture(Family::Llama, 4_096, 32, 32);
-    let mut one = sharded(&model, System::Fsdp, 16.0, 40.0);
+    let mut one = sharded_layout(&model, System::Fsdp, 16.0, 40.0);
     one.recompute = Recompute::None;
     one.work.sequence_length = 2_048.0;
     one.work.micro_batch_size = 8.0;
     assert_eq!(memory(&one).fits, Some(false));
     let freedom = Freedom { micro_batches: vec![1, 2, 4], ..Freedom::default() };
-    let judge = Judge { memory: &needs, seconds: &|_| None, passes: &|_, _| true, batch_follows: false };
+    let judge = Judge {
+        memory: &predict_with_shipped,
+        seconds: &|_| None,
+        passes: &|_, _| true,
+        batch_follows: false,
+    };
     let found = remedies(&one, &freedom, &judge);
     assert!(!found.is_empty());
     for remedy in &found {
@@ -484,7 +489,7 @@ fn remedies_fit_and_say_the_cheapest_first() {
     }
     assert!(found.iter().any(|remedy| remedy.edits == [Edit::Checkpointing]), "{found:?}");
     // With nothing to change there is nothing to say.
-    let mut small = sharded(&gpt2_30b(), System::SmpV1, 8.0, 16.0);
+    let mut small = sharded_layout(&gpt2_30b(), System::SmpV1, 8.0, 16.0);
     small.offload.activations = true;
     assert!(remedies(&small, &Freedom::default(), &judge).is_empty());
 }
@@ -494,7 +499,7 @@ fn remedies_fit_and_say_the_cheapest_first() {
 #[test]
 fn a_cheap_bundle_comes_before_a_ruinous_edit() {
     let model = architecture(Family::Llama, 4_096, 32, 32);
-    let mut one = sharded(&model, System::Fsdp, 16.0, 18.0);
+    let mut one = sharded_layout(&model, System::Fsdp, 16.0, 18.0);
     (one.recompute, one.attention) = (Recompute::None, Attention::Flash);
     (one.work.sequence_length, one.work.micro_batch_size) = (2_048.0, 8.0);
     let freedom =
@@ -507,7 +512,12 @@ fn a_cheap_bundle_comes_before_a_ruinous_edit() {
         let host = if layout.offload.parameters { 10.0 } else { 1.0 };
         Some(1.05_f64.powf(halvings) * again * host / layout.hardware.nodes)
     };
-    let judge = Judge { memory: &needs, seconds: &seconds, passes: &|_, _| true, batch_follows: false };
+    let judge = Judge {
+        memory: &predict_with_shipped,
+        seconds: &seconds,
+        passes: &|_, _| true,
+        batch_follows: false,
+    };
     let found = remedies(&one, &freedom, &judge);
     let single =
         |edit: fn(&Edit) -> bool| found.iter().position(|one| one.edits.len() == 1 && edit(&one.edits[0]));
@@ -540,7 +550,7 @@ proptest! {
     ) {
         let model = architecture(Family::Llama, heads * 64, layers, heads);
         let at = |shard: f64, micro: u64| {
-            let mut one = sharded(&model, system, shard, 80.0);
+            let mut one = sharded_layout(&model, system, shard, 80.0);
             one.hardware.memory_bytes = None;
             one.recompute = recompute;
             one.attention = if flash { Attention::Flash } else { Attention::Eager };
@@ -574,13 +584,13 @@ proptest! {
     /// the one layer that is computed again, which a model of a single layer on a GPU does not win back.
     #[test]
     fn recomputing_more_never_needs_more_memory(layout in any_layout()) {
-        let at = |recompute| of_gpu(&Layout { recompute, ..layout.clone() }, &shipped()).total();
+        let at = |recompute| gpu_memory_parts(&Layout { recompute, ..layout.clone() }, &shipped()).total();
         let [none, selective, full] = [Recompute::None, Recompute::Selective, Recompute::Full].map(at);
         // The reserve is a share of what is allocated.
-        let kept = Kept::of(&layout);
+        let kept = Kept::from_layout(&layout);
         let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context;
         let checkpoint = activations::checkpoint_bytes_per_token(&layout, &kept) * tokens;
-        let single = stages::stages(&layout).any(|stage| stage.layers * schedule::in_flight(&layout, &stage) < 2.0);
+        let single = stages::candidate_fullest_stages(&layout).any(|stage| stage.layers * schedule::micro_batches_in_flight(&layout, &stage) < 2.0);
         let room = if single { checkpoint * (1.0 + shipped().slack) } else { 0.0 };
         prop_assert!(selective <= none + 1.0, "{selective} selective, {none} without");
         prop_assert!(full <= selective + room + 1.0, "{full} in full, {selective} selective");
@@ -673,47 +683,47 @@ prop_compose! {
 /// and its context, with a gathered unit or without, as far off as a step's peaks.
 #[test]
 fn hosts_and_saves_are_expected_between_bounds() {
-    let (layout, constants) = (sharded(&gpt2_30b(), System::Fsdp, 128.0, 80.0), shipped());
+    let (layout, constants) = (sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 80.0), shipped());
     let found = memory_with(&layout, &constants);
     let (host, between) = (found.host_bytes.unwrap(), found.host_interval.unwrap());
-    near(between.low, 16e9, 1e-9);
-    near(between.high, 32e9 + (host - 24e9) * 1.206, 1e-9);
-    let stage = stages::stages(&layout).next().unwrap();
+    assert_near(between.low, 16e9, 1e-9);
+    assert_near(between.high, 32e9 + (host - 24e9) * 1.206, 1e-9);
+    let stage = stages::candidate_fullest_stages(&layout).next().unwrap();
     let states = states::states(&layout, &stage);
     let kept = states.parameters + states.gradients + states.optimizer;
     let (peak, between) = (found.peak_checkpoint_bytes.unwrap(), found.peak_checkpoint_interval.unwrap());
     let beside = peak - host::peak_checkpoint(&layout).1;
-    near(between.low, (kept + beside) * (1.0 - 0.087), 1e-9);
-    near(between.high, peak * 1.206, 1e-9);
+    assert_near(between.low, (kept + beside) * (1.0 - 0.087), 1e-9);
+    assert_near(between.high, peak * 1.206, 1e-9);
     // A host of the worker's processes, which have no interpreter.
     let worker = memory_with(&Layout { system: System::Worker, ..layout }, &constants);
-    near(worker.host_interval.unwrap().low, 1.6e9, 1e-9);
+    assert_near(worker.host_interval.unwrap().low, 1.6e9, 1e-9);
 }
 
 /// Without `wrap` FSDP gathers the whole model and waits with the whole gradient: two and two bytes a parameter.
 #[test]
 fn one_unit_is_gathered_whole() {
-    let mut layout = sharded(&gpt2_30b(), System::Fsdp, 128.0, 80.0);
-    let stage = stages::stages(&layout).next().unwrap();
+    let mut layout = sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 80.0);
+    let stage = stages::candidate_fullest_stages(&layout).next().unwrap();
     let blocks = units::units(&layout, &stage).gathered;
     layout.one_unit = true;
-    near(units::units(&layout, &stage).gathered, 4.0 * layout.model.parameters, 1e-9);
+    assert_near(units::units(&layout, &stage).gathered, 4.0 * layout.model.parameters, 1e-9);
     assert!(blocks < 0.1 * 4.0 * layout.model.parameters, "{blocks}");
     // A checkpoint gathers the weights alone.
     let states = states::states(&layout, &stage);
     let kept = states.parameters + states.gradients + states.optimizer;
-    near(host::peak_checkpoint(&layout).1 - kept, 2.0 * layout.model.parameters, 1e-6);
+    assert_near(host::peak_checkpoint(&layout).1 - kept, 2.0 * layout.model.parameters, 1e-6);
 }
 
 /// Sizes of gathering and reducing in the manifest are exact to the byte.
 #[test]
 fn what_may_be_gathered_at_once() {
     let of = |layout: &Layout| {
-        let stage = stages::stages(layout).next().unwrap();
+        let stage = stages::candidate_fullest_stages(layout).next().unwrap();
         let found = units::units(layout, &stage);
         (found.gathered, found.buffers)
     };
-    let mut smp = sharded(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
+    let mut smp = sharded_layout(&gpt2_30b(), System::SmpV1, 128.0, 40.0);
     assert_eq!(of(&smp), (2.0 * 1e9, 2.0 * 5e8));
     (smp.gathering.live_parameters, smp.gathering.bucket) = (3e9, 2e8);
     assert_eq!(of(&smp), (2.0 * 3e9, 2.0 * 2e8));
@@ -723,7 +733,7 @@ fn what_may_be_gathered_at_once() {
     smp.gathering.live_parameters = 1e12;
     assert_eq!(of(&smp).0, 2.0 * smp.model.parameters);
 
-    let mut fsdp = sharded(&gpt2_30b(), System::Fsdp, 128.0, 40.0);
+    let mut fsdp = sharded_layout(&gpt2_30b(), System::Fsdp, 128.0, 40.0);
     let unit = 2.0 * fsdp.model.layer_parameters;
     let two = of(&fsdp).0;
     for (prefetch, limited, more) in [
@@ -736,20 +746,20 @@ fn what_may_be_gathered_at_once() {
         assert_eq!(of(&fsdp).0 - two, more * unit, "{prefetch:?} {limited}");
     }
 
-    let mut worker = sharded(&gpt2_30b(), System::Worker, 128.0, 40.0);
+    let mut worker = sharded_layout(&gpt2_30b(), System::Worker, 128.0, 40.0);
     for (ahead, more) in [(0.0, -1.0), (1.0, 0.0), (4.0, 3.0)] {
         worker.worker.prefetch = ahead;
-        near(of(&worker).0, two + more * unit, 1e-12);
+        assert_near(of(&worker).0, two + more * unit, 1e-12);
     }
     worker.worker.reshard = false;
-    near(of(&worker).0, two + (worker.model.layers - 2.0) * unit, 1e-12);
+    assert_near(of(&worker).0, two + (worker.model.layers - 2.0) * unit, 1e-12);
 }
 
 /// Towards a full card and past it the whole grows with every byte that is allocated, and it fits up to the card.
 #[test]
 fn memory_rises_through_a_full_card() {
-    let constants = MemoryConstants::of(Constants::shipped());
-    let layout = sharded(&gpt2_30b(), System::Fsdp, 64.0, 40.0);
+    let constants = MemoryConstants::from_constants(Constants::shipped());
+    let layout = sharded_layout(&gpt2_30b(), System::Fsdp, 64.0, 40.0);
     let capacity = 40.0 * GIB;
     let whole =
         |allocated: f64| allocated + reserve::reserve(allocated, &layout, Some(capacity), &constants).total();
@@ -764,19 +774,20 @@ fn memory_rises_through_a_full_card() {
     assert!(full <= 1, "{full} sizes fill the card exactly");
     // What the driver keeps of a card is not there to be used: 39.58 GiB of 40.
     let room = capacity * (1.0 - 0.0104) - constants.context_bytes - constants.nccl_bytes;
-    near(whole(room / (1.0 + constants.fragments)), capacity, 1e-9);
+    assert_near(whole(room / (1.0 + constants.fragments)), capacity, 1e-9);
 }
 
 /// Parts of the experts lie inside the shard group, so all ranks of it together hold the model once, whatever the degree.
 #[test]
 fn expert_degree_leaves_the_sharded_states() {
-    let mut layout = sharded(&gpt2_30b(), System::SmpV2, 64.0, 80.0);
+    let mut layout = sharded_layout(&gpt2_30b(), System::SmpV2, 64.0, 80.0);
     layout.model.expert_parameters = 0.9 * layout.model.layer_parameters * layout.model.layers;
-    let of = |layout: &Layout| states::states(layout, &stages::stages(layout).next().unwrap());
+    let of =
+        |layout: &Layout| states::states(layout, &stages::candidate_fullest_stages(layout).next().unwrap());
     let one = of(&layout);
     layout.degrees.expert = 8.0;
     let eight = of(&layout);
-    near(eight.parameters, one.parameters, 1e-9);
-    near(eight.optimizer, one.optimizer, 1e-9);
-    near(one.optimizer * 64.0, 8.0 * layout.model.parameters, 1e-6);
+    assert_near(eight.parameters, one.parameters, 1e-9);
+    assert_near(eight.optimizer, one.optimizer, 1e-9);
+    assert_near(one.optimizer * 64.0, 8.0 * layout.model.parameters, 1e-6);
 }

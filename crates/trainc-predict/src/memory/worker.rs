@@ -59,7 +59,7 @@ struct Units {
 }
 
 impl Units {
-    fn of(layout: &Layout) -> Self {
+    fn from_layout(layout: &Layout) -> Self {
         let model = &layout.model;
         let tokens = model.vocab * model.hidden;
         let norm = if model.rms_norm { model.hidden } else { 2.0 * model.hidden };
@@ -79,13 +79,13 @@ impl Units {
     }
 
     /// Elements of a rank's shard of a unit.
-    fn shard(&self, unit: f64) -> f64 {
+    fn shard_elements(&self, unit: f64) -> f64 {
         ((unit / self.degree).ceil() / ALIGN).ceil() * ALIGN
     }
 
     /// Elements of a whole unit with its padding.
-    fn whole(&self, unit: f64) -> f64 {
-        self.shard(unit) * self.degree
+    fn padded_elements(&self, unit: f64) -> f64 {
+        self.shard_elements(unit) * self.degree
     }
 
     fn largest(&self) -> f64 {
@@ -94,21 +94,22 @@ impl Units {
 }
 
 fn parts(layout: &Layout) -> MemoryParts {
-    let (model, units) = (&layout.model, Units::of(layout));
-    let weights =
-        units.shard(units.embed) + units.layers * units.shard(units.block) + units.shard(units.head);
-    let adapters = units.layers * units.shard(units.adapter);
+    let (model, units) = (&layout.model, Units::from_layout(layout));
+    let weights = units.shard_elements(units.embed)
+        + units.layers * units.shard_elements(units.block)
+        + units.shard_elements(units.head);
+    let adapters = units.layers * units.shard_elements(units.adapter);
     let trained = if layout.lora.is_some() { adapters } else { weights };
     let rows = layout.work.sequence_length * layout.work.micro_batch_size;
     MemoryParts {
         parameters: WIDTH * (weights + adapters),
         gradients: WIDTH * trained,
         optimizer: 2.0 * WIDTH * trained,
-        activations: WIDTH * activations(layout, rows),
-        gathered: WIDTH * gathered(layout, &units) + offered(layout, &units),
+        activations: WIDTH * activation_elements(layout, rows),
+        gathered: WIDTH * gathered_elements(layout, &units) + prefetched_shard_bytes(layout, &units),
         logits: WIDTH * (rows * (2.0 * model.hidden + 2.0) + LOGIT_ROWS.min(rows) * model.head_vocab),
         // Parameters and both moments are copied, so that training goes on while they are written.
-        buffers: messages(layout) + 3.0 * WIDTH * trained,
+        buffers: message_buffer_bytes(layout) + 3.0 * WIDTH * trained,
         reserve: 0.0,
     }
 }
@@ -119,7 +120,7 @@ fn attention_widths(model: &Model) -> (f64, f64) {
 }
 
 /// Elements of what a block keeps, of what one block needs while it goes backward, and of the stream and its gradient.
-fn activations(layout: &Layout, rows: f64) -> f64 {
+fn activation_elements(layout: &Layout, rows: f64) -> f64 {
     let model = &layout.model;
     let (query, qkv) = attention_widths(model);
     let up = (model.ffn_matrices - 1.0) * model.ffn;
@@ -140,42 +141,42 @@ fn activations(layout: &Layout, rows: f64) -> f64 {
 }
 
 /// Elements of units that are whole for the moment, and of one whole gradient.
-fn gathered(layout: &Layout, units: &Units) -> f64 {
+fn gathered_elements(layout: &Layout, units: &Units) -> f64 {
     let tied = layout.model.tied;
     let at_once = if layout.worker.reshard { 1.0 } else { units.layers };
-    let block = at_once * units.whole(units.block);
+    let block = at_once * units.padded_elements(units.block);
     // Where a rank has everything, weights are used where they lie; adapters are added to a copy of a block.
     let in_place = units.degree <= 1.0 && layout.precision == crate::layout::Precision::Fp32;
     let whole = match (in_place, layout.lora) {
         (true, None) => 0.0,
         (true, Some(_)) => block,
         (false, _) => {
-            let [embed, head] = [units.embed, units.head].map(|unit| units.whole(unit));
+            let [embed, head] = [units.embed, units.head].map(|unit| units.padded_elements(unit));
             // The embedding's room is free for a unit of its size, unless it is the head as well.
-            let again = !tied && (embed == units.whole(units.block) || embed == head);
-            block + head + if again { 0.0 } else { embed } + at_once * units.whole(units.adapter)
+            let again = !tied && (embed == units.padded_elements(units.block) || embed == head);
+            block + head + if again { 0.0 } else { embed } + at_once * units.padded_elements(units.adapter)
         }
     };
     let gradient = if layout.lora.is_some() {
-        units.whole(units.adapter)
+        units.padded_elements(units.adapter)
     } else {
-        units.whole(units.largest()) + if tied { units.whole(units.embed) } else { 0.0 }
+        units.padded_elements(units.largest()) + if tied { units.padded_elements(units.embed) } else { 0.0 }
     };
     whole + gradient
 }
 
 /// Bytes of the shards that a rank offers ahead of their use: one under way, one that others still read, and as many as
 /// are prefetched.
-fn offered(layout: &Layout, units: &Units) -> f64 {
+fn prefetched_shard_bytes(layout: &Layout, units: &Units) -> f64 {
     if units.degree <= 1.0 {
         return 0.0;
     }
-    let largest = units.shard(units.largest().max(units.adapter));
+    let largest = units.shard_elements(units.largest().max(units.adapter));
     COUNTERS + (layout.worker.prefetch + 2.0) * WIDTH * largest
 }
 
 /// Bytes of messages between ranks: of all, of a shard group, of the replicas of a shard.
-fn messages(layout: &Layout) -> f64 {
+fn message_buffer_bytes(layout: &Layout) -> f64 {
     let degrees = &layout.degrees;
     let groups = [degrees.ranks(), degrees.shard, degrees.replicas];
     let groups = groups.into_iter().filter(|members| *members > 1.0).count() as f64;

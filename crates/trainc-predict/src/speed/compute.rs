@@ -17,7 +17,7 @@ pub(super) struct Pass {
     pub(super) again: RecomputedWork,
 }
 
-pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
+pub(super) fn compute_pass(layout: &Layout, machine: &Machine) -> Pass {
     let (model, work, degrees) = (&layout.model, &layout.work, &layout.degrees);
     let c = |name| machine.get(name);
     let t = degrees.tensor.max(1.0);
@@ -101,10 +101,10 @@ pub(super) fn pass(layout: &Layout, machine: &Machine) -> Pass {
         gpu: matrices * weight_rounds
             + attention
             + elementwise
-            + ring_merges(layout, tokens * width, again.attention) / bandwidth
-            + weights(layout, machine)
-            + casts(layout, tokens, (width, kv, inner), again.products) / bandwidth
-            + dequantise(layout, machine, weight_rounds),
+            + ring_merge_bytes(layout, tokens * width, again.attention) / bandwidth
+            + weight_handling_seconds(layout, machine)
+            + fp8_cast_bytes(layout, tokens, (width, kv, inner), again.products) / bandwidth
+            + dequantise_seconds(layout, machine, weight_rounds),
         host: launches * collectives,
         head,
         attention,
@@ -120,7 +120,7 @@ const MERGE: f64 = 6.0 + 12.0 + 8.0 + 12.0;
 const SUM: f64 = 3.0 * 10.0;
 
 /// Traffic of merging the blocks of a context ring in one layer, bytes.
-fn ring_merges(layout: &Layout, outputs: f64, share: f64) -> f64 {
+fn ring_merge_bytes(layout: &Layout, outputs: f64, share: f64) -> f64 {
     let steps = (layout.degrees.context - 1.0).max(0.0);
     steps * outputs * ((1.0 + share) * MERGE + SUM)
 }
@@ -133,7 +133,7 @@ const CAST: f64 = 2.0 + 2.0 + 2.0;
 
 /// Traffic of rounding a layer's inputs and gradients of outputs to 8 bit, bytes. `again` is the share of the products
 /// that recomputation repeats.
-fn casts(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), again: f64) -> f64 {
+fn fp8_cast_bytes(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), again: f64) -> f64 {
     if layout.precision != Precision::Fp8 {
         return 0.0;
     }
@@ -150,9 +150,9 @@ fn casts(layout: &Layout, tokens: f64, (width, kv, inner): (f64, f64, f64), agai
 /// Handling a layer's weights and gradients in one pass, outside of the products: see [`Name::Weights`].
 ///
 /// Alone on a GPU and without accumulation a product's own output is the gradient, and nothing is gathered.
-fn weights(layout: &Layout, machine: &Machine) -> f64 {
+fn weight_handling_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let degrees = &layout.degrees;
-    let alone = degrees.data() <= 1.0 && layout.work.passes <= 1.0;
+    let alone = degrees.data_parallel_ranks() <= 1.0 && layout.work.passes <= 1.0;
     if alone || layout.lora.is_some() || layout.system == System::Megatron {
         return 0.0;
     }
@@ -162,7 +162,7 @@ fn weights(layout: &Layout, machine: &Machine) -> f64 {
 }
 
 /// Unpacking a layer's quantised weights for each of the rounds: 4 or 8 bit read, 16 bit written and read.
-fn dequantise(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
+fn dequantise_seconds(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
     let packed = match layout.quantisation {
         None => return 0.0,
         Some(Quantisation::Nf4 { .. }) => 0.53,
@@ -174,7 +174,7 @@ fn dequantise(layout: &Layout, machine: &Machine, rounds: f64) -> f64 {
 }
 
 /// The optimizer's step over what this GPU updates.
-pub(super) fn optimizer(layout: &Layout, machine: &Machine) -> f64 {
+pub(super) fn optimizer_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let degrees = &layout.degrees;
     let trained = layout.lora.map_or(layout.model.parameters, |lora| lora.trainable);
     let stages = if layout.system == System::DeviceMap { 1.0 } else { degrees.pipeline.max(1.0) };
@@ -186,7 +186,7 @@ pub(super) fn optimizer(layout: &Layout, machine: &Machine) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::tests::gpt2_30b;
-    use super::{Layout, Precision, casts};
+    use super::{Layout, Precision, fp8_cast_bytes};
 
     /// By hand, of Llama 3 8B, one of its layers and 16,384 tokens: inputs of 4,096 (query, key and value), 4,096 (output),
     /// 4,096 (gate and up) and 14,336 (down); gradients of 4,096 + 2,048, 4,096, 28,672 and 4,096; 6 bytes an element.
@@ -196,7 +196,7 @@ mod tests {
         layout.model.hidden = 4096.0;
         (layout.model.ffn, layout.model.ffn_matrices) = (14_336.0, 3.0);
         let sizes = (4096.0, 1024.0, 14_336.0);
-        let of = |layout: &Layout, again: f64| casts(layout, 16_384.0, sizes, again);
+        let of = |layout: &Layout, again: f64| fp8_cast_bytes(layout, 16_384.0, sizes, again);
         assert!(of(&layout, 0.0).abs() < f64::EPSILON, "16 bit is rounded nowhere");
         layout.precision = Precision::Fp8;
         let (inputs, gradients) = (26_624.0, 43_008.0);

@@ -2,7 +2,7 @@
 
 use super::{Machine, Name, megatron};
 use crate::layout::{Code, GpuKind, Layout, Precision, Sharding, System};
-use crate::memory::offloads;
+use crate::memory::offloads_activations;
 use crate::order::Spread;
 use trainc_ir::Axis;
 
@@ -13,24 +13,24 @@ const START: f64 = 4e-5;
 const HALF: f64 = 2.0;
 
 /// Parameters that one GPU computes with: of its stage and tensor rank.
-fn own(layout: &Layout) -> f64 {
+fn parameters_per_gpu(layout: &Layout) -> f64 {
     let degrees = &layout.degrees;
     layout.model.parameters / (degrees.tensor.max(1.0) * degrees.pipeline.max(1.0))
 }
 
 /// Returns the placement of the groups of so many ranks along an axis.
-fn spread(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
+fn group_placement(layout: &Layout, axis: Axis, ranks: f64) -> Spread {
     let hardware = &layout.hardware;
-    layout.order.spread(&layout.degrees, hardware.nodes, hardware.gpus_per_node, axis, ranks)
+    layout.order.group_placement(&layout.degrees, hardware.nodes, hardware.gpus_per_node, axis, ranks)
 }
 
 /// SMDDP's collectives run over EFA, between nodes.
-fn smddp(layout: &Layout, machine: &Machine) -> f64 {
+fn smddp_speedup(layout: &Layout, machine: &Machine) -> f64 {
     if layout.smddp && layout.hardware.efa { machine.get(Name::Smddp) } else { 1.0 }
 }
 
 /// The all-reduces of one layer's tensor group, forward, backward and done again (with sequence parallelism the same bytes).
-pub(super) fn tensor(layout: &Layout, machine: &Machine, again: f64) -> f64 {
+pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> f64 {
     let t = layout.degrees.tensor;
     if t <= 1.0 {
         return 0.0;
@@ -38,7 +38,7 @@ pub(super) fn tensor(layout: &Layout, machine: &Machine, again: f64) -> f64 {
     let tokens =
         layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
     let times = 4.0 + again;
-    let Spread { nodes, beside } = spread(layout, Axis::Tensor, t);
+    let Spread { nodes, beside } = group_placement(layout, Axis::Tensor, t);
     let inside = nodes <= 1.0;
     let bandwidth = match machine.fabric {
         // Two V100 share one or two of six links (NCCL tests of eight: 22.6 GB/s of 134.5).
@@ -56,7 +56,7 @@ pub(super) fn tensor(layout: &Layout, machine: &Machine, again: f64) -> f64 {
 /// Each rank sends its block on as often as there are other ranks, forward, when it computes again, and backward; and
 /// the blocks' gradients with them (Liu et al. 2023, ring attention; PyTorch's `context_parallel`). Megatron sends the
 /// heads of keys and values as they are, others repeat them for every query head before (torchtitan).
-pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
+pub(super) fn context_ring_seconds(layout: &Layout, machine: &Machine, share: f64) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let ranks = degrees.context;
     if ranks <= 1.0 {
@@ -69,7 +69,7 @@ pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
     };
     let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / ranks;
     let block = 2.0 * HALF * tokens * heads * model.head_dim / degrees.tensor.max(1.0);
-    let inside = spread(layout, Axis::Context, ranks).nodes <= 1.0;
+    let inside = group_placement(layout, Axis::Context, ranks).nodes <= 1.0;
     let bandwidth = match machine.fabric {
         Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
         _ => machine.nvlink,
@@ -78,11 +78,11 @@ pub(super) fn ring(layout: &Layout, machine: &Machine, share: f64) -> f64 {
 }
 
 /// Sends to the next stage and back, of one micro-batch.
-pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
+pub(super) fn pipeline_send_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let tokens =
         layout.work.sequence_length * layout.work.sequences_at_once() / layout.degrees.context.max(1.0);
     let bytes = HALF * tokens * layout.model.hidden;
-    let Spread { nodes, beside } = spread(layout, Axis::Pipeline, layout.degrees.pipeline);
+    let Spread { nodes, beside } = group_placement(layout, Axis::Pipeline, layout.degrees.pipeline);
     let bandwidth = match machine.fabric {
         // The tensor ranks of a stage send a part each; of the stages of a node the last one sends out of it.
         Some(fabric) if nodes > 1.0 => {
@@ -94,33 +94,33 @@ pub(super) fn send(layout: &Layout, machine: &Machine) -> f64 {
 }
 
 /// Returns the collectives of a pass over a shard group's parameters: gathers, and the scatter of gradients.
-fn rounds(layout: &Layout) -> (f64, f64) {
+fn gathers_and_scatters(layout: &Layout) -> (f64, f64) {
     // What is one unit stays gathered from the forward pass to the backward pass.
     let gathers = if layout.sharding == Sharding::Full && !layout.one_unit { 2.0 } else { 1.0 };
     // Frozen parameters have no gradient to scatter.
     (gathers, if layout.lora.is_some() { 0.0 } else { 1.0 })
 }
 
-/// The part of [`gather`] that scatters gradients.
+/// The part of [`gather_seconds`] that scatters gradients.
 pub(super) fn scatter_share(layout: &Layout) -> f64 {
-    let (gathers, scatters) = rounds(layout);
+    let (gathers, scatters) = gathers_and_scatters(layout);
     scatters / (gathers + scatters)
 }
 
 /// Gathering parameters for the forward and the backward pass and scattering gradients, of one micro-batch.
-pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
+pub(super) fn gather_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let shard = layout.degrees.shard.max(1.0);
     if shard <= 1.0 {
         return 0.0;
     }
-    let (gathers, scatters) = rounds(layout);
-    let bytes = HALF * own(layout);
+    let (gathers, scatters) = gathers_and_scatters(layout);
+    let bytes = HALF * parameters_per_gpu(layout);
     let inside = bytes * (shard - 1.0) / shard / machine.nvlink;
-    let Spread { nodes, beside } = spread(layout, Axis::Shard, shard);
+    let Spread { nodes, beside } = group_placement(layout, Axis::Shard, shard);
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
             let system = if layout.system == System::DeepSpeed { machine.get(Name::ZeroGather) } else { 1.0 };
-            let rate = machine.get(Name::Fabric) * system * smddp(layout, machine) * fabric
+            let rate = machine.get(Name::Fabric) * system * smddp_speedup(layout, machine) * fabric
                 / (1.0 + nodes / machine.get(Name::FabricNodes));
             beside * bytes * (nodes - 1.0) / nodes / rate
         }
@@ -130,26 +130,26 @@ pub(super) fn gather(layout: &Layout, machine: &Machine) -> f64 {
 }
 
 /// The second hop of sharded replicas: each shard's gradients over the replicas, once a step.
-pub(super) fn second_hop(layout: &Layout, machine: &Machine) -> f64 {
+pub(super) fn replica_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let (replicas, shard) = (layout.degrees.replicas, layout.degrees.shard.max(1.0));
-    let Spread { nodes, beside } = spread(layout, Axis::Replica, replicas);
+    let Spread { nodes, beside } = group_placement(layout, Axis::Replica, replicas);
     let Some(fabric) = machine.fabric.filter(|_| nodes > 1.0) else { return 0.0 };
-    let bytes = 2.0 * (replicas - 1.0) / replicas * HALF * own(layout) / shard;
-    beside * bytes / (machine.get(Name::Fabric) * smddp(layout, machine) * fabric)
+    let bytes = 2.0 * (replicas - 1.0) / replicas * HALF * parameters_per_gpu(layout) / shard;
+    beside * bytes / (machine.get(Name::Fabric) * smddp_speedup(layout, machine) * fabric)
 }
 
 /// Reducing gradients over all data ranks, once a step; with ZeRO-1 the same bytes as scatter and gather.
-pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
-    let ranks = layout.degrees.data() / layout.degrees.context.max(1.0);
+pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64 {
+    let ranks = layout.degrees.data_parallel_ranks() / layout.degrees.context.max(1.0);
     if ranks <= 1.0 {
         return 0.0;
     }
-    let trained = layout.lora.map_or_else(|| own(layout), |lora| lora.trainable);
+    let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
     // DDP under autocast: the weights are in 32 bit, and so are their gradients.
     let wide = layout.system == System::Ddp && matches!(layout.precision, Precision::Mixed { .. });
     let bytes = if wide { 2.0 * HALF } else { HALF } * trained;
     let inside = 2.0 * (ranks - 1.0) / ranks * bytes / machine.nvlink;
-    let Spread { nodes, beside } = spread(layout, Axis::Shard, ranks);
+    let Spread { nodes, beside } = group_placement(layout, Axis::Shard, ranks);
     let between = match machine.fabric {
         Some(fabric) if nodes > 1.0 => {
             let share = match (megatron(layout), layout.sharding) {
@@ -161,7 +161,7 @@ pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
                 (true, _) => machine.get(Name::Gradients),
                 (false, _) => machine.get(Name::Fabric),
             };
-            let rate = share * smddp(layout, machine) * fabric;
+            let rate = share * smddp_speedup(layout, machine) * fabric;
             beside * 2.0 * bytes * (nodes - 1.0) / nodes / rate
         }
         _ => 0.0,
@@ -170,7 +170,7 @@ pub(super) fn gradients(layout: &Layout, machine: &Machine) -> f64 {
 }
 
 /// Tokens to their experts and back, forward and backward, of one micro-batch through all layers of a stage.
-pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
+pub(super) fn expert_seconds(layout: &Layout, machine: &Machine) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let e = degrees.expert;
     if e <= 1.0 || model.experts == 0.0 {
@@ -178,7 +178,7 @@ pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
     }
     let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
     let bytes = HALF * tokens * model.active_experts * model.hidden * (e - 1.0) / e;
-    let inside = spread(layout, Axis::Expert, e).nodes <= 1.0;
+    let inside = group_placement(layout, Axis::Expert, e).nodes <= 1.0;
     let bandwidth = match machine.fabric {
         Some(fabric) if !inside => machine.get(Name::Fabric) * fabric / layout.hardware.gpus_per_node,
         _ => machine.nvlink,
@@ -187,15 +187,15 @@ pub(super) fn experts(layout: &Layout, machine: &Machine) -> f64 {
 }
 
 /// Returns the exposed time of offload: states updated on the host, and checkpointed activations that compute does not hide.
-pub(super) fn offload(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
+pub(super) fn exposed_offload_seconds(layout: &Layout, machine: &Machine, layers_seconds: f64) -> f64 {
     let mut seconds = 0.0;
     let degrees = &layout.degrees;
     if layout.offload.optimizer || layout.offload.parameters {
-        let trained = layout.lora.map_or_else(|| own(layout), |lora| lora.trainable);
+        let trained = layout.lora.map_or_else(|| parameters_per_gpu(layout), |lora| lora.trainable);
         let sharded = if layout.sharding == Sharding::None { 1.0 } else { degrees.shard.max(1.0) };
         seconds += 16.0 * trained / sharded / machine.get(Name::Host);
     }
-    if offloads(layout) {
+    if offloads_activations(layout) {
         let tokens = layout.work.sequence_length * layout.work.sequences_at_once() / degrees.context.max(1.0);
         let layers = (layout.model.layers / degrees.pipeline.max(1.0)).ceil();
         let copies = 2.0 * layers * HALF * tokens * layout.model.hidden / machine.get(Name::HostCopy);

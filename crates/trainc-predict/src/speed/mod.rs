@@ -88,7 +88,7 @@ pub(super) fn recomputed_work(layout: &Layout) -> RecomputedWork {
         Recompute::Selective => RecomputedWork { attention: core, ..all(0.0) },
         // What the groups scattered is kept, what they gathered is not: half of each all-reduce.
         Recompute::Operations => RecomputedWork {
-            products: layout.model.second_products(),
+            products: layout.model.recomputed_flop_share(),
             attention: core,
             rest: 1.0,
             collectives: 1.0,
@@ -114,9 +114,9 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let (mut parts, communication) = parts(layout, &machine);
     let rest = parts.total();
     let sequences = layout.work.global_sequences;
-    parts.input = layout.input.map(|input| input.exposed_seconds(sequences, rest));
+    parts.input = layout.input.map(|input| input.exposed_read_seconds(sequences, rest));
     // Not the sum of the parts: of layouts that wait for the same data none is faster by what a sum rounds.
-    let step_seconds = layout.input.map_or(rest, |input| rest.max(input.seconds(sequences)));
+    let step_seconds = layout.input.map_or(rest, |input| rest.max(input.read_seconds(sequences)));
     if !step_seconds.is_finite() || step_seconds <= 0.0 {
         return Err(Unknown("the layout is incomplete"));
     }
@@ -130,11 +130,11 @@ pub fn speed(layout: &Layout, constants: &Constants) -> Result<Speed, Unknown> {
     let per_token = |times: f64| times * layout.model.active_parameters * tokens / step_seconds / gpus / 1e12;
     let waited = parts.exposed_communication + parts.bubble + parts.offload + parts.input.unwrap_or(0.0);
     let waiting = waited / step_seconds;
-    let (extrapolation, inside) = Extrapolation::of(layout, constants, &machine.gpu);
+    let (extrapolation, inside) = Extrapolation::from_layout(layout, constants, &machine.gpu);
     let widths = Widths {
-        work: inside + extrapolation.width(),
+        work: inside + extrapolation.extra_half_width(),
         waiting: constants.get(Name::Waiting),
-        read_seconds: layout.input.map(|input| input.seconds(sequences)),
+        read_seconds: layout.input.map(|input| input.read_seconds(sequences)),
     };
     let width = widths.work + widths.waiting * waiting;
     Ok(Speed {
@@ -190,10 +190,10 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     // One GPU works at a time under a device map: its layers' time adds up to the whole model's.
     let stages = if layout.system == System::DeviceMap { 1.0 } else { layout.degrees.pipeline.max(1.0) };
     let layers = (layout.model.layers / stages).ceil();
-    let pass = compute::pass(layout, machine);
-    let tensor = links::tensor(layout, machine, pass.again.collectives);
+    let pass = compute::compute_pass(layout, machine);
+    let tensor = links::tensor_seconds(layout, machine, pass.again.collectives);
     // Launching runs ahead of the GPU and is hidden by its work, or hides it.
-    let ring = links::ring(layout, machine, pass.again.attention);
+    let ring = links::context_ring_seconds(layout, machine, pass.again.attention);
     // Attention over one block hides the next one's way, but for the share that the links take of the GPU.
     let ring_waited =
         (ring - pass.attention).max(0.0) + machine.get(Name::OverlapFsdp) * ring.min(pass.attention);
@@ -204,10 +204,12 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let stage = layers * layer;
     // With several stages on a GPU a micro-batch goes round as often (Narayanan et al. 2021, section 2.2).
     let rounds = layout.degrees.virtual_stages.max(1.0);
-    let send = if stages > 1.0 { rounds * links::send(layout, machine) } else { 0.0 };
+    let send = if stages > 1.0 { rounds * links::pipeline_send_seconds(layout, machine) } else { 0.0 };
     let passes = work.passes.max(1.0);
-    let (offload, optimizer) =
-        (links::offload(layout, machine, layers * layer), compute::optimizer(layout, machine));
+    let (offload, optimizer) = (
+        links::exposed_offload_seconds(layout, machine, layers * layer),
+        compute::optimizer_seconds(layout, machine),
+    );
     let mut parts = SpeedParts {
         compute: passes * (layers * (layer - layer_tensor) + pass.head),
         exposed_communication: passes * (layers * layer_tensor + send),
@@ -227,14 +229,15 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         tensor: passes * layers * tensor.min(layer),
         context: passes * layers * ring,
         pipeline: passes * send,
-        experts: passes * links::experts(layout, machine),
+        experts: passes * links::expert_seconds(layout, machine),
         ..Communication::default()
     };
     parts.exposed_communication += over_links.experts;
     let one = stage + pass.head;
     if matches!(layout.sharding, Sharding::Full | Sharding::Gradients) {
         if stages <= 1.0 {
-            let (shards, hop) = (links::gather(layout, machine), links::second_hop(layout, machine));
+            let (shards, hop) =
+                (links::gather_seconds(layout, machine), links::replica_reduce_seconds(layout, machine));
             (over_links.gather, over_links.replicas) = (passes * shards, hop);
             over_links.scatter = over_links.gather * links::scatter_share(layout);
             let gather = shards + hop / passes;
@@ -250,8 +253,8 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
             let together = one.max(gather) + share * one.min(gather);
             parts.exposed_communication += passes * (together - one + late);
         }
-    } else if layout.degrees.data() > 1.0 && layout.system != System::DeviceMap {
-        let reduce = links::gradients(layout, machine);
+    } else if layout.degrees.data_parallel_ranks() > 1.0 && layout.system != System::DeviceMap {
+        let reduce = links::gradient_reduce_seconds(layout, machine);
         over_links.gradients = reduce;
         // Megatron reduces after the last backward pass; DDP and its like during it.
         let hidden = if megatron(layout) { 0.0 } else { 0.5 * one };

@@ -80,14 +80,14 @@ pub(super) fn gpt2_30b(
     }
 }
 
-fn seconds(layout: &Layout) -> Speed {
+fn speed_with_shipped(layout: &Layout) -> Speed {
     speed(layout, Constants::shipped()).unwrap()
 }
 
 #[test]
 fn conventions_agree_with_hand_computed_figures() {
     // 181.05 samples/s of 512 tokens on 128 GPUs are 173.66 TFLOPS a GPU by 8 N, 130.25 by 6 N.
-    let mut found = seconds(&gpt2_30b(16.0, 128.0, 512.0, 12.0, 3072.0));
+    let mut found = speed_with_shipped(&gpt2_30b(16.0, 128.0, 512.0, 12.0, 3072.0));
     let scale = found.samples_per_second / 181.05;
     found.tflops.eight_n /= scale;
     found.tflops.six_n /= scale;
@@ -117,22 +117,22 @@ fn what_is_not_known_is_an_error() {
 fn smddp_is_faster_over_efa_alone() {
     let slow = gpt2_30b(16.0, 128.0, 512.0, 1.0, 128.0);
     let fast = Layout { smddp: true, ..slow.clone() };
-    assert!(seconds(&fast).step_seconds < seconds(&slow).step_seconds);
+    assert!(speed_with_shipped(&fast).step_seconds < speed_with_shipped(&slow).step_seconds);
     let one = gpt2_30b(1.0, 8.0, 512.0, 1.0, 8.0);
-    assert_eq!(seconds(&Layout { smddp: true, ..one.clone() }), seconds(&one));
+    assert_eq!(speed_with_shipped(&Layout { smddp: true, ..one.clone() }), speed_with_shipped(&one));
 }
 
 /// Data are read while the GPUs work: a step takes the longer of the two, and waits for the difference.
 #[test]
 fn a_step_waits_for_what_reading_takes_longer() {
     let layout = gpt2_30b(2.0, 16.0, 512.0, 1.0, 64.0);
-    let works = seconds(&layout);
+    let works = speed_with_shipped(&layout);
     assert_eq!(works.parts.input, None);
     let reading = |times: f64| {
         // 64 sequences of 8 MB in so many times the step.
         let bytes_per_second = 64.0 * 8e6 / (times * works.step_seconds);
         let input = Some(crate::Input { sequence_bytes: 8e6, bytes_per_second });
-        seconds(&Layout { input, ..layout.clone() })
+        speed_with_shipped(&Layout { input, ..layout.clone() })
     };
     let fast = reading(0.999);
     assert_eq!((fast.parts.input, fast.step_seconds), (Some(0.0), works.step_seconds));
@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn parts_add_up_to_the_whole_and_none_is_negative(layout in layouts()) {
-        let found = seconds(&layout);
+        let found = speed_with_shipped(&layout);
         prop_assert!((found.parts.total() / found.step_seconds - 1.0).abs() < 1e-12);
         let parts = found.parts;
         for part in [parts.compute, parts.exposed_communication, parts.bubble, parts.offload, parts.optimizer] {
@@ -185,8 +185,8 @@ proptest! {
         }
         let links = found.communication;
         let least = parts.exposed_communication * (1.0 - 1e-12);
-        prop_assert!(links.waited() >= 0.0 && links.beside() >= 0.0 && links.total() >= least, "{parts:?} {links:?}");
-        prop_assert!(links.waited() <= parts.exposed_communication * (1.0 + 1e-12), "{parts:?} {links:?}");
+        prop_assert!(links.exposed_seconds() >= 0.0 && links.overlapped_seconds() >= 0.0 && links.total() >= least, "{parts:?} {links:?}");
+        prop_assert!(links.exposed_seconds() <= parts.exposed_communication * (1.0 + 1e-12), "{parts:?} {links:?}");
         prop_assert!(found.interval.low < found.step_seconds && found.step_seconds < found.interval.high);
         prop_assert!(found.mfu > 0.0 && found.mfu < 1.0, "{}", found.mfu);
         prop_assert!(found.tflops.hardware >= found.tflops.model);
@@ -196,10 +196,10 @@ proptest! {
     fn recomputation_and_slower_links_never_gain(layout in layouts()) {
         let full = Layout { recompute: Recompute::Full, ..layout.clone() };
         let none = Layout { recompute: Recompute::None, ..layout.clone() };
-        prop_assert!(seconds(&full).step_seconds > seconds(&none).step_seconds);
+        prop_assert!(speed_with_shipped(&full).step_seconds > speed_with_shipped(&none).step_seconds);
         let mut slow = layout.clone();
         slow.hardware.inter_bytes_per_second = Some(10e9);
-        prop_assert!(seconds(&slow).step_seconds >= seconds(&layout).step_seconds * (1.0 - 1e-12));
+        prop_assert!(speed_with_shipped(&slow).step_seconds >= speed_with_shipped(&layout).step_seconds * (1.0 - 1e-12));
     }
 
     /// The same global batch on twice the nodes, each GPU with half the passes: what is not communication falls, the
@@ -221,7 +221,7 @@ proptest! {
             layout.degrees.replicas = data / layout.degrees.shard;
             layout.work.passes = passes;
             layout.work.global_sequences = layout.work.micro_batch_size * passes * data;
-            (layout.work.global_sequences, seconds(&layout))
+            (layout.work.global_sequences, speed_with_shipped(&layout))
         };
         let (nodes, passes) = (f64::from(1 << log_nodes), f64::from(1 << log_passes));
         let ((global, few), (same, many)) = (at(nodes, passes), at(2.0 * nodes, passes / 2.0));
@@ -246,7 +246,7 @@ proptest! {
             let data = layout.hardware.gpus();
             layout.degrees = Degrees { replicas: 1.0, shard: data, tensor: 1.0, pipeline: 1.0, ..layout.degrees };
             layout.work.global_sequences = layout.work.micro_batch_size * layout.work.passes * data;
-            seconds(&layout).parts
+            speed_with_shipped(&layout).parts
         };
         let nodes = f64::from(1 << log_nodes);
         let (few, many) = (at(nodes), at(2.0 * nodes));
@@ -262,7 +262,7 @@ proptest! {
 fn a_fixed_batch_gains_less_from_each_node() {
     // A fixed batch of 512 sequences, fully sharded: from one pass on, a node more only lengthens the gathers.
     let at = |nodes: f64, micro: f64| {
-        seconds(&gpt2_30b(nodes, nodes * 8.0, 512.0, micro, 512.0)).tokens_per_second / nodes
+        speed_with_shipped(&gpt2_30b(nodes, nodes * 8.0, 512.0, micro, 512.0)).tokens_per_second / nodes
     };
     let (four, sixteen, sixty_four) = (at(4.0, 16.0), at(16.0, 4.0), at(64.0, 1.0));
     assert!(four > sixteen && sixteen > sixty_four, "{four} {sixteen} {sixty_four}");
@@ -281,15 +281,15 @@ fn a_context_ring_sends_keys_and_values_and_merges_blocks() {
     // Three hops forward, again, and two backward of 8,192 tokens' keys and values in 16 bit, over 227 GB/s.
     let bytes = 2.0 * 2.0 * 8192.0 * 7168.0;
     let seconds = 3.0 * 4.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
-    assert!((links::ring(&layout, &machine, 1.0) / seconds - 1.0).abs() < 1e-9);
+    assert!((links::context_ring_seconds(&layout, &machine, 1.0) / seconds - 1.0).abs() < 1e-9);
     let found = speed(&layout, constants).unwrap();
     assert!((found.communication.context - layout.work.passes.max(1.0) * 48.0 * seconds).abs() < 1e-6);
     // Megatron sends eight heads of keys and values where others repeat them for 64 heads of queries.
     layout.code = Code::Megatron;
     layout.model.kv_heads = 8.0;
-    assert!(links::ring(&layout, &machine, 1.0) < seconds / 4.0);
+    assert!(links::context_ring_seconds(&layout, &machine, 1.0) < seconds / 4.0);
     layout.degrees.context = 1.0;
-    assert_eq!(links::ring(&layout, &machine, 1.0), 0.0);
+    assert_eq!(links::context_ring_seconds(&layout, &machine, 1.0), 0.0);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn handling_weights_costs_each_pass_the_same() {
     // Half the micro-batch and twice the passes do the same work, but handle every weight twice as often.
     let (one, two) = (gpt2_30b(2.0, 16.0, 512.0, 16.0, 256.0), gpt2_30b(2.0, 16.0, 512.0, 8.0, 256.0));
     let bytes = Constants::shipped().get(Name::Weights) * one.model.parameters / 1555e9;
-    let more = seconds(&two).parts.compute - seconds(&one).parts.compute;
+    let more = speed_with_shipped(&two).parts.compute - speed_with_shipped(&one).parts.compute;
     assert!(more > 0.9 * bytes, "{more} {bytes}");
     // With a pipeline of Megatron the products accumulate into the buffer that is reduced.
     let alone =
@@ -307,10 +307,10 @@ fn handling_weights_costs_each_pass_the_same() {
         ..gpt2_30b(2.0, 16.0, 512.0, 1.0, 16.0)
     };
     for layout in [alone, lora, Layout { system: System::Megatron, ..one }] {
-        let none = compute::pass(&layout, &Machine::of(&layout, Constants::shipped()).unwrap());
+        let none = compute::compute_pass(&layout, &Machine::of(&layout, Constants::shipped()).unwrap());
         let mut constants = Constants::shipped().clone();
-        *constants.slot("kernels.weights").unwrap() *= 2.0;
-        let twice = compute::pass(&layout, &Machine::of(&layout, &constants).unwrap());
+        *constants.value_mut("kernels.weights").unwrap() *= 2.0;
+        let twice = compute::compute_pass(&layout, &Machine::of(&layout, &constants).unwrap());
         assert_eq!(none.gpu, twice.gpu);
     }
 }
@@ -319,18 +319,18 @@ fn handling_weights_costs_each_pass_the_same() {
 fn gradients_under_autocast_are_reduced_in_32_bit() {
     let mut layout = gpt2_30b(2.0, 1.0, 512.0, 1.0, 16.0);
     (layout.system, layout.sharding) = (System::Ddp, Sharding::None);
-    let mixed = seconds(&layout).communication.gradients;
+    let mixed = speed_with_shipped(&layout).communication.gradients;
     layout.precision = Precision::Pure16 { bf16: true };
-    assert!((mixed / seconds(&layout).communication.gradients - 2.0).abs() < 1e-9);
+    assert!((mixed / speed_with_shipped(&layout).communication.gradients - 2.0).abs() < 1e-9);
 }
 
 #[test]
 fn one_unit_hides_no_communication() {
     let mut layout = gpt2_30b(2.0, 16.0, 512.0, 2.0, 32.0);
     layout.system = System::Fsdp;
-    let blocks = seconds(&layout);
+    let blocks = speed_with_shipped(&layout);
     layout.one_unit = true;
-    let whole = seconds(&layout);
+    let whole = speed_with_shipped(&layout);
     // Gathered once and scattered once instead of twice and once, all of it waited for.
     assert!((whole.communication.gather / blocks.communication.gather * 3.0 / 2.0 - 1.0).abs() < 1e-9);
     assert!((whole.parts.exposed_communication - whole.communication.gather).abs() < 1e-9);
@@ -348,7 +348,7 @@ fn sequences_of_a_tensor_group_are_worked_on_by_all_of_it() {
         shared.work.micro_batch_size * shared.work.passes * shared.degrees.replicas;
     let mut apart = shared.clone();
     (apart.work.micro_batch_size, apart.work.tensor_readers) = (1.0, 8.0);
-    let (shared, apart) = (seconds(&shared), seconds(&apart));
+    let (shared, apart) = (speed_with_shipped(&shared), speed_with_shipped(&apart));
     assert!((shared.step_seconds / apart.step_seconds - 1.0).abs() < 1e-12);
     assert!(apart.mfu < 0.7, "{}", apart.mfu);
 }
@@ -366,18 +366,18 @@ fn placement_decides_what_crosses_nodes() {
     // By hand: 2 × 1024 tokens of 7,168 channels in 16 bit, there and back; inside a node over NVLink.
     let bytes = 2.0 * 2.0 * 1024.0 * 7168.0;
     let inside = 2.0 * (bytes / (constants.get(Name::Nvlink) * 300e9) + 4e-5);
-    assert!((links::send(&cluster, &machine) / inside - 1.0).abs() < 1e-9);
+    assert!((links::pipeline_send_seconds(&cluster, &machine) / inside - 1.0).abs() < 1e-9);
     // Across: eight GPUs of a node share its links, the two tensor ranks of a stage have a part each.
     let across = 2.0 * (bytes / (constants.get(Name::Pipeline) * 50e9 / 8.0 * 2.0) + 4e-5);
-    assert!((links::send(&spread, &machine) / across - 1.0).abs() < 1e-9);
+    assert!((links::pipeline_send_seconds(&spread, &machine) / across - 1.0).abs() < 1e-9);
     // With the stages inside a node its four groups of gradients go over two nodes; with the stages apart none does.
     let parameters = cluster.model.parameters / 4.0;
     let between = 4.0 * 2.0 * 2.0 * parameters * 0.5 / (constants.get(Name::Gradients) * 50e9);
-    assert!((links::gradients(&cluster, &machine) / between - 1.0).abs() < 1e-9);
+    assert!((links::gradient_reduce_seconds(&cluster, &machine) / between - 1.0).abs() < 1e-9);
     let inside = 2.0 * 0.75 * 2.0 * parameters / (constants.get(Name::Nvlink) * 300e9);
-    assert!((links::gradients(&spread, &machine) / inside - 1.0).abs() < 1e-9);
+    assert!((links::gradient_reduce_seconds(&spread, &machine) / inside - 1.0).abs() < 1e-9);
     // A step differs by what the links differ, not by orders of magnitude.
-    let (one, other) = (seconds(&cluster).step_seconds, seconds(&spread).step_seconds);
+    let (one, other) = (speed_with_shipped(&cluster).step_seconds, speed_with_shipped(&spread).step_seconds);
     assert!(one / other < 5.0 && other / one < 5.0, "{one} {other}");
 }
 
@@ -418,7 +418,7 @@ fn frozen_weights_have_no_gradient_products() {
     let again = 2.0 * linear + 2.0 * 4_194_304.0 + attention / 3.0;
     assert!(((hardware - model) / 2048.0 / again - 1.0).abs() < 1e-12);
     // By the conventions that count parameters each counts alike, frozen or not.
-    let found = seconds(&layout);
+    let found = speed_with_shipped(&layout);
     let rate = found.tokens_per_second / 8.0 / 1e12;
     let (six, eight) = (6.0 * 6_738_415_616.0 * rate, 8.0 * 6_738_415_616.0 * rate);
     assert!(
@@ -435,17 +435,23 @@ fn options_without_effect_cost_nothing() {
     let selective = Layout { recompute: Recompute::Selective, ..layout.clone() };
     let bytes = |layout: &Layout| crate::memory::memory(layout).parts.activations;
     assert!(bytes(&selective) <= bytes(&layout));
-    assert_eq!(seconds(&selective), seconds(&layout));
+    assert_eq!(speed_with_shipped(&selective), speed_with_shipped(&layout));
     // Where the score matrix is written, its core is computed again.
     let eager = |recompute| Layout { recompute, attention: Attention::Eager, ..layout.clone() };
     let (none, some) = (eager(Recompute::None), eager(Recompute::Selective));
-    assert!(bytes(&some) < bytes(&none) && seconds(&some).step_seconds > seconds(&none).step_seconds);
+    assert!(
+        bytes(&some) < bytes(&none)
+            && speed_with_shipped(&some).step_seconds > speed_with_shipped(&none).step_seconds
+    );
 
     let mut plain = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
     plain.work.passes = 4.0;
     let mut offloaded = plain.clone();
     offloaded.offload.activations = true;
-    assert_eq!((bytes(&offloaded), seconds(&offloaded)), (bytes(&plain), seconds(&plain)));
+    assert_eq!(
+        (bytes(&offloaded), speed_with_shipped(&offloaded)),
+        (bytes(&plain), speed_with_shipped(&plain))
+    );
     // Four micro-batches of one batch hide copies behind one another.
     offloaded.work.num_micro_batches = 4.0;
     assert!(bytes(&offloaded) < bytes(&plain));
@@ -465,7 +471,7 @@ fn fewer_in_flight_than_stages_wait_for_each_other() {
     let bubble = |active| {
         let mut layout = layout.clone();
         layout.work.num_active_micro_batches = active;
-        seconds(&layout).parts.bubble
+        speed_with_shipped(&layout).parts.bubble
     };
     let turn = bubble(None) / 3.0;
     assert!(turn > 0.0);
@@ -475,9 +481,9 @@ fn fewer_in_flight_than_stages_wait_for_each_other() {
     }
     // Fewer micro-batches than stages: three trips' worth of filling as before.
     layout.work.passes = 2.0;
-    let two = seconds(&layout).parts.bubble;
+    let two = speed_with_shipped(&layout).parts.bubble;
     layout.work.num_active_micro_batches = Some(1.0);
-    assert!(seconds(&layout).parts.bubble > two);
+    assert!(speed_with_shipped(&layout).parts.bubble > two);
 }
 
 /// Without prefetching the backward pass waits for each unit; in the forward pass it is still prefetched.
@@ -485,12 +491,12 @@ fn fewer_in_flight_than_stages_wait_for_each_other() {
 fn units_that_are_not_prefetched_are_waited_for() {
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
     layout.system = System::Fsdp;
-    let with = seconds(&layout);
+    let with = speed_with_shipped(&layout);
     let scatter = with.communication.scatter;
     let gather = 0.5 * (with.communication.gather - scatter);
     let mut more = |prefetch| {
         layout.gathering.prefetch = prefetch;
-        seconds(&layout).parts.exposed_communication - with.parts.exposed_communication
+        speed_with_shipped(&layout).parts.exposed_communication - with.parts.exposed_communication
     };
     // After the gradients the backward gather alone is waited for, without prefetching the scatter as well.
     let (after, none) = (more(Prefetch::After), more(Prefetch::None));
@@ -500,19 +506,19 @@ fn units_that_are_not_prefetched_are_waited_for() {
     assert!((none - after) / scatter > 0.5, "{none} {after} {scatter}");
     layout.sharding = Sharding::Gradients;
     layout.gathering.prefetch = Prefetch::Before;
-    let kept = seconds(&layout);
+    let kept = speed_with_shipped(&layout);
     layout.gathering.prefetch = Prefetch::None;
-    assert_eq!(seconds(&layout), kept, "nothing is gathered backward");
+    assert_eq!(speed_with_shipped(&layout), kept, "nothing is gathered backward");
 }
 
 /// Beyond the runs that were measured the interval is wider the farther it is, and says in what; inside it says nothing.
 #[test]
 fn beyond_what_was_measured_the_interval_is_wider() {
     let half = |layout: &Layout| {
-        let speed = seconds(layout);
+        let speed = speed_with_shipped(layout);
         ((speed.interval.high / speed.step_seconds).ln(), speed.extrapolation, speed.parts)
     };
-    let measured = Constants::shipped().range(System::Fsdp).unwrap();
+    let measured = Constants::shipped().largest_measured_runs(System::Fsdp).unwrap();
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
     layout.system = System::Fsdp;
     // BLOOM's fabric: Omni-Path of 400 Gb/s a node.
@@ -527,12 +533,17 @@ fn beyond_what_was_measured_the_interval_is_wider() {
     let most = measured.gpus / layout.hardware.gpus_per_node;
     let (inside, extrapolation, _) = of_nodes(most);
     assert_eq!(
-        (extrapolation.gpus, extrapolation.parameters, extrapolation.setting, extrapolation.width()),
+        (
+            extrapolation.gpus,
+            extrapolation.parameters,
+            extrapolation.setting,
+            extrapolation.extra_half_width()
+        ),
         (None, None, None, 0.0)
     );
     let (twice, extrapolation, _) = of_nodes(2.0 * most);
     assert_eq!(extrapolation.gpus.unwrap().measured, measured.gpus);
-    assert!((extrapolation.width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{extrapolation:?}");
+    assert!((extrapolation.extra_half_width() - 0.05 * 2.0_f64.ln()).abs() < 1e-12, "{extrapolation:?}");
     let (sixteen, ..) = of_nodes(16.0 * most);
     assert!(inside + 0.03 < twice && twice + 0.1 < sixteen, "{inside} {twice} {sixteen}");
     layout.model.parameters = 4.0 * measured.parameters;
@@ -553,7 +564,7 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
             efa,
             ..layout.hardware.clone()
         };
-        seconds(&layout).extrapolation
+        speed_with_shipped(&layout).extrapolation
     };
     let wider = constants.get(Name::Unseen) - constants.get(Name::Known);
     assert!(wider > 0.05, "{wider}");
@@ -561,7 +572,7 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
     for (nodes, gigabits, efa) in [(16.0, 1600.0, false), (16.0, 400.0, false), (1.0, 333.0, true)] {
         let extrapolation = of(System::Fsdp, nodes, gigabits, efa);
         assert_eq!(
-            (extrapolation.setting, extrapolation.width()),
+            (extrapolation.setting, extrapolation.extra_half_width()),
             (None, 0.0),
             "{nodes} nodes at {gigabits} Gb/s"
         );
@@ -574,7 +585,7 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
         (System::SmpV2, 1.0, 1600.0, false),
     ] {
         let extrapolation = of(system, nodes, gigabits, efa);
-        assert!((extrapolation.width() - wider).abs() < 1e-12, "{extrapolation:?}");
+        assert!((extrapolation.extra_half_width() - wider).abs() < 1e-12, "{extrapolation:?}");
         assert_eq!(extrapolation.setting.unwrap().setting.system, system);
     }
 }
@@ -583,7 +594,7 @@ fn a_setting_that_nobody_measured_widens_the_interval() {
 #[test]
 fn one_run_of_a_setting_narrows_no_interval() {
     let layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
-    let setting = Setting::of(&layout).unwrap();
+    let setting = Setting::from_layout(&layout).unwrap();
     let with = |rows: f64| {
         let mut constants = Constants::shipped().clone();
         constants.set_settings(vec![(setting, rows)]);
@@ -598,11 +609,11 @@ fn sharded_optimizer_states_reduce_as_whole_gradients_do() {
     let mut layout = gpt2_30b(4.0, 1.0, 512.0, 1.0, 64.0);
     layout.degrees = Degrees { replicas: 4.0, shard: 1.0, tensor: 8.0, ..layout.degrees };
     layout.sharding = Sharding::None;
-    let whole = seconds(&layout).communication.gradients;
+    let whole = speed_with_shipped(&layout).communication.gradients;
     layout.sharding = Sharding::Optimizer;
-    assert_eq!(seconds(&layout).communication.gradients, whole);
+    assert_eq!(speed_with_shipped(&layout).communication.gradients, whole);
     (layout.system, layout.code) = (System::Megatron, Code::MegatronDeepSpeed);
-    assert!(seconds(&layout).communication.gradients > 2.0 * whole);
+    assert!(speed_with_shipped(&layout).communication.gradients > 2.0 * whole);
 }
 
 /// The half-width of a step is the mean of those of its parts, weighed by their time.

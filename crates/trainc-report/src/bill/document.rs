@@ -153,7 +153,7 @@ fn line(sources: &SourceMap, job: &Job) -> Line {
             .into_iter()
             .map(|figure| {
                 let (before, after) = job.figure(figure);
-                (figure.key(), before.zip(after).map(|(before, after)| after - before))
+                (figure.as_str(), before.zip(after).map(|(before, after)| after - before))
             })
             .collect(),
         program_changed: job.program,
@@ -172,19 +172,19 @@ fn line(sources: &SourceMap, job: &Job) -> Line {
             .flat_map(|shares| &shares.shares)
             .map(|share| Share {
                 edits: share.edits.clone(),
-                alone: share.alone.as_ref().map(named),
-                on_top: share.last.as_ref().map(named),
+                alone: share.alone.as_ref().map(figures_by_key),
+                on_top: share.last.as_ref().map(figures_by_key),
             })
             .collect(),
         together: shares
             .filter(|shares| shares.complete && !shares.shares.is_empty())
-            .map(|shares| named(&shares.together)),
+            .map(|shares| figures_by_key(&shares.together)),
         notes: format::notes(sources, job),
     }
 }
 
-fn named(added: &Added) -> Named {
-    added.iter().map(|(figure, by)| (figure.key(), Some(*by))).collect()
+fn figures_by_key(added: &Added) -> Named {
+    added.iter().map(|(figure, by)| (figure.as_str(), Some(*by))).collect()
 }
 
 fn side(sources: &SourceMap, seen: &JobSide) -> Side {
@@ -194,12 +194,12 @@ fn side(sources: &SourceMap, seen: &JobSide) -> Side {
         path: seen.path.to_owned(),
         instance: figures.instance.clone(),
         world_size: figures.gpus,
-        figures: Figure::ALL.into_iter().map(|figure| (figure.key(), figures.get(figure))).collect(),
+        figures: Figure::ALL.into_iter().map(|figure| (figure.as_str(), figures.get(figure))).collect(),
         intervals: Figure::ALL
             .into_iter()
             .filter_map(|figure| {
                 let interval = figures.interval(figure)?;
-                Some((figure.key(), Interval { low: interval.low, high: interval.high }))
+                Some((figure.as_str(), Interval { low: interval.low, high: interval.high }))
             })
             .collect(),
         problems: seen.problems.iter().map(|one| problem(sources, one)).collect(),

@@ -77,7 +77,7 @@ pub(super) fn difference(figure: Figure, before: f64, after: f64) -> String {
 }
 
 /// Formats the 90 % interval of a figure.
-pub(super) fn between(figure: Figure, seen: &JobSide) -> Option<String> {
+pub(super) fn format_interval(figure: Figure, seen: &JobSide) -> Option<String> {
     let interval = seen.figures.interval(figure)?;
     // The figure itself states that it is a lower bound.
     let figure = if matches!(figure, Figure::Least | Figure::OnDemand) { Figure::Cost } else { figure };
@@ -105,7 +105,7 @@ pub(super) fn changes(added: &Added) -> String {
 }
 
 /// Returns the text at a place in one line, truncated.
-pub(super) fn written(sources: &SourceMap, place: Place) -> String {
+pub(super) fn source_text(sources: &SourceMap, place: Place) -> String {
     const MOST: usize = 48;
     let text = sources.slice(place.text);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -117,8 +117,8 @@ pub(super) fn written(sources: &SourceMap, place: Place) -> String {
 }
 
 /// Formats a place: `jobs/a.kdl:12`, or the flag that set the value.
-pub(super) fn line_of(sources: &SourceMap, place: Place) -> String {
-    let whole = origins::place(sources, place.at);
+pub(super) fn format_line(sources: &SourceMap, place: Place) -> String {
+    let whole = origins::format_place(sources, place.at);
     match whole.rsplit_once(':') {
         Some((line, _)) if !whole.starts_with("--") => line.to_owned(),
         _ => whole,
@@ -127,7 +127,7 @@ pub(super) fn line_of(sources: &SourceMap, place: Place) -> String {
 
 /// Formats the place of an edit: after the change, or before it for a removal.
 pub(super) fn place(sources: &SourceMap, edit: &Edit) -> String {
-    edit.after.or(edit.before).map_or_else(String::new, |place| line_of(sources, place))
+    edit.after.or(edit.before).map_or_else(String::new, |place| format_line(sources, place))
 }
 
 /// Formats an edit: `cluster.nodes 2 → 4`, `train.tokens added: tokens 5_000`.
@@ -135,13 +135,13 @@ pub(super) fn edit(sources: &SourceMap, edit: &Edit) -> String {
     let (path, sides) = (&edit.path, (edit.before, edit.after));
     match sides {
         (Some(before), Some(after)) if before == after => {
-            format!("{path} {}: file changed", written(sources, after))
+            format!("{path} {}: file changed", source_text(sources, after))
         }
         (Some(before), Some(after)) => {
-            format!("{path} {} → {}", written(sources, before), written(sources, after))
+            format!("{path} {} → {}", source_text(sources, before), source_text(sources, after))
         }
-        (None, Some(after)) => format!("{path} added: {}", written(sources, after)),
-        (Some(before), None) => format!("{path} removed: {}", written(sources, before)),
+        (None, Some(after)) => format!("{path} added: {}", source_text(sources, after)),
+        (Some(before), None) => format!("{path} removed: {}", source_text(sources, before)),
         (None, None) => path.clone(),
     }
 }
@@ -166,7 +166,7 @@ pub(super) fn errors(sources: &SourceMap, seen: &JobSide) -> Vec<String> {
         .take(SHOWN)
         .map(|problem| {
             let place = Place { at: problem.span, text: problem.span };
-            format!("{} {}: {}", line_of(sources, place), problem.code.id, problem.message)
+            format!("{} {}: {}", format_line(sources, place), problem.code.id, problem.message)
         })
         .collect();
     if errors.len() > SHOWN {
@@ -248,7 +248,7 @@ pub(super) struct EditEffect {
 }
 
 /// Returns the effect of each edit on the figures.
-pub(super) fn lines(sources: &SourceMap, job: &Job) -> Vec<EditEffect> {
+pub(super) fn edit_effects(sources: &SourceMap, job: &Job) -> Vec<EditEffect> {
     let Some(change) = &job.change else { return Vec::new() };
     let of = |at: &usize| change.edits.get(*at).map(|it| (place(sources, it), edit(sources, it)));
     change
@@ -257,10 +257,10 @@ pub(super) fn lines(sources: &SourceMap, job: &Job) -> Vec<EditEffect> {
         .iter()
         .map(|share| {
             let both = share.edits.len() > 1;
-            let of_sides = |added: &Option<Added>| added.as_ref().map(|added| comparable(job, added));
+            let of_sides = |added: &Option<Added>| added.as_ref().map(|added| keep_comparable(job, added));
             let does = match (&of_sides(&share.alone), &of_sides(&share.last)) {
                 (Some(alone), _) if both => format!("{}, only together", changes(alone)),
-                (Some(alone), Some(last)) if differ(alone, last) => {
+                (Some(alone), Some(last)) if effects_differ(alone, last) => {
                     format!("{} alone; {} on top of the other edits", changes(alone), cost_and_time(last))
                 }
                 (Some(alone), _) => changes(alone),
@@ -275,7 +275,7 @@ pub(super) fn lines(sources: &SourceMap, job: &Job) -> Vec<EditEffect> {
 }
 
 /// Returns whether an edit changes cost or time differently alone and on top of the others, by more than two percent.
-fn differ(alone: &Added, last: &Added) -> bool {
+fn effects_differ(alone: &Added, last: &Added) -> bool {
     [Figure::Cost, Figure::Time].iter().any(|figure| {
         let of = |added: &Added| added.get(figure).copied().unwrap_or(0.0);
         (of(alone) - of(last)).abs() > 0.02 * of(alone).abs().max(of(last).abs())
@@ -283,7 +283,7 @@ fn differ(alone: &Added, last: &Added) -> bool {
 }
 
 /// Removes differences between a cost and an on-demand cost, which are not comparable.
-fn comparable(job: &Job, added: &Added) -> Added {
+fn keep_comparable(job: &Job, added: &Added) -> Added {
     let keeps = |figure: &Figure| *figure != Figure::OnDemand || !job.is_half_spot();
     added.iter().filter(|(figure, _)| keeps(figure)).map(|(figure, by)| (*figure, *by)).collect()
 }
@@ -305,7 +305,7 @@ pub(super) fn interaction(job: &Job) -> Option<String> {
         [Figure::Cost, Figure::Least, Figure::OnDemand, Figure::Time, Figure::Headroom, Figure::Step];
     let rest: Added =
         of_most.into_iter().filter_map(|figure| Some((figure, shares.interaction(figure)?))).collect();
-    let rest = comparable(job, &rest);
+    let rest = keep_comparable(job, &rest);
     (!rest.is_empty())
         .then(|| format!("{} in addition to the effect of each alone: they interact", changes(&rest)))
 }

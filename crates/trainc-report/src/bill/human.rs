@@ -32,7 +32,7 @@ pub(super) fn total(bill: &Bill) -> String {
         .collect();
     let mut out = format!("{}: {}", text::count(bill.jobs.len() as u64, "job"), counts.join(", "));
     if let Some(usd) = cost.usd {
-        let moved = moved(usd);
+        let moved = describe_sum_change(usd);
         if !moved.is_empty() {
             out.push_str(&format!("; {moved}"));
         }
@@ -45,8 +45,11 @@ pub(super) fn total(bill: &Bill) -> String {
         let jobs = text::count(on_demand.jobs, "job");
         let (before, after) = usd;
         let half = bill.jobs.iter().any(super::Job::is_half_spot);
-        let moved =
-            if half { format!("{} → {}", text::dollars(before), text::dollars(after)) } else { moved(usd) };
+        let moved = if half {
+            format!("{} → {}", text::dollars(before), text::dollars(after))
+        } else {
+            describe_sum_change(usd)
+        };
         out.push_str(&format!("; {jobs} on spot at on-demand prices: {moved}"));
         out.push_str(&on_demand.shared.describe());
     }
@@ -57,7 +60,7 @@ pub(super) fn total(bill: &Bill) -> String {
 }
 
 /// Describes the change of a sum; empty if it is zero on both sides.
-fn moved((before, after): (f64, f64)) -> String {
+fn describe_sum_change((before, after): (f64, f64)) -> String {
     if before == after {
         return if before > 0.0 { format!("{} unchanged", text::dollars(before)) } else { String::new() };
     }
@@ -77,7 +80,7 @@ fn job_section(page: &mut TerminalPage, bill: &Bill, job: &Job) {
         let before = if at == 0 { "bill" } else { "" };
         page.item(before, &format!("{:<LABEL$}", format::label(figure)), "", &line);
     }
-    let lines = format::lines(bill.sources, job);
+    let lines = format::edit_effects(bill.sources, job);
     for (at, line) in lines.iter().enumerate() {
         for (row, (place, edit)) in line.edits.iter().enumerate() {
             let label = if at == 0 && row == 0 { "edits" } else { "" };
@@ -110,7 +113,7 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
         let (before, after) = job.figure(figure);
         let line = match (&job.before, &job.after) {
             (Some(old), Some(new)) => {
-                let moved = old.figures.moved(&new.figures, figure);
+                let moved = old.figures.is_changed(&new.figures, figure);
                 if !moved && (!format::ALWAYS.contains(&figure) || after.is_none()) {
                     continue;
                 }
@@ -143,7 +146,7 @@ pub(super) fn figures(job: &Job) -> Vec<(Figure, String)> {
                 format::value(figure, seen.figures.get(figure)) + price_basis(figure)
             }
         };
-        let between = job.after.as_ref().and_then(|seen| format::between(figure, seen));
+        let between = job.after.as_ref().and_then(|seen| format::format_interval(figure, seen));
         let has_interval = matches!(figure, Figure::Cost | Figure::Least | Figure::OnDemand | Figure::Time);
         out.push((
             figure,

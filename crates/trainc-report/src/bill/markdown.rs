@@ -1,7 +1,7 @@
 //! The bill as a comment for a pull request: a table of all jobs, then the edits of each.
 
 use super::{Bill, Job, State, format, human};
-use trainc_diag::markdown::{COMMENT_LIMIT, LimitedText, cell};
+use trainc_diag::markdown::{COMMENT_LIMIT, LimitedText, escape_cell};
 use trainc_diag::text;
 use trainc_tune::compare::Figure;
 
@@ -21,8 +21,11 @@ fn columns(job: &Job) -> [Figure; 3] {
 /// Jobs that do not fit are left out whole and counted.
 pub fn markdown(bill: &Bill) -> String {
     let mut out = LimitedText::new(COMMENT_LIMIT.saturating_sub(RESERVE));
-    out.push(&format!("{MARKER}\n### Bill of the change since {}\n\n", cell(&format::base(&bill.base))));
-    out.push(&format!("{}\n\n", cell(&human::total(bill))));
+    out.push(&format!(
+        "{MARKER}\n### Bill of the change since {}\n\n",
+        escape_cell(&format::base(&bill.base))
+    ));
+    out.push(&format!("{}\n\n", escape_cell(&human::total(bill))));
     let jobs: Vec<&Job> = bill.jobs.iter().filter(|job| job.state() != State::Unchanged).collect();
     if jobs.is_empty() {
         return out.finish();
@@ -45,7 +48,7 @@ pub fn markdown(bill: &Bill) -> String {
 }
 
 fn row(job: &Job) -> String {
-    let mut out = format!("| {} | {} |", cell(job.name()), job.state().word());
+    let mut out = format!("| {} | {} |", escape_cell(job.name()), job.state().word());
     for figure in columns(job) {
         let text = match (job.figure(figure), &job.before, &job.after) {
             ((Some(before), Some(after)), ..)
@@ -72,18 +75,18 @@ fn row(job: &Job) -> String {
 }
 
 fn detail(bill: &Bill, job: &Job) -> String {
-    let mut out = format!("<details><summary>{}</summary>\n\n", cell(job.name()));
-    let lines = format::lines(bill.sources, job);
+    let mut out = format!("<details><summary>{}</summary>\n\n", escape_cell(job.name()));
+    let lines = format::edit_effects(bill.sources, job);
     if !lines.is_empty() {
         out.push_str("| where | edit | effect |\n| --- | --- | --- |\n");
         for line in &lines {
             let (places, edits): (Vec<String>, Vec<String>) =
-                line.edits.iter().map(|(place, edit)| (cell(place), cell(edit))).unzip();
+                line.edits.iter().map(|(place, edit)| (escape_cell(place), escape_cell(edit))).unzip();
             out.push_str(&format!(
                 "| {} | {} | {} |\n",
                 places.join("<br>"),
                 edits.join("<br>"),
-                cell(&line.does)
+                escape_cell(&line.does)
             ));
         }
         out.push('\n');
@@ -97,13 +100,13 @@ fn detail(bill: &Bill, job: &Job) -> String {
         }
     }
     for figure in [job.cost(), Figure::Time] {
-        if let Some(between) = job.after.as_ref().and_then(|seen| format::between(figure, seen)) {
+        if let Some(between) = job.after.as_ref().and_then(|seen| format::format_interval(figure, seen)) {
             items.push(format!("{} is likely {between}", format::label(figure)));
         }
     }
     items.extend(format::notes(bill.sources, job));
     for item in items {
-        out.push_str(&format!("- {}\n", cell(&item)));
+        out.push_str(&format!("- {}\n", escape_cell(&item)));
     }
     out + "\n</details>\n\n"
 }

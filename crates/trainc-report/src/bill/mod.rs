@@ -97,7 +97,7 @@ impl<'a> Job<'a> {
             return if self.before.is_some() { State::Removed } else { State::New };
         };
         let edited = self.change.as_ref().is_some_and(|change| !change.edits.is_empty());
-        let moved = Figure::ALL.iter().any(|figure| before.figures.moved(&after.figures, *figure));
+        let moved = Figure::ALL.iter().any(|figure| before.figures.is_changed(&after.figures, *figure));
         let broken = before.problems.errors() != after.problems.errors();
         if edited || moved || broken || self.program { State::Changed } else { State::Unchanged }
     }

@@ -8,7 +8,7 @@ use crate::shared_costs::job_file_systems;
 use trainc_check::compile;
 use trainc_diag::source::SourceMap;
 use trainc_plan::Compiled;
-use trainc_plan::forecast;
+use trainc_plan::plan_and_predict;
 use trainc_plan::resolve::Merged;
 use trainc_testing::json_schema;
 use trainc_tune::compare::{Side, compare};
@@ -26,7 +26,7 @@ struct Two {
     after: Option<Compiled>,
 }
 
-fn two(before: Option<&str>, after: Option<&str>) -> Two {
+fn compile_two(before: Option<&str>, after: Option<&str>) -> Two {
     let mut sources = SourceMap::default();
     let mut one = |name: &str, text: &str| {
         let id = sources.add(name, text);
@@ -40,9 +40,9 @@ fn two(before: Option<&str>, after: Option<&str>) -> Two {
 impl Two {
     fn bill(&self) -> Bill<'_> {
         fn figures(one: &Compiled) -> Figures {
-            one.plan.as_ref().map(|plan| Figures::of(plan, &one.prediction)).unwrap_or_default()
+            one.plan.as_ref().map(|plan| Figures::from_prediction(plan, &one.prediction)).unwrap_or_default()
         }
-        fn seen<'a>(path: &'a str, one: &'a Compiled) -> JobSide<'a> {
+        fn job_side<'a>(path: &'a str, one: &'a Compiled) -> JobSide<'a> {
             let plan = one.plan.as_ref().zip(one.prediction.run.as_ref());
             let file_systems =
                 plan.map(|(plan, run)| job_file_systems(plan, run.expected_seconds())).unwrap_or_default();
@@ -60,7 +60,8 @@ impl Two {
             let mut predict = |node: &trainc_syntax::ast::Node| {
                 let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true };
                 let options = trainc_plan::Options::default();
-                let tried = forecast(merged, Problems::default(), &options, &mut Nowhere, &mut sources);
+                let tried =
+                    plan_and_predict(merged, Problems::default(), &options, &mut Nowhere, &mut sources);
                 (tried.problems.errors() == 0).then(|| figures(&tried))
             };
             let (was, is) = (figures(before), figures(after));
@@ -68,8 +69,8 @@ impl Two {
             Some(compare(sides.0, sides.1, Vec::new(), &mut predict))
         });
         let job = Job {
-            before: self.before.as_ref().map(|one| seen("main:job.kdl", one)),
-            after: self.after.as_ref().map(|one| seen("job.kdl", one)),
+            before: self.before.as_ref().map(|one| job_side("main:job.kdl", one)),
+            after: self.after.as_ref().map(|one| job_side("job.kdl", one)),
             change,
             program: false,
         };
@@ -79,7 +80,7 @@ impl Two {
 }
 
 #[track_caller]
-fn edited(edits: &[(&str, &str)]) -> String {
+fn edit_manifest(edits: &[(&str, &str)]) -> String {
     edits.iter().fold(LLAMA.clone(), |text, (old, new)| {
         assert!(text.contains(old), "{old}");
         text.replacen(old, new, 1)
@@ -88,9 +89,9 @@ fn edited(edits: &[(&str, &str)]) -> String {
 
 #[test]
 fn one_edit_is_the_whole_difference() {
-    let two = two(
+    let two = compile_two(
         Some(LLAMA.as_str()),
-        Some(&edited(&[
+        Some(&edit_manifest(&[
             ("max-run \"5d\"", "max-run \"4d\""),
             ("tokens 20_000_000_000", "tokens 10_000_000_000"),
         ])),
@@ -122,7 +123,7 @@ fn one_edit_is_the_whole_difference() {
 fn a_missing_price_makes_the_cost_a_lower_bound() {
     let elsewhere = [("\"us-west-2\"", "\"us-east-1\"")];
     let shorter = [elsewhere[0], ("tokens 20_000_000_000", "tokens 10_000_000_000")];
-    let two = two(Some(&edited(&elsewhere)), Some(&edited(&shorter)));
+    let two = compile_two(Some(&edit_manifest(&elsewhere)), Some(&edit_manifest(&shorter)));
     let bill = two.bill();
     let [job] = bill.jobs.as_slice() else { panic!() };
     assert_eq!(job.figure(Figure::Cost), (None, None));
@@ -153,7 +154,7 @@ fn a_missing_price_makes_the_cost_a_lower_bound() {
         json_schema::violations(SCHEMA, &serde_json::to_value(document(&bill)).unwrap()),
         Vec::<String>::new()
     );
-    let known = self::two(None, Some(LLAMA.as_str()));
+    let known = self::compile_two(None, Some(LLAMA.as_str()));
     let known = known.bill();
     bill.jobs.extend(known.jobs.clone());
     let [Some(was), Some(is), Some(_)] = sums(&bill) else { panic!() };
@@ -173,7 +174,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     let spot = include_str!("../../../../examples/llama-7b-fsdp/trainc.kdl");
     let shorter = spot.replace("tokens 20_000_000_000", "tokens 10_000_000_000");
     assert!(spot.contains("        spot ") && shorter != spot);
-    let two = two(Some(spot), Some(&shorter));
+    let two = compile_two(Some(spot), Some(&shorter));
     let mut bill = two.bill();
     let [job] = bill.jobs.as_slice() else { panic!() };
     assert_eq!((job.figure(Figure::Cost), job.cost()), ((None, None), Figure::OnDemand));
@@ -196,7 +197,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
     assert_eq!(value["total"]["on_demand"]["difference_usd"], after - before);
     assert_eq!(value["total"]["difference_usd"], serde_json::Value::Null);
     // If only one side is on spot, there is no difference: an upper bound cannot be compared with a cost.
-    let without = self::two(
+    let without = self::compile_two(
         Some(LLAMA.as_str()),
         Some(&spot.replace("max-wait=\"7d\"", "max-wait=\"7d\" interruptions-per-hour=0.01")),
     );
@@ -213,7 +214,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
             && value["total"]["on_demand"]["after_usd"].is_number()
     );
     // With another job whose cost is known, both sums are shown.
-    let known = self::two(None, Some(LLAMA.as_str()));
+    let known = self::compile_two(None, Some(LLAMA.as_str()));
     let known = known.bill();
     bill.jobs.extend(known.jobs.clone());
     let total = bill.total();
@@ -225,7 +226,7 @@ fn a_job_on_spot_is_shown_at_the_price_on_demand() {
 #[test]
 fn another_batch_and_tight_memory_are_noted() {
     let notes = |edits: &[(&str, &str)]| {
-        let two = two(Some(LLAMA.as_str()), Some(&edited(edits)));
+        let two = compile_two(Some(LLAMA.as_str()), Some(&edit_manifest(edits)));
         let bill = two.bill();
         let [job] = bill.jobs.as_slice() else { panic!() };
         let figures = &job.after.as_ref().unwrap().figures;
@@ -249,9 +250,9 @@ fn another_batch_and_tight_memory_are_noted() {
 
 #[test]
 fn edits_that_interact_say_so() {
-    let two = two(
+    let two = compile_two(
         Some(LLAMA.as_str()),
-        Some(&edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")])),
+        Some(&edit_manifest(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")])),
     );
     let bill = two.bill();
     let change = bill.jobs[0].change.as_ref().unwrap();
@@ -267,9 +268,12 @@ fn edits_that_interact_say_so() {
 
 #[test]
 fn edits_that_are_only_valid_together_are_one() {
-    let two = two(
+    let two = compile_two(
         Some(LLAMA.as_str()),
-        Some(&edited(&[("tokens 20_000_000_000", "steps 40_000"), ("max-run \"5d\"", "max-run \"6d\"")])),
+        Some(&edit_manifest(&[
+            ("tokens 20_000_000_000", "steps 40_000"),
+            ("max-run \"5d\"", "max-run \"6d\""),
+        ])),
     );
     let bill = two.bill();
     let change = bill.jobs[0].change.as_ref().unwrap();
@@ -282,7 +286,7 @@ fn edits_that_are_only_valid_together_are_one() {
 #[test]
 fn new_removed_broken_and_unchanged_jobs_differ() {
     let state = |before: Option<&str>, after: Option<&str>| {
-        let two = two(before, after);
+        let two = compile_two(before, after);
         let bill = two.bill();
         (bill.jobs[0].state(), human(&bill, Options::default()), bill.differs())
     };
@@ -306,7 +310,10 @@ fn the_schema_describes_every_bill() {
     let all = [
         (
             Some(LLAMA.as_str()),
-            Some(edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")])),
+            Some(edit_manifest(&[
+                ("tokens 20_000_000_000", "tokens 40_000_000_000"),
+                ("nodes=8", "nodes=16"),
+            ])),
         ),
         (Some(LLAMA.as_str()), None),
         (None, Some(LLAMA.clone())),
@@ -314,7 +321,7 @@ fn the_schema_describes_every_bill() {
     ];
     let mut written = std::collections::BTreeSet::new();
     for (before, after) in &all {
-        let two = two(*before, after.as_deref());
+        let two = compile_two(*before, after.as_deref());
         let document = serde_json::to_value(document(&two.bill())).unwrap();
         assert_eq!(json_schema::violations(SCHEMA, &document), Vec::<String>::new());
         json_schema::collect_keys(&document, &mut written);
@@ -328,8 +335,8 @@ fn the_schema_describes_every_bill() {
 /// Both sides of a sum count what two jobs share once.
 #[test]
 fn a_file_system_that_jobs_share_is_in_each_sum_once() {
-    let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000")]);
-    let two = two(Some(LLAMA.as_str()), Some(&long));
+    let long = edit_manifest(&[("tokens 20_000_000_000", "tokens 40_000_000_000")]);
+    let two = compile_two(Some(LLAMA.as_str()), Some(&long));
     let mut bill = two.bill();
     let (before, after) = bill.total().cost.usd.unwrap();
     let one = bill.jobs[0].clone();
@@ -352,8 +359,8 @@ fn a_file_system_that_jobs_share_is_in_each_sum_once() {
 
 #[test]
 fn the_comment_stays_within_its_limit() {
-    let long = edited(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")]);
-    let two = two(Some(LLAMA.as_str()), Some(&long));
+    let long = edit_manifest(&[("tokens 20_000_000_000", "tokens 40_000_000_000"), ("nodes=8", "nodes=16")]);
+    let two = compile_two(Some(LLAMA.as_str()), Some(&long));
     let mut bill = two.bill();
     let one = bill.jobs[0].clone();
     bill.jobs = vec![one; 400];

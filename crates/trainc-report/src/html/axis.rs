@@ -22,7 +22,7 @@ impl Axis {
     }
 
     /// Returns the coordinate of a value, clamped to the axis.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(super) fn coordinate(&self, value: f64) -> f64 {
         let place = |x: f64| if self.is_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
         let (low, high) = (place(self.low), place(self.high));
         let share = if high > low { (place(value) - low) / (high - low) } else { 0.5 };
@@ -117,10 +117,10 @@ mod tests {
     #[test]
     fn every_value_lies_on_the_axis() {
         let axis = Axis::log(1.0, 64.0, 10.0, 610.0);
-        assert!((axis.at(8.0) - 310.0).abs() < 1e-9);
-        assert_eq!(axis.at(1e9), 610.0);
-        assert_eq!(axis.at(0.0), 10.0);
-        assert_eq!(Axis::linear(3.0, 3.0, 0.0, 10.0).at(3.0), 5.0);
+        assert!((axis.coordinate(8.0) - 310.0).abs() < 1e-9);
+        assert_eq!(axis.coordinate(1e9), 610.0);
+        assert_eq!(axis.coordinate(0.0), 10.0);
+        assert_eq!(Axis::linear(3.0, 3.0, 0.0, 10.0).coordinate(3.0), 5.0);
     }
 
     #[test]

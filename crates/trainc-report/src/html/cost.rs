@@ -1,7 +1,7 @@
 //! The cost of a run, by item and by phase of the billed time.
 
-use super::format::{about, unknown};
-use super::page::{Cell, Picture, Section, Table, figures, words};
+use super::format::{format_duration, unknown_sentence};
+use super::page::{Cell, Picture, Section, Table, number_column, text_column};
 use super::stacked_bar::{ABOVE, Frame, Part, bar};
 use super::svg::{Anchor, Svg};
 use crate::cost;
@@ -69,7 +69,7 @@ fn single_item(document: &Document) -> &'static str {
 pub(super) fn section(document: &Document, plan: &Plan) -> Section {
     let mut section = Section { id: "cost", title: "Cost", ..Section::default() };
     if document.run.cost_usd.is_none() {
-        section.text.push(unknown("The cost of a run is", document, "run.cost_usd"));
+        section.text.push(unknown_sentence("The cost of a run is", document, "run.cost_usd"));
     }
     if let Some(usd) = document.run.cost_usd {
         section.text.push(format!("A run costs {}{}.", text::dollars(usd), single_item(document)));
@@ -78,7 +78,7 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
         cost::lines(document, plan)
             .into_iter()
             .filter(|line| !line.starts_with(UNKNOWN))
-            .map(|line| sentence(&line)),
+            .map(|line| to_sentence(&line)),
     );
     if lacks_download(document) {
         section.text.push(WITHOUT_DOWNLOAD.to_owned());
@@ -97,7 +97,7 @@ pub(super) fn section(document: &Document, plan: &Plan) -> Section {
         let mut rows: Vec<Vec<Cell>> = stack.parts.iter().map(row).collect();
         let total = if lacks_download(document) { "total, excluding the download" } else { "total" };
         rows.push(vec![total.into(), (stack.say)(sum).into(), "100%".into()]);
-        let head = vec![words(stack.name), figures("amount"), figures("share")];
+        let head = vec![text_column(stack.name), number_column("amount"), number_column("share")];
         section.tables.push(Table { summary: None, head, rows, has_sum: true, shape: "" });
     }
     section
@@ -111,11 +111,11 @@ fn lacks_download(document: &Document) -> bool {
 
 /// Formats a part of the billed time; parts below a second are not rounded to zero.
 fn time(seconds: f64) -> String {
-    if seconds < 1.0 { super::timeline::seconds(seconds) } else { about(seconds) }
+    if seconds < 1.0 { super::timeline::seconds(seconds) } else { format_duration(seconds) }
 }
 
 /// Turns a line of the terminal plan into a sentence.
-fn sentence(line: &str) -> String {
+fn to_sentence(line: &str) -> String {
     let mut out: String = line.chars().take(1).flat_map(char::to_uppercase).collect();
     out.extend(line.chars().skip(1));
     out.push('.');
@@ -150,6 +150,6 @@ mod tests {
 
     #[test]
     fn a_line_becomes_a_sentence() {
-        assert_eq!(sentence("at most $5 for 1d"), "At most $5 for 1d.");
+        assert_eq!(to_sentence("at most $5 for 1d"), "At most $5 for 1d.");
     }
 }

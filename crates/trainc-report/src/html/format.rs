@@ -4,7 +4,7 @@ use trainc_diag::text;
 use trainc_predict::Interval;
 
 /// Formats a predicted duration, without insignificant digits.
-pub(super) fn about(seconds: f64) -> String {
+pub(super) fn format_duration(seconds: f64) -> String {
     text::rounded_duration(seconds)
 }
 
@@ -18,7 +18,7 @@ pub(super) fn dollars_range(usd: f64, seconds: f64, interval: Interval) -> Strin
 }
 
 /// Returns the reason for an unknown figure, as a sentence.
-pub(super) fn unknown(what: &str, document: &crate::json::Document, member: &str) -> String {
+pub(super) fn unknown_sentence(what: &str, document: &crate::json::Document, member: &str) -> String {
     let note = document.notes.iter().find_map(|note| note.strip_prefix(member)?.strip_prefix(": "));
     match note {
         // References to members of plan.json are left out.

@@ -1,7 +1,7 @@
 //! Memory of the fullest GPU compared with its capacity: parts of the peak in a step, the interval, and the peak while saving.
 
 use super::axis::Axis;
-use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
+use super::page::{Cell, Picture, Section, Table, is_wide, number_column, text_column};
 use super::stacked_bar::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::json::{Document, Interval, Memory};
@@ -50,7 +50,7 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
         return section;
     };
     let parts = parts(memory);
-    let ends = ends(memory);
+    let ends = part_intervals(memory);
     section.text.push(sentence(memory, bytes as f64));
     section.pictures.push(Picture::new(|width| draw(memory, bytes as f64, &parts, width)));
     let share =
@@ -77,11 +77,11 @@ pub(super) fn section(document: &Document, why: impl FnOnce() -> String) -> Sect
     section.tables.push(Table {
         summary: None,
         head: vec![
-            words("part"),
-            figures("memory"),
-            figures(of),
-            words("90% interval"),
-            words("description"),
+            text_column("part"),
+            number_column("memory"),
+            number_column(of),
+            text_column("90% interval"),
+            text_column("description"),
         ],
         rows,
         has_sum: true,
@@ -96,7 +96,7 @@ fn range(low: f64, high: f64) -> String {
 }
 
 /// Returns the interval of each part as text.
-fn ends(memory: &Memory) -> Vec<(&'static str, String)> {
+fn part_intervals(memory: &Memory) -> Vec<(&'static str, String)> {
     let p = &memory.parts_interval;
     [
         ("parameters", &p.parameters),
@@ -111,7 +111,7 @@ fn ends(memory: &Memory) -> Vec<(&'static str, String)> {
     .into_iter()
     .filter_map(|(name, ends)| {
         let ends = ends.as_ref()?;
-        let is_exact = ends.origin == Basis::Counted.word();
+        let is_exact = ends.origin == Basis::Counted.as_str();
         Some((name, if is_exact { "counted".to_owned() } else { range(ends.low, ends.high) }))
     })
     .collect()
@@ -128,18 +128,18 @@ fn sentence(memory: &Memory, bytes: f64) -> String {
         None => ". Its capacity is not known.",
     };
     if let Some(peak) = memory.peak_checkpoint_bytes {
-        let ends = between(memory.peak_checkpoint_bytes_interval.as_ref());
+        let ends = format_interval(memory.peak_checkpoint_bytes_interval.as_ref());
         out += &format!(" While saving a checkpoint it needs {}{ends}.", gib(peak as f64));
     }
     if let Some(host) = memory.host_bytes {
-        let ends = between(memory.host_bytes_interval.as_ref());
+        let ends = format_interval(memory.host_bytes_interval.as_ref());
         out += &format!(" Each host needs about {}{ends} of its own memory.", gib(host as f64));
     }
     out
 }
 
 /// Formats an interval: ` (4 to 8 GiB)`; empty if unknown.
-fn between(interval: Option<&Interval>) -> String {
+fn format_interval(interval: Option<&Interval>) -> String {
     interval.map_or_else(String::new, |ends| format!(" ({} to {})", gib(ends.low), gib(ends.high)))
 }
 
@@ -160,7 +160,7 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
 
     // Free memory up to the capacity.
     if let Some(capacity) = capacity.filter(|capacity| *capacity > bytes) {
-        let (from, to) = (axis.at(bytes), axis.at(capacity));
+        let (from, to) = (axis.coordinate(bytes), axis.coordinate(capacity));
         svg.rect("free", from, top, to - from, BAR);
         let words =
             if is_wide(wide) { format!("free {}", gib(capacity - bytes)) } else { gib(capacity - bytes) };
@@ -173,7 +173,7 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
 
     // The interval: a bracket below the bar.
     if let Some(interval) = &memory.interval {
-        let (from, to, y) = (axis.at(interval.low), axis.at(interval.high), below + 9.0);
+        let (from, to, y) = (axis.coordinate(interval.low), axis.coordinate(interval.high), below + 9.0);
         svg.line("range", (from, y), (to, y));
         for x in [from, to] {
             svg.line("range", (x, y - 4.0), (x, y + 4.0));
@@ -187,7 +187,7 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
     }
     let mut y = below + 24.0;
     if let Some(checkpoint) = checkpoint {
-        let end = axis.at(checkpoint);
+        let end = axis.coordinate(checkpoint);
         svg.rect("c8", left, y, end - left, THIN);
         let words = format!("saving a checkpoint {}", gib(checkpoint));
         if width(&words, SMALL) + 12.0 <= end - left {
@@ -198,7 +198,7 @@ fn draw(memory: &Memory, bytes: f64, parts: &[(Part, &'static str)], wide: f64) 
         y += THIN + 12.0;
     }
     if let Some(capacity) = capacity {
-        let x = axis.at(capacity);
+        let x = axis.coordinate(capacity);
         let class = if bytes > capacity { "over" } else { "limit" };
         svg.line(class, (x, top - 14.0), (x, y));
         let words = format!("capacity {}", gib(capacity));

@@ -1,7 +1,7 @@
 //! The mesh: a box for each node, a cell for each GPU, coloured by replica (or stage), labelled by its other coordinates.
 
 use super::axis::compact;
-use super::page::{Cell, Picture, Section, Table, words};
+use super::page::{Cell, Picture, Section, Table, text_column};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::mesh_picture::{self, RankPosition};
 use crate::{links, sections};
@@ -76,7 +76,7 @@ impl Grid {
 }
 
 /// Returns the first ones of `all` and the last, `most` in total, with `None` for those left out.
-fn shown(all: u64, most: u64) -> Vec<Option<u64>> {
+fn elide_middle(all: u64, most: u64) -> Vec<Option<u64>> {
     if all <= most {
         return (0..all).map(Some).collect();
     }
@@ -95,10 +95,10 @@ pub(super) fn section(plan: &Plan) -> Section {
     section.caption = legend(plan, mesh);
     let mut rows: Vec<Vec<Cell>> =
         links::lines(plan, mesh).into_iter().map(|(axis, line)| vec![axis.into(), line.into()]).collect();
-    rows.extend(links::layers(plan, mesh).map(|line| vec!["layers".into(), line.into()]));
+    rows.extend(links::describe_layer_split(plan, mesh).map(|line| vec!["layers".into(), line.into()]));
     rows.extend(sections::nodes_rule(plan, mesh).map(|line| vec!["rule".into(), line.into()]));
     if !rows.is_empty() {
-        let head = vec![words("axis"), words("groups and links")];
+        let head = vec![text_column("axis"), text_column("groups and links")];
         section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "" });
     }
     section
@@ -147,8 +147,8 @@ fn gpu_word(plan: &Plan) -> &'static str {
 }
 
 fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
-    let nodes = shown(mesh.nodes, MOST_NODES);
-    let gpus = shown(mesh.cells_per_node(), MOST_GPUS);
+    let nodes = elide_middle(mesh.nodes, MOST_NODES);
+    let gpus = elide_middle(mesh.cells_per_node(), MOST_GPUS);
     let last = mesh_picture::rank_position(
         mesh,
         mesh.nodes.saturating_sub(1),
@@ -157,7 +157,11 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
     let longest = last.map_or(0.0, |last| {
         let whole = width(&last.place, LETTERS);
         // Cells have the replica's name only if a node holds several.
-        if is_one_replica(mesh) { whole } else { whole + width(&last.replica.unwrap_or_default(), LETTERS) }
+        if has_one_replica_per_node(mesh) {
+            whole
+        } else {
+            whole + width(&last.replica.unwrap_or_default(), LETTERS)
+        }
     });
     let grid = Grid::new(nodes.len() as u64, gpus.len() as u64, (longest + 5.0).max(13.0), wide);
     let mut svg = Svg::new(wide, grid.total_height(nodes.len() as u64));
@@ -181,7 +185,7 @@ fn draw(plan: &Plan, mesh: &Mesh, wide: f64) -> String {
 }
 
 /// Returns whether every node holds ranks of a single replica.
-fn is_one_replica(mesh: &Mesh) -> bool {
+fn has_one_replica_per_node(mesh: &Mesh) -> bool {
     mesh.replicas.value <= 1
         || (0..mesh.nodes.min(MOST_NODES)).all(|node| {
             let on = |gpu| mesh_picture::rank_position(mesh, node, gpu).and_then(|position| position.replica);
@@ -276,22 +280,22 @@ mod tests {
 
     #[test]
     fn of_many_nodes_the_first_and_the_last_are_shown() {
-        assert_eq!(shown(3, 64), [Some(0), Some(1), Some(2)]);
-        let many = shown(4_096, 64);
+        assert_eq!(elide_middle(3, 64), [Some(0), Some(1), Some(2)]);
+        let many = elide_middle(4_096, 64);
         assert_eq!((many.len(), many[61], many[62], many[63]), (64, Some(61), None, Some(4_095)));
     }
 
     #[test]
     fn replicas_on_one_node_are_named_in_cells() {
         let apart = Mesh::new(Engine::Smp, (4, 8), &[(Axis::Replica, 4), (Axis::Shard, 8)], "test");
-        assert!(is_one_replica(&apart));
+        assert!(has_one_replica_per_node(&apart));
         let mixed = Mesh::new(
             Engine::Smp,
             (1, 8),
             &[(Axis::Replica, 2), (Axis::Pipeline, 2), (Axis::Tensor, 2)],
             "test",
         );
-        assert!(!is_one_replica(&mixed));
+        assert!(!has_one_replica_per_node(&mixed));
         assert_eq!(label(&mesh_picture::rank_position(&mixed, 0, 7).unwrap(), false), "B1.1");
         assert_eq!(label(&mesh_picture::rank_position(&apart, 2, 5).unwrap(), true), "5");
     }

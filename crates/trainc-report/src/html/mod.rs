@@ -29,8 +29,9 @@ use super::json::Document;
 pub fn report(subject: &Subject, document: &Document, scaling: &Scaling) -> String {
     let mut page = summary::page(subject, document);
     if let Some(plan) = subject.plan {
-        let unknown =
-            |what: &'static str, member: &'static str| move || format::unknown(what, document, member);
+        let unknown = |what: &'static str, member: &'static str| {
+            move || format::unknown_sentence(what, document, member)
+        };
         page.sections = vec![
             memory::section(document, unknown("The memory of a GPU is", "memory")),
             timeline::section(
@@ -43,7 +44,7 @@ pub fn report(subject: &Subject, document: &Document, scaling: &Scaling) -> Stri
             cost::section(document, plan),
             summary::job(document, plan),
             summary::resources(subject, document),
-            summary::values(subject, plan),
+            summary::origins_section(subject, plan),
         ];
     }
     page::render(&page)

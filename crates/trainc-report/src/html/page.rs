@@ -130,12 +130,12 @@ pub(super) struct Head {
 }
 
 /// Returns the head of a text column.
-pub(super) fn words(name: &'static str) -> Head {
+pub(super) fn text_column(name: &'static str) -> Head {
     Head { name, is_figure: false }
 }
 
 /// Returns the head of a right-aligned column.
-pub(super) fn figures(name: &'static str) -> Head {
+pub(super) fn number_column(name: &'static str) -> Head {
     Head { name, is_figure: true }
 }
 
@@ -174,7 +174,7 @@ impl Cell {
 }
 
 /// Escapes a text and renders backticks as code.
-fn prose(text: &str) -> String {
+fn render_inline_code(text: &str) -> String {
     let pieces: Vec<&str> = text.split('`').collect();
     if pieces.len().is_multiple_of(2) {
         // An unpaired backtick is literal.
@@ -198,7 +198,7 @@ pub(super) fn render(page: &Page) -> String {
         let text = value.to_string();
         out.write_str(&if value.is_safe() { text } else { escape(&text) }).map_err(minijinja::Error::from)
     });
-    env.add_filter("prose", |text: String| Value::from_safe_string(prose(&text)));
+    env.add_filter("prose", |text: String| Value::from_safe_string(render_inline_code(&text)));
     let template = include_str!("../../templates/page.html.j2");
     let style = include_str!("../../templates/page.css");
     let context = minijinja::context! { page => Value::from(Serde(page)), style };
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn pairs_of_backticks_enclose_code() {
-        assert_eq!(prose("write `a < b` & go"), "write <code>a &lt; b</code> &amp; go");
-        assert_eq!(prose("a ` alone"), "a ` alone");
-        assert_eq!(prose("`<script>`"), "<code>&lt;script&gt;</code>");
+        assert_eq!(render_inline_code("write `a < b` & go"), "write <code>a &lt; b</code> &amp; go");
+        assert_eq!(render_inline_code("a ` alone"), "a ` alone");
+        assert_eq!(render_inline_code("`<script>`"), "<code>&lt;script&gt;</code>");
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
                 caption: evil.clone(),
                 tables: vec![Table {
                     summary: Some(evil.clone()),
-                    head: vec![words("a")],
+                    head: vec![text_column("a")],
                     rows: vec![vec![cell(), Cell::name(evil.clone())]],
                     has_sum: true,
                     shape: "parts",

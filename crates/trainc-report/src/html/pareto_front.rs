@@ -1,9 +1,9 @@
 //! The layouts of a search by time and cost: the Pareto front in full, dominated layouts faint.
 
 use super::axis::{Axis, compact};
-use super::format::about;
+use super::format::format_duration;
 use super::memory::gib;
-use super::page::{Cell, Page, Picture, Section, Table, figures, is_wide, words};
+use super::page::{Cell, Page, Picture, Section, Table, is_wide, number_column, text_column};
 use super::svg::{Anchor, SIZE, SMALL, Svg, width};
 use std::collections::BTreeSet;
 use trainc_diag::text;
@@ -97,7 +97,7 @@ pub(super) fn page(front: &ParetoFront) -> Page {
             if best == 1 { "This one is".to_owned() } else { format!("These {best} are") },
             front.looked_at
         ),
-        sections: std::iter::once(section(front)).chain(lost(front)).collect(),
+        sections: std::iter::once(section(front)).chain(runners_up_section(front)).collect(),
         footer: vec![
             format!(
                 "Made by trainc {} with catalogue {}.",
@@ -139,9 +139,9 @@ fn section(front: &ParetoFront) -> Section {
     } else {
         format!(
             "The fastest takes {} and {}; the cheapest takes {} and {}.",
-            about(fastest.seconds),
+            format_duration(fastest.seconds),
             costs(fastest),
-            about(cheapest.seconds),
+            format_duration(cheapest.seconds),
             costs(cheapest)
         )
     });
@@ -176,7 +176,7 @@ fn section(front: &ParetoFront) -> Section {
             };
             vec![
                 Cell::part("", "c1", number),
-                one.run_seconds.map_or_else(|| "–".into(), |seconds| about(seconds).into()),
+                one.run_seconds.map_or_else(|| "–".into(), |seconds| format_duration(seconds).into()),
                 one.cost_usd.map_or_else(|| "not known".into(), |usd| text::dollars(usd).into()),
                 format!("{} s", text::short_number(one.step_seconds)).into(),
                 match (one.memory_bytes, one.may_need_bytes) {
@@ -192,26 +192,26 @@ fn section(front: &ParetoFront) -> Section {
         })
         .collect();
     let head = vec![
-        words(""),
-        figures("run"),
-        figures("cost"),
-        figures("step"),
-        figures("memory per GPU"),
-        words("layout"),
-        words("changes"),
+        text_column(""),
+        number_column("run"),
+        number_column("cost"),
+        number_column("step"),
+        number_column("memory per GPU"),
+        text_column("layout"),
+        text_column("changes"),
     ];
     section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "choices" });
     section
 }
 
 /// Returns the section of the runners-up; `None` without any.
-fn lost(front: &ParetoFront) -> Option<Section> {
+fn runners_up_section(front: &ParetoFront) -> Option<Section> {
     if front.lost.is_empty() {
         return None;
     }
     let rows =
         front.lost.iter().map(|one| vec![one.words.as_str().into(), one.why.as_str().into()]).collect();
-    let head = vec![words("layout"), words("why it was rejected")];
+    let head = vec![text_column("layout"), text_column("why it was rejected")];
     let table = Table { summary: None, head, rows, has_sum: false, shape: "" };
     Some(Section { id: "runners-up", title: "Runners-up", tables: vec![table], ..Section::default() })
 }
@@ -248,9 +248,9 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
     };
     svg.text("b", Anchor::Start, 0.0, 13.0, words);
     for mark in y.marks(7) {
-        svg.line("grid", (left, y.at(mark)), (right, y.at(mark)));
+        svg.line("grid", (left, y.coordinate(mark)), (right, y.coordinate(mark)));
         let words = if front.is_priced { format!("${}", compact(mark)) } else { compact(mark) };
-        svg.text("s m", Anchor::End, left - 7.0, y.at(mark) + 4.0, &words);
+        svg.text("s m", Anchor::End, left - 7.0, y.coordinate(mark) + 4.0, &words);
     }
     svg.line("rule", (left, bottom), (right, bottom));
     super::stacked_bar::ruler(&mut svg, &x, (right, bottom), if is_wide(wide) { 9 } else { 5 }, |n| {
@@ -261,7 +261,7 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
     // Dominated layouts cluster: one point for each distinguishable position.
     let mut seen = BTreeSet::new();
     for spot in &front.beaten {
-        let at = (x.at(spot.seconds / unit), y.at(spot.cost));
+        let at = (x.coordinate(spot.seconds / unit), y.coordinate(spot.cost));
         #[expect(clippy::cast_possible_truncation, reason = "coordinates of a page")]
         if seen.insert(((at.0 / 2.0).round() as i64, (at.1 / 2.0).round() as i64)) {
             svg.circle("faint", at.0, at.1, 3.0);
@@ -270,7 +270,7 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
     let placed: Vec<(usize, &FrontLayout, (f64, f64))> = (1..)
         .zip(&front.best)
         .filter_map(|(number, one)| {
-            one.spot.map(|spot| (number, one, (x.at(spot.seconds / unit), y.at(spot.cost))))
+            one.spot.map(|spot| (number, one, (x.coordinate(spot.seconds / unit), y.coordinate(spot.cost))))
         })
         .collect();
     let line: Vec<(f64, f64)> = placed.iter().map(|(.., at)| *at).collect();
@@ -278,7 +278,7 @@ fn draw(front: &ParetoFront, wide: f64) -> String {
     for (number, one, (px, py)) in &placed {
         svg.named_circle("dot", *px, *py, 5.0, &format!("{number}: {}", one.words));
     }
-    let written = front.written.map(|spot| (x.at(spot.seconds / unit), y.at(spot.cost)));
+    let written = front.written.map(|spot| (x.coordinate(spot.seconds / unit), y.coordinate(spot.cost)));
     let is_written = |px: f64, py: f64| written.is_some_and(|at| (at.0 - px).abs() + (at.1 - py).abs() < 2.0);
     // Labels are placed below and left of the front, where there are no points.
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();

@@ -1,9 +1,9 @@
 //! The same training on other numbers of nodes: throughput compared with linear scaling, and the cost of a run.
 
 use super::axis::{Axis, compact};
-use super::format::about;
+use super::format::format_duration;
 use super::memory::gib;
-use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
+use super::page::{Cell, Picture, Section, Table, is_wide, number_column, text_column};
 use super::svg::{Anchor, SMALL, Svg, width};
 use crate::sections::round_to_u64;
 use trainc_diag::text;
@@ -78,7 +78,7 @@ pub(super) fn section(scaling: &Scaling) -> Section {
         }
     };
     let running: Vec<(&Point, &Runs)> =
-        points.iter().filter_map(|point| Some((point, runs(point)?))).collect();
+        points.iter().filter_map(|point| Some((point, outcome_runs(point)?))).collect();
     section.text.push(sentence(&running));
     let unsure: Vec<String> = running
         .iter()
@@ -105,14 +105,14 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     section.tables.push(Table {
         summary: None,
         head: vec![
-            figures("nodes"),
-            figures("GPUs"),
-            words("layout"),
-            figures("GiB per GPU"),
-            figures("tokens/s"),
-            figures("of ideal"),
-            figures("run"),
-            figures("cost"),
+            number_column("nodes"),
+            number_column("GPUs"),
+            text_column("layout"),
+            number_column("GiB per GPU"),
+            number_column("tokens/s"),
+            number_column("of ideal"),
+            number_column("run"),
+            number_column("cost"),
         ],
         rows: points.iter().map(|point| row(point, first)).collect(),
         has_sum: false,
@@ -121,7 +121,7 @@ pub(super) fn section(scaling: &Scaling) -> Section {
     section
 }
 
-fn runs(point: &Point) -> Option<&Runs> {
+fn outcome_runs(point: &Point) -> Option<&Runs> {
     match &point.outcome {
         Outcome::Runs(runs) => Some(runs),
         Outcome::TooBig(_) | Outcome::Illegal(_) => None,
@@ -185,7 +185,7 @@ fn row(point: &Point, first: Option<(&Point, &Runs)>) -> Vec<Cell> {
             cells.push(text::group_digits(round_to_u64(runs.tokens_per_second)).into());
             let share = efficiency(point, runs, first);
             cells.push(share.map_or_else(none, |share| format!("{:.0}%", 100.0 * share).into()));
-            cells.push(runs.run_seconds.map_or_else(none, |seconds| about(seconds).into()));
+            cells.push(runs.run_seconds.map_or_else(none, |seconds| format_duration(seconds).into()));
             cells.push(runs.cost_usd.map_or_else(none, |usd| text::dollars(usd).into()));
         }
         Outcome::TooBig(bytes) => {
@@ -213,23 +213,28 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     // Throughput.
     let rates = running.iter().flat_map(|(_, runs)| [runs.interval.low, runs.interval.high]);
     let least = rates.clone().fold(f64::MAX, f64::min);
-    let most = rates.fold(0.0, f64::max).max(ideal(running, last.nodes));
+    let most = rates.fold(0.0, f64::max).max(linear_throughput(running, last.nodes));
     let (top, bottom) = (26.0, 22.0 + UPPER);
     // Room for the label below the lowest bar.
     let floor_rate = least / (most / least).powf(0.1).max(1.45);
     let y = Axis::log(floor_rate, most * 1.1, bottom, top);
     svg.text("b", Anchor::Start, 0.0, 13.0, "tokens/s");
     for mark in y.marks(6) {
-        svg.line("grid", (LEFT, y.at(mark)), (wide, y.at(mark)));
-        svg.text("s m", Anchor::End, LEFT - 6.0, y.at(mark) + 4.0, &compact(mark));
+        svg.line("grid", (LEFT, y.coordinate(mark)), (wide, y.coordinate(mark)));
+        svg.text("s m", Anchor::End, LEFT - 6.0, y.coordinate(mark) + 4.0, &compact(mark));
     }
     let line: Vec<(f64, f64)> = [first.nodes, last.nodes]
-        .map(|nodes| (x.at(nodes as f64), y.at(ideal(running, nodes).max(floor_rate))))
+        .map(|nodes| {
+            (x.coordinate(nodes as f64), y.coordinate(linear_throughput(running, nodes).max(floor_rate)))
+        })
         .to_vec();
     if let Some((from, _)) = running.first()
         && let Some(end) = line.last()
     {
-        let start = (x.at(from.nodes as f64), y.at(ideal(running, from.nodes).max(floor_rate)));
+        let start = (
+            x.coordinate(from.nodes as f64),
+            y.coordinate(linear_throughput(running, from.nodes).max(floor_rate)),
+        );
         svg.polyline("ideal", &[start, *end]);
         let words = if is_wide(wide) { "ideal: linear scaling" } else { "ideal" };
         let begin = wide - width(words, SMALL);
@@ -238,12 +243,12 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     }
     let curve: Vec<(f64, f64)> = running
         .iter()
-        .map(|(point, runs)| (x.at(point.nodes as f64), y.at(runs.tokens_per_second)))
+        .map(|(point, runs)| (x.coordinate(point.nodes as f64), y.coordinate(runs.tokens_per_second)))
         .collect();
     svg.polyline("curve", &curve);
     let mut free = f64::MIN;
     for ((point, runs), (px, py)) in running.iter().zip(&curve) {
-        svg.line("range", (*px, y.at(runs.interval.low)), (*px, y.at(runs.interval.high)));
+        svg.line("range", (*px, y.coordinate(runs.interval.low)), (*px, y.coordinate(runs.interval.high)));
         match (point.is_plan, runs.may_need_bytes.is_some()) {
             (true, false) => svg.circle("own", *px, *py, 6.0),
             (true, true) => svg.circle("own unsure", *px, *py, 6.0),
@@ -251,15 +256,15 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
             (false, true) => svg.circle("dot unsure", *px, *py, 4.5),
         }
         let words = compact(runs.tokens_per_second);
-        let under = (y.at(runs.interval.low) + 14.0).min(bottom - 3.0);
+        let under = (y.coordinate(runs.interval.low) + 14.0).min(bottom - 3.0);
         let half = width(&words, SMALL) / 2.0;
         if px - half >= free {
             svg.text(if point.is_plan { "s b" } else { "s" }, Anchor::Middle, *px, under, &words);
             free = px + half + 3.0;
         }
     }
-    for point in points.iter().filter(|point| runs(point).is_none()) {
-        let px = x.at(point.nodes as f64);
+    for point in points.iter().filter(|point| outcome_runs(point).is_none()) {
+        let px = x.coordinate(point.nodes as f64);
         let words = match point.outcome {
             Outcome::TooBig(_) => ["does", "not fit"],
             Outcome::Runs(_) | Outcome::Illegal(_) => ["no valid", "layout"],
@@ -279,10 +284,11 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
         let most = below.amounts.iter().copied().fold(0.0, f64::max);
         let y = Axis::linear(0.0, most * 1.02, floor, head + 24.0);
         let steps = points.len().saturating_sub(1).max(1) as f64;
-        let half = (0.38 * (x.at(last.nodes as f64) - x.at(first.nodes as f64)) / steps).min(22.0);
+        let half =
+            (0.38 * (x.coordinate(last.nodes as f64) - x.coordinate(first.nodes as f64)) / steps).min(22.0);
         let mut free = f64::MIN;
         for ((point, _), amount) in running.iter().zip(&below.amounts) {
-            let (px, py) = (x.at(point.nodes as f64), y.at(*amount));
+            let (px, py) = (x.coordinate(point.nodes as f64), y.coordinate(*amount));
             svg.rect(if point.is_plan { "c1" } else { "c8" }, px - half, py, 2.0 * half, floor - py);
             let class = if point.is_plan { "s b" } else { "s" };
             let words = (below.say)(*amount);
@@ -300,7 +306,7 @@ fn draw(points: &[Point], running: &[(&Point, &Runs)], wide: f64) -> String {
     svg.text("s m", Anchor::Start, 0.0, floor + 31.0, "GPUs");
     let mut free = 0.0;
     for point in points {
-        let px = x.at(point.nodes as f64);
+        let px = x.coordinate(point.nodes as f64);
         let (nodes, gpus) = (text::group_digits(point.nodes), text::group_digits(point.gpus));
         let half = width(&gpus, SMALL).max(width(&nodes, SMALL)) / 2.0;
         svg.line("tick", (px, floor), (px, floor + 4.0));
@@ -332,13 +338,13 @@ impl LowerPanel {
         });
         cost.or_else(|| {
             let amounts = all(|runs| runs.run_seconds)?;
-            Some(Self { name: "time of a run", amounts, say: about })
+            Some(Self { name: "time of a run", amounts, say: format_duration })
         })
     }
 }
 
 /// Returns the throughput of linear scaling from the baseline.
-fn ideal(running: &[(&Point, &Runs)], nodes: u64) -> f64 {
+fn linear_throughput(running: &[(&Point, &Runs)], nodes: u64) -> f64 {
     baseline(running).map_or(0.0, |(point, runs)| runs.tokens_per_second * nodes as f64 / point.nodes as f64)
 }
 
@@ -355,11 +361,11 @@ mod tests {
     #[test]
     fn efficiency_is_against_the_plan_or_the_smallest_that_runs() {
         let (one, four) = (point(1, 1_000.0), point(4, 3_000.0));
-        let first = Some((&one, runs(&one).unwrap()));
-        assert!((efficiency(&four, runs(&four).unwrap(), first).unwrap() - 0.75).abs() < 1e-12);
+        let first = Some((&one, outcome_runs(&one).unwrap()));
+        assert!((efficiency(&four, outcome_runs(&four).unwrap(), first).unwrap() - 0.75).abs() < 1e-12);
         let plan = point(2, 2_500.0);
         let running: Vec<(&Point, &Runs)> =
-            [&one, &plan, &four].into_iter().map(|point| (point, runs(point).unwrap())).collect();
+            [&one, &plan, &four].into_iter().map(|point| (point, outcome_runs(point).unwrap())).collect();
         assert_eq!(baseline(&running).unwrap().0.nodes, 2);
         assert_eq!(baseline(&[running[0], running[2]]).unwrap().0.nodes, 1);
         let words = sentence(&running);
@@ -379,7 +385,7 @@ mod tests {
     fn a_point_that_may_not_fit_is_marked() {
         let drawn = |points: &[Point]| {
             let running: Vec<(&Point, &Runs)> =
-                points.iter().map(|point| (point, runs(point).unwrap())).collect();
+                points.iter().map(|point| (point, outcome_runs(point).unwrap())).collect();
             draw(points, &running, 880.0)
         };
         let points = vec![point(2, 1_000.0), point(4, 1_900.0)];

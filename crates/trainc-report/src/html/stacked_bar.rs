@@ -44,7 +44,7 @@ pub(super) const ABOVE: f64 = 18.0;
 
 /// Places amounts side by side from `x` on, scaled so that `whole` has the given length. Amounts that are not positive have
 /// no width.
-pub(super) fn places(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Place> {
+pub(super) fn place_segments(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Place> {
     let scale = if whole > 0.0 && whole.is_finite() { length / whole } else { 0.0 };
     let mut reached = 0.0;
     amounts
@@ -59,7 +59,7 @@ pub(super) fn places(amounts: &[f64], whole: f64, x: f64, length: f64) -> Vec<Pl
 }
 
 /// Moves ascending coordinates at least `apart` from each other, within `start` and `end`.
-pub(super) fn spread(wanted: &[f64], apart: f64, (start, end): (f64, f64)) -> Vec<f64> {
+pub(super) fn spread_labels(wanted: &[f64], apart: f64, (start, end): (f64, f64)) -> Vec<f64> {
     let mut out: Vec<f64> = Vec::new();
     for x in wanted {
         let after = out.last().map_or(start, |last| last + apart);
@@ -77,7 +77,7 @@ pub(super) fn spread(wanted: &[f64], apart: f64, (start, end): (f64, f64)) -> Ve
 pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figure: impl Fn(f64) -> String) {
     let amounts: Vec<f64> = parts.iter().map(|part| part.amount).collect();
     let mut thin: Vec<(f64, String)> = Vec::new();
-    for (part, place) in parts.iter().zip(places(&amounts, whole, frame.x, frame.width)) {
+    for (part, place) in parts.iter().zip(place_segments(&amounts, whole, frame.x, frame.width)) {
         svg.rect(part.class, place.x, frame.y, place.width, frame.height);
         if place.width <= 0.0 {
             continue;
@@ -114,7 +114,7 @@ pub(super) fn bar(svg: &mut Svg, parts: &[Part], whole: f64, frame: Frame, figur
     }
     let wanted: Vec<f64> = thin.iter().map(|(x, _)| *x).collect();
     for ((at, number), x) in
-        thin.iter().zip(spread(&wanted, 13.0, (frame.x + 5.0, frame.x + frame.width - 5.0)))
+        thin.iter().zip(spread_labels(&wanted, 13.0, (frame.x + 5.0, frame.x + frame.width - 5.0)))
     {
         svg.line("tie", (*at, frame.y), (x, frame.y - 5.0));
         svg.text("s", Anchor::Middle, x, frame.y - 7.0, number);
@@ -131,7 +131,7 @@ pub(super) fn ruler(
 ) {
     let mut free = f64::MIN;
     for mark in axis.marks(most) {
-        let x = axis.at(mark);
+        let x = axis.coordinate(mark);
         let text = say(mark);
         let half = width(&text, SMALL) / 2.0;
         svg.line("tick", (x, y), (x, y + 5.0));
@@ -161,7 +161,7 @@ mod tests {
             let sum: f64 = amounts.iter().sum();
             let whole = sum + rest;
             prop_assume!(whole > 0.0);
-            let placed = places(&amounts, whole, 40.0, 800.0);
+            let placed = place_segments(&amounts, whole, 40.0, 800.0);
             for pair in placed.windows(2) {
                 prop_assert!((pair[0].x + pair[0].width - pair[1].x).abs() < 1e-6);
             }
@@ -173,7 +173,7 @@ mod tests {
         #[test]
         fn labels_keep_apart_and_inside(mut wanted in proptest::collection::vec(0.0_f64..380.0, 0..9)) {
             wanted.sort_by(f64::total_cmp);
-            let placed = spread(&wanted, 13.0, (6.0, 375.0));
+            let placed = spread_labels(&wanted, 13.0, (6.0, 375.0));
             for pair in placed.windows(2) {
                 prop_assert!(pair[1] - pair[0] >= 13.0 - 1e-9);
             }
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn invalid_amounts_have_no_width() {
-        let placed = places(&[f64::NAN, -1.0, 2.0], 4.0, 0.0, 100.0);
+        let placed = place_segments(&[f64::NAN, -1.0, 2.0], 4.0, 0.0, 100.0);
         assert_eq!(placed.iter().map(|place| place.width).collect::<Vec<_>>(), [0.0, 0.0, 50.0]);
-        assert!(places(&[1.0], 0.0, 0.0, 100.0).iter().all(|place| place.width == 0.0));
+        assert!(place_segments(&[1.0], 0.0, 0.0, 100.0).iter().all(|place| place.width == 0.0));
     }
 }

@@ -1,8 +1,8 @@
 //! The text of the page: title, key figures, verdict, and the tables without pictures.
 
-use super::format::{about, dollars_range};
+use super::format::{dollars_range, format_duration};
 use super::memory::gib;
-use super::page::{Cell, Head, Page, Problem, Section, State, Table, Tile, Verdict, words};
+use super::page::{Cell, Head, Page, Problem, Section, State, Table, Tile, Verdict, text_column};
 use crate::json::Document;
 use crate::{Subject, origins, sections, speed as speed_text};
 use trainc_diag::source::SourceMap;
@@ -23,7 +23,7 @@ pub(super) fn page(subject: &Subject, document: &Document) -> Page {
         title: format!("{name}: plan"),
         kicker,
         heading: name.to_owned(),
-        lead: subject.plan.map(|plan| lead(document, plan)).unwrap_or_default(),
+        lead: subject.plan.map(|plan| lead_sentence(document, plan)).unwrap_or_default(),
         tiles: tiles(document),
         verdict: Some(verdict(subject, document)),
         sections: Vec::new(),
@@ -32,7 +32,7 @@ pub(super) fn page(subject: &Subject, document: &Document) -> Page {
 }
 
 /// Describes model, instances and region in a sentence.
-fn lead(document: &Document, plan: &Plan) -> String {
+fn lead_sentence(document: &Document, plan: &Plan) -> String {
     let model = document.model.as_ref().map(|model| {
         let billions = model.parameters as f64 / 1e9;
         let size = if billions >= 1.0 {
@@ -83,10 +83,12 @@ fn tiles(document: &Document) -> Vec<Tile> {
     };
     let time = match (run.seconds, interval(run.interval.as_ref())) {
         (Some(seconds), range) => {
-            let mut under: Vec<String> =
-                range.iter().map(|range| format!("{} to {}", about(range.low), about(range.high))).collect();
+            let mut under: Vec<String> = range
+                .iter()
+                .map(|range| format!("{} to {}", format_duration(range.low), format_duration(range.high)))
+                .collect();
             under.extend(run.steps.map(|steps| text::count(steps, "step")));
-            tile("run time", about(seconds), "", under)
+            tile("run time", format_duration(seconds), "", under)
         }
         _ => unknown("run time", document, "run.seconds"),
     };
@@ -113,7 +115,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
         (Some(rate), Some(step), Some(range)) => {
             let at = |seconds: f64| super::axis::compact(rate * step / seconds);
             let mut under = vec![format!("{} to {}", at(range.high), at(range.low))];
-            under.extend(speed_text::rate(document, "GPU"));
+            under.extend(speed_text::tflops_line(document, "GPU"));
             tile("throughput", super::axis::compact(rate), "tokens/s", under)
         }
         _ => unknown("throughput", document, "speed"),
@@ -123,7 +125,7 @@ fn tiles(document: &Document) -> Vec<Tile> {
 
 /// Returns whether it fits and with what margin, and all problems.
 fn verdict(subject: &Subject, document: &Document) -> Verdict {
-    let (state, sentence) = fits(document);
+    let (state, sentence) = fit_sentence(document);
     let all = |which: fn(&Diagnostic) -> bool| {
         let mut found: Vec<&Diagnostic> = subject.problems.iter().filter(|one| which(one)).collect();
         found.sort_by_key(|one| std::cmp::Reverse(one.severity));
@@ -144,7 +146,7 @@ fn verdict(subject: &Subject, document: &Document) -> Verdict {
     Verdict { state, sentence, counts, problems, notes }
 }
 
-fn fits(document: &Document) -> (State, String) {
+fn fit_sentence(document: &Document) -> (State, String) {
     let memory = &document.memory;
     let (Some(bytes), Some(capacity), Some(fits)) =
         (memory.per_gpu_bytes, memory.capacity_bytes, memory.fits)
@@ -180,22 +182,22 @@ fn problem(sources: &SourceMap, one: &Diagnostic) -> Problem {
     let mut notes: Vec<String> = one
         .labels
         .iter()
-        .map(|label| format!("{}: {}", origins::place(sources, label.span), label.text))
+        .map(|label| format!("{}: {}", origins::format_place(sources, label.span), label.text))
         .collect();
     notes.extend(one.notes.iter().cloned());
     Problem {
         severity: one.severity.word(),
         code: one.code.id,
         message: one.message.clone(),
-        place: origins::place(sources, one.span),
-        line: line(sources, one),
+        place: origins::format_place(sources, one.span),
+        line: split_source_line(sources, one),
         help: one.help.as_ref().map(ToString::to_string),
         notes,
     }
 }
 
 /// Returns the source line of a problem, split at its span; `None` for an empty span.
-fn line(sources: &SourceMap, one: &Diagnostic) -> Option<[String; 3]> {
+fn split_source_line(sources: &SourceMap, one: &Diagnostic) -> Option<[String; 3]> {
     let source = sources.get(one.span.source)?;
     let (number, _) = source.line_column(one.span.start);
     let index = usize::try_from(number).ok()?.checked_sub(1)?;
@@ -213,7 +215,7 @@ fn line(sources: &SourceMap, one: &Diagnostic) -> Option<[String; 3]> {
 pub(super) fn job(document: &Document, plan: &Plan) -> Section {
     let mut rows = sections::job(document, plan);
     rows.push(("batch", sections::batch(plan)));
-    rows.push(("length", sections::length(plan)));
+    rows.push(("length", sections::run_length_lines(plan)));
     let rows = rows
         .into_iter()
         .map(|(label, lines)| {
@@ -221,7 +223,7 @@ pub(super) fn job(document: &Document, plan: &Plan) -> Section {
             vec![label.into(), lines.join("; ").into()]
         })
         .collect();
-    let head = vec![words("item"), words("plan")];
+    let head = vec![text_column("item"), text_column("plan")];
     let table = Table { summary: None, head, rows, has_sum: false, shape: "" };
     Section { id: "job", title: "The job", tables: vec![table], ..Section::default() }
 }
@@ -241,7 +243,7 @@ pub(super) fn resources(subject: &Subject, document: &Document) -> Section {
             vec![one.action.into(), kind.into(), Cell::name(&one.name), one.because.as_str().into()]
         })
         .collect();
-    let head = vec![words("action"), words("type"), words("name"), words("reason")];
+    let head = vec![text_column("action"), text_column("type"), text_column("name"), text_column("reason")];
     section.tables.push(Table { summary: None, head, rows, has_sum: false, shape: "made" });
     section.tables.extend(policy(subject));
     section
@@ -266,19 +268,20 @@ fn policy(subject: &Subject) -> Option<Table> {
             ]
         })
         .collect();
-    let head: Vec<Head> = ["statement", "reason", "actions", "resources"].into_iter().map(words).collect();
+    let head: Vec<Head> =
+        ["statement", "reason", "actions", "resources"].into_iter().map(text_column).collect();
     Some(Table { summary: Some(format!("Role permissions: {count}")), head, rows, has_sum: false, shape: "" })
 }
 
 /// Returns the section with the origin of every value, collapsed.
-pub(super) fn values(subject: &Subject, plan: &Plan) -> Section {
+pub(super) fn origins_section(subject: &Subject, plan: &Plan) -> Section {
     let rows = origins::all_rows(subject, plan);
     let summary = Some(format!("Where every value comes from: {}", text::count(rows.len() as u64, "value")));
     let rows = rows
         .into_iter()
         .map(|row| vec![Cell::name(row.path), Cell::name(row.value), Cell::from(row.why)])
         .collect();
-    let head = vec![words("path"), words("value"), words("origin")];
+    let head = vec![text_column("path"), text_column("value"), text_column("origin")];
     Section {
         id: "values",
         title: "Values",

@@ -35,7 +35,7 @@ fn points(most: u32) -> Scaling {
     Scaling::Points((0..=most).map(|power| point(1 << power)).collect())
 }
 
-fn searched() -> ParetoFront {
+fn sample_front() -> ParetoFront {
     let spot = |n: f64| PlotPoint { seconds: 3_600.0 * n, cost: 900.0 / n };
     let choice = |n: f64| FrontLayout {
         spot: Some(spot(n)),
@@ -157,7 +157,7 @@ fn the_tile_of_the_rate_names_both_conventions() {
     let sample = sample(LLAMA, &[]);
     let document = sample.document();
     let page = page(&sample, &points(8));
-    let words = crate::speed::rate(&document, "GPU").unwrap();
+    let words = crate::speed::tflops_line(&document, "GPU").unwrap();
     assert!(words.contains(" with recomputation, ") && words.contains(" without; MFU "), "{words}");
     assert!(page.contains(&format!("<dd class=\"under\">{words}</dd>")), "{words}");
 }
@@ -182,16 +182,16 @@ fn sums_without_a_download_say_so() {
 
 #[test]
 fn a_search_is_a_page() {
-    check_page(&pareto_front(&searched()));
-    check_page(&pareto_front(&ParetoFront { is_priced: false, written: None, ..searched() }));
-    check_page(&pareto_front(&ParetoFront { is_on_demand: true, ..searched() }));
+    check_page(&pareto_front(&sample_front()));
+    check_page(&pareto_front(&ParetoFront { is_priced: false, written: None, ..sample_front() }));
+    check_page(&pareto_front(&ParetoFront { is_on_demand: true, ..sample_front() }));
     check_page(&pareto_front(&ParetoFront {
-        best: searched().best.into_iter().take(1).collect(),
+        best: sample_front().best.into_iter().take(1).collect(),
         beaten: Vec::new(),
-        ..searched()
+        ..sample_front()
     }));
     // A layout without a price keeps its number, and one that may not fit its mark.
-    let mut some = searched();
+    let mut some = sample_front();
     if let Some(first) = some.best.first_mut() {
         (first.spot, first.cost_usd, first.may_need_bytes) = (None, None, Some(5e10));
     }
@@ -201,9 +201,9 @@ fn a_search_is_a_page() {
     assert!(page.contains(">2: 8 × ml.p4d") && !page.contains(">1: 8 × ml.p4d"), "{page}");
     assert!(page.contains("up to 46.6 GiB: may not fit"), "{page}");
     assert!(page.contains("Runners-up") && page.contains("beaten by 2: 4.0 % slower"), "{page}");
-    assert!(!pareto_front(&ParetoFront { lost: Vec::new(), ..searched() }).contains("Runners-up"));
+    assert!(!pareto_front(&ParetoFront { lost: Vec::new(), ..sample_front() }).contains("Runners-up"));
     let none =
-        pareto_front(&ParetoFront { best: Vec::new(), beaten: Vec::new(), written: None, ..searched() });
+        pareto_front(&ParetoFront { best: Vec::new(), beaten: Vec::new(), written: None, ..sample_front() });
     check_page(&none);
     assert!(none.contains("No layout fits") && !none.contains("viewBox"));
 }

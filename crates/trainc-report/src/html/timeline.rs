@@ -4,7 +4,7 @@
 //! drawn as one part, in the order in which the last pieces end.
 
 use super::axis::Axis;
-use super::page::{Cell, Picture, Section, Table, figures, is_wide, words};
+use super::page::{Cell, Picture, Section, Table, is_wide, number_column, text_column};
 use super::stacked_bar::{ABOVE, Frame, Part, bar, ruler};
 use super::svg::{Anchor, Svg};
 use crate::json::Document;
@@ -15,7 +15,7 @@ use trainc_predict::{Communication, Interval, Speed, SpeedParts};
 const LANE: f64 = 44.0;
 
 /// Returns the GPU's parts of a step, in the order of the lane.
-fn work(parts: &SpeedParts) -> Vec<(Part, &'static str)> {
+fn gpu_parts(parts: &SpeedParts) -> Vec<(Part, &'static str)> {
     let all = [
         ("input", parts.input.unwrap_or(0.0), "c7", "waiting for data"),
         ("compute", parts.compute, "c1", "forward and backward passes"),
@@ -65,10 +65,10 @@ fn numbered(
 
 /// Returns the start of the lane of the links, seconds into the step: overlapped communication ends as long after the
 /// passes as the GPU waits for it.
-fn links_begin(parts: &SpeedParts, links: &Communication) -> f64 {
+fn link_lane_start(parts: &SpeedParts, links: &Communication) -> f64 {
     let passes_end = parts.input.unwrap_or(0.0) + parts.compute;
-    let waited_overlap = (parts.exposed_communication - links.waited()).max(0.0);
-    (passes_end + waited_overlap - links.beside()).max(0.0)
+    let waited_overlap = (parts.exposed_communication - links.exposed_seconds()).max(0.0);
+    (passes_end + waited_overlap - links.overlapped_seconds()).max(0.0)
 }
 
 /// Formats seconds: `18 s`, `430 ms`.
@@ -89,7 +89,7 @@ fn range(ends: Interval) -> String {
 }
 
 /// Returns the interval of each part and collective, by its name in the tables.
-fn ends(speed: &Speed) -> Vec<(&'static str, Interval)> {
+fn part_intervals(speed: &Speed) -> Vec<(&'static str, Interval)> {
     let (parts, links) = (speed.part_intervals(), speed.communication_intervals());
     vec![
         ("input", parts.input.unwrap_or_default()),
@@ -115,7 +115,7 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
         section.text.push(why());
         return section;
     };
-    let work = work(&speed.parts);
+    let work = gpu_parts(&speed.parts);
     let links = links(&speed.communication, work.len() + 1);
     section.text.push(sentence(document, speed));
     section.pictures.push(Picture::new(|width| draw(speed, &work, &links, width)));
@@ -131,7 +131,7 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
         }
     };
     let share = |amount: f64| format!("{:.1}%", 100.0 * amount / speed.step_seconds);
-    let ends = ends(speed);
+    let ends = part_intervals(speed);
     let row = |(part, what): &(Part, &'static str)| {
         let name = Cell::part(part.name, part.class, part.number.unwrap_or(0));
         let between = ends.iter().find(|(name, _)| *name == part.name);
@@ -149,11 +149,11 @@ pub(super) fn section(document: &Document, speed: Option<&Speed>, why: impl FnOn
     ]);
     let head = |what| {
         vec![
-            words(what),
-            figures("time"),
-            figures("of the step"),
-            words("90% interval"),
-            words("description"),
+            text_column(what),
+            number_column("time"),
+            number_column("of the step"),
+            text_column("90% interval"),
+            text_column("description"),
         ]
     };
     section.tables.push(Table { summary: None, head: head("the GPU"), rows, has_sum: true, shape: "parts" });
@@ -212,7 +212,7 @@ fn sentence(document: &Document, speed: &Speed) -> String {
 
 fn draw(speed: &Speed, work: &[(Part, &'static str)], links: &[(Part, &'static str)], wide: f64) -> String {
     let (left, length) = (1.0, wide - 2.0);
-    let begin = links_begin(&speed.parts, &speed.communication);
+    let begin = link_lane_start(&speed.parts, &speed.communication);
     let whole = speed.step_seconds.max(begin + speed.communication.total());
     let axis = Axis::linear(0.0, whole, left, left + length);
     let lanes = [("the GPU", work, 0.0), ("its links", links, begin)];
@@ -225,13 +225,13 @@ fn draw(speed: &Speed, work: &[(Part, &'static str)], links: &[(Part, &'static s
         svg.text("b", Anchor::Start, 0.0, top + 13.0, name);
         let y = top + 16.0 + ABOVE;
         svg.rect("idle", left, y, length, LANE);
-        let x = axis.at(*from);
+        let x = axis.coordinate(*from);
         let room = left + length - x;
         let parts: Vec<Part> = parts.iter().map(|(part, _)| part.clone()).collect();
         bar(&mut svg, &parts, whole - from, Frame { x, y, width: room, height: LANE }, seconds);
     }
     // Left of this line communication is hidden behind the passes, right of it the GPU waits. It leaves labels uncovered.
-    let passes_end = axis.at(speed.parts.input.unwrap_or(0.0) + speed.parts.compute);
+    let passes_end = axis.coordinate(speed.parts.input.unwrap_or(0.0) + speed.parts.compute);
     if lanes.len() > 1 && speed.parts.exposed_communication > 0.0 {
         let top = each + 16.0 + ABOVE;
         for (from, to) in [(top - ABOVE - 24.0, top + 7.0), (top + LANE - 7.0, top + LANE + 8.0)] {
@@ -256,8 +256,8 @@ mod tests {
         let parts = SpeedParts { compute: 10.0, exposed_communication: 3.0, ..SpeedParts::default() };
         let links = Communication { gather: 8.0, tensor: 1.0, ..Communication::default() };
         // Of the eight seconds two are waited for: six lie under the passes, which end after ten.
-        assert!((links_begin(&parts, &links) - 4.0).abs() < 1e-12);
-        let end = links_begin(&parts, &links) + links.total();
+        assert!((link_lane_start(&parts, &links) - 4.0).abs() < 1e-12);
+        let end = link_lane_start(&parts, &links) + links.total();
         assert!((end - parts.total()).abs() < 1e-12);
     }
 

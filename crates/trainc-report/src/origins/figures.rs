@@ -36,7 +36,7 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
         }
     };
     let bytes = |n: f64| text::bytes(crate::sections::round_to_u64(n));
-    let layout = Layout::of_plan(plan).ok();
+    let layout = Layout::from_plan(plan).ok();
     let on_cores = layout.is_some_and(|it| it.system == System::Worker && it.worker.cpu);
     table.set_prefix("predicted");
     if let Some(memory) = memory {
@@ -75,7 +75,7 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
         table.push("speed.interval", between, by(Figure::StepInterval, "contains 90 % of measured runs"));
         let why = "the relative error of a step, larger for waiting than for computing";
         step_parts(table, speed, &by(Figure::StepInterval, why));
-        match Input::of_plan(plan) {
+        match Input::from_plan(plan) {
             Ok(input) => table.push(
                 "speed.input",
                 format!("{}/s", bytes(input.bytes_per_second)),
@@ -88,14 +88,14 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
         }
     }
     if let Some(run) = run {
-        let around = run.parts.start() + run.parts.checkpoints;
+        let around = run.parts.startup_seconds() + run.parts.checkpoints;
         let what = match run.parts.download {
             Some(_) => "start, data download and checkpoints in addition to the steps",
             None => "start and checkpoints in addition to the steps, excluding the download",
         };
         let why = by(Figure::Run, what);
         table.push("run.start-and-checkpoints", text::rounded_duration(around), why);
-        let ends = Around::of(subject.constants).seconds(around);
+        let ends = Around::from_constants(subject.constants).interval_around(around);
         let why = by(Figure::RunInterval, "bounds: no run in data/runs.csv measured it");
         table.push(
             "run.start-and-checkpoints.interval",
@@ -105,12 +105,16 @@ pub(super) fn figures(table: &mut OriginTable, subject: &Subject, plan: &Plan) {
     }
     table.set_prefix("constant");
     for Sensitivity { key, value, .. } in &found {
-        table.push(key, Constants::figure(*value), sensitivity::source(subject.constants, key));
+        table.push(
+            key,
+            Constants::figure(*value),
+            sensitivity::describe_constant_source(subject.constants, key),
+        );
     }
 }
 
 /// Formats a figure with its interval: `9.1 GiB (8.7 to 10.2 GiB)`; without it if the bounds are equal.
-fn with_ends(figure: String, [low, high]: [String; 2]) -> String {
+fn format_with_interval(figure: String, [low, high]: [String; 2]) -> String {
     if low == high { figure } else { format!("{figure} ({low} to {high})") }
 }
 
@@ -137,7 +141,7 @@ fn memory_parts(table: &mut OriginTable, memory: &Memory, shared: &str) {
             Basis::Residuals => shared,
             Basis::Account => OF_WORKER,
         };
-        let value = with_ends(say(bytes), [interval.low, interval.high].map(say));
+        let value = format_with_interval(say(bytes), [interval.low, interval.high].map(say));
         table.push(&format!("memory.parts.{name}"), value, why);
     }
 }
@@ -172,7 +176,11 @@ fn step_parts(table: &mut OriginTable, speed: &Speed, why: &str) {
                     format!("{} s", text::short_number(n))
                 }
             };
-            table.push(&format!("speed.{name}"), with_ends(say(seconds), [low, high].map(say)), why);
+            table.push(
+                &format!("speed.{name}"),
+                format_with_interval(say(seconds), [low, high].map(say)),
+                why,
+            );
         }
     }
 }
@@ -220,12 +228,12 @@ mod tests {
 
     #[test]
     fn a_calibration_file_is_the_source_of_its_constants() {
-        let text = Constants::shipped().write();
+        let text = Constants::shipped().to_toml();
         let without: Vec<&str> = text.lines().filter(|line| !line.starts_with("unseen = ")).collect();
         let text = without.join("\n");
-        let mut own = Constants::read(&text).unwrap();
-        *own.slot("gpu.A10G.gemm").unwrap() = 0.61;
-        *own.slot("interval.unknown").unwrap() = 0.2;
+        let mut own = Constants::parse(&text).unwrap();
+        *own.value_mut("gpu.A10G.gemm").unwrap() = 0.61;
+        *own.value_mut("interval.unknown").unwrap() = 0.2;
         (own.file, own.fitted, own.command) =
             (Some("my.toml".to_owned()), "2026-11-22".to_owned(), "trainc calibrate my.csv".to_owned());
         let sample = sample(FALCON, &[]);
@@ -237,7 +245,7 @@ mod tests {
         assert_eq!(why(&rows, "constant.interval.unknown"), Some(of_file));
         let carried = "carried over from similar cards: data/runs.csv has no run on this one";
         assert_eq!(why(&rows, "constant.gpu.A10G.flash"), Some(carried));
-        let older = trainc_predict::sensitivity::source(&own, "interval.unseen");
+        let older = trainc_predict::sensitivity::describe_constant_source(&own, "interval.unseen");
         assert!(older.starts_with("`my.toml` lacks this constant: fitted 20"), "{older}");
     }
 }

@@ -57,14 +57,14 @@ pub(super) fn job(table: &mut OriginTable, it: &Job) {
     section(table, "parallel", parallel.as_ref(), self::parallel);
     section(table, "train", Some(train), self::train);
     section(table, "program", program.as_ref(), places::program);
-    section(table, "image", image.as_ref(), places::image_ask);
+    section(table, "image", image.as_ref(), places::image_request);
     section(table, "network", network.as_ref(), places::network);
     for it in storage {
-        table.set_prefix(named("storage", it.name.value()));
+        table.set_prefix(format_named("storage", it.name.value()));
         places::storage(table, it);
     }
     for it in channels {
-        table.set_prefix(named("channel", it.name.value()));
+        table.set_prefix(format_named("channel", it.name.value()));
         places::channel(table, it);
     }
     section(table, "checkpoint", checkpoint.as_ref(), places::checkpoint);
@@ -101,7 +101,7 @@ fn section<T>(table: &mut OriginTable, prefix: &str, it: Option<&T>, show: fn(&m
     }
 }
 
-fn named(word: &str, name: Option<&String>) -> String {
+fn format_named(word: &str, name: Option<&String>) -> String {
     name.map_or_else(|| word.to_owned(), |name| format!("{word} {name}"))
 }
 
@@ -181,7 +181,7 @@ fn cluster(table: &mut OriginTable, it: &Cluster) {
         }
     }
     for it in groups {
-        table.set_prefix(named("cluster.group", it.name.value()));
+        table.set_prefix(format_named("cluster.group", it.name.value()));
         instance_group(table, it);
     }
     if let Some(it) = gpu {

@@ -65,7 +65,7 @@ fn metric(table: &mut OriginTable, it: &Metric) {
     table.text(&format!("metric {name}"), regex);
 }
 
-pub(super) fn image_ask(table: &mut OriginTable, it: &ImageRequest) {
+pub(super) fn image_request(table: &mut OriginTable, it: &ImageRequest) {
     let ImageRequest { span: _, family, version, transformers, pytorch, python, uri } = it;
     table.text("family", family);
     table.text("version", version);
@@ -195,7 +195,7 @@ pub(super) fn checkpoint(table: &mut OriginTable, it: &Checkpoint) {
     let Checkpoint { span: _, s3, local, every, keep, kms } = it;
     table.text("s3", s3);
     table.text("local", local);
-    table.field("every", every, every_words);
+    table.field("every", every, format_checkpoint_interval);
     table.count("keep", keep);
     table.text("kms", kms);
 }
@@ -268,7 +268,7 @@ pub(super) fn allow(table: &mut OriginTable, it: &Allow) {
     table.text("until", until);
 }
 
-fn every_words(every: &CheckpointInterval) -> String {
+fn format_checkpoint_interval(every: &CheckpointInterval) -> String {
     match every {
         CheckpointInterval::Steps(steps) => text::count(*steps, "step"),
         CheckpointInterval::Seconds(seconds) => text::duration(*seconds),

@@ -43,7 +43,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     }
     if let Some(machine) = machine {
         let why = match instance {
-            Some(row) => from_row(&format!("instances {}", row.name), &row.provenance),
+            Some(row) => catalogue_origin(&format!("instances {}", row.name), &row.provenance),
             None => "`cluster`, and the catalogue of accelerators".to_owned(),
         };
         node(table, machine, &why);
@@ -61,7 +61,10 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
             table.push(
                 "nvlink",
                 nvlink,
-                from_row(&format!("accelerators {}", row.accelerator.name), &row.accelerator.provenance),
+                catalogue_origin(
+                    &format!("accelerators {}", row.accelerator.name),
+                    &row.accelerator.provenance,
+                ),
             );
         }
     }
@@ -103,13 +106,13 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
         let why = if row.is_empty() { source.clone() } else { format!("{row}: {source}") };
         table.push(&name, format!("{usd_per_hour}"), why);
     }
-    let stored = plan.made_file_systems().filter_map(|(storage, price)| {
+    let stored = plan.created_file_systems().filter_map(|(storage, price)| {
         Some((format!("storage {}.usd-per-gb-month", storage.name.value()?), price?))
     });
     let volumes = volume_price.iter().map(|price| ("volume.usd-per-gb-month".to_owned(), price));
     for (name, price) in stored.chain(volumes) {
         let source = &price.source;
-        let why = price.row().map_or_else(|| source.clone(), |row| format!("{row}: {source}"));
+        let why = price.catalogue_row().map_or_else(|| source.clone(), |row| format!("{row}: {source}"));
         table.push(&name, format!("{}", price.usd_per_gb_month), why);
     }
     table.set_prefix("source");
@@ -125,7 +128,7 @@ pub(super) fn plan(table: &mut OriginTable, plan: &Plan) {
     }
 }
 
-fn from_row(row: &str, provenance: &Provenance) -> String {
+fn catalogue_origin(row: &str, provenance: &Provenance) -> String {
     let Provenance { source, date } = provenance;
     trainc_plan::plan::describe_origin(&Origin::Catalogue {
         row: row.to_owned(),
@@ -172,7 +175,7 @@ fn model(table: &mut OriginTable, plan: &Plan, facts: &ModelFacts) {
         plan.job.model.iter().flat_map(|model| model.dimensions.iter().map(|(name, _)| *name)).collect();
     let Some(a) = architecture else { return };
     let from = match &parameters.origin {
-        Origin::Catalogue { .. } => table.why(&parameters.origin),
+        Origin::Catalogue { .. } => table.describe_origin(&parameters.origin),
         Origin::Written(_) | Origin::Default(_) | Origin::Derived(_) => {
             match plan.job.model.as_ref().and_then(|model| model.config.value()) {
                 Some(path) => format!("read from {path}"),
@@ -357,7 +360,7 @@ fn worker(table: &mut OriginTable, worker: &Worker) {
 
 fn image(table: &mut OriginTable, image: &Image) {
     let Image { uri, family, pytorch, transformers, python, patch_window, toolkit, sdk_v2, origin } = image;
-    let why = table.why(origin);
+    let why = table.describe_origin(origin);
     table.set_prefix("container");
     table.push("uri", uri, &why);
     table.push("family", family, &why);

@@ -45,12 +45,12 @@ enum What {
 /// node.
 pub fn edits(before: &Node, after: &Node) -> Vec<Edit> {
     let mut out = Vec::new();
-    inside(before, after, &[], "job", &mut out);
+    collect_edits(before, after, &[], "job", &mut out);
     out
 }
 
 /// The values that were written the same but come from another place now: a file of the same name with other content.
-pub fn replaced(after: &Node, path: &[&str], property: &str) -> Option<Edit> {
+pub fn edit_of_changed_file(after: &Node, path: &[&str], property: &str) -> Option<Edit> {
     let mut node = after;
     let mut steps = Vec::new();
     for name in path {
@@ -68,7 +68,7 @@ pub fn replaced(after: &Node, path: &[&str], property: &str) -> Option<Edit> {
     })
 }
 
-fn inside(before: &Node, after: &Node, steps: &[Step], path: &str, out: &mut Vec<Edit>) {
+fn collect_edits(before: &Node, after: &Node, steps: &[Step], path: &str, out: &mut Vec<Edit>) {
     let below = |name: &str| if steps.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     if !same_values(&before.args, &after.args) {
         let first = |mine: &[Spanned<Value>], other: &[Spanned<Value>]| {
@@ -106,7 +106,7 @@ fn inside(before: &Node, after: &Node, steps: &[Step], path: &str, out: &mut Vec
             what: What::Property(key.value.clone(), new),
         });
     }
-    let (old, new) = (numbered(&before.children), numbered(&after.children));
+    let (old, new) = (children_with_steps(&before.children), children_with_steps(&after.children));
     for (step, node) in &new {
         let deeper: Vec<Step> = steps.iter().chain([step]).cloned().collect();
         let path = below(&shown(step));
@@ -114,20 +114,20 @@ fn inside(before: &Node, after: &Node, steps: &[Step], path: &str, out: &mut Vec
             // Members of the API are looked at whole: their table says nothing of what is in them.
             Some((_, earlier)) if node.spec.is_none_or(|spec| spec.free_children) => {
                 if !same(earlier, node) {
-                    out.push(whole(path, deeper, Some(earlier), Some(node)));
+                    out.push(edit_of_whole_node(path, deeper, Some(earlier), Some(node)));
                 }
             }
-            Some((_, earlier)) => inside(earlier, node, &deeper, &path, out),
-            None => out.push(whole(path, deeper, None, Some(node))),
+            Some((_, earlier)) => collect_edits(earlier, node, &deeper, &path, out),
+            None => out.push(edit_of_whole_node(path, deeper, None, Some(node))),
         }
     }
     for (step, node) in old.iter().filter(|(step, _)| !new.iter().any(|(other, _)| other == step)) {
         let deeper: Vec<Step> = steps.iter().chain([step]).cloned().collect();
-        out.push(whole(below(&shown(step)), deeper, Some(node), None));
+        out.push(edit_of_whole_node(below(&shown(step)), deeper, Some(node), None));
     }
 }
 
-fn whole(path: String, steps: Vec<Step>, before: Option<&Node>, after: Option<&Node>) -> Edit {
+fn edit_of_whole_node(path: String, steps: Vec<Step>, before: Option<&Node>, after: Option<&Node>) -> Edit {
     let place = |node: &Node| Place { at: node.name.span, text: node.span };
     Edit {
         path,
@@ -146,7 +146,7 @@ fn shown(step: &Step) -> String {
 }
 
 /// Children with what tells each from the others.
-fn numbered(children: &[Node]) -> Vec<(Step, &Node)> {
+fn children_with_steps(children: &[Node]) -> Vec<(Step, &Node)> {
     let mut out: Vec<(Step, &Node)> = Vec::new();
     for node in children {
         let (name, key) = (node.name.value.clone(), node.key().map(str::to_owned));

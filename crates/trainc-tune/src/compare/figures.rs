@@ -1,7 +1,7 @@
 //! The figures of a job that a change can move.
 
 use trainc_ir::Plan;
-use trainc_predict::bills::{at_most, unpriced_file_systems};
+use trainc_predict::bills::{max_cost, unpriced_file_systems};
 use trainc_predict::{Interval, Prediction, Run};
 
 /// One of them.
@@ -42,7 +42,7 @@ impl Figure {
     ];
 
     /// Its name for scripts.
-    pub fn key(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Cost => "cost_usd",
             Self::Least => "least_usd",
@@ -74,7 +74,7 @@ pub struct Figures {
 
 impl Figures {
     /// The figures of a plan and of what is predicted of it.
-    pub fn of(plan: &Plan, prediction: &Prediction) -> Self {
+    pub fn from_prediction(plan: &Plan, prediction: &Prediction) -> Self {
         let mesh = plan.mesh.as_ref();
         let cluster = plan.job.cluster.as_ref();
         let nodes = mesh.map(|mesh| mesh.nodes).or_else(|| cluster.and_then(|cluster| cluster.nodes.get()));
@@ -82,7 +82,7 @@ impl Figures {
         let (speed, memory) = (prediction.speed.as_ref(), prediction.memory.as_ref());
         let capacity = memory.and_then(|memory| memory.capacity_bytes);
         let max_run = cluster.and_then(|cluster| cluster.max_run_seconds.get());
-        let on_demand = |seconds: f64| at_most(plan, seconds).usd().filter(|_| plan.deployable);
+        let on_demand = |seconds: f64| max_cost(plan, seconds).total_usd().filter(|_| plan.deployable);
         let value = |figure| match figure {
             Figure::Cost => run.and_then(|run| run.cost_usd),
             Figure::Least => run.and_then(|run| run.least_usd),
@@ -92,11 +92,11 @@ impl Figures {
             Figure::Nodes => nodes.map(|nodes| nodes as f64),
             Figure::Step => speed.map(|speed| speed.step_seconds),
             Figure::Tokens => speed.map(|speed| speed.tokens_per_second),
-            Figure::Most => at_most(plan, max_run? as f64).least_usd(),
+            Figure::Most => max_cost(plan, max_run? as f64).least_usd(),
         };
         let interval = |figure| match figure {
             Figure::Cost => run.and_then(Run::cost_interval),
-            Figure::Least => run.and_then(Run::least_interval),
+            Figure::Least => run.and_then(Run::least_cost_interval),
             Figure::OnDemand => {
                 let Interval { low, high } = run.and_then(Run::expected_interval)?;
                 Some(Interval { low: on_demand(low)?, high: on_demand(high)? })
@@ -155,15 +155,15 @@ impl Figures {
     }
 
     /// Returns true if a figure of the two is another, by more than rounding.
-    pub fn moved(&self, after: &Self, figure: Figure) -> bool {
+    pub fn is_changed(&self, after: &Self, figure: Figure) -> bool {
         match (self.get(figure), after.get(figure)) {
-            (Some(before), Some(after)) => counts(after - before, before.abs().max(after.abs())),
+            (Some(before), Some(after)) => exceeds_rounding(after - before, before.abs().max(after.abs())),
             (before, after) => before.is_some() != after.is_some(),
         }
     }
 }
 
 /// Returns true if a difference is more than rounding for figures of that size.
-pub(super) fn counts(difference: f64, beside: f64) -> bool {
+pub(super) fn exceeds_rounding(difference: f64, beside: f64) -> bool {
     difference.abs() > 1e-9 * beside
 }

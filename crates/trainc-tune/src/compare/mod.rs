@@ -9,9 +9,9 @@ mod figures;
 mod pairs;
 mod shares;
 
-pub use edits::{Edit, Place, edits, replaced};
+pub use edits::{Edit, Place, edit_of_changed_file, edits};
 pub use figures::{Figure, Figures};
-pub use pairs::{Key, pairs};
+pub use pairs::{Key, match_old_manifests};
 pub use shares::{Added, Share, Shares, shares};
 
 use trainc_syntax::ast::Node;

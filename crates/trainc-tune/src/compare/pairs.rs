@@ -11,7 +11,7 @@ pub struct Key {
 
 /// For each new manifest the old one: the one of its path and job, else the only one left of its path (the job was
 /// renamed), else the only one left of its job (the file was moved).
-pub fn pairs(new: &[Key], old: &[Key]) -> Vec<Option<usize>> {
+pub fn match_old_manifests(new: &[Key], old: &[Key]) -> Vec<Option<usize>> {
     let mut out: Vec<Option<usize>> = vec![None; new.len()];
     let rules: [fn(&Key, &Key) -> bool; 3] =
         [|a, b| a == b, |a, b| a.path == b.path, |a, b| a.job.is_some() && a.job == b.job];
@@ -50,14 +50,14 @@ mod tests {
     fn manifests_are_known_by_path_and_job() {
         let old = keys(&[("a", "one"), ("b", "two"), ("c", "three"), ("d", "four")]);
         let new = keys(&[("b", "two"), ("a", "other"), ("moved", "three"), ("e", "five")]);
-        assert_eq!(pairs(&new, &old), [Some(1), Some(0), Some(2), None]);
+        assert_eq!(match_old_manifests(&new, &old), [Some(1), Some(0), Some(2), None]);
         // Two jobs of a sweep became three: those of the same name are the same.
         let (old, new) =
             (keys(&[("s", "s-1"), ("s", "s-2")]), keys(&[("s", "s-1"), ("s", "s-2"), ("s", "s-3")]));
-        assert_eq!(pairs(&new, &old), [Some(0), Some(1), None]);
+        assert_eq!(match_old_manifests(&new, &old), [Some(0), Some(1), None]);
         // A lone file against another, whatever they are called; one that could not be read has no job.
-        assert_eq!(pairs(&keys(&[("", "x")]), &keys(&[("", "y")])), [Some(0)]);
-        assert_eq!(pairs(&keys(&[("a", "")]), &keys(&[("a", "x")])), [Some(0)]);
-        assert_eq!(pairs(&keys(&[("a", "")]), &keys(&[("b", "")])), [None]);
+        assert_eq!(match_old_manifests(&keys(&[("", "x")]), &keys(&[("", "y")])), [Some(0)]);
+        assert_eq!(match_old_manifests(&keys(&[("a", "")]), &keys(&[("a", "x")])), [Some(0)]);
+        assert_eq!(match_old_manifests(&keys(&[("a", "")]), &keys(&[("b", "")])), [None]);
     }
 }

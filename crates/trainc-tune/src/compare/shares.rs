@@ -1,6 +1,6 @@
 //! Effect of each edit: applied alone to the old job, and left out of the new one.
 
-use super::figures::counts;
+use super::figures::exceeds_rounding;
 use super::{Edit, Figure, Figures, Side};
 use std::collections::BTreeMap;
 use trainc_syntax::ast::Node;
@@ -61,7 +61,7 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     /// The figures with these edits made.
-    fn with(&mut self, wanted: &dyn Fn(usize) -> bool) -> Option<Figures> {
+    fn predict_with_edits(&mut self, wanted: &dyn Fn(usize) -> bool) -> Option<Figures> {
         let mut node = self.before.node.clone();
         for (_, edit) in self.edits.iter().enumerate().filter(|(at, _)| wanted(*at)) {
             edit.apply(&mut node);
@@ -70,23 +70,23 @@ impl Trial<'_> {
         self.known.iter().all(|figure| figures.get(*figure).is_some()).then_some(figures)
     }
 
-    fn added(&self, from: &Figures, to: &Figures) -> Added {
+    fn figure_changes(&self, from: &Figures, to: &Figures) -> Added {
         self.known
             .iter()
             .filter_map(|figure| Some((*figure, from.difference(to, *figure)?)))
             .map(|(figure, added)| {
                 let beside = from.get(figure).unwrap_or(0.0).abs();
-                (figure, if counts(added, beside) { added } else { 0.0 })
+                (figure, if exceeds_rounding(added, beside) { added } else { 0.0 })
             })
             .collect()
     }
 
     fn share(&mut self, after: &Figures, members: Vec<usize>) -> Share {
-        let alone = self.with(&|at| members.contains(&at));
-        let rest = self.with(&|at| !members.contains(&at));
+        let alone = self.predict_with_edits(&|at| members.contains(&at));
+        let rest = self.predict_with_edits(&|at| !members.contains(&at));
         Share {
-            alone: alone.map(|figures| self.added(self.before.figures, &figures)),
-            last: rest.map(|figures| self.added(&figures, after)),
+            alone: alone.map(|figures| self.figure_changes(self.before.figures, &figures)),
+            last: rest.map(|figures| self.figure_changes(&figures, after)),
             edits: members,
         }
     }
@@ -113,7 +113,7 @@ pub fn shares(
         let share = trial.share(after.figures, vec![at]);
         if share.alone.is_some() { shares.push(share) } else { open.push(at) }
     }
-    while let Some(pair) = pair(&mut trial, &open) {
+    while let Some(pair) = find_plannable_pair(&mut trial, &open) {
         open.retain(|at| !pair.contains(at));
         shares.push(trial.share(after.figures, pair));
     }
@@ -129,7 +129,7 @@ pub fn shares(
     let inert = shares.iter().filter(|share| is_inert(share)).flat_map(|share| share.edits.clone()).collect();
     shares.retain(|share| !is_inert(share));
     let complete = shares.iter().all(|share| share.alone.is_some());
-    let together = if complete { rest(&trial, after.figures, &shares) } else { Added::new() };
+    let together = if complete { unattributed_change(&trial, after.figures, &shares) } else { Added::new() };
     let weight = |share: &Share| {
         let added = share.alone.as_ref().or(share.last.as_ref());
         // Dollars where they are known, else the time.
@@ -144,13 +144,13 @@ pub fn shares(
 }
 
 /// Two edits that can be planned together where neither can alone, as `steps` taken away for `tokens`.
-fn pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usize>> {
+fn find_plannable_pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usize>> {
     if !(3..=MOST_PAIRED).contains(&open.len()) {
         return None;
     }
     for (at, one) in open.iter().enumerate() {
         for other in open.iter().skip(at + 1) {
-            if trial.with(&|edit| edit == *one || edit == *other).is_some() {
+            if trial.predict_with_edits(&|edit| edit == *one || edit == *other).is_some() {
                 return Some(vec![*one, *other]);
             }
         }
@@ -159,8 +159,8 @@ fn pair(trial: &mut Trial<'_>, open: &[usize]) -> Option<Vec<usize>> {
 }
 
 /// Remainder of the whole.
-fn rest(trial: &Trial<'_>, after: &Figures, shares: &[Share]) -> Added {
-    let whole = trial.added(trial.before.figures, after);
+fn unattributed_change(trial: &Trial<'_>, after: &Figures, shares: &[Share]) -> Added {
+    let whole = trial.figure_changes(trial.before.figures, after);
     whole
         .into_iter()
         .map(|(figure, whole)| {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
-use super::{State, fail, file_name, steps};
+use super::{State, fail, file_name, list_checkpoints};
 use crate::data::tokens::hex;
 use crate::exit::Failure;
 use crate::fsdp::{Engine, shard_len};
@@ -27,8 +27,8 @@ pub enum Selection {
 
 impl Selection {
     /// Returns advice on how to use the checkpoint before `path`; empty if there is none.
-    pub(super) fn help(self, path: &Path, step: usize) -> String {
-        let Some(before) = before(path, step) else { return String::new() };
+    pub(super) fn help_earlier_checkpoint(self, path: &Path, step: usize) -> String {
+        let Some(before) = previous_checkpoint(path, step) else { return String::new() };
         let latest = before.with_file_name(super::LATEST);
         let name = before.file_name().unwrap_or_default().display();
         match self {
@@ -79,7 +79,7 @@ pub fn load(engine: &mut Engine, path: &Path, state: &State, selection: Selectio
 }
 
 /// Returns the full master weights of one unit, from any number of shards.
-pub fn unit(path: &Path, state: &State, name: &str) -> Result<Vec<f32>, Failure> {
+pub fn read_unit_weights(path: &Path, state: &State, name: &str) -> Result<Vec<f32>, Failure> {
     let found = state.units.iter().find(|(other, _)| other == name);
     let (_, len) = found.ok_or_else(|| fail(path, format!("unit `{name}` not found")))?;
     let mut out = Vec::with_capacity(*len);
@@ -107,7 +107,7 @@ pub struct Compared {
 
 /// Verifies part `part` of `parts` of the files against their digests until the time is up. A file that is not fully
 /// read by then does not count.
-pub fn compare(
+pub fn verify_part_until(
     choice: &super::ResumePoint,
     part: usize,
     parts: usize,
@@ -116,7 +116,7 @@ pub fn compare(
     let (path, state) = (&choice.path, &choice.state);
     let mut compared = Compared::default();
     for shard in (part..state.shards).step_by(parts.max(1)) {
-        if !matches(path, state, shard, choice.selection, Some(until))? {
+        if !verify_shard_file(path, state, shard, choice.selection, Some(until))? {
             break;
         }
         compared.files += 1;
@@ -132,13 +132,13 @@ pub fn verify(path: &Path, state: &State) -> Result<(), Failure> {
 
 /// Opens a file after verifying it. A failure suggests the checkpoint to use instead.
 fn open(path: &Path, state: &State, shard: usize, selection: Selection) -> Result<Reader, Failure> {
-    matches(path, state, shard, selection, None)?;
+    verify_shard_file(path, state, shard, selection, None)?;
     let name = file_name(shard, state.shards);
     Reader::open(&path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}")))
 }
 
 /// Verifies one file. Returns false if the time was up before its end.
-fn matches(
+fn verify_shard_file(
     path: &Path,
     state: &State,
     shard: usize,
@@ -148,7 +148,7 @@ fn matches(
     let name = file_name(shard, state.shards);
     let at = path.join(&name);
     let (digest, bytes) = &state.files[shard];
-    let unusable = |what: String| fail(path, what + &selection.help(path, state.step));
+    let unusable = |what: String| fail(path, what + &selection.help_earlier_checkpoint(path, state.step));
     let mut file = File::open(&at).map_err(|e| unusable(format!("{name}: {e}")))?;
     let found = file.metadata().map_err(|e| unusable(format!("{name}: {e}")))?.len();
     if found != *bytes {
@@ -173,6 +173,6 @@ fn matches(
     Ok(true)
 }
 
-fn before(path: &Path, step: usize) -> Option<PathBuf> {
-    steps(path.parent()?).into_iter().rev().find(|(other, _)| *other < step).map(|(_, path)| path)
+fn previous_checkpoint(path: &Path, step: usize) -> Option<PathBuf> {
+    list_checkpoints(path.parent()?).into_iter().rev().find(|(other, _)| *other < step).map(|(_, path)| path)
 }

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use load::{Compared, Selection, compare, load, unit, verify};
+pub use load::{Compared, Selection, load, read_unit_weights, verify, verify_part_until};
 pub use resume::{
-    Found, ResumePoint, check_model, choose_checkpoint, find, fits, restore, resumable, shared,
+    Found, ResumePoint, check_fits, check_model, check_resumable, choose_checkpoint, find_on_all_ranks,
+    is_directory_shared, restore,
 };
 pub use save::{Run, Saver};
 
@@ -130,15 +131,15 @@ fn file_name(shard: usize, of: usize) -> String {
 }
 
 fn units(engine: &Engine) -> Vec<(String, usize)> {
-    engine.trained().map(|s| (s.unit.name.clone(), s.unit.len)).collect()
+    engine.trained_shards().map(|s| (s.unit.name.clone(), s.unit.len)).collect()
 }
 
 /// Returns a digest of the tensor layout: checkpoints with equal layouts are interchangeable.
-fn layout(engine: &Engine) -> String {
-    layout_of(engine.trained().map(|s| &s.unit))
+fn layout_digest(engine: &Engine) -> String {
+    layout_digest_of_units(engine.trained_shards().map(|s| &s.unit))
 }
 
-fn layout_of<'a>(units: impl Iterator<Item = &'a Unit>) -> String {
+fn layout_digest_of_units<'a>(units: impl Iterator<Item = &'a Unit>) -> String {
     let mut hash = Sha256::new();
     for tensor in units.flat_map(|unit| &unit.tensors) {
         hash.update(format!("{} {} {} {}\n", tensor.name, tensor.rows, tensor.cols, tensor.offset));
@@ -150,19 +151,19 @@ fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn complete(path: &Path) -> bool {
+fn is_complete(path: &Path) -> bool {
     path.join("state.json").is_file()
 }
 
 /// Returns the complete checkpoints, ordered by step.
-pub fn steps(directory: &Path) -> Vec<(usize, PathBuf)> {
+pub fn list_checkpoints(directory: &Path) -> Vec<(usize, PathBuf)> {
     let mut found: Vec<(usize, PathBuf)> = fs::read_dir(directory)
         .into_iter()
         .flatten()
         .flatten()
         .filter_map(|entry| {
             let step = entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok()?;
-            complete(&entry.path()).then(|| (step, entry.path()))
+            is_complete(&entry.path()).then(|| (step, entry.path()))
         })
         .collect();
     found.sort();
@@ -175,12 +176,12 @@ pub fn newest(directory: &Path) -> Option<PathBuf> {
     let named = named.as_deref().map(str::trim).filter(|name| name.starts_with("step-"));
     named
         .map(|name| directory.join(name))
-        .filter(|path| complete(path))
-        .or_else(|| steps(directory).pop().map(|(_, path)| path))
+        .filter(|path| is_complete(path))
+        .or_else(|| list_checkpoints(directory).pop().map(|(_, path)| path))
 }
 
 /// Reads `state.json`.
-pub fn state(path: &Path) -> Result<State, Failure> {
+pub fn load_state(path: &Path) -> Result<State, Failure> {
     let text =
         fs::read_to_string(path.join("state.json")).map_err(|e| fail(path, format!("state.json: {e}")))?;
     let state: State = serde_json::from_str(&text).map_err(|e| fail(path, format!("state.json: {e}")))?;

@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{Selection, State, fail, file_name, layout_of, load, model_settings, newest, state};
+use super::{
+    Selection, State, fail, file_name, layout_digest_of_units, load, load_state, model_settings, newest,
+};
 use crate::comm::topology::{Kind, Step};
 use crate::comm::{Groups, Wire};
 use crate::config::{Config, differences};
@@ -31,11 +33,11 @@ pub struct ResumePoint {
 
 /// Reads a checkpoint's state. A failure suggests the checkpoint to use instead.
 fn read_state(path: &Path, selection: Selection) -> Result<State, Failure> {
-    state(path).map_err(|failure| {
+    load_state(path).map_err(|failure| {
         // Without the state, the step is taken from the directory's name.
         let name = path.file_name().and_then(|name| name.to_str());
         let step = name.and_then(|name| name.strip_prefix("step-")?.parse().ok()).unwrap_or(0);
-        Failure::new(failure.code, failure.message + &selection.help(path, step))
+        Failure::new(failure.code, failure.message + &selection.help_earlier_checkpoint(path, step))
     })
 }
 
@@ -83,7 +85,7 @@ pub fn choose_checkpoint(config: &Config) -> Result<Option<ResumePoint>, Failure
 pub fn check_model(config: &Config, path: &Path, state: &State) -> Result<(), Failure> {
     let units = Shape::from_model(&config.model).units();
     let units: Vec<&Unit> = units.iter().filter(|unit| unit.trained).collect();
-    if state.layout != layout_of(units.iter().copied()) {
+    if state.layout != layout_digest_of_units(units.iter().copied()) {
         let differs = units.iter().zip(&state.units).find(|(a, b)| (&a.name, a.len) != (&b.0, b.1));
         let what = differs.map_or_else(
             || "its tensors do not match this model".to_owned(),
@@ -110,7 +112,7 @@ pub fn check_model(config: &Config, path: &Path, state: &State) -> Result<(), Fa
 }
 
 /// Checks that the checkpoint fits this model, data and batch, and that its files have the recorded sizes.
-pub fn fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Failure> {
+pub fn check_fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Failure> {
     let (path, state) = (&choice.path, &choice.state);
     check_model(config, path, state)?;
     if state.data != data || state.seed != config.data.seed {
@@ -129,7 +131,7 @@ pub fn fits(config: &Config, choice: &ResumePoint, data: &str) -> Result<(), Fai
     }
     for (shard, (_, bytes)) in state.files.iter().enumerate() {
         let name = file_name(shard, state.shards);
-        let advice = choice.selection.help(path, state.step);
+        let advice = choice.selection.help_earlier_checkpoint(path, state.step);
         let found =
             fs::metadata(path.join(&name)).map_err(|e| fail(path, format!("{name}: {e}{advice}")))?.len();
         if found != *bytes {
@@ -151,11 +153,11 @@ pub struct Found {
 }
 
 /// Finds the checkpoint to resume from. Every rank must call it.
-pub fn find(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<Found>, Failure> {
+pub fn find_on_all_ranks(groups: &mut Groups, config: &Config, data: &str) -> Result<Option<Found>, Failure> {
     let rank = groups.world.rank();
     let choice = if groups.replica.rank() == 0 { choose_checkpoint(config)? } else { None };
     if let Some(choice) = &choice {
-        fits(config, choice, data)?;
+        check_fits(config, choice, data)?;
     }
     // For each rank: step + 1, and whether the checkpoint is in the run's own directory; zeros if there is none.
     let mut all = vec![0.0; 2 * groups.world.size()];
@@ -202,7 +204,7 @@ pub fn restore(engine: &mut Engine, found: &Found) -> Result<(), Failure> {
 /// Returns whether all hosts share the checkpoint directory; none for a single host. Every rank must call it.
 ///
 /// The first rank writes a file with a unique name, and one rank of each host looks for it.
-pub fn shared(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
+pub fn is_directory_shared(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
     let topology = topology(config);
     if topology.hosts == 1 {
         return Ok(None);
@@ -240,9 +242,9 @@ pub fn shared(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Fail
 
 /// Fails if shard groups span hosts that do not share the checkpoint directory, since no host would then hold a
 /// complete checkpoint. Every rank must call it. Returns the result of `shared`.
-pub fn resumable(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
+pub fn check_resumable(groups: &mut Groups, config: &Config) -> Result<Option<bool>, Failure> {
     let topology = topology(config);
-    let shared = shared(groups, config)?;
+    let shared = is_directory_shared(groups, config)?;
     let hosts = topology.members(Kind::Shard, Step::Outer, 0).len();
     if shared == Some(false) && hosts > 1 {
         return Err(Failure::new(

@@ -10,7 +10,9 @@ use std::thread::JoinHandle;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::{FORM, LATEST, State, fail, file_name, layout, steps, sync, text_with_digest, units};
+use super::{
+    FORM, LATEST, State, fail, file_name, layout_digest, list_checkpoints, sync, text_with_digest, units,
+};
 use crate::data::tokens::hex;
 use crate::exit::{Code, Failure};
 use crate::fault_injection;
@@ -89,7 +91,7 @@ impl Saver {
             remove_leftovers(directory);
         }
         groups.world.barrier()?;
-        let (layout, units) = (layout(engine), units(engine));
+        let (layout, units) = (layout_digest(engine), units(engine));
         let directory = directory.to_owned();
         Ok(Self {
             directory,
@@ -107,7 +109,7 @@ impl Saver {
     }
 
     /// Returns whether a save is in progress and this rank has finished its current phase.
-    pub fn ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         match &self.phase {
             Phase::Idle => false,
             Phase::Writing { task, .. } => task.as_ref().is_none_or(JoinHandle::is_finished),
@@ -137,15 +139,17 @@ impl Saver {
     }
 
     /// Saves without a copy and returns when the checkpoint is complete. Every rank must call it.
-    pub fn now(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
+    pub fn save_now(&mut self, engine: &mut Engine, step: usize) -> Result<(), Failure> {
         self.drain(engine)?;
         compare_replicas(engine)?;
         let written = self.writes.then(|| {
-            let tensors: Vec<_> =
-                engine.trained().flat_map(|s| named(s).map(|(name, v)| (name, vec![v.len()], v))).collect();
+            let tensors: Vec<_> = engine
+                .trained_shards()
+                .flat_map(|s| named_tensors(s).map(|(name, v)| (name, vec![v.len()], v)))
+                .collect();
             write(&self.partial(step), &file_name(self.shard, self.shards), step, &tensors)
         });
-        self.written(engine, step, written)?;
+        self.share_digests(engine, step, written)?;
         self.drain(engine)
     }
 
@@ -161,13 +165,13 @@ impl Saver {
                     self.spare = Some(copied);
                     written
                 });
-                self.written(engine, step, written)?;
+                self.share_digests(engine, step, written)?;
                 Ok(None)
             }
             Phase::Naming { step, task } => {
                 let named = task.map(|task| task.join().map_err(lost)).transpose()?.unwrap_or(Ok(()));
                 let partial = self.partial(step);
-                agree(engine, named.map_err(|e| fail(&partial, e)), &partial)?;
+                fail_on_every_rank(engine, named.map_err(|e| fail(&partial, e)), &partial)?;
                 Ok(Some(step))
             }
         }
@@ -186,7 +190,12 @@ impl Saver {
     }
 
     /// Shares the digests of all files, or the failure of any rank to write one.
-    fn written(&mut self, engine: &mut Engine, step: usize, written: Option<Written>) -> Result<(), Failure> {
+    fn share_digests(
+        &mut self,
+        engine: &mut Engine,
+        step: usize,
+        written: Option<Written>,
+    ) -> Result<(), Failure> {
         let partial = self.partial(step);
         let mut table = vec![0.0f64; self.shards * COLUMNS];
         let mut mine = Ok(());
@@ -204,7 +213,7 @@ impl Saver {
             }
             None => {}
         }
-        let agreed = agree(engine, mine, &partial);
+        let agreed = fail_on_every_rank(engine, mine, &partial);
         if agreed.is_err() && self.first {
             // Frees space for the next attempt. Earlier complete checkpoints are not affected.
             let _ = fs::remove_dir_all(&partial);
@@ -238,7 +247,7 @@ impl Saver {
                 digest: None,
             };
             let (directory, keep, stays) = (self.directory.clone(), self.keep, self.run.stays.clone());
-            let name = move || name(&directory, &partial, &state, keep, stays.as_deref());
+            let name = move || publish_checkpoint(&directory, &partial, &state, keep, stays.as_deref());
             task = Some(std::thread::spawn(name));
         }
         self.phase = Phase::Naming { step, task };
@@ -247,7 +256,7 @@ impl Saver {
 }
 
 /// Fails on every rank if one failed: that rank reports its own error, the others refer to it.
-fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Result<(), Failure> {
+fn fail_on_every_rank(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Result<(), Failure> {
     let mut failed = [f64::from(u8::from(mine.is_err()))];
     engine.groups.world.all_reduce_f64(&mut failed)?;
     mine?;
@@ -259,7 +268,7 @@ fn agree(engine: &mut Engine, mine: Result<(), Failure>, partial: &Path) -> Resu
 }
 
 /// Returns a checksum that changes with any bit.
-fn bits(values: &[f32]) -> u64 {
+fn checksum_bits(values: &[f32]) -> u64 {
     with_simd(
         #[inline(always)]
         || {
@@ -274,9 +283,9 @@ fn bits(values: &[f32]) -> u64 {
 /// Checks that replicas hold identical bits, since any of them may write the checkpoint.
 fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
     let mut sum = 0u64;
-    for s in engine.trained() {
+    for s in engine.trained_shards() {
         for values in [&s.master, &s.exp_avg, &s.exp_avg_sq] {
-            sum = mix(sum ^ bits(values));
+            sum = mix(sum ^ checksum_bits(values));
         }
     }
     // In halves: sums of 32-bit numbers are exact.
@@ -292,13 +301,13 @@ fn compare_replicas(engine: &mut Engine) -> Result<(), Failure> {
     Ok(())
 }
 
-fn named(s: &Shard) -> [(String, &[f32]); 3] {
+fn named_tensors(s: &Shard) -> [(String, &[f32]); 3] {
     let name = |kind: &str| format!("{}.{kind}", s.unit.name);
     [(name("master"), &s.master), (name("exp_avg"), &s.exp_avg), (name("exp_avg_sq"), &s.exp_avg_sq)]
 }
 
 fn copy(shards: &[Shard], spare: Option<Copied>) -> Copied {
-    let all = shards.iter().filter(|s| s.unit.trained).flat_map(named);
+    let all = shards.iter().filter(|s| s.unit.trained).flat_map(named_tensors);
     let Some(mut spare) = spare else { return all.map(|(name, v)| (name, v.to_vec())).collect() };
     for ((_, to), (_, from)) in spare.iter_mut().zip(all) {
         to.copy_from_slice(from);
@@ -315,7 +324,7 @@ fn write(partial: &Path, name: &str, step: usize, tensors: &[(String, Vec<usize>
 }
 
 /// Publishes a checkpoint: writes its state, renames it, updates `latest` and removes checkpoints beyond `keep`.
-fn name(
+fn publish_checkpoint(
     directory: &Path,
     partial: &Path,
     state: &State,
@@ -343,7 +352,7 @@ fn name(
     replace(&directory.join(LATEST), format!("{file}\n").as_bytes())?;
     fault_injection::kill("latest");
     // Checkpoints of a longer, abandoned run are not removed.
-    let mut mine = steps(directory);
+    let mut mine = list_checkpoints(directory);
     let stays = stays.and_then(|path| fs::canonicalize(path).ok());
     mine.retain(|(step, path)| *step <= state.step && stays != fs::canonicalize(path).ok());
     for (_, old) in &mine[..mine.len().saturating_sub(keep)] {

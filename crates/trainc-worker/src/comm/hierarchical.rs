@@ -18,7 +18,7 @@ pub(super) struct Hierarchical {
 
 impl Hierarchical {
     /// Combines both steps, or returns the only one that is needed.
-    pub(super) fn group(
+    pub(super) fn combine_steps(
         kind: super::Kind,
         inner: Box<dyn Collectives>,
         outer: Box<dyn Collectives>,

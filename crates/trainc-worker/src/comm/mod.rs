@@ -135,9 +135,9 @@ fn tree_sum_f64(parts: &[f64]) -> f64 {
 }
 
 /// Computes out = (or +=) the sum of encoded parts.
-fn reduce_words(parts: &[&[f32]], wire: Wire, out: &mut [f32], add: bool) {
+fn sum_packed_parts(parts: &[&[f32]], wire: Wire, out: &mut [f32], add: bool) {
     match wire {
-        Wire::F32 => reduce(parts, out, add),
+        Wire::F32 => sum_parts(parts, out, add),
         Wire::Bf16 => {
             let unpacked: Vec<Vec<f32>> = parts
                 .iter()
@@ -148,13 +148,13 @@ fn reduce_words(parts: &[&[f32]], wire: Wire, out: &mut [f32], add: bool) {
                 })
                 .collect();
             let parts: Vec<&[f32]> = unpacked.iter().map(Vec::as_slice).collect();
-            reduce(&parts, out, add);
+            sum_parts(&parts, out, add);
         }
     }
 }
 
 /// Computes out = (or +=) the sum of the parts.
-fn reduce(parts: &[&[f32]], out: &mut [f32], add: bool) {
+fn sum_parts(parts: &[&[f32]], out: &mut [f32], add: bool) {
     let mut sum = [0.0f32; BLOCK];
     for (i, out) in out.chunks_mut(BLOCK).enumerate() {
         let sum = &mut sum[..out.len()];

@@ -132,7 +132,7 @@ impl Watchdog {
     }
 
     /// Returns the timeout of a collective.
-    pub(super) fn collective(&self) -> Duration {
+    pub(super) fn collective_timeout(&self) -> Duration {
         self.collective
     }
 
@@ -142,7 +142,7 @@ impl Watchdog {
     }
 
     /// Returns a rank of this host without a heartbeat for `limit`.
-    pub fn silent(&self, limit: Duration) -> Option<usize> {
+    pub fn find_silent_rank(&self, limit: Duration) -> Option<usize> {
         (0..self.ranks).find(|rank| self.is_silent(*rank, limit))
     }
 
@@ -158,7 +158,7 @@ impl Watchdog {
     }
 
     /// Returns the number of connected ranks.
-    pub fn connected(&self) -> usize {
+    pub fn count_connected(&self) -> usize {
         let there = |rank: &usize| self.memory.counter(LINE * (rank + 1) + 8).load(Ordering::Relaxed) > 0;
         (0..self.ranks).filter(there).count()
     }
@@ -169,7 +169,7 @@ impl Watchdog {
     }
 
     /// Returns the number of ranks that have sent a heartbeat.
-    pub fn joined(&self) -> usize {
+    pub fn count_joined(&self) -> usize {
         let alive = |rank: &usize| self.memory.counter(LINE * (rank + 1)).load(Ordering::Relaxed) > 0;
         (0..self.ranks).filter(alive).count()
     }
@@ -210,7 +210,7 @@ impl Watchdog {
         (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(super) fn check(&self, began: u64) -> Result<(), Failure> {
+    pub(super) fn check_peers(&self, began: u64) -> Result<(), Failure> {
         let gone = self.memory.counter(0).load(Ordering::Relaxed);
         if gone > 0 {
             return Err(Failure::new(Code::Peer, format!("rank {} died", gone - 1)));
@@ -246,7 +246,7 @@ impl Watchdog {
             std::thread::yield_now();
             turns = turns.wrapping_add(1);
             if turns.is_multiple_of(1024) {
-                self.check(began)?;
+                self.check_peers(began)?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::shared_memory::{Channel, SharedMemory, Watchdog};
 use super::single_rank::SingleRank;
 use super::tcp::Connections;
 use super::topology::{KINDS, Kind, Step, Topology};
-use super::{Collectives, Groups, Wire, reduce_words, tree_sum_f64};
+use super::{Collectives, Groups, Wire, sum_packed_parts, tree_sum_f64};
 use crate::exit::Failure;
 
 /// Elements of a message in the channel for sums: 128 KiB, so that the messages of a few ranks stay in the cache.
@@ -42,7 +42,7 @@ impl Plan {
     }
 
     /// Returns the slots and elements of the gathers of a step.
-    fn gather(&self, kind: Kind, step: Step, members: usize) -> Option<(usize, usize)> {
+    fn gather_slots(&self, kind: Kind, step: Step, members: usize) -> Option<(usize, usize)> {
         if kind != Kind::Shard || members == 1 {
             return None;
         }
@@ -58,7 +58,7 @@ impl Plan {
         if members == 1 {
             return 0;
         }
-        let gather = self.gather(kind, step, members);
+        let gather = self.gather_slots(kind, step, members);
         Channel::bytes(members, 2, CHUNK)
             + gather.map_or(0, |(slots, elements)| Channel::bytes(members, slots, elements))
     }
@@ -89,7 +89,7 @@ impl Plan {
         let all = [Step::Inner, Step::Outer].into_iter().flat_map(|step| {
             let groups = self.topology.groups(Kind::Shard, step);
             groups.into_iter().filter_map(move |members| {
-                let (slots, elements) = self.gather(Kind::Shard, step, members.len())?;
+                let (slots, elements) = self.gather_slots(Kind::Shard, step, members.len())?;
                 Some(Channel::bytes(members.len(), slots, elements))
             })
         });
@@ -127,7 +127,7 @@ impl Plan {
         };
         let mut both = |kind| {
             let outer = connections.take(kind).unwrap_or_else(|| one(kind, Step::Outer));
-            Hierarchical::group(kind, one(kind, Step::Inner), outer)
+            Hierarchical::combine_steps(kind, one(kind, Step::Inner), outer)
         };
         Groups { world: both(Kind::World), shard: both(Kind::Shard), replica: both(Kind::Replica) }
     }
@@ -144,7 +144,7 @@ impl Plan {
         if members == 1 {
             return Box::new(SingleRank::default());
         }
-        let gather = self.gather(kind, step, members).map(|(slots, elements)| {
+        let gather = self.gather_slots(kind, step, members).map(|(slots, elements)| {
             Channel::new(watch, base + Channel::bytes(members, 2, CHUNK), me, members, slots, elements)
         });
         Box::new(Shm { gather, sum: Channel::new(watch, base, me, members, 2, CHUNK), me, members })
@@ -197,7 +197,7 @@ impl Collectives for Shm {
             self.sum.consume(words * self.members, |parts| {
                 let mine: Vec<&[f32]> =
                     parts.iter().map(|part| &part[me * words..(me + 1) * words]).collect();
-                reduce_words(&mine, wire, &mut shard[first..first + n], true);
+                sum_packed_parts(&mine, wire, &mut shard[first..first + n], true);
             })?;
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Collectives for Shm {
         for values in values.chunks_mut(CHUNK) {
             let words = wire.words(values.len());
             self.sum.produce(words, |slot| wire.pack(values, slot))?;
-            self.sum.consume(words, |parts| reduce_words(parts, wire, values, false))?;
+            self.sum.consume(words, |parts| sum_packed_parts(parts, wire, values, false))?;
         }
         Ok(())
     }
@@ -245,7 +245,7 @@ mod tests {
 
     fn plan(shards: usize, replicas: usize, hosts: usize, largest_shard: usize, prefetch: usize) -> Plan {
         let topology = Topology { shards, replicas, hosts };
-        assert!(topology.fits());
+        assert!(topology.fits_two_steps());
         Plan { topology, largest_shard, prefetch, host: None }
     }
 

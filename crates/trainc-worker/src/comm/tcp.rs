@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::shared_memory::Watchdog;
 use super::topology::{Kind, Step, Topology};
-use super::{Collectives, Wire, reduce_words, tree_sum_f64};
+use super::{Collectives, Wire, sum_packed_parts, tree_sum_f64};
 use crate::exit::{Code, Failure};
 
 /// Interval at which a rank that waits for bytes checks the board.
@@ -58,7 +58,7 @@ pub(super) struct Tcp {
     begun: VecDeque<Vec<f32>>,
 }
 
-fn lost(rank: usize, why: impl std::fmt::Display) -> Failure {
+fn lost_connection(rank: usize, why: impl std::fmt::Display) -> Failure {
     Failure::new(Code::Peer, format!("lost the connection to rank {rank}: {why}"))
 }
 
@@ -68,10 +68,10 @@ impl Peer {
             stream.set_nodelay(true)?;
             stream.set_nonblocking(false)?;
             stream.set_read_timeout(Some(BOARD_CHECK))?;
-            stream.set_write_timeout(Some(watch.collective()))?;
+            stream.set_write_timeout(Some(watch.collective_timeout()))?;
             stream.try_clone()
         };
-        let mut out = prepare().map_err(|e| lost(rank, e))?;
+        let mut out = prepare().map_err(|e| lost_connection(rank, e))?;
         let (queue, messages) = channel::<Arc<Vec<u8>>>();
         let sending = std::thread::spawn(move || {
             // A failed send is detected by the reader: this rank reads from the same peer, and the peer from this rank.
@@ -87,7 +87,7 @@ impl Peer {
 
     fn send(&self, message: Arc<Vec<u8>>) -> Result<(), Failure> {
         let sent = self.queue.as_ref().is_some_and(|queue| queue.send(message).is_ok());
-        if sent { Ok(()) } else { Err(lost(self.rank, "the peer no longer accepts messages")) }
+        if sent { Ok(()) } else { Err(lost_connection(self.rank, "the peer no longer accepts messages")) }
     }
 
     fn receive(&mut self, bytes: usize, watch: &Watchdog) -> Result<Vec<u8>, Failure> {
@@ -97,8 +97,8 @@ impl Peer {
             match self.stream.read(&mut message[have..]) {
                 Ok(0) => {
                     // The rank that ends first is not necessarily the cause: the board may name another.
-                    watch.check(began)?;
-                    return Err(lost(self.rank, "closed by the peer"));
+                    watch.check_peers(began)?;
+                    return Err(lost_connection(self.rank, "closed by the peer"));
                 }
                 Ok(n) => have += n,
                 Err(e)
@@ -107,20 +107,20 @@ impl Peer {
                         ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
                     ) =>
                 {
-                    watch.check(began)?;
+                    watch.check_peers(began)?;
                 }
-                Err(e) => return Err(lost(self.rank, e)),
+                Err(e) => return Err(lost_connection(self.rank, e)),
             }
         }
         Ok(message)
     }
 }
 
-fn bytes_of(words: &[f32]) -> Vec<u8> {
+fn words_to_bytes(words: &[f32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-fn words_of(bytes: &[u8]) -> Vec<f32> {
+fn bytes_to_words(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 
@@ -135,13 +135,13 @@ impl Tcp {
     fn exchange(&mut self, words: usize, to: impl Fn(usize) -> Vec<f32>) -> Result<Vec<Vec<f32>>, Failure> {
         for (member, peer) in self.sum.iter().enumerate() {
             if let Some(peer) = peer {
-                peer.send(Arc::new(bytes_of(&to(member))))?;
+                peer.send(Arc::new(words_to_bytes(&to(member))))?;
             }
         }
         let mut all = Vec::with_capacity(self.members);
         for (member, peer) in self.sum.iter_mut().enumerate() {
             all.push(match peer {
-                Some(peer) => words_of(&peer.receive(4 * words, &self.watch)?),
+                Some(peer) => bytes_to_words(&peer.receive(4 * words, &self.watch)?),
                 None => to(member),
             });
         }
@@ -160,7 +160,7 @@ impl Collectives for Tcp {
 
     fn begin_gather(&mut self, shard: &[f32], wire: Wire) -> Result<(), Failure> {
         let words = packed(shard, wire);
-        let message = Arc::new(bytes_of(&words));
+        let message = Arc::new(words_to_bytes(&words));
         for peer in self.gather.iter().flatten() {
             peer.send(Arc::clone(&message))?;
         }
@@ -174,7 +174,7 @@ impl Collectives for Tcp {
         for (to, peer) in full.chunks_exact_mut(each).zip(&mut self.gather) {
             match peer {
                 Some(peer) => {
-                    wire.unpack(&words_of(&peer.receive(4 * wire.words(each), &self.watch)?), to);
+                    wire.unpack(&bytes_to_words(&peer.receive(4 * wire.words(each), &self.watch)?), to);
                 }
                 None => wire.unpack(&mine, to),
             }
@@ -190,7 +190,7 @@ impl Collectives for Tcp {
                 packed(&full[member * each + first..member * each + first + n], wire)
             })?;
             let parts: Vec<&[f32]> = parts.iter().map(Vec::as_slice).collect();
-            reduce_words(&parts, wire, &mut shard[first..first + n], true);
+            sum_packed_parts(&parts, wire, &mut shard[first..first + n], true);
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ impl Collectives for Tcp {
             })?;
             let parts: Vec<&[f32]> = parts.iter().map(Vec::as_slice).collect();
             let mut sum = vec![0.0; part];
-            reduce_words(&parts, wire, &mut sum, false);
+            sum_packed_parts(&parts, wire, &mut sum, false);
             let sums = self.exchange(part, |_| sum.clone())?;
             for (to, from) in values.chunks_mut(part.max(1)).zip(&sums) {
                 to.copy_from_slice(&from[..to.len()]);
@@ -241,7 +241,7 @@ pub struct Connections {
 
 impl Connections {
     /// Connects to all ranks of other hosts that share a group with this one. In each pair the higher rank connects.
-    pub fn make(
+    pub fn connect(
         topology: &Topology,
         rank: usize,
         listener: &TcpListener,
@@ -260,7 +260,7 @@ impl Connections {
                             kind,
                             *purpose,
                             other,
-                            call(&roster[other], kind, *purpose, rank, other, until)?,
+                            connect_peer(&roster[other], kind, *purpose, rank, other, until)?,
                         ));
                     } else if other > rank {
                         expected += 1;
@@ -274,13 +274,13 @@ impl Connections {
         while expected > 0 {
             match listener.accept() {
                 Ok((stream, _)) => {
-                    if let Some((kind, purpose, other)) = answer(&stream) {
+                    if let Some((kind, purpose, other)) = read_handshake(&stream) {
                         open.push((kind, purpose, other, stream));
                         expected -= 1;
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    watch.check(Watchdog::now())?;
+                    watch.check_peers(Watchdog::now())?;
                     if Instant::now() > until {
                         return Err(Failure::new(
                             Code::Peer,
@@ -337,7 +337,7 @@ fn hello(kind: Kind, purpose: Purpose, rank: usize) -> [u8; 14] {
     text
 }
 
-fn call(
+fn connect_peer(
     address: &str,
     kind: Kind,
     purpose: Purpose,
@@ -364,7 +364,7 @@ fn call(
 }
 
 /// Reads a handshake; none if it is invalid.
-fn answer(mut stream: &TcpStream) -> Option<(Kind, Purpose, usize)> {
+fn read_handshake(mut stream: &TcpStream) -> Option<(Kind, Purpose, usize)> {
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut text = [0; 14];
@@ -404,7 +404,7 @@ mod tests {
                     let host = rank / topology.per_host();
                     let long = Duration::from_mins(1);
                     let watch = Watchdog::new(&memories[host], topology.ranks(), long, long);
-                    let made = Connections::make(&topology, rank, listener, roster, &watch, long).unwrap();
+                    let made = Connections::connect(&topology, rank, listener, roster, &watch, long).unwrap();
                     let mut groups = plan(host).groups_with(&watch, rank, made);
                     let group = rank / shards * shards;
                     let place = groups.shard.rank();
@@ -471,7 +471,7 @@ mod tests {
                     let memory = SharedMemory::create(plan.bytes()).unwrap();
                     let long = Duration::from_mins(1);
                     let watch = Watchdog::new(&memory, 2, long, long);
-                    let made = Connections::make(&topology, rank, listener, roster, &watch, long).unwrap();
+                    let made = Connections::connect(&topology, rank, listener, roster, &watch, long).unwrap();
                     let mut groups = plan.groups_with(&watch, rank, made);
                     groups.world.barrier().unwrap();
                     if rank == 0 {

@@ -48,7 +48,7 @@ impl Topology {
 
     /// Returns whether groups can work in two steps: each host holds whole shard groups, or each shard group whole
     /// hosts.
-    pub fn fits(&self) -> bool {
+    pub fn fits_two_steps(&self) -> bool {
         let here = self.per_host();
         self.ranks().is_multiple_of(self.hosts)
             && (here.is_multiple_of(self.shards) || self.shards.is_multiple_of(here))
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn groups_by_hosts() {
         let t = Topology { shards: 4, replicas: 2, hosts: 4 };
-        assert!(t.fits());
+        assert!(t.fits_two_steps());
         // A shard group of two hosts of two ranks.
         assert_eq!(t.groups(Kind::Shard, Step::Inner), [[0, 1], [2, 3], [4, 5], [6, 7]]);
         assert_eq!(t.groups(Kind::Shard, Step::Outer), [[0, 2], [1, 3], [4, 6], [5, 7]]);
@@ -100,13 +100,13 @@ mod tests {
         assert_eq!(t.groups(Kind::World, Step::Outer), [[0, 2, 4, 6], [1, 3, 5, 7]]);
         // Two shard groups on each host.
         let t = Topology { shards: 2, replicas: 4, hosts: 2 };
-        assert!(t.fits());
+        assert!(t.fits_two_steps());
         assert_eq!(t.groups(Kind::Shard, Step::Inner), [[0, 1], [2, 3], [4, 5], [6, 7]]);
         assert!(t.groups(Kind::Shard, Step::Outer).iter().all(|g| g.len() == 1));
         assert_eq!(t.groups(Kind::Replica, Step::Inner), [[0, 2], [1, 3], [4, 6], [5, 7]]);
         assert_eq!(t.groups(Kind::Replica, Step::Outer), [[0, 4], [1, 5], [2, 6], [3, 7]]);
-        assert!(!Topology { shards: 4, replicas: 3, hosts: 2 }.fits());
-        assert!(!Topology { shards: 2, replicas: 1, hosts: 4 }.fits());
+        assert!(!Topology { shards: 4, replicas: 3, hosts: 2 }.fits_two_steps());
+        assert!(!Topology { shards: 2, replicas: 1, hosts: 4 }.fits_two_steps());
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         for (shards, replicas, hosts) in [(1, 1, 1), (4, 1, 2), (2, 4, 2), (8, 2, 4), (32, 8, 32), (3, 4, 2)]
         {
             let t = Topology { shards, replicas, hosts };
-            assert!(t.fits());
+            assert!(t.fits_two_steps());
             for kind in KINDS {
                 for rank in 0..t.ranks() {
                     let mut reached: Vec<usize> = t

@@ -12,7 +12,7 @@ pub struct Problem {
 }
 
 /// Returns whether a shell can set a variable of this name: letters, digits and underscores, not starting with a digit.
-fn is_name(text: &str) -> bool {
+fn is_variable_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -52,7 +52,7 @@ pub fn check(c: &Config) -> Vec<Problem> {
     }
     for (name, value) in &c.communication.environment {
         let path = format!("communication.environment.{name}");
-        need(is_name(name), &path, format!("`{name}` is not a valid environment variable name"));
+        need(is_variable_name(name), &path, format!("`{name}` is not a valid environment variable name"));
         need(!value.contains('\0'), &path, "contains a NUL byte".to_owned());
     }
     // Bounds far above any model, so that no product of these values overflows.
@@ -205,7 +205,7 @@ pub fn check(c: &Config) -> Vec<Problem> {
         need(m.weights.is_some(), "model.weights", "`model.adapter` requires pretrained weights".to_owned());
     }
     need(
-        crate::fsdp::topology(c).fits(),
+        crate::fsdp::topology(c).fits_two_steps(),
         "mesh.shard_degree",
         format!(
             "{} shards x {} replicas on {} hosts: each host must hold whole shard groups, or each shard group whole hosts",

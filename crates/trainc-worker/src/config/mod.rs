@@ -16,7 +16,9 @@ use crate::exit::{Code, Failure};
 pub const SCHEMA: &str = "trainc.worker/v1";
 
 /// Deserializes an optional field, which may be null but not absent.
-fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(reader: D) -> Result<Option<T>, D::Error> {
+fn deserialize_nullable<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
+    reader: D,
+) -> Result<Option<T>, D::Error> {
     Option::deserialize(reader)
 }
 
@@ -133,10 +135,10 @@ record! {
         /// Standard deviation of fresh weights; projections into the residual stream use it over sqrt(2 * layers).
         initializer_range: f64,
         /// Directory of Hugging Face safetensors to start from; null for fresh weights from `data.seed`.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         weights: Option<String>,
         /// Low-rank adapters; null to train all weights.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         adapter: Option<Adapter>,
     }
 }
@@ -195,13 +197,13 @@ record! {
         /// Kind of positional encoding.
         kind: PositionKind,
         /// Base of the rotary wavelengths; null for learned positions.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         theta: Option<f64>,
         /// Fraction of each head that is rotated, 0 to 1; null for learned positions.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         fraction: Option<f64>,
         /// Scaling of rotary positions; null for none.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         scaling: Option<Scaling>,
     }
 }
@@ -213,13 +215,13 @@ record! {
         /// Factor over the original length.
         factor: f64,
         /// Wavelengths longer than the original length over this are scaled fully; null except for `llama3`.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         low_frequency_factor: Option<f64>,
         /// Wavelengths shorter than the original length over this are unchanged; null except for `llama3`.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         high_frequency_factor: Option<f64>,
         /// Original context length in tokens; null for `linear`.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         original_positions: Option<usize>,
     }
 }
@@ -334,7 +336,7 @@ record! {
         /// Decoupled weight decay, multiplied by the learning rate.
         weight_decay: f64,
         /// Maximum norm of the whole gradient; null for no clipping.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         clip_norm: Option<f64>,
     }
 }
@@ -368,12 +370,12 @@ record! {
         /// Directory of the training data, with `index.json`.
         train: String,
         /// Directory of the validation data; null for none.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         validation: Option<String>,
         /// Seed of the data order and of fresh weights.
         seed: u64,
         /// Passes over the data; null if only `schedule.steps` limits the run.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         epochs: Option<u64>,
         /// Whether each epoch has a new order, derived from the seed.
         shuffle: bool,
@@ -387,10 +389,10 @@ record! {
         /// Checkpoint directory; must be shared by all hosts if a shard group spans hosts.
         directory: String,
         /// Seconds between saves; null for none by time.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         every_seconds: Option<f64>,
         /// Optimizer steps between saves; null for none by steps.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         every_steps: Option<usize>,
         /// Number of complete checkpoints to keep; at least 1.
         keep: usize,
@@ -418,7 +420,7 @@ record! {
         /// Optimizer steps between lines.
         every_steps: usize,
         /// Optimizer steps between evaluations; null for none.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         evaluate_every_steps: Option<usize>,
     }
 }
@@ -454,10 +456,10 @@ record! {
     /// Stop conditions.
     Limits {
         /// Seconds after which the run saves and stops with code 75; null for none.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         max_seconds: Option<f64>,
         /// Maximum loss in nats per token, above which the run fails; null to fail only if it is not finite.
-        #[serde(deserialize_with = "present")]
+        #[serde(deserialize_with = "deserialize_nullable")]
         max_loss: Option<f64>,
     }
 }

@@ -14,7 +14,7 @@ pub struct Order {
 
 impl Order {
     /// Returns the sequence at `position` of the run; epochs follow each other.
-    pub fn at(&self, position: u64) -> u64 {
+    pub fn sequence_at(&self, position: u64) -> u64 {
         let (epoch, place) = (position / self.sequences, position % self.sequences);
         match self.seed {
             None => place,
@@ -25,7 +25,13 @@ impl Order {
 
 /// Returns the positions that a rank reads in one pass of a step. Within a step, positions are ordered by pass, then by
 /// rank.
-pub fn places(batch: &Batch, ranks: usize, rank: usize, step: u64, pass: usize) -> std::ops::Range<u64> {
+pub fn rank_positions(
+    batch: &Batch,
+    ranks: usize,
+    rank: usize,
+    step: u64,
+    pass: usize,
+) -> std::ops::Range<u64> {
     let first = step * batch.global_sequences as u64 + ((pass * ranks + rank) * batch.micro) as u64;
     first..first + batch.micro as u64
 }
@@ -57,7 +63,7 @@ mod tests {
             let order = Order { sequences: n, seed: Some(9) };
             let mut epochs = Vec::new();
             for epoch in 0..3 {
-                let seen: Vec<u64> = (0..n).map(|i| order.at(epoch * n + i)).collect();
+                let seen: Vec<u64> = (0..n).map(|i| order.sequence_at(epoch * n + i)).collect();
                 let mut sorted = seen.clone();
                 sorted.sort_unstable();
                 assert_eq!(sorted, (0..n).collect::<Vec<_>>());
@@ -69,6 +75,6 @@ mod tests {
             }
         }
         let plain = Order { sequences: 3, seed: None };
-        assert_eq!((0..6).map(|i| plain.at(i)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
+        assert_eq!((0..6).map(|i| plain.sequence_at(i)).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2]);
     }
 }

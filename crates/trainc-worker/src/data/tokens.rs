@@ -68,7 +68,7 @@ impl Rows {
     }
 
     /// Returns the number of labels that count.
-    pub fn counted(&self) -> usize {
+    pub fn count_labels(&self) -> usize {
         self.labels.iter().filter(|label| **label != IGNORED).count()
     }
 }
@@ -108,18 +108,18 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 impl Index {
-    fn width(&self) -> usize {
+    fn token_bytes(&self) -> usize {
         if self.dtype == "u16" { 2 } else { 4 }
     }
 
     fn record_bytes(&self) -> usize {
         let s = self.sequence_length;
-        (s + 1) * self.width() + s.div_ceil(8) + (s + 1).div_ceil(8) + 4
+        (s + 1) * self.token_bytes() + s.div_ceil(8) + (s + 1).div_ceil(8) + 4
     }
 
-    fn head(&self, number: usize) -> Vec<u8> {
+    fn file_header(&self, number: usize) -> Vec<u8> {
         let mut out = FORM.as_bytes().to_vec();
-        for value in [self.width(), self.sequence_length, self.record_bytes(), number] {
+        for value in [self.token_bytes(), self.sequence_length, self.record_bytes(), number] {
             out.extend((value as u32).to_le_bytes());
         }
         out.resize(HEAD - 4, 0);
@@ -128,7 +128,7 @@ impl Index {
     }
 
     /// Returns the first mismatch between the index and the model.
-    fn fault(&self, sequence_length: usize, vocab: usize) -> Option<String> {
+    fn find_mismatch(&self, sequence_length: usize, vocab: usize) -> Option<String> {
         if self.form != FORM {
             return Some(format!("index.json: format `{}` is unsupported, expected `{FORM}`", self.form));
         }
@@ -169,7 +169,7 @@ impl Tokens {
             |message: String| Failure::new(Code::Data, format!("data {}: {message}", directory.display()));
         let text = fs::read(directory.join("index.json")).map_err(|e| fail(format!("index.json: {e}")))?;
         let index: Index = serde_json::from_slice(&text).map_err(|e| fail(format!("index.json: {e}")))?;
-        if let Some(fault) = index.fault(sequence_length, vocab) {
+        if let Some(fault) = index.find_mismatch(sequence_length, vocab) {
             return Err(fail(fault));
         }
         let mut files = Vec::new();
@@ -192,7 +192,7 @@ impl Tokens {
             }
             let mut head = [0u8; HEAD];
             file.read_exact_at(&mut head, 0).map_err(|e| fail(format!("{name}: {e}")))?;
-            if head[..] != index.head(number) {
+            if head[..] != index.file_header(number) {
                 return Err(fail(format!("{name}: its header does not match file {number} of the index")));
             }
             files.push((first, file, format!("{}/{name}", directory.display())));
@@ -212,7 +212,7 @@ impl Tokens {
     }
 
     /// Returns whether no label is excluded, so that a step's label count follows from its size.
-    pub fn all_count(&self) -> bool {
+    pub fn has_no_excluded_labels(&self) -> bool {
         !self.index.masked && self.documents == Documents::Joined
     }
 
@@ -260,9 +260,9 @@ impl Tokens {
         if crc32fast::hash(body).to_le_bytes() != sum {
             return Err(fail("checksum mismatch: the file was modified or damaged".to_owned()));
         }
-        let (tokens, bits) = body.split_at((s + 1) * index.width());
+        let (tokens, bits) = body.split_at((s + 1) * index.token_bytes());
         let (trained, starts) = bits.split_at(s.div_ceil(8));
-        let tokens: Vec<u32> = match index.width() {
+        let tokens: Vec<u32> = match index.token_bytes() {
             2 => tokens.chunks_exact(2).map(|b| u32::from(u16::from_le_bytes([b[0], b[1]]))).collect(),
             _ => tokens.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
         };
@@ -324,10 +324,10 @@ pub fn write_masked(
         masked: false,
         files: Vec::new(),
     };
-    let (width, full) = (index.width(), sequence_length + 1);
+    let (width, full) = (index.token_bytes(), sequence_length + 1);
     let sequences: Vec<usize> = (0..tokens.len() / full).map(|i| i * full).collect();
     for (number, chunk) in sequences.chunks(per_file).enumerate() {
-        let mut bytes = index.head(number);
+        let mut bytes = index.file_header(number);
         for start in chunk {
             let from = bytes.len();
             for token in &tokens[*start..start + full] {

@@ -1,7 +1,7 @@
 //! Memory of a rank by part, computed from its config.
 
 use super::vectors::Vectors;
-use super::{plan, shard_len};
+use super::{shard_len, shared_memory_plan};
 use crate::config::{Config, Format, Recompute};
 use crate::model::block::{SavedActivations, Scratch};
 use crate::model::embedding_head::HeadScratch;
@@ -68,7 +68,7 @@ impl MemoryParts {
             blocks().take(at_once).sum()
         };
         let tied = if shape.tied && adapters.is_empty() { units.first().map_or(0, full) } else { 0 };
-        let plan = plan(config);
+        let plan = shared_memory_plan(config);
         let ahead = plan.gather_bytes() / plan.ranks();
         let saving = config.checkpoint.every_steps.is_some() || config.checkpoint.every_seconds.is_some();
         let copy = if saving { 12 * trained } else { 0 };

@@ -81,7 +81,7 @@ impl Schedule {
 
     /// Computes the schedule of one optimizer step: its passes, then the reduction over replicas and the all-reduce for
     /// common decisions. With `masked` data the ranks first count the labels that are trained on.
-    pub fn step(config: &Config, masked: bool) -> Self {
+    pub fn for_step(config: &Config, masked: bool) -> Self {
         let mut schedule = Self::new(config);
         let sum = |elements| Call { group: Kind::World, operation: Operation::Sum, unit: None, elements };
         if masked {
@@ -106,7 +106,7 @@ impl Schedule {
     }
 
     /// Computes the schedule of one forward and backward pass.
-    pub fn pass(config: &Config) -> Self {
+    pub fn for_pass(config: &Config) -> Self {
         let mut schedule = Self::new(config);
         schedule.add_pass(config);
         schedule
@@ -199,7 +199,7 @@ impl Schedule {
     }
 
     /// Returns whether every gathered unit was freed and every gather completed.
-    pub fn is_closed(&self) -> bool {
+    pub fn is_balanced(&self) -> bool {
         self.in_place || self.whole.is_empty() && self.begun == 0 && self.order.is_empty()
     }
 

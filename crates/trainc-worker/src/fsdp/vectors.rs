@@ -35,7 +35,11 @@ impl Vectors {
     }
 
     /// Updates all vectors from the current master weights. Every rank of the shard group must call it.
-    pub(super) fn share(&mut self, shards: &[Shard], group: &mut dyn Collectives) -> Result<(), Failure> {
+    pub(super) fn gather_vectors(
+        &mut self,
+        shards: &[Shard],
+        group: &mut dyn Collectives,
+    ) -> Result<(), Failure> {
         // -0.0 is the additive identity: it preserves even the sign of 0.
         self.values.fill(-0.0);
         for (shard, places) in shards.iter().zip(&self.places) {
@@ -53,7 +57,7 @@ impl Vectors {
     }
 
     /// Replaces the rounded vectors of a gathered unit.
-    pub(super) fn put(&self, unit: usize, whole: &mut [f32]) {
+    pub(super) fn copy_into_unit(&self, unit: usize, whole: &mut [f32]) {
         for (range, at) in self.places.get(unit).into_iter().flatten() {
             whole[range.clone()].copy_from_slice(&self.values[*at..*at + range.len()]);
         }

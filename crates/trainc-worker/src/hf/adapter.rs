@@ -18,7 +18,7 @@ pub fn write(config: &Config, directory: &Path, units: &[Vec<f32>]) -> Result<()
     let Some(lora) = &shape.adapter else { return Ok(()) };
     let io = |e: std::io::Error| write_failure(directory, e);
     fs::create_dir_all(directory).map_err(io)?;
-    let (family, stem) = (config.model.family, tensor_names::stem(config.model.family));
+    let (family, stem) = (config.model.family, tensor_names::layer_prefix(config.model.family));
     let mut tensors = Vec::new();
     let mut modules = BTreeSet::new();
     for (layer, values) in units.iter().enumerate() {

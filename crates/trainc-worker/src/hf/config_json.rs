@@ -29,7 +29,7 @@ impl Reader<'_> {
         names.iter().find_map(|name| self.json.get(name).filter(|v| !v.is_null()).cloned())
     }
 
-    fn fact(&mut self, path: &'static str, names: &[&str], default: Option<Value>) {
+    fn add_fact(&mut self, path: &'static str, names: &[&str], default: Option<Value>) {
         match self.get(names).or(default) {
             Some(value) => self.card.facts.push((path, value)),
             None => self.card.refused.push(format!("`{}` is missing", names[0])),
@@ -122,42 +122,42 @@ pub fn read(json: &Value) -> ConfigJson {
     match kind.as_str() {
         Some(name @ ("llama" | "mistral")) => {
             r.card.facts.push(("family", json!("llama")));
-            r.fact("vocab_size", &["vocab_size"], None);
-            r.fact("hidden_size", &["hidden_size"], None);
-            r.fact("intermediate_size", &["intermediate_size"], None);
-            r.fact("layers", &["num_hidden_layers"], None);
-            r.fact("heads", &["num_attention_heads"], None);
+            r.add_fact("vocab_size", &["vocab_size"], None);
+            r.add_fact("hidden_size", &["hidden_size"], None);
+            r.add_fact("intermediate_size", &["intermediate_size"], None);
+            r.add_fact("layers", &["num_hidden_layers"], None);
+            r.add_fact("heads", &["num_attention_heads"], None);
             let (heads, hidden) = (r.get(&["num_attention_heads"]), count(&r, &["hidden_size"]));
             let dim = hidden.zip(count(&r, &["num_attention_heads"])).map(|(h, n)| json!(h / n.max(1)));
-            r.fact(
+            r.add_fact(
                 "kv_heads",
                 &["num_key_value_heads"],
                 if name == "mistral" { Some(json!(8)) } else { heads },
             );
-            r.fact("head_dim", &["head_dim"], dim);
+            r.add_fact("head_dim", &["head_dim"], dim);
             r.card.facts.push(("norm.kind", json!("rms")));
-            r.fact("norm.eps", &["rms_norm_eps"], Some(json!(1e-6)));
+            r.add_fact("norm.eps", &["rms_norm_eps"], Some(json!(1e-6)));
             r.activation("hidden_act", "silu");
             r.require("attention_bias", &json!(false));
             r.require("mlp_bias", &json!(false));
             r.card.facts.push(("biases", json!("none")));
             r.card.facts.push(("parallel_residual", json!(false)));
             r.rotary(&["rope_theta"], &["partial_rotary_factor"], 1.0);
-            r.fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
+            r.add_fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
             r.card.window = count(&r, &["sliding_window"]);
             r.card.positions = count(&r, &["max_position_embeddings"]);
         }
         Some("gpt2") => {
             r.card.facts.push(("family", json!("gpt2")));
-            r.fact("vocab_size", &["vocab_size"], Some(json!(50_257)));
-            r.fact("hidden_size", &["n_embd", "hidden_size"], Some(json!(768)));
+            r.add_fact("vocab_size", &["vocab_size"], Some(json!(50_257)));
+            r.add_fact("hidden_size", &["n_embd", "hidden_size"], Some(json!(768)));
             let inner = count(&r, &["n_embd", "hidden_size"]).unwrap_or(768) * 4;
-            r.fact("intermediate_size", &["n_inner"], Some(json!(inner)));
-            r.fact("layers", &["n_layer", "num_hidden_layers"], Some(json!(12)));
-            r.fact("heads", &["n_head", "num_attention_heads"], Some(json!(12)));
-            r.fact("kv_heads", &["n_head", "num_attention_heads"], Some(json!(12)));
+            r.add_fact("intermediate_size", &["n_inner"], Some(json!(inner)));
+            r.add_fact("layers", &["n_layer", "num_hidden_layers"], Some(json!(12)));
+            r.add_fact("heads", &["n_head", "num_attention_heads"], Some(json!(12)));
+            r.add_fact("kv_heads", &["n_head", "num_attention_heads"], Some(json!(12)));
             r.card.facts.push(("norm.kind", json!("layer")));
-            r.fact("norm.eps", &["layer_norm_epsilon"], Some(json!(1e-5)));
+            r.add_fact("norm.eps", &["layer_norm_epsilon"], Some(json!(1e-5)));
             r.activation("activation_function", "gelu_new");
             r.require("scale_attn_weights", &json!(true));
             r.require("scale_attn_by_inverse_layer_idx", &json!(false));
@@ -165,25 +165,25 @@ pub fn read(json: &Value) -> ConfigJson {
             r.card.facts.push(("biases", json!("all")));
             r.card.facts.push(("parallel_residual", json!(false)));
             r.card.facts.push(("positions.kind", json!("learned")));
-            r.fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(true)));
+            r.add_fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(true)));
             r.card.positions = count(&r, &["n_positions", "max_position_embeddings"]).or(Some(1024));
         }
         Some("gpt_neox") => {
             r.card.facts.push(("family", json!("gpt-neox")));
-            r.fact("vocab_size", &["vocab_size"], None);
-            r.fact("hidden_size", &["hidden_size"], None);
-            r.fact("intermediate_size", &["intermediate_size"], None);
-            r.fact("layers", &["num_hidden_layers"], None);
-            r.fact("heads", &["num_attention_heads"], None);
-            r.fact("kv_heads", &["num_attention_heads"], None);
+            r.add_fact("vocab_size", &["vocab_size"], None);
+            r.add_fact("hidden_size", &["hidden_size"], None);
+            r.add_fact("intermediate_size", &["intermediate_size"], None);
+            r.add_fact("layers", &["num_hidden_layers"], None);
+            r.add_fact("heads", &["num_attention_heads"], None);
+            r.add_fact("kv_heads", &["num_attention_heads"], None);
             r.card.facts.push(("norm.kind", json!("layer")));
-            r.fact("norm.eps", &["layer_norm_eps"], Some(json!(1e-5)));
+            r.add_fact("norm.eps", &["layer_norm_eps"], Some(json!(1e-5)));
             r.activation("hidden_act", "gelu");
             r.require("attention_bias", &json!(true));
             r.card.facts.push(("biases", json!("all")));
-            r.fact("parallel_residual", &["use_parallel_residual"], Some(json!(true)));
+            r.add_fact("parallel_residual", &["use_parallel_residual"], Some(json!(true)));
             r.rotary(&["rotary_emb_base", "rope_theta"], &["rotary_pct"], 0.25);
-            r.fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
+            r.add_fact("tied_embeddings", &["tie_word_embeddings"], Some(json!(false)));
             r.card.positions = count(&r, &["max_position_embeddings"]);
         }
         _ => r
@@ -234,7 +234,7 @@ pub fn write(config: &Config, base: Option<&Value>, dtype: &str) -> Value {
     let m = &config.model;
     let mut out = match base.and_then(Value::as_object) {
         Some(base) => base.clone(),
-        None => fresh(config),
+        None => new_config_json(config),
     };
     let named = |f32: &str| f32.to_owned();
     let dtype = match dtype {
@@ -258,7 +258,7 @@ pub fn write(config: &Config, base: Option<&Value>, dtype: &str) -> Value {
     Value::Object(out)
 }
 
-fn fresh(config: &Config) -> Map<String, Value> {
+fn new_config_json(config: &Config) -> Map<String, Value> {
     let m = &config.model;
     let scaling = m.positions.scaling.as_ref().map(|s| {
         let kind = match s.kind {

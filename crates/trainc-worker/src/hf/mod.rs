@@ -119,7 +119,7 @@ impl Weights {
         }
         let io = |e: std::io::Error| fail(&self.directory, e);
         if part.form != Arrangement::Transposed {
-            for (ours, theirs, len) in part.runs(from, to) {
+            for (ours, theirs, len) in part.contiguous_runs(from, to) {
                 let values = file.read_range(name, theirs, theirs + len).map_err(io)?;
                 out[ours - from..ours - from + len].copy_from_slice(&values);
             }
@@ -199,7 +199,7 @@ pub(crate) fn open_matching(config: &Config, directory: &Path) -> Result<Weights
 
 /// Checks that every tensor exists in its shape, and reads part `part` of `parts` of one block. Returns the bytes per
 /// second, counted in f32.
-pub fn check(config: &Config, directory: &Path, part: usize, parts: usize) -> Result<f64, Failure> {
+pub fn check_weights(config: &Config, directory: &Path, part: usize, parts: usize) -> Result<f64, Failure> {
     let weights = open_matching(config, directory)?;
     let units = Shape::from_model(&config.model).units();
     for unit in units.iter().take(config.model.layers + 2) {
@@ -278,7 +278,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the next unit.
-    pub fn unit(&mut self, unit: &Unit, values: &[f32]) -> Result<(), Failure> {
+    pub fn write_unit(&mut self, unit: &Unit, values: &[f32]) -> Result<(), Failure> {
         self.done += 1;
         let file = format!("model-{:05}-of-{:05}.safetensors", self.done, self.count);
         let shape = Shape::from_model(&self.config.model);
@@ -363,7 +363,7 @@ pub fn export(
             if stop_requested(engine, stop)? {
                 return Ok(false);
             }
-            units.push(engine.whole_unit(config.model.layers + 2 + layer)?);
+            units.push(engine.gather_master_weights(config.model.layers + 2 + layer)?);
         }
         if engine.groups.world.rank() == 0 {
             adapter::write(config, directory, &units)?;
@@ -380,9 +380,9 @@ pub fn export(
         if stop_requested(engine, stop)? {
             return Ok(false);
         }
-        let values = engine.whole_unit(unit)?;
+        let values = engine.gather_master_weights(unit)?;
         if let Some(writer) = &mut writer {
-            writer.unit(&engine.shards[unit].unit, &values)?;
+            writer.write_unit(&engine.shards[unit].unit, &values)?;
         }
     }
     writer.map_or(Ok(()), Writer::finish)?;
@@ -391,23 +391,24 @@ pub fn export(
 
 /// Writes the model of a checkpoint, holding one unit at a time. `merge` adds adapters to the weights that they were
 /// trained on; without it, only the adapters are written.
-pub fn from_checkpoint(
+pub fn export_checkpoint(
     config: &Config,
     checkpoint: &Path,
     directory: &Path,
     dtype: &'static str,
     merge: bool,
 ) -> Result<(), Failure> {
-    let state = checkpoint::state(checkpoint)?;
+    let state = checkpoint::load_state(checkpoint)?;
     checkpoint::check_model(config, checkpoint, &state)?;
     checkpoint::verify(checkpoint, &state)?;
     let shape = Shape::from_model(&config.model);
     let units: Vec<Unit> = shape.units();
-    let adapters = |layer: usize| checkpoint::unit(checkpoint, &state, &format!("adapter.{layer}"));
+    let adapters =
+        |layer: usize| checkpoint::read_unit_weights(checkpoint, &state, &format!("adapter.{layer}"));
     let Some(lora) = &shape.adapter else {
         let mut writer = Writer::new(config, directory, units.len(), dtype)?;
         for unit in &units {
-            writer.unit(unit, &checkpoint::unit(checkpoint, &state, &unit.name)?)?;
+            writer.write_unit(unit, &checkpoint::read_unit_weights(checkpoint, &state, &unit.name)?)?;
         }
         return writer.finish();
     };
@@ -423,7 +424,7 @@ pub fn from_checkpoint(
         if (1..=shape.layers).contains(&at) {
             lora.add(&lora.unit(&shape, at - 1).1, &adapters(at - 1)?, &mut values, 1);
         }
-        writer.unit(unit, &values)?;
+        writer.write_unit(unit, &values)?;
     }
     writer.finish()
 }

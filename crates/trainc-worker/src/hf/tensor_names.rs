@@ -45,7 +45,7 @@ impl Part {
 
     /// Returns the runs of elements within `from..to` that are consecutive in both tensors: (our index, their index,
     /// length). Not for transposed parts.
-    pub fn runs(&self, from: usize, to: usize) -> Vec<(usize, usize, usize)> {
+    pub fn contiguous_runs(&self, from: usize, to: usize) -> Vec<(usize, usize, usize)> {
         let Arrangement::Interleaved { heads, dim } = self.form else { return vec![(from, from, to - from)] };
         let run = dim * self.cols;
         let (mut out, mut at) = (Vec::new(), from);
@@ -69,7 +69,7 @@ impl Part {
                 }
             }
         } else {
-            for (from, to, len) in self.runs(0, ours.len()) {
+            for (from, to, len) in self.contiguous_runs(0, ours.len()) {
                 out[to..to + len].copy_from_slice(&ours[from..from + len]);
             }
         }
@@ -171,7 +171,7 @@ pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>
     let (layer, part_name) = rest.split_once('.')?;
     let (product, kind) = part_name.rsplit_once('.')?;
     let modules = modules(family, shape, product)?;
-    let stem = stem(family);
+    let stem = layer_prefix(family);
     let form = match family {
         Family::Gpt2 if !vector => Arrangement::Transposed,
         Family::GptNeox if product == "qkv" => {
@@ -185,7 +185,7 @@ pub fn parts(family: Family, shape: &Shape, tensor: &Tensor) -> Option<Vec<Part>
 }
 
 /// Returns the name prefix of a layer's number.
-pub fn stem(family: Family) -> &'static str {
+pub fn layer_prefix(family: Family) -> &'static str {
     match family {
         Family::Llama => "model.layers",
         Family::Gpt2 => "transformer.h",
@@ -242,7 +242,7 @@ mod tests {
             }
             for (from, to) in [(0, 90), (7, 61), (89, 90), (14, 16)] {
                 let mut found: Vec<f32> = Vec::new();
-                for (at, there, len) in part.runs(from, to) {
+                for (at, there, len) in part.contiguous_runs(from, to) {
                     assert_eq!(at, from + found.len());
                     found.extend(&theirs[there..there + len]);
                 }

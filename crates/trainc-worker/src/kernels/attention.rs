@@ -32,7 +32,13 @@ impl AttentionShape {
         2 * TILE.min(self.sequence) * self.sequence
     }
 
-    fn part<'a, T: Real>(&self, qkv: &'a [T], row: usize, rows: usize, head: usize) -> MatrixView<'a, T> {
+    fn head_view<'a, T: Real>(
+        &self,
+        qkv: &'a [T],
+        row: usize,
+        rows: usize,
+        head: usize,
+    ) -> MatrixView<'a, T> {
         MatrixView {
             data: &qkv[row * self.width() + head * self.dim..],
             rows,
@@ -43,7 +49,7 @@ impl AttentionShape {
 }
 
 /// Returns the first key that a query attends to, relative to its sequence: the start of its document.
-fn begin(begins: &[u32], row: usize) -> usize {
+fn first_key(begins: &[u32], row: usize) -> usize {
     begins.get(row).map_or(0, |begin| *begin as usize)
 }
 
@@ -65,16 +71,16 @@ pub fn forward<T: Real>(
             for first in (0..sequence).step_by(TILE) {
                 let tile = TILE.min(sequence - first);
                 // Documents are consecutive: the tile's first query has the earliest start.
-                let low = begin(begins, start + first);
+                let low = first_key(begins, start + first);
                 let keys = first + tile - low;
-                let q = shape.part(qkv, start + first, tile, head);
-                let k = shape.part(qkv, start + low, keys, heads + kv);
-                let v = shape.part(qkv, start + low, keys, heads + kv_heads + kv);
+                let q = shape.head_view(qkv, start + first, tile, head);
+                let k = shape.head_view(qkv, start + low, keys, heads + kv);
+                let v = shape.head_view(qkv, start + low, keys, heads + kv_heads + kv);
                 let s = &mut scratch[..tile * keys];
                 gemm::nt(s, keys, Update::Replace, q, k, T::ONE, 1);
                 for (i, row) in s.chunks_exact_mut(keys).enumerate() {
                     let (query, live) = (start + first + i, first + i + 1 - low);
-                    let from = begin(begins, query) - low;
+                    let from = first_key(begins, query) - low;
                     lse[query * heads + head] = rows::softmax_row(row, from, live, scale);
                 }
                 let to = &mut out[(start + first) * width + head * dim..];
@@ -106,18 +112,18 @@ pub fn backward<T: Real>(
             for first in (0..sequence).step_by(TILE) {
                 let tile = TILE.min(sequence - first);
                 // Documents are consecutive: the tile's first query has the earliest start.
-                let low = begin(begins, start + first);
+                let low = first_key(begins, start + first);
                 let keys = first + tile - low;
-                let q = shape.part(qkv, start + first, tile, head);
-                let k = shape.part(qkv, start + low, keys, heads + kv);
-                let v = shape.part(qkv, start + low, keys, heads + kv_heads + kv);
+                let q = shape.head_view(qkv, start + first, tile, head);
+                let k = shape.head_view(qkv, start + low, keys, heads + kv);
+                let v = shape.head_view(qkv, start + low, keys, heads + kv_heads + kv);
                 let here = (start + first) * width + head * dim;
                 let d = MatrixView { data: &dout[here..], rows: tile, cols: dim, stride: width };
                 let (p, dp) = (&mut p[..tile * keys], &mut dp[..tile * keys]);
                 gemm::nt(p, keys, Update::Replace, q, k, T::ONE, 1);
                 for (i, row) in p.chunks_exact_mut(keys).enumerate() {
                     let (query, live) = (start + first + i, first + i + 1 - low);
-                    let from = begin(begins, query) - low;
+                    let from = first_key(begins, query) - low;
                     rows::recompute_softmax_row(row, from, live, scale, lse[query * heads + head]);
                 }
                 let dv = &mut dqkv[(start + low) * full + (heads + kv_heads + kv) * dim..];

@@ -135,15 +135,15 @@ pub fn tn<T: Real>(
                 let panel = MatrixView { data: &copy, rows, cols, stride: wide };
                 let b = MatrixView { data: &b.data[top * b.stride..], rows, ..b };
                 let into = if top == 0 { into } else { Update::Add };
-                transposed(&mut out[first * stride..], stride, into, panel, b, alpha, threads);
+                multiply_transposed(&mut out[first * stride..], stride, into, panel, b, alpha, threads);
             }
         }
         return;
     }
-    transposed(out, stride, into, a, b, alpha, threads);
+    multiply_transposed(out, stride, into, a, b, alpha, threads);
 }
 
-fn transposed<T: Real>(
+fn multiply_transposed<T: Real>(
     out: &mut [T],
     stride: usize,
     into: Update,

@@ -27,7 +27,7 @@ const LANES: usize = 16;
 
 /// Sums in a fixed order that vectorizes: sixteen partial sums, then their sum.
 #[inline(always)]
-fn fold<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
+fn sum_terms<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
     let mut lanes = [T::ZERO; LANES];
     let whole = n / LANES * LANES;
     let mut at = 0;
@@ -51,7 +51,7 @@ fn fold<T: Real>(n: usize, term: impl Fn(usize) -> T) -> T {
 pub fn sum_of_squares(x: &[f32]) -> f64 {
     with_simd(
         #[inline(always)]
-        || fold::<f64>(x.len(), |i| f64::from(x[i]) * f64::from(x[i])),
+        || sum_terms::<f64>(x.len(), |i| f64::from(x[i]) * f64::from(x[i])),
     )
 }
 
@@ -72,10 +72,10 @@ pub fn norm_forward<T: Real>(
             for ((x, y), s) in x.chunks_exact(h).zip(y.chunks_exact_mut(h)).zip(saved.chunks_exact_mut(2)) {
                 let inverse = T::from_f64(1.0 / h as f64);
                 let mean = match kind {
-                    Norm::Layer => fold(h, |i| x[i]) * inverse,
+                    Norm::Layer => sum_terms(h, |i| x[i]) * inverse,
                     Norm::Rms => T::ZERO,
                 };
-                let variance = fold(h, |i| (x[i] - mean) * (x[i] - mean)) * inverse;
+                let variance = sum_terms(h, |i| (x[i] - mean) * (x[i] - mean)) * inverse;
                 let r = T::ONE / (variance + T::from_f64(eps)).square_root();
                 s[0] = mean;
                 s[1] = r;
@@ -119,9 +119,9 @@ pub fn norm_backward<T: Real>(
             {
                 let (mean, r) = (s[0], s[1]);
                 let inverse = T::from_f64(1.0 / h as f64);
-                let along = fold(h, |i| dy[i] * weight[i] * (x[i] - mean)) * r * inverse;
+                let along = sum_terms(h, |i| dy[i] * weight[i] * (x[i] - mean)) * r * inverse;
                 let flat = match kind {
-                    Norm::Layer => fold(h, |i| dy[i] * weight[i]) * inverse,
+                    Norm::Layer => sum_terms(h, |i| dy[i] * weight[i]) * inverse,
                     Norm::Rms => T::ZERO,
                 };
                 for i in 0..h {
@@ -324,7 +324,7 @@ pub fn round_bf16<T: Real>(x: &mut [T]) {
 }
 
 /// Returns the position of a row relative to the start of its document.
-fn position(row: usize, sequence: usize, begins: &[u32]) -> usize {
+fn position_in_document(row: usize, sequence: usize, begins: &[u32]) -> usize {
     row % sequence - begins.get(row).map_or(0, |begin| *begin as usize)
 }
 
@@ -341,7 +341,7 @@ pub fn embed_forward<T: Real>(
     for (row, (x, token)) in x.chunks_exact_mut(h).zip(tokens).enumerate() {
         x.copy_from_slice(&table[*token as usize * h..][..h]);
         if !positions.is_empty() {
-            add(x, &positions[position(row, sequence, begins) * h..][..h]);
+            add(x, &positions[position_in_document(row, sequence, begins) * h..][..h]);
         }
     }
 }
@@ -359,7 +359,7 @@ pub fn embed_backward<T: Real>(
     for (row, (dx, token)) in dx.chunks_exact(h).zip(tokens).enumerate() {
         add(&mut dtable[*token as usize * h..][..h], dx);
         if !dpositions.is_empty() {
-            add(&mut dpositions[position(row, sequence, begins) * h..][..h], dx);
+            add(&mut dpositions[position_in_document(row, sequence, begins) * h..][..h], dx);
         }
     }
 }
@@ -383,7 +383,7 @@ pub fn cross_entropy<T: Real>(logits: &mut [T], labels: &[u32], vocab: usize, sc
                 for z in row.iter_mut() {
                     *z = (*z - top).fast_exp();
                 }
-                let sum = fold(vocab, |i| row[i]);
+                let sum = sum_terms(vocab, |i| row[i]);
                 loss += sum.to_f64().ln() - (at - top).to_f64();
                 let factor = T::from_f64(scale) / sum;
                 for z in row.iter_mut() {
@@ -426,7 +426,7 @@ pub fn softmax_row<T: Real>(row: &mut [T], from: usize, live: usize, scale: T) -
             for z in now.iter_mut() {
                 *z = (*z * scale - top).fast_exp();
             }
-            let sum = fold(now.len(), |i| now[i]);
+            let sum = sum_terms(now.len(), |i| now[i]);
             let inverse = T::ONE / sum;
             for z in now.iter_mut() {
                 *z *= inverse;
@@ -469,6 +469,6 @@ pub fn softmax_backward_row<T: Real>(p: &[T], dp: &mut [T], delta: T, scale: T) 
 pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     with_simd(
         #[inline(always)]
-        || fold(a.len().min(b.len()), |i| a[i] * b[i]),
+        || sum_terms(a.len().min(b.len()), |i| a[i] * b[i]),
     )
 }

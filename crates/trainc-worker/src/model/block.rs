@@ -46,14 +46,14 @@ impl<T: Real> Pass<T> {
 
     /// Rounds to the compute format. The residual stream and its gradient stay in f32: each block adds to them, and a
     /// rounding error would affect all following blocks.
-    pub fn store(&self, x: &mut [T]) {
+    pub fn round_to_compute(&self, x: &mut [T]) {
         if self.bf16 {
             rows::round_bf16(x);
         }
     }
 
     /// Returns the gradient of the residual stream in the compute format.
-    fn read<'a>(&self, d: &'a [T], room: &'a mut [T]) -> &'a [T] {
+    fn rounded_gradient<'a>(&self, d: &'a [T], room: &'a mut [T]) -> &'a [T] {
         if !self.bf16 {
             return d;
         }
@@ -189,12 +189,12 @@ pub fn forward<T: Real>(
         };
     let norm1 = (&p[l.norm1.clone()], &p[l.norm1_bias.clone()]);
     rows::norm_forward(s.norm, s.eps, &saved.x, norm1.0, norm1.1, &mut saved.h1, &mut saved.stats1);
-    pass.store(&mut saved.h1);
+    pass.round_to_compute(&mut saved.h1);
     let width = s.heads.width();
     product(&mut saved.qkv, &saved.h1, &p[l.qkv.clone()], &p[l.qkv_bias.clone()], Update::Replace, h, width);
     let turned = s.heads.heads + s.heads.kv_heads;
     rows::rotate(&mut saved.qkv, width, turned, s.heads.dim, s.rotated, &pass.table, Rotation::Forward);
-    pass.store(&mut saved.qkv);
+    pass.round_to_compute(&mut saved.qkv);
     attention::forward(
         s.heads,
         &pass.begins,
@@ -203,7 +203,7 @@ pub fn forward<T: Real>(
         &mut saved.lse,
         &mut scratch.scores,
     );
-    pass.store(&mut saved.attended);
+    pass.round_to_compute(&mut saved.attended);
     out.copy_from_slice(&saved.x);
     product(out, &saved.attended, &p[l.out.clone()], &p[l.out_bias.clone()], Update::Add, a, h);
     let norm2 = (&p[l.norm2.clone()], &p[l.norm2_bias.clone()]);
@@ -213,7 +213,7 @@ pub fn forward<T: Real>(
         saved.middle.copy_from_slice(out);
         rows::norm_forward(s.norm, s.eps, out, norm2.0, norm2.1, &mut saved.h2, &mut saved.stats2);
     }
-    pass.store(&mut saved.h2);
+    pass.round_to_compute(&mut saved.h2);
     product(
         &mut saved.up,
         &saved.h2,
@@ -223,9 +223,9 @@ pub fn forward<T: Real>(
         h,
         s.up_width(),
     );
-    pass.store(&mut saved.up);
+    pass.round_to_compute(&mut saved.up);
     rows::act_forward(s.act, &saved.up, &mut saved.act, f);
-    pass.store(&mut saved.act);
+    pass.round_to_compute(&mut saved.act);
     product(out, &saved.act, &p[l.down.clone()], &p[l.down_bias.clone()], Update::Add, f, h);
 }
 
@@ -264,28 +264,28 @@ pub fn backward<T: Real>(
             threads,
         );
     };
-    let dy = pass.read(d, &mut scratch.dh2);
+    let dy = pass.rounded_gradient(d, &mut scratch.dh2);
     input(&mut scratch.dact, dy, &p[l.down.clone()], f, h);
-    pass.store(&mut scratch.dact);
-    g.product(&l.down, &l.down_bias, dy, &saved.act, n, threads);
+    pass.round_to_compute(&mut scratch.dact);
+    g.product_gradients(&l.down, &l.down_bias, dy, &saved.act, n, threads);
     rows::act_backward(s.act, &mut saved.up, &scratch.dact, f);
-    pass.store(&mut saved.up);
+    pass.round_to_compute(&mut saved.up);
     input(&mut scratch.dh2, &saved.up, &p[l.up.clone()], h, up_width);
-    pass.store(&mut scratch.dh2);
-    g.product(&l.up, &l.up_bias, &saved.up, &saved.h2, n, threads);
+    pass.round_to_compute(&mut scratch.dh2);
+    g.product_gradients(&l.up, &l.up_bias, &saved.up, &saved.h2, n, threads);
 
     let norm_backward =
         |x: &[T], stats: &[T], dy: &[T], d: &mut [T], g: &mut Gradients<'_, T>, w: &Range<usize>| {
-            let (dw, db) = g.norm(w, h);
+            let (dw, db) = g.norm_gradients(w, h);
             rows::norm_backward(s.norm, x, &p[w.clone()], stats, dy, d, dw, db);
         };
     if !s.parallel {
         norm_backward(&saved.middle, &saved.stats2, &scratch.dh2, d, &mut g, &l.norm2);
     }
-    let dy = pass.read(d, &mut scratch.dh);
+    let dy = pass.rounded_gradient(d, &mut scratch.dh);
     input(&mut scratch.dattended, dy, &p[l.out.clone()], a, h);
-    pass.store(&mut scratch.dattended);
-    g.product(&l.out, &l.out_bias, dy, &saved.attended, n, threads);
+    pass.round_to_compute(&mut scratch.dattended);
+    g.product_gradients(&l.out, &l.out_bias, dy, &saved.attended, n, threads);
     attention::backward(
         s.heads,
         &pass.begins,
@@ -298,10 +298,10 @@ pub fn backward<T: Real>(
     );
     let turned = s.heads.heads + s.heads.kv_heads;
     rows::rotate(&mut scratch.dqkv, wide, turned, s.heads.dim, s.rotated, &pass.table, Rotation::Backward);
-    pass.store(&mut scratch.dqkv);
+    pass.round_to_compute(&mut scratch.dqkv);
     input(&mut scratch.dh, &scratch.dqkv, &p[l.qkv.clone()], h, wide);
-    pass.store(&mut scratch.dh);
-    g.product(&l.qkv, &l.qkv_bias, &scratch.dqkv, &saved.h1, n, threads);
+    pass.round_to_compute(&mut scratch.dh);
+    g.product_gradients(&l.qkv, &l.qkv_bias, &scratch.dqkv, &saved.h1, n, threads);
     if s.parallel {
         norm_backward(&saved.x, &saved.stats2, &scratch.dh2, d, &mut g, &l.norm2);
     }

@@ -122,7 +122,7 @@ fn norm<T: Real>(pass: &Pass<T>, p: &[T], x: &[T], scratch: &mut HeadScratch<T>)
     let (s, h) = (&pass.shape, pass.shape.hidden);
     let bias = if s.norm == rows::Norm::Layer { &p[h..2 * h] } else { &p[..0] };
     rows::norm_forward(s.norm, s.eps, x, &p[..h], bias, &mut scratch.normed, &mut scratch.stats);
-    pass.store(&mut scratch.normed);
+    pass.round_to_compute(&mut scratch.normed);
 }
 
 /// Returns the offset of the head's matrix in its unit, if it is not the embedding.
@@ -162,7 +162,7 @@ pub fn loss<T: Real>(
         }
         gemm::nn(&mut scratch.dnormed[at..], h, Update::Replace, dlogits, matrix, T::ONE, pass.threads);
     }
-    pass.store(&mut scratch.dnormed);
+    pass.round_to_compute(&mut scratch.dnormed);
     d.fill(T::ZERO);
     gnorm[..matrix_offset(s)].fill(T::ZERO);
     let (dw, db) = gnorm.split_at_mut(h);
@@ -246,7 +246,7 @@ mod tests {
         let mut p: Vec<Vec<f64>> = Vec::new();
         for unit in shape.units() {
             let mut fresh = vec![0.0f32; unit.len];
-            init::fill(&unit, 3, 0, &mut fresh);
+            init::fill_initial(&unit, 3, 0, &mut fresh);
             let noise = init::key(5, &unit.name);
             let vary = |(i, v): (usize, &f32)| {
                 f64::from(*v)

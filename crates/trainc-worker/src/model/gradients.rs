@@ -45,7 +45,7 @@ impl<T: Real> Workspace<T> {
     }
 
     /// Returns a buffer for the unused gradients of a norm's weight and bias.
-    pub fn norm(&mut self) -> &mut [T] {
+    pub fn norm_buffer(&mut self) -> &mut [T] {
         &mut self.norm
     }
 
@@ -72,7 +72,7 @@ impl<T: Real> Gradients<'_, T> {
     }
 
     /// Computes the gradients of y = x wᵀ + bias over `n` rows, with w at `weight` of the block's unit.
-    pub(super) fn product(
+    pub(super) fn product_gradients(
         &mut self,
         weight: &Range<usize>,
         bias: &Range<usize>,
@@ -111,7 +111,7 @@ impl<T: Real> Gradients<'_, T> {
 
     /// Returns the destination of a norm's gradients, weight and bias; for a norm without bias the second is not
     /// written.
-    pub(super) fn norm(&mut self, weight: &Range<usize>, hidden: usize) -> (&mut [T], &mut [T]) {
+    pub(super) fn norm_gradients(&mut self, weight: &Range<usize>, hidden: usize) -> (&mut [T], &mut [T]) {
         let both = match self {
             Self::All(g) => &mut g[weight.start..],
             Self::Adapters { room, .. } => &mut room.norm,

@@ -42,7 +42,7 @@ pub fn normals(seed: u64, name: &str, elements: usize) -> Vec<f32> {
 }
 
 /// Fills `out` with the elements of the unit from `start` on; 0 past its end.
-pub fn fill(unit: &Unit, seed: u64, start: usize, out: &mut [f32]) {
+pub fn fill_initial(unit: &Unit, seed: u64, start: usize, out: &mut [f32]) {
     out.fill(0.0);
     for tensor in &unit.tensors {
         let range = tensor.range();

@@ -153,7 +153,7 @@ pub struct BlockLayout {
     pub down_bias: Range,
 }
 
-fn plain(theta: f64, rotated: usize) -> Vec<f64> {
+fn unscaled_frequencies(theta: f64, rotated: usize) -> Vec<f64> {
     (0..rotated / 2).map(|i| theta.powf(-2.0 * i as f64 / rotated as f64)).collect()
 }
 
@@ -208,7 +208,7 @@ impl Shape {
         self.heads.heads * self.heads.dim
     }
 
-    fn norm_of(&self, unit: &mut Unit, name: &str) -> (Range, Range) {
+    fn push_norm(&self, unit: &mut Unit, name: &str) -> (Range, Range) {
         let weight = unit.push(&format!("{name}.weight"), 1, self.hidden, Initializer::One);
         let bias = match self.norm {
             Norm::Layer => unit.push(&format!("{name}.bias"), 1, self.hidden, Initializer::Zero),
@@ -217,7 +217,7 @@ impl Shape {
         (weight, bias)
     }
 
-    fn product(
+    fn push_product(
         &self,
         unit: &mut Unit,
         name: &str,
@@ -236,12 +236,13 @@ impl Shape {
         let mut unit = Unit::new(format!("block.{index}"));
         let deviation = self.initializer_range;
         let residual = deviation / (2.0 * self.layers as f64).sqrt();
-        let (norm1, norm1_bias) = self.norm_of(&mut unit, "norm1");
-        let (qkv, qkv_bias) = self.product(&mut unit, "qkv", self.heads.width(), self.hidden, deviation);
-        let (out, out_bias) = self.product(&mut unit, "out", self.hidden, self.attention_width(), residual);
-        let (norm2, norm2_bias) = self.norm_of(&mut unit, "norm2");
-        let (up, up_bias) = self.product(&mut unit, "up", self.up_width(), self.hidden, deviation);
-        let (down, down_bias) = self.product(&mut unit, "down", self.hidden, self.inner, residual);
+        let (norm1, norm1_bias) = self.push_norm(&mut unit, "norm1");
+        let (qkv, qkv_bias) = self.push_product(&mut unit, "qkv", self.heads.width(), self.hidden, deviation);
+        let (out, out_bias) =
+            self.push_product(&mut unit, "out", self.hidden, self.attention_width(), residual);
+        let (norm2, norm2_bias) = self.push_norm(&mut unit, "norm2");
+        let (up, up_bias) = self.push_product(&mut unit, "up", self.up_width(), self.hidden, deviation);
+        let (down, down_bias) = self.push_product(&mut unit, "down", self.hidden, self.inner, residual);
         let layout = BlockLayout {
             norm1,
             norm1_bias,
@@ -277,7 +278,7 @@ impl Shape {
     /// Returns the unit of the final norm and, if not tied, the head.
     pub fn head(&self) -> Unit {
         let mut unit = Unit::new("head".to_owned());
-        self.norm_of(&mut unit, "norm");
+        self.push_norm(&mut unit, "norm");
         if !self.tied {
             unit.push("weight", self.vocab, self.hidden, Initializer::Normal(self.initializer_range));
         }
@@ -304,12 +305,12 @@ impl Shape {
     pub fn frequencies(&self) -> Vec<f64> {
         let (d, length) = (self.rotated as f64, self.heads.sequence as f64);
         let mut theta = self.theta;
-        let Some(s) = &self.scaling else { return plain(theta, self.rotated) };
+        let Some(s) = &self.scaling else { return unscaled_frequencies(theta, self.rotated) };
         let original = s.original_positions.map_or(length, |n| n as f64);
         if s.kind == ScalingKind::Dynamic && length > original {
             theta *= (s.factor * length / original - (s.factor - 1.0)).powf(d / (d - 2.0));
         }
-        let mut out = plain(theta, self.rotated);
+        let mut out = unscaled_frequencies(theta, self.rotated);
         let (low, high) = (s.low_frequency_factor.unwrap_or(1.0), s.high_frequency_factor.unwrap_or(4.0));
         for f in &mut out {
             let turns = original * *f / (2.0 * std::f64::consts::PI);

@@ -26,7 +26,7 @@ pub(super) struct AccountArgs {
 
 impl AccountArgs {
     /// Returns true if the account is lost when the command ends.
-    pub(super) fn is_forgotten(&self) -> bool {
+    pub(super) fn is_in_memory(&self) -> bool {
         matches!(self.simulate, Some(None))
     }
 
@@ -34,12 +34,12 @@ impl AccountArgs {
     pub(super) fn flag(&self) -> Option<String> {
         Some(match self.simulate.as_ref()? {
             None => "--simulate".to_owned(),
-            Some(file) => format!("--simulate={}", trainc_emit::quoted(&file.to_string_lossy())),
+            Some(file) => format!("--simulate={}", trainc_emit::quote(&file.to_string_lossy())),
         })
     }
 
     /// Returns the same account, persisted in a file.
-    pub(super) fn persisted() -> Self {
+    pub(super) fn with_default_file() -> Self {
         Self { simulate: Some(Some("account.json".into())) }
     }
 }
@@ -74,7 +74,7 @@ impl Accounts {
             Some(Some(file)) => {
                 let account = read(file)?;
                 // Checked first: nothing is done that cannot be saved.
-                can_be_kept(file)?;
+                check_writable(file)?;
                 Some((Fake::new(account), Some(file.clone())))
             }
         };
@@ -91,7 +91,7 @@ impl Accounts {
 
     /// Makes simulated jobs train as fast as these constants predict.
     #[must_use]
-    pub(super) fn predicting(self, constants: &Constants) -> Self {
+    pub(super) fn with_constants(self, constants: &Constants) -> Self {
         Self { constants: Some(constants.clone()), ..self }
     }
 
@@ -111,18 +111,24 @@ impl Accounts {
     /// Runs a task in the plan's region until it ends or the user interrupts it.
     pub(super) fn run(&mut self, io: &mut Io, plan: &Plan, task: impl Task) -> u8 {
         let region = plan.job.region.value().map_or("", String::as_str);
-        self.within(io, region, plan.run.steps.as_ref().map(|steps| steps.value), task)
+        self.run_in_region(io, region, plan.run.steps.as_ref().map(|steps| steps.value), task)
     }
 
     /// Runs a task in a region; an empty one means that of the simulated account.
-    pub(super) fn within(&mut self, io: &mut Io, region: &str, steps: Option<u64>, task: impl Task) -> u8 {
+    pub(super) fn run_in_region(
+        &mut self,
+        io: &mut Io,
+        region: &str,
+        steps: Option<u64>,
+        task: impl Task,
+    ) -> u8 {
         let patience = self.patience;
         let Some((fake, file)) = &mut self.simulated else {
             return self
                 .runtime
-                .block_on(interruptible(io, async |io| on_aws(io, region, patience, task).await));
+                .block_on(run_until_interrupted(io, async |io| on_aws(io, region, patience, task).await));
         };
-        let seen = if region.is_empty() { fake.clone() } else { fake.at(region, steps, None) };
+        let seen = if region.is_empty() { fake.clone() } else { fake.in_region(region, steps, None) };
         let look = Look {
             cloud: &seen,
             clock: &seen,
@@ -132,25 +138,25 @@ impl Accounts {
             refused: None,
             repeated: None,
         };
-        let code = self.runtime.block_on(interruptible(io, async |io| task.run(io, look).await));
-        keep(io, fake, file.as_deref(), code)
+        let code = self.runtime.block_on(run_until_interrupted(io, async |io| task.run(io, look).await));
+        save_simulated(io, fake, file.as_deref(), code)
     }
 
     /// Runs tasks for several jobs concurrently until all end or the user interrupts them.
-    pub(super) fn all(&mut self, io: &mut Io, plans: &[&Plan], tasks: impl Tasks) -> u8 {
+    pub(super) fn run_all(&mut self, io: &mut Io, plans: &[&Plan], tasks: impl Tasks) -> u8 {
         let patience = self.patience;
         let permits = Semaphore::new(MAX_CONCURRENT_CALLS);
         let region = |plan: &Plan| plan.job.region.value().cloned().unwrap_or_default();
         let Some((fake, file)) = &self.simulated else {
             let regions: Vec<String> = plans.iter().map(|plan| region(plan)).collect();
             let work = async |io: &mut Io<'_>| all_on_aws(io, &regions, patience, &permits, tasks).await;
-            return self.runtime.block_on(interruptible(io, work));
+            return self.runtime.block_on(run_until_interrupted(io, work));
         };
         let seen: Vec<Fake> = plans
             .iter()
             .map(|plan| {
                 let steps = plan.run.steps.as_ref().map(|steps| steps.value);
-                fake.at(&region(plan), steps, self.pace(plan))
+                fake.in_region(&region(plan), steps, self.pace(plan))
             })
             .collect();
         let looks: Vec<Look<'_, Fake, Fake>> = seen
@@ -165,13 +171,13 @@ impl Accounts {
                 repeated: None,
             })
             .collect();
-        let code = self.runtime.block_on(interruptible(io, async |io| tasks.run(io, &looks).await));
-        keep(io, fake, file.as_deref(), code)
+        let code = self.runtime.block_on(run_until_interrupted(io, async |io| tasks.run(io, &looks).await));
+        save_simulated(io, fake, file.as_deref(), code)
     }
 }
 
 /// Saves a simulated account to its file, if it has one.
-fn keep(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
+fn save_simulated(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
     let kept = file.map_or(Ok(()), |file| write(file, &fake.account()));
     let Err(why) = kept else { return code };
     io.note(&why);
@@ -179,7 +185,7 @@ fn keep(io: &mut Io, fake: &Fake, file: Option<&Path>, code: u8) -> u8 {
 }
 
 /// Runs to the end or to Ctrl-C; the next run continues what was begun.
-async fn interruptible(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u8) -> u8 {
+async fn run_until_interrupted(io: &mut Io<'_>, work: impl AsyncFnOnce(&mut Io<'_>) -> u8) -> u8 {
     let interrupted = {
         let work = pin!(work(io));
         let interrupt = pin!(tokio::signal::ctrl_c());
@@ -270,7 +276,7 @@ async fn all_on_aws(io: &mut Io<'_>, _: &[String], _: Patience, _: &Semaphore, _
 }
 
 #[cfg(not(feature = "aws"))]
-fn without_aws(io: &mut Io<'_>) -> u8 {
+fn report_missing_aws_feature(io: &mut Io<'_>) -> u8 {
     io.note("error: trainc was built without the feature `aws` and only supports `--simulate` and `plan --offline`\n");
     exit::USAGE
 }
@@ -296,19 +302,23 @@ fn read(file: &Path) -> Result<Account, String> {
 }
 
 /// Fails if a file cannot be written; leaves it unchanged, or absent.
-fn can_be_kept(file: &Path) -> Result<(), String> {
+fn check_writable(file: &Path) -> Result<(), String> {
     let there = file.exists();
-    std::fs::OpenOptions::new().append(true).create(true).open(file).map_err(|error| unkept(file, &error))?;
-    if there { Ok(()) } else { std::fs::remove_file(file).map_err(|error| unkept(file, &error)) }
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)
+        .map_err(|error| describe_unwritable(file, &error))?;
+    if there { Ok(()) } else { std::fs::remove_file(file).map_err(|error| describe_unwritable(file, &error)) }
 }
 
-fn unkept(file: &Path, error: &std::io::Error) -> String {
+fn describe_unwritable(file: &Path, error: &std::io::Error) -> String {
     format!("error: `{}` cannot be written: {}\n", file.display(), super::files::describe(error))
 }
 
 fn write(file: &Path, account: &Account) -> Result<(), String> {
     let text = serde_json::to_string_pretty(account).unwrap_or_default();
-    std::fs::write(file, format!("{text}\n")).map_err(|error| unkept(file, &error))
+    std::fs::write(file, format!("{text}\n")).map_err(|error| describe_unwritable(file, &error))
 }
 
 #[cfg(test)]

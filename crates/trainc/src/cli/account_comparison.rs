@@ -39,10 +39,10 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
     progress: &Progress,
     choices: impl Fn(&Plan) -> Choices,
 ) -> Vec<Comparison> {
-    let hear = |fault: &Fault| progress.repeating(fault);
+    let hear = |fault: &Fault| progress.note_retrying(fault);
     let heard = looks.iter().map(|look| Look { repeated: Some(Repeated(&hear)), ..*look });
     let looks: Vec<Look<'_, C, K>> = heard.collect();
-    let each = looks.iter().zip(plans).map(|(look, plan)| one(look, plan, choices(plan)));
+    let each = looks.iter().zip(plans).map(|(look, plan)| compare_one(look, plan, choices(plan)));
     let mut all = join_all(each).await;
     let mut families = BTreeSet::new();
     for (((looked, _), look), plan) in all.iter_mut().zip(&looks).zip(plans) {
@@ -61,9 +61,9 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
     for (((mut looked, facts), look), plan) in all.into_iter().zip(&looks).zip(plans) {
         let starts = looked.exit == exit::DONE && looked.obstacles.is_empty();
         if let Some(mut facts) = facts.filter(|_| starts) {
-            look.room_beside(&mut facts, plan, &together).await;
+            look.recheck_limits(&mut facts, plan, &together).await;
             together.add(plan, &facts, &mut looked.findings);
-            looked.exit = preflight::exit(&looked.findings);
+            looked.exit = preflight::exit_code(&looked.findings);
         }
         done.push(looked);
     }
@@ -71,7 +71,7 @@ pub(super) async fn compare_with_account<C: Observe, K: Clock>(
 }
 
 /// Compares one job with the account, read-only.
-async fn one<C: Observe, K: Clock>(
+async fn compare_one<C: Observe, K: Clock>(
     look: &Look<'_, C, K>,
     plan: &Plan,
     choices: Choices,
@@ -102,14 +102,14 @@ async fn one<C: Observe, K: Clock>(
         let lost = trainc_apply::diff::lost_file_systems(&prospect.desired, &prospect.observed, choices);
         preflight::lost_file_systems(plan, run, &lost, &mut findings);
         // Not an obstacle: the run is in progress, and apply leaves it unchanged.
-        if !prospect.is_settled(choices) {
+        if !prospect.is_run_over(choices) {
             for change in trainc_apply::diff::corrupted_uploads(&prospect.desired, &prospect.observed) {
                 let said = verdict::plan_obstacle(plan, &change).diagnostic;
                 findings.push(said.severity(Severity::Warning));
             }
         }
     }
-    if !prospect.is_settled(choices) {
+    if !prospect.is_run_over(choices) {
         preflight::excess_permissions(
             plan,
             &prospect.desired,
@@ -124,7 +124,7 @@ async fn one<C: Observe, K: Clock>(
         .chain(verdict::worker(plan).filter(|_| starting))
         .collect();
     if unseen.is_empty() {
-        let exit = preflight::exit(&findings);
+        let exit = preflight::exit_code(&findings);
         let looked = Comparison { prospect: survey.prospect, findings, obstacles, exit };
         return (looked, starting.then_some(facts));
     }
@@ -147,14 +147,14 @@ impl Comparison {
     }
 
     /// Adds the state of each resource in the account to the plan's document.
-    pub(super) fn tell(&self, document: &mut Document) {
+    pub(super) fn add_to_document(&self, document: &mut Document) {
         document.blocked = self.refusal();
         let Some(prospect) = &self.prospect else { return };
         document.compared_with = Some(prospect.desired.account.clone());
         document.account = Some(prospect.desired.account.clone());
         document.changes = Some(!prospect.is_empty());
         for resource in &mut document.resources {
-            resource.name = trainc_ir::account::in_account(&resource.name, &prospect.desired.account);
+            resource.name = trainc_ir::account::substitute_account(&resource.name, &prospect.desired.account);
             let change = prospect.changes.iter().find(|change| {
                 change.kind == resource.kind
                     && (change.name == resource.name || change.kind == "training-job")
@@ -164,7 +164,7 @@ impl Comparison {
                     kind: resource.kind,
                     name: change.name.clone(),
                     action: change.action.word(),
-                    because: because(change),
+                    because: describe_change(change),
                     shared_with: change.shared_with.clone(),
                 };
             }
@@ -178,7 +178,7 @@ impl Comparison {
 }
 
 /// Describes a change on one line, with the first differences; all of them are listed for an adopted resource.
-fn because(change: &Change) -> String {
+fn describe_change(change: &Change) -> String {
     let adopts = change.action == Action::Adopt;
     let details: Vec<String> = change
         .differences
@@ -198,12 +198,12 @@ fn because(change: &Change) -> String {
 }
 
 /// Formats the changes, one line per resource; for an adopted resource also one line per difference.
-pub(super) fn lines(prospect: &Prospect) -> String {
+pub(super) fn format_changes(prospect: &Prospect) -> String {
     let width = prospect.changes.iter().map(|change| change.action.word().len()).max().unwrap_or(0);
     let mut out = String::new();
     for change in &prospect.changes {
         let adopts = change.action == Action::Adopt;
-        let because = if adopts { change.because.clone() } else { because(change) };
+        let because = if adopts { change.because.clone() } else { describe_change(change) };
         out.push_str(&format!(
             "  {:width$}  {} {}: {because}\n",
             change.action.word(),
@@ -243,7 +243,7 @@ pub(super) fn render(io: &Io, set: &Set, manifest: &Manifest, problems: &Problem
 }
 
 /// Returns one diagnostic as a list of problems.
-pub(super) fn only(verdict: Diagnostic) -> Problems {
+pub(super) fn single_problem(verdict: Diagnostic) -> Problems {
     let mut problems = Problems::default();
     problems.push(verdict);
     problems

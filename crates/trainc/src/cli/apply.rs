@@ -11,7 +11,7 @@ use super::exit;
 use super::io::Io;
 use super::job_context::{Form, errors};
 use super::manifests::{Set, compile_all};
-use super::progress::{LOOKING, Mode, Progress, json_line, version_line};
+use super::progress::{LOOKING, Mode, Progress, print_json_line, print_version_line};
 use super::transcript::Transcript;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -103,15 +103,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.fetch = true;
     let set = compile_all(&paths, &options);
     let mut accounts = match Accounts::new(&args.account, args.wait_for_capacity) {
-        Ok(accounts) => accounts.predicting(input.overlay.constants()),
+        Ok(accounts) => accounts.with_constants(input.overlay.constants()),
         Err(words) => {
             io.note(&words);
             return exit::USAGE;
         }
     };
     if args.output == "json" {
-        version_line();
-        unsound(io, &set);
+        print_version_line();
+        print_errors_as_json(io, &set);
     }
     show_problems(io, &set, global);
     let desk = Transcript::new(set.manifests.len());
@@ -121,15 +121,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let several = set.manifests.len() > 1;
     for (at, manifest) in set.manifests.iter().enumerate() {
         let denied = args.input.deny_warnings && manifest.compiled.problems.warnings() > 0;
-        let twin = twin(&set, at);
-        if let Some(twin) = twin.filter(|_| manifest.compiled.checked().is_some()) {
+        let twin = find_same_job(&set, at);
+        if let Some(twin) = twin.filter(|_| manifest.compiled.plan_without_errors().is_some()) {
             // The problem is reported at the later of the two; either may be the mistake.
             io.note(&format!(
                 "`{}` is not applied: `{twin}` describes a job of the same name\n",
                 manifest.path
             ));
         }
-        match manifest.compiled.checked().filter(|_| !denied && twin.is_none()) {
+        match manifest.compiled.plan_without_errors().filter(|_| !denied && twin.is_none()) {
             Some(plan) => {
                 plans.push(plan);
                 let saved = saved.as_ref();
@@ -147,15 +147,16 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                     several,
                 });
             }
-            None => desk.end(at, exit::MANIFEST),
+            None => desk.set_exit_code(at, exit::MANIFEST),
         }
     }
-    args.input.say_denied(io, &set, global.quiet);
+    args.input.explain_denied_warnings(io, &set, global.quiet);
     let mut whole = exit::DONE;
     if !jobs.is_empty() {
-        let code = accounts.all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle });
+        let code =
+            accounts.run_all(io, &plans, Applies { args, global, jobs: &jobs, desk: &desk, idle: &idle });
         // Jobs that were interrupted or never confirmed get the exit code of the whole.
-        desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
+        desk.print_all(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
         whole = code;
     }
     let codes = desk.codes();
@@ -171,13 +172,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             .zip(&codes)
             .map(|(one, code)| json!({"job": one.compiled.job, "manifest": one.path, "exit": code}))
             .collect();
-        json_line(&json!({"type": "result", "exit": code, "jobs": jobs}));
+        print_json_line(&json!({"type": "result", "exit": code, "jobs": jobs}));
     }
     code
 }
 
 /// Returns another manifest that describes a job of the same name.
-fn twin(set: &Set, at: usize) -> Option<&str> {
+fn find_same_job(set: &Set, at: usize) -> Option<&str> {
     let job = set.manifests.get(at)?.compiled.job.as_ref()?;
     let mut others = set.manifests.iter().enumerate().filter(|(other, _)| *other != at);
     let twin = others.find(|(_, other)| other.compiled.job.as_ref() == Some(job));
@@ -185,10 +186,11 @@ fn twin(set: &Set, at: usize) -> Option<&str> {
 }
 
 /// Prints the errors of invalid manifests as JSON lines.
-fn unsound(io: &mut Io, set: &Set) {
-    for manifest in set.manifests.iter().filter(|manifest| manifest.compiled.checked().is_none()) {
+fn print_errors_as_json(io: &mut Io, set: &Set) {
+    for manifest in set.manifests.iter().filter(|manifest| manifest.compiled.plan_without_errors().is_none())
+    {
         for object in errors(set, manifest) {
-            Form::Lines.tell(io, manifest.compiled.job.as_deref(), object);
+            Form::Lines.print_object(io, manifest.compiled.job.as_deref(), object);
         }
     }
 }
@@ -218,7 +220,7 @@ fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
         ([_], Some((_, Ok(plan)))) => Ok(Some(plan)),
         ([_], Some((path, Err(why)))) => Err(format!(
             "error: `{path}` is a saved plan that cannot be read: {why}\nhelp: save it again: trainc plan --save {}\n",
-            trainc_emit::quoted(&path)
+            trainc_emit::quote(&path)
         )),
         (_, Some((path, _))) => Err(format!(
             "error: `{path}` is a saved plan; only one can be applied at a time, and no manifests with it\n"
@@ -229,7 +231,7 @@ fn saved_plan(paths: &[String]) -> Result<Option<SavedPlan>, String> {
 impl Args {
     /// Refuses flags that a saved plan already fixes; flags for waiting are allowed.
     fn check_saved_plan_flags(&self) -> Result<(), String> {
-        let given = self.input.overlay.given();
+        let given = self.input.overlay.to_overrides();
         let said = [
             ("--set", !given.sets.is_empty()),
             ("--env", given.env.is_some()),
@@ -254,7 +256,7 @@ impl Args {
 fn summary(io: &mut Io, set: &Set, codes: &[u8], idle: &BTreeSet<usize>) {
     io.print("\n");
     for (at, (manifest, code)) in set.manifests.iter().zip(codes).enumerate() {
-        let sound = manifest.compiled.checked().is_some();
+        let sound = manifest.compiled.plan_without_errors().is_some();
         let name = manifest.compiled.job.as_deref().unwrap_or(&manifest.path);
         let words = match *code {
             exit::DONE if idle.contains(&at) => "nothing to do".to_owned(),
@@ -289,37 +291,38 @@ impl Tasks for Applies<'_> {
     /// independently of the failure of others.
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = self.jobs.iter().zip(looks);
-        let progress = Progress::new(Mode::of(&self.args.output, self.global.quiet));
+        let progress = Progress::new(Mode::from_flags(&self.args.output, self.global.quiet));
         let plans: Vec<_> = self.jobs.iter().map(|job| job.plan).collect();
         let choices = |plan: &Plan| self.jobs.first().map(|job| job.choices_of(plan)).unwrap_or_default();
         let known = self.jobs.first().map(|job| job.set.jobs()).unwrap_or_default();
-        let looked =
-            progress.busy(LOOKING, compare_with_account(looks, &plans, &known, &progress, choices)).await;
+        let looked = progress
+            .run_with_spinner(LOOKING, compare_with_account(looks, &plans, &known, &progress, choices))
+            .await;
         let mut going: Vec<(&JobApply<'_>, &Look<'_, C, K>, Prospect)> = Vec::new();
         let mut made: BTreeMap<Item, &str> = BTreeMap::new();
         let mut said: BTreeSet<String> = BTreeSet::new();
         for ((job, look), mut looked) in all.zip(looked) {
             if let Some(prospect) = &mut looked.prospect {
-                once(&mut made, prospect, job.name());
+                mark_created_by_earlier_job(&mut made, prospect, job.name());
             } else if self.args.output != "json" {
                 // The same answer to the same call, e.g. expired credentials, is shown once for all jobs.
                 looked
                     .findings
                     .retain(|one| !one.facts.contains_key("call") || said.insert(one.message.clone()));
             }
-            match job.show(io, looked) {
+            match job.print_comparison(io, looked) {
                 Ok(prospect) => going.push((job, look, prospect)),
-                Err(code) => self.desk.end(job.at, code),
+                Err(code) => self.desk.set_exit_code(job.at, code),
             }
         }
         let idle = going.iter().filter(|(.., prospect)| prospect.is_empty()).map(|(job, ..)| job.at);
         self.idle.borrow_mut().extend(idle);
         let changed = going.iter().filter(|(.., prospect)| !prospect.is_empty()).count();
-        if changed > 0 && !self.agreed(io, changed) {
+        if changed > 0 && !self.confirm_apply(io, changed) {
             going.retain(|(job, _, prospect)| {
                 let rests = prospect.is_empty();
                 if !rests {
-                    self.desk.end(job.at, exit::INCOMPLETE);
+                    self.desk.set_exit_code(job.at, exit::INCOMPLETE);
                 }
                 rests
             });
@@ -327,8 +330,10 @@ impl Tasks for Applies<'_> {
         let locks = ResourceLocks::default();
         if let [(job, look, prospect)] = going.as_slice() {
             // A single job writes its output directly.
-            let code = job.make(io, **look, prospect, &progress.of(job.name(), job.several), &locks).await;
-            self.desk.end(job.at, code);
+            let code = job
+                .apply_changes(io, **look, prospect, &progress.for_job(job.name(), job.several), &locks)
+                .await;
+            self.desk.set_exit_code(job.at, code);
             return exit::DONE;
         }
         let desk = self.desk;
@@ -340,21 +345,25 @@ impl Tasks for Applies<'_> {
                 let today = today.clone();
                 let mut own =
                     Io { out: &mut out, err: &mut err, color, unicode, width, today, unread: false };
-                let progress = progress.of(job.name(), job.several);
-                let code = job.make(&mut own, **look, prospect, &progress, &locks).await;
+                let progress = progress.for_job(job.name(), job.several);
+                let code = job.apply_changes(&mut own, **look, prospect, &progress, &locks).await;
                 (job.at, code)
             })
             .collect();
         while let Some((at, code)) = making.next().await {
-            desk.end(at, code);
-            progress.aside(|| desk.hand_out(io));
+            desk.set_exit_code(at, code);
+            progress.suspend_while(|| desk.print_ended(io));
         }
         exit::DONE
     }
 }
 
 /// Says of what two jobs would make that it is made once. File systems of one name may be several.
-fn once<'a>(made: &mut BTreeMap<Item, &'a str>, prospect: &mut Prospect, job: &'a str) {
+fn mark_created_by_earlier_job<'a>(
+    made: &mut BTreeMap<Item, &'a str>,
+    prospect: &mut Prospect,
+    job: &'a str,
+) {
     let systems = &prospect.desired.file_systems;
     let identity = |name: &str| {
         let found = systems.iter().find(|system| system.name == name);
@@ -380,7 +389,7 @@ fn once<'a>(made: &mut BTreeMap<Item, &'a str>, prospect: &mut Prospect, job: &'
 
 impl Applies<'_> {
     /// Asks, unless nothing real happens or the user said yes before.
-    fn agreed(&self, io: &mut Io, jobs: usize) -> bool {
+    fn confirm_apply(&self, io: &mut Io, jobs: usize) -> bool {
         let simulated = self.args.account.simulate.is_some();
         if self.args.yes || simulated || self.jobs.iter().any(|job| job.saved.is_some()) {
             return true;

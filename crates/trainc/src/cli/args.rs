@@ -138,7 +138,7 @@ pub(super) fn duration(written: &str) -> Result<std::time::Duration, String> {
 
 impl Input {
     /// Explains the exit code if only `--deny-warnings` makes it nonzero.
-    pub(super) fn say_denied(&self, io: &mut Io, set: &Set, quiet: bool) {
+    pub(super) fn explain_denied_warnings(&self, io: &mut Io, set: &Set, quiet: bool) {
         let count = |of: fn(&diag::Problems) -> usize| -> usize {
             set.manifests.iter().map(|manifest| of(&manifest.compiled.problems)).sum()
         };
@@ -152,7 +152,7 @@ impl Input {
     }
 
     /// Returns the exit code for the problems found.
-    pub(super) fn exit(&self, set: &Set) -> u8 {
+    pub(super) fn exit_code(&self, set: &Set) -> u8 {
         let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
         let warnings: usize = set.manifests.iter().map(|m| m.compiled.problems.warnings()).sum();
         if self.exit_zero || (errors == 0 && !(self.deny_warnings && warnings > 0)) {

@@ -7,10 +7,10 @@ use super::invalid_rows::InvalidRows;
 use super::io::Io;
 use std::fs;
 use std::path::{Path, PathBuf};
-use trainc_calibrate::bounds::comment;
+use trainc_calibrate::bounds::out_of_range_comment;
 use trainc_calibrate::verdict::Verdict;
 use trainc_calibrate::{self as calibrate, judge};
-use trainc_emit::quoted;
+use trainc_emit::quote;
 use trainc_predict::Constants;
 
 /// Largest table or file of constants in bytes.
@@ -58,8 +58,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
-    let found = InvalidRows::of(&table, &args.runs, &text);
-    io.note(&found.shown(io, global));
+    let found = InvalidRows::from_table(&table, &args.runs, &text);
+    io.note(&found.format_first(io, global));
     let constants = match constants(args.calibration.as_deref()) {
         Ok(constants) => constants,
         Err(why) => {
@@ -86,7 +86,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             };
             fitted.fitted.clone_from(&io.today);
             fitted.command = format!("trainc calibrate {} --write {}", args.runs, path.display());
-            if let Err(error) = fs::write(path, fitted.write() + &comment(&fitted)) {
+            if let Err(error) = fs::write(path, fitted.to_toml() + &out_of_range_comment(&fitted)) {
                 io.note(&format!("error: `{}` cannot be written: {}\n", path.display(), describe(&error)));
                 return exit::USAGE;
             }
@@ -98,7 +98,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     if args.output == "json" {
         let mut document = serde_json::to_value(&verdict).unwrap_or_default();
         if let Some(members) = document.as_object_mut() {
-            members.insert("problems".to_owned(), found.members());
+            members.insert("problems".to_owned(), found.to_json());
         }
         io.print(&serde_json::to_string_pretty(&document).unwrap_or_default());
         io.print("\n");
@@ -126,7 +126,7 @@ fn describe_fit(path: &Path, runs: &str, before: &Verdict, after: &Verdict) -> S
             percent(is)
         )
     });
-    let (path, quoted_path) = (path.display(), quoted(&path.display().to_string()));
+    let (path, quoted_path) = (path.display(), quote(&path.display().to_string()));
     format!(
         "wrote {path}{moved}\nhelp: to use it: `trainc plan JOB.kdl --calibration {quoted_path}`; `check`, `tune` and `report` accept the flag too\n"
     )
@@ -136,7 +136,7 @@ fn describe_fit(path: &Path, runs: &str, before: &Verdict, after: &Verdict) -> S
 pub(super) fn constants(path: Option<&Path>) -> Result<Constants, String> {
     let Some(path) = path else { return Ok(Constants::shipped().clone()) };
     let text = read(path).map_err(|why| format!("error: `{}` cannot be read: {why}\n", path.display()))?;
-    Constants::read(&text).map_err(|why| format!("`{}` is not a file of constants: {why}", path.display()))
+    Constants::parse(&text).map_err(|why| format!("`{}` is not a file of constants: {why}", path.display()))
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -57,7 +57,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let listing = match name {
         "models" => Some(models_listing()),
         "rules" => Some(rules_listing()),
-        _ => listing::named(name),
+        _ => listing::by_table_name(name),
     };
     if let Some(mut listing) = listing {
         listing.add_provenance();
@@ -100,7 +100,8 @@ fn permissions(io: &mut Io, global: &Global, args: &Args) -> u8 {
         &args.manifests,
         &Options { today: io.today.clone(), later_codes: crate::later_codes(), ..Options::default() },
     );
-    let plans: Vec<&Plan> = set.manifests.iter().filter_map(|one| one.compiled.checked()).collect();
+    let plans: Vec<&Plan> =
+        set.manifests.iter().filter_map(|one| one.compiled.plan_without_errors()).collect();
     let deployable: Vec<PolicyScope> =
         plans.iter().filter(|plan| plan.deployable).map(|plan| PolicyScope::for_job(plan)).collect();
     if plans.len() < set.manifests.len() {

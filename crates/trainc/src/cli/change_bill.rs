@@ -5,7 +5,7 @@ use super::exit;
 use super::files::Files;
 use super::git::Revision;
 use super::io::Io;
-use super::manifest_paths::{Named, expand, is_passed_over, root_of};
+use super::manifest_paths::{Named, expand, is_skipped_name, root_of};
 use super::manifests::{Manifest, Set, compile_all, compile_from};
 use super::plan::Args;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use trainc_plan::resolve::{LayerLoader, LoadedLayer, Merged};
 use trainc_report::bill::{self, Base, Bill, Job, JobSide};
 use trainc_report::shared_costs::job_file_systems;
 use trainc_syntax::ast::{Node, Value};
-use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, pairs};
+use trainc_tune::compare::{self, Change, Edit, Figures, Key, Side, match_old_manifests};
 
 /// Source part of the old manifests, above those of all threads.
 const PART: u32 = 512;
@@ -69,8 +69,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args, paths: &[String], a
             io.print(&bill.sources.mask(&bill::human(&bill, options)));
         }
     }
-    args.input.say_denied(io, &set, global.quiet);
-    match args.input.exit(&set) {
+    args.input.explain_denied_warnings(io, &set, global.quiet);
+    match args.input.exit_code(&set) {
         exit::DONE if args.detailed_exit_code && bill.differs() => exit::DIFFERENT,
         code => code,
     }
@@ -115,13 +115,13 @@ fn from_files(set: &mut Set, paths: &[String], against: &str, options: &Options)
     let mut files = Files::new(root, options);
     let (sources, manifests) = compile_from(&found.files, PART, options, &mut files);
     set.sources.absorb(sources);
-    let keys = manifests.iter().map(|manifest| below(&manifest.path, walked)).collect();
+    let keys = manifests.iter().map(|manifest| relative_to_dir(&manifest.path, walked)).collect();
     let base = Base { name: against.to_owned(), commit: None };
     Ok(Old { base, manifests, keys, objects: None })
 }
 
 /// Returns a path relative to a directory; empty for a single file, which matches any.
-fn below(path: &str, dir: Option<&Path>) -> String {
+fn relative_to_dir(path: &str, dir: Option<&Path>) -> String {
     dir.and_then(|dir| Path::new(path).strip_prefix(dir).ok())
         .map_or_else(String::new, |path| path.to_string_lossy().into_owned())
 }
@@ -140,7 +140,7 @@ fn from_revision(
             return Err("standard input cannot be compared with a revision: name a file".to_owned());
         }
         for (path, walked) in in_revision(&mut objects, argument, root)? {
-            let file = Named { shown: objects.shown(&path), path: PathBuf::from(path), walked };
+            let file = Named { shown: objects.revision_path(&path), path: PathBuf::from(path), walked };
             if !named.iter().any(|other| other.path == file.path) {
                 named.push(file);
             }
@@ -157,7 +157,7 @@ fn from_revision(
 }
 
 /// Returns a path relative to the repository, with `/`.
-fn inside(path: &Path, root: &Path) -> Option<String> {
+fn path_in_repository(path: &Path, root: &Path) -> Option<String> {
     // Only the parent is resolved: the file may be a link, or deleted.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let whole = match path.file_name() {
@@ -178,15 +178,15 @@ fn in_revision(
     let outside = || format!("`{argument}` is outside the repository `{}`", root.display());
     let is_glob = !path.exists() && argument.contains(['*', '?', '[']);
     if !path.is_dir() && !is_glob {
-        let inside = inside(path, root).ok_or_else(outside)?;
-        let there = objects.holds(&inside);
+        let inside = path_in_repository(path, root).ok_or_else(outside)?;
+        let there = objects.has_path(&inside);
         return Ok(there.then_some((inside, None)).into_iter().collect());
     }
     let dir = if is_glob { Path::new(".") } else { path };
     let whole = dir.canonicalize().map_err(|error| super::files::describe(&error))?;
     let dir = whole.strip_prefix(root).map_err(|_| outside())?.to_string_lossy().replace('\\', "/");
     // A directory that is missing in the revision has no jobs.
-    let files = if dir.is_empty() || objects.holds(&dir) { objects.files(&dir)? } else { Vec::new() };
+    let files = if dir.is_empty() || objects.has_path(&dir) { objects.files(&dir)? } else { Vec::new() };
     let matcher = if is_glob {
         let glob =
             globset::GlobBuilder::new(argument.trim_start_matches("./")).literal_separator(true).build();
@@ -200,7 +200,7 @@ fn in_revision(
         .filter(|file| {
             let below = file.strip_prefix(&prefix).unwrap_or(file);
             below.ends_with(".kdl")
-                && !below.split('/').any(is_passed_over)
+                && !below.split('/').any(is_skipped_name)
                 && matcher.as_ref().is_none_or(|matcher| matcher.is_match(below))
         })
         .map(|file| (file, Some(PathBuf::from(&dir))))
@@ -212,8 +212,8 @@ fn in_revision(
 /// Returns the key of a new manifest among the old ones.
 fn key(manifest: &Manifest, old: &Old, walked: Option<&Path>, root: &Path) -> Key {
     let path = match &old.objects {
-        Some(_) => inside(Path::new(&manifest.path), root).unwrap_or_default(),
-        None => below(&manifest.path, walked),
+        Some(_) => path_in_repository(Path::new(&manifest.path), root).unwrap_or_default(),
+        None => relative_to_dir(&manifest.path, walked),
     };
     Key { path, job: manifest.compiled.job.clone() }
 }
@@ -225,26 +225,26 @@ struct Both<'a> {
 }
 
 impl LayerLoader for Both<'_> {
-    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
         // Layers are already merged.
         Err(ReadError::NotFound)
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Both<'_> {
-    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
         // A prediction does not read the program.
         Err(ReadError::NotFound)
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         match &mut self.old {
-            Some(old) if old.has(from) => old.text(from, path),
-            _ => self.new.text(from, path),
+            Some(old) if old.has_source(from) => old.read_text(from, path),
+            _ => self.new.read_text(from, path),
         }
     }
 }
@@ -256,15 +256,19 @@ impl Both<'_> {
         let (_, value) = model.props.iter().find(|(key, _)| key.value == "config")?;
         let Value::Text(path) = &value.value else { return None };
         let from = sources.get(value.span.source)?.name.to_string();
-        Some((path.clone(), self.text(&from, path).ok()?))
+        Some((path.clone(), self.read_text(&from, path).ok()?))
     }
 }
 
 fn figures(compiled: &Compiled) -> Figures {
-    compiled.plan.as_ref().map(|plan| Figures::of(plan, &compiled.prediction)).unwrap_or_default()
+    compiled
+        .plan
+        .as_ref()
+        .map(|plan| Figures::from_prediction(plan, &compiled.prediction))
+        .unwrap_or_default()
 }
 
-fn seen(manifest: &Manifest) -> JobSide<'_> {
+fn job_side(manifest: &Manifest) -> JobSide<'_> {
     let compiled = &manifest.compiled;
     let run = compiled.plan.as_ref().zip(compiled.prediction.run.as_ref());
     JobSide {
@@ -291,7 +295,7 @@ fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options)
         .zip(&old.keys)
         .map(|(one, path)| Key { path: path.clone(), job: one.compiled.job.clone() })
         .collect();
-    let pairs = pairs(&new_keys, &old_keys);
+    let pairs = match_old_manifests(&new_keys, &old_keys);
     let Old { base, manifests, objects, .. } = old;
     let mut both = Both { new: Files::new(set.root.clone(), options), old: objects.as_mut() };
     // Mixed jobs refer to the texts of both sides.
@@ -300,18 +304,18 @@ fn bill<'a>(set: &'a Set, old: &'a mut Old, paths: &[String], options: &Options)
     for (manifest, pair) in set.manifests.iter().zip(&pairs) {
         let earlier = pair.and_then(|at| manifests.get(at));
         let change = earlier.and_then(|earlier| {
-            change(&earlier.compiled, &manifest.compiled, options, &mut both, &mut sources)
+            compare_jobs(&earlier.compiled, &manifest.compiled, options, &mut both, &mut sources)
         });
         jobs.push(Job {
-            before: earlier.map(seen),
-            after: Some(seen(manifest)),
+            before: earlier.map(job_side),
+            after: Some(job_side(manifest)),
             change,
             program: earlier.is_some_and(|earlier| program(&earlier.compiled) != program(&manifest.compiled)),
         });
     }
     let gone = manifests.iter().enumerate().filter(|(at, _)| !pairs.contains(&Some(*at)));
     jobs.extend(gone.map(|(_, one)| Job {
-        before: Some(seen(one)),
+        before: Some(job_side(one)),
         after: None,
         change: None,
         program: false,
@@ -326,7 +330,7 @@ fn program(compiled: &Compiled) -> Vec<(&str, &str)> {
     trees.flat_map(|tree| &tree.files).map(|file| (file.path.as_str(), file.sha256())).collect()
 }
 
-fn change(
+fn compare_jobs(
     before: &Compiled,
     after: &Compiled,
     options: &Options,
@@ -337,14 +341,14 @@ fn change(
     let more: Vec<Edit> = match (both.config(&old.node, sources), both.config(&new.node, sources)) {
         // The same path with another content.
         (Some((was, old_text)), Some((is, new_text))) if was == is && old_text != new_text => {
-            compare::replaced(&new.node, &["model"], "config").into_iter().collect()
+            compare::edit_of_changed_file(&new.node, &["model"], "config").into_iter().collect()
         }
         _ => Vec::new(),
     };
     let (old_figures, new_figures) = (figures(before), figures(after));
     let mut predict = |node: &Node| {
         let merged = Merged { node: node.clone(), overrides: Vec::new(), is_whole: true };
-        let tried = trainc_plan::forecast(merged, Problems::default(), options, both, sources);
+        let tried = trainc_plan::plan_and_predict(merged, Problems::default(), options, both, sources);
         (tried.problems.errors() == 0).then(|| figures(&tried))
     };
     Some(compare::compare(

@@ -73,7 +73,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         match write_fixes(io, &set, code) {
             Ok(0) => io.note("nothing to fix\n"),
             Ok(_) => {
-                let (before, oversized) = (batches(&set), oversized(&set));
+                let (before, oversized) = (batches(&set), jobs_over_memory(&set));
                 set = compile_keeping(&paths, &args.input.overlay.options(io, false), keep);
                 note_changed_batches(io, &before, &batches(&set));
                 note_tight_memory(io, &oversized, &set);
@@ -86,8 +86,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let text = problems(&set, args.output, io, io.color, global);
     io.print(&text);
-    args.input.say_denied(io, &set, global.quiet);
-    args.input.exit(&set)
+    args.input.explain_denied_warnings(io, &set, global.quiet);
+    args.input.exit_code(&set)
 }
 
 /// Applies the edits of all problems of a code; returns their number.
@@ -102,7 +102,7 @@ fn write_fixes(io: &mut Io, set: &Set, code: Option<&str>) -> Result<usize, Stri
         std::fs::write(&name, text)
             .map_err(|error| format!("error: `{name}` cannot be written: {}\n", describe(&error)))?;
         let old = set.sources.get(*source).map_or("", |source| &source.text);
-        io.note(&format!("fixed {name}\n{}", changed(old, text)));
+        io.note(&format!("fixed {name}\n{}", format_diff(old, text)));
     }
     Ok(fixed.applied.len())
 }
@@ -133,7 +133,7 @@ fn note_changed_batches(
 }
 
 /// Returns the jobs that are predicted not to fit, by manifest and name.
-fn oversized(set: &Set) -> Vec<(String, Option<String>)> {
+fn jobs_over_memory(set: &Set) -> Vec<(String, Option<String>)> {
     let fit = |manifest: &&Manifest| manifest.compiled.prediction.memory.as_ref().and_then(Memory::fit);
     let found = set.manifests.iter().filter(|one| matches!(fit(one), Some(Fit::Hardly | Fit::Never)));
     found.map(|one| (one.path.clone(), one.compiled.job.clone())).collect()
@@ -146,7 +146,7 @@ fn note_tight_memory(io: &mut Io, oversized: &[(String, Option<String>)], after:
         let was = (manifest.path.clone(), manifest.compiled.job.clone());
         let (Some(Fit::Maybe), Some(has)) = (memory.fit(), memory.capacity_bytes) else { continue };
         if oversized.contains(&was) {
-            let [needs, high, has] = [memory.per_gpu_bytes, memory.interval.high, has].map(gib);
+            let [needs, high, has] = [memory.per_gpu_bytes, memory.interval.high, has].map(format_bytes);
             io.note(&format!(
                 "note: {}: may still not fit: predicted {needs} (upper bound {high}) of {has}\n",
                 was.0
@@ -156,12 +156,12 @@ fn note_tight_memory(io: &mut Io, oversized: &[(String, Option<String>)], after:
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, held above zero")]
-fn gib(bytes: f64) -> String {
+fn format_bytes(bytes: f64) -> String {
     text::bytes(bytes.max(0.0).round() as u64)
 }
 
 /// Formats the removed and added lines like `diff`.
-fn changed(old: &str, new: &str) -> String {
+fn format_diff(old: &str, new: &str) -> String {
     /// Maximum lines between the first and the last difference; beyond it only their number is shown.
     const MOST: usize = 400;
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
@@ -210,15 +210,15 @@ fn changed(old: &str, new: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::changed;
+    use super::format_diff;
 
     #[test]
     fn changed_lists_removed_and_added_lines() {
         let old = "a\n    micro-batch 8\n    seed 1\n    steps 5\n}\n";
         let new = "a\n    micro-batch 4\n    seed 1\n    steps 5\n    accumulation 2\n}\n";
-        assert_eq!(changed(old, new), "  - micro-batch 8\n  + micro-batch 4\n  + accumulation 2\n");
-        assert_eq!(changed("a\nb\n", "a\nb\nc\n"), "  + c\n");
-        assert_eq!(changed("a\nb\n", "b\n"), "  - a\n");
-        assert_eq!(changed("a\n", "a\n"), "");
+        assert_eq!(format_diff(old, new), "  - micro-batch 8\n  + micro-batch 4\n  + accumulation 2\n");
+        assert_eq!(format_diff("a\nb\n", "a\nb\nc\n"), "  + c\n");
+        assert_eq!(format_diff("a\nb\n", "b\n"), "  - a\n");
+        assert_eq!(format_diff("a\n", "a\n"), "");
     }
 }

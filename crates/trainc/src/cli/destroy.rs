@@ -5,7 +5,7 @@ use super::args::Global;
 use super::confirmation::ask;
 use super::exit;
 use super::io::Io;
-use super::job_context::{Form, JobArgs, JobContext, job_contexts, worst};
+use super::job_context::{Form, JobArgs, JobContext, job_contexts, worst_exit_code};
 use super::progress::{LOOKING, Mode, Progress};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use trainc_apply::desired::Desired;
 use trainc_apply::destroy::{Consent, Inventory, Removal, Remover};
 use trainc_apply::ledger::{Ledger, Recorder};
 use trainc_apply::look::Look;
-use trainc_apply::orphaned_jobs::named;
+use trainc_apply::orphaned_jobs::plan_with_job_name;
 use trainc_apply::preflight;
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::text;
@@ -50,14 +50,14 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let form = Form::of(&args.output);
+    let form = Form::from_output_flag(&args.output);
     let (mut accounts, mut job_contexts, mut codes) =
         match job_contexts(io, global, &args.job, "destroy", &form) {
             Ok(found) => found,
             Err(code) => return code,
         };
     if let Some(name) = &args.only {
-        match only(job_contexts, name) {
+        match select_job(job_contexts, name) {
             Ok(about) => job_contexts = vec![about],
             Err(words) => {
                 io.note(&words);
@@ -86,11 +86,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         let plan = about.plan.clone();
         codes.push(accounts.run(io, &plan, Strays { about }));
     }
-    worst(codes)
+    worst_exit_code(codes)
 }
 
 /// Returns the job of `--job`: one of the manifest, or one removed from its sweep.
-fn only(job_contexts: Vec<JobContext>, name: &str) -> Result<JobContext, String> {
+fn select_job(job_contexts: Vec<JobContext>, name: &str) -> Result<JobContext, String> {
     let mut paths = job_contexts.iter().map(|about| &about.manifest.path);
     let first = paths.next();
     if first.is_none() || paths.any(|path| Some(path) != first) {
@@ -107,9 +107,12 @@ fn only(job_contexts: Vec<JobContext>, name: &str) -> Result<JobContext, String>
             || format!("it only describes `{}`", about.name()),
             |family| format!("the jobs of its sweep are named `{family}…`"),
         );
-        return Err(format!("error: `{name}` is not a job of `{}`: {which}\n", about.manifest.named()));
+        return Err(format!(
+            "error: `{name}` is not a job of `{}`: {which}\n",
+            about.manifest.shown_argument()
+        ));
     }
-    about.plan = named(&about.plan, name);
+    about.plan = plan_with_job_name(&about.plan, name);
     Ok(about)
 }
 
@@ -123,7 +126,7 @@ impl Task for Strays {
         let JobContext { plan, set, .. } = &self.about;
         let mut problems = Problems::default();
         let jobs = set.jobs();
-        let strays = self.about.progress().busy(LOOKING, look.orphaned_jobs(plan, &jobs)).await;
+        let strays = self.about.progress().run_with_spinner(LOOKING, look.orphaned_jobs(plan, &jobs)).await;
         preflight::orphaned_sweep_jobs(plan, &strays, &mut problems);
         for one in problems.iter() {
             let verdict = Verdict { diagnostic: one.clone(), exit: exit::DONE, flag: None };
@@ -145,29 +148,32 @@ struct Destroy {
 impl Task for Destroy {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let code = self.remove(io, look).await;
-        self.about.tell(io, json!({"type": "result", "exit": code}));
+        self.about.print_object(io, json!({"type": "result", "exit": code}));
         code
     }
 }
 
 impl Destroy {
     /// Returns the resources of the job; with `--job` without uploads that the whole sweep shares.
-    async fn remains<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Inventory, Verdict> {
+    async fn find_resources<C: Cloud, K: Clock>(&self, look: &Look<'_, C, K>) -> Result<Inventory, Verdict> {
         let plan = &self.about.plan;
-        let mut homes = vec![emit::archive_home(plan), emit::worker_home(plan)];
+        let mut homes = vec![emit::archive_base_prefix(plan), emit::worker_home(plan)];
         if self.only {
-            let other = named(plan, "another-job");
-            let shared = [emit::archive_home(&other), emit::worker_home(&other)];
+            let other = plan_with_job_name(plan, "another-job");
+            let shared = [emit::archive_base_prefix(&other), emit::worker_home(&other)];
             homes.retain(|home| !shared.contains(home));
         }
-        remains_in(plan, look, &homes).await
+        find_job_resources_below(plan, look, &homes).await
     }
 
     /// Formats the command that also deletes the data, if file systems remain only because of it.
-    fn stays(&self, remains: &Inventory, removals: &[Removal]) -> String {
+    fn describe_kept_data(&self, remains: &Inventory, removals: &[Removal]) -> String {
         let held = |one: &&Removal| one.item.kind == "file-system" && one.action == "keep";
-        let kept: Vec<&Removal> =
-            removals.iter().filter(held).filter(|one| remains.user(&one.item.name).is_none()).collect();
+        let kept: Vec<&Removal> = removals
+            .iter()
+            .filter(held)
+            .filter(|one| remains.running_user(&one.item.name).is_none())
+            .collect();
         let names: Vec<&str> = kept.iter().map(|one| one.item.name.as_str()).collect();
         if names.is_empty() {
             return String::new();
@@ -178,13 +184,13 @@ impl Destroy {
         let names = text::backtick_list(&names, "and");
         let job = self.only.then(|| format!("--job {}", self.about.name()));
         let destroy = NextCommand::new("destroy").flags(job).flag("--delete-data");
-        format!("  next  {}: {names} {stay}{cost}\n", self.about.invocation.command(&destroy))
+        format!("  next  {}: {names} {stay}{cost}\n", self.about.invocation.command_line(&destroy))
     }
 
     async fn remove<C: Cloud, K: Clock>(&self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
-        let progress = progress.of(self.about.name(), false);
-        let remains = match progress.busy(LOOKING, self.remains(&look)).await {
+        let progress = Progress::new(Mode::from_flags(&self.output, self.about.global.quiet));
+        let progress = progress.for_job(self.about.name(), false);
+        let remains = match progress.run_with_spinner(LOOKING, self.find_resources(&look)).await {
             Ok(remains) => remains,
             Err(verdict) => return self.about.fail(io, verdict),
         };
@@ -196,7 +202,7 @@ impl Destroy {
                     "type": "removal", "kind": one.item.kind, "name": one.item.name, "action": one.action,
                     "because": one.because, "usd_per_month": one.usd_per_month,
                 });
-                self.about.tell(io, object);
+                self.about.print_object(io, object);
             } else {
                 io.print(&format!(
                     "  {:6}  {} {}: {}\n",
@@ -208,7 +214,7 @@ impl Destroy {
             io.note(&foreign_role(&found.role, &remains.job));
         }
         // Known before anything is deleted.
-        let theirs = remains.foreign_role.is_some() || remains.is_held(self.consent);
+        let theirs = remains.foreign_role.is_some() || remains.has_resources_in_use(self.consent);
         if removals.iter().any(|one| one.item.kind == "association" && one.action == "delete") {
             io.note("warning: files that a link has not yet exported to S3 are deleted with the file system; make sure that the export has completed\n");
         }
@@ -216,7 +222,7 @@ impl Destroy {
             let ours = removals.iter().any(|one| one.item.kind != "bucket");
             io.note(if ours { "nothing was deleted\n" } else { "nothing to delete\n" });
             if !self.about.form.is_json() {
-                io.print(&self.stays(&remains, &removals));
+                io.print(&self.describe_kept_data(&remains, &removals));
             }
             return if theirs || remains.is_shared() { verdict::exit::FOREIGN } else { exit::DONE };
         }
@@ -234,7 +240,7 @@ impl Destroy {
         remover.run(&remains, self.consent).await;
         progress.clear();
         let mut codes: Vec<u8> = Vec::new();
-        for (item, cause) in ledger.failed() {
+        for (item, cause) in ledger.failures() {
             codes.push(self.about.fail(io, verdict::verdict(&self.about.plan, &item, &cause)));
         }
         if theirs {
@@ -245,7 +251,7 @@ impl Destroy {
             return code;
         }
         if code == exit::DONE {
-            io.print(&format!("deleted\n{}", self.stays(&remains, &removals)));
+            io.print(&format!("deleted\n{}", self.describe_kept_data(&remains, &removals)));
         } else if code == verdict::exit::FOREIGN {
             io.print("resources that other jobs use, or that trainc does not own, remain; all others were deleted or reported above\n");
         } else {
@@ -269,15 +275,15 @@ fn foreign_role(role: &Role, job: &str) -> String {
 }
 
 /// Returns the resources of a plan's job.
-pub(super) async fn remains<C: Cloud, K: Clock>(
+pub(super) async fn find_job_resources<C: Cloud, K: Clock>(
     plan: &Plan,
     look: &Look<'_, C, K>,
 ) -> Result<Inventory, Verdict> {
-    remains_in(plan, look, &[emit::archive_home(plan), emit::worker_home(plan)]).await
+    find_job_resources_below(plan, look, &[emit::archive_base_prefix(plan), emit::worker_home(plan)]).await
 }
 
 /// Returns the resources of a plan's job, with uploads below these prefixes.
-async fn remains_in<C: Cloud, K: Clock>(
+async fn find_job_resources_below<C: Cloud, K: Clock>(
     plan: &Plan,
     look: &Look<'_, C, K>,
     homes: &[String],

@@ -56,26 +56,26 @@ fn files_of(dir: &Path) -> BTreeSet<PathBuf> {
 
 /// Returns the files that an earlier `emit` wrote, as listed in `plan.json`. `None` without the list, e.g. in the
 /// `plan.json` of another tool.
-fn written_before(dir: &Path) -> Option<BTreeSet<PathBuf>> {
-    emitted(dir).map(|(_, files)| files)
+fn files_of_earlier_emit(dir: &Path) -> Option<BTreeSet<PathBuf>> {
+    read_emitted_plan(dir).map(|(_, files)| files)
 }
 
 /// Returns true if `emit` wrote the directory: its files are not part of a program, and its manifests are not compiled.
 pub(super) fn is_emitted(dir: &Path) -> bool {
-    emitted(dir).is_some()
+    read_emitted_plan(dir).is_some()
 }
 
 /// Returns true if a `plan.json` was written by `emit`.
-pub(super) fn is_of_emit(plan: &[u8]) -> bool {
-    listed(plan).is_some()
+pub(super) fn is_emitted_plan(plan: &[u8]) -> bool {
+    parse_emitted_plan(plan).is_some()
 }
 
 /// Returns the manifest for which `emit` wrote a directory, and the files.
-fn emitted(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
-    listed(&fs::read(dir.join("plan.json")).ok()?)
+fn read_emitted_plan(dir: &Path) -> Option<(String, BTreeSet<PathBuf>)> {
+    parse_emitted_plan(&fs::read(dir.join("plan.json")).ok()?)
 }
 
-fn listed(plan: &[u8]) -> Option<(String, BTreeSet<PathBuf>)> {
+fn parse_emitted_plan(plan: &[u8]) -> Option<(String, BTreeSet<PathBuf>)> {
     let plan: serde_json::Value = serde_json::from_slice(plan).ok()?;
     plan.get("trainc_version")?;
     let files = plan.get("files")?.as_array()?;
@@ -118,7 +118,7 @@ pub(super) fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSe
         .map(|entry| entry.path())
         .filter(|dir| targets.iter().all(|target| target.dir != *dir))
         .filter_map(|dir| {
-            let (manifest, _) = emitted(&dir)?;
+            let (manifest, _) = read_emitted_plan(&dir)?;
             let elsewhere = !asked.contains(manifest.as_str()) && root.join(&manifest).exists();
             (!elsewhere).then_some(Stale { dir, manifest })
         })
@@ -128,7 +128,7 @@ pub(super) fn stale(out: &Path, targets: &[Target], root: &Path, asked: &BTreeSe
 }
 
 /// Returns the reason why a directory may not be replaced: it contains files that `emit` did not write.
-fn in_the_way(target: &Target) -> Option<String> {
+fn describe_foreign_files(target: &Target) -> Option<String> {
     let Target { dir, tree } = target;
     if !dir.exists() {
         return None;
@@ -136,7 +136,7 @@ fn in_the_way(target: &Target) -> Option<String> {
     if !dir.is_dir() {
         return Some(format!("`{}` is not a directory", dir.display()));
     }
-    let list = written_before(dir);
+    let list = files_of_earlier_emit(dir);
     let is_listed = list.is_some();
     let known = list.unwrap_or_default();
     // A file with the same content as the new one is not lost.
@@ -175,7 +175,7 @@ struct Staged<'a> {
 /// Replaces all directories or none: checks all, writes them next to their places, then renames them; a failure restores
 /// those already replaced.
 pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
-    if let Some(why) = targets.iter().find_map(in_the_way) {
+    if let Some(why) = targets.iter().find_map(describe_foreign_files) {
         return Err(why);
     }
     let staged: Vec<Staged> = targets.iter().map(staged).collect();
@@ -185,7 +185,7 @@ pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
     };
     let give_up = |done: &[Staged]| {
         for one in done.iter().rev() {
-            take_back(one);
+            roll_back(one);
         }
         for one in &staged {
             let _ = fs::remove_dir_all(&one.fresh);
@@ -202,7 +202,7 @@ pub(super) fn replace_all(targets: &[Target]) -> Result<(), String> {
         }
     }
     for (at, one) in staged.iter().enumerate() {
-        if let Err(error) = put(one) {
+        if let Err(error) = move_into_place(one) {
             give_up(staged.get(..at).unwrap_or(&[]));
             return Err(cannot(one.target, &error));
         }
@@ -251,7 +251,7 @@ fn write(one: &Staged) -> io::Result<()> {
 }
 
 /// Renames the new directory into its place.
-fn put(one: &Staged) -> io::Result<()> {
+fn move_into_place(one: &Staged) -> io::Result<()> {
     let dir = &one.target.dir;
     if dir.exists() {
         fs::rename(dir, &one.old)?;
@@ -263,8 +263,8 @@ fn put(one: &Staged) -> io::Result<()> {
     })
 }
 
-/// Undoes [`put`].
-fn take_back(one: &Staged) {
+/// Undoes [`move_into_place`].
+fn roll_back(one: &Staged) {
     let dir = &one.target.dir;
     if fs::rename(dir, &one.fresh).is_ok() && one.old.exists() {
         let _ = fs::rename(&one.old, dir);

@@ -1,7 +1,7 @@
 //! `trainc emit`.
 
 use super::account::{AccountArgs, Accounts, Task};
-use super::account_comparison::{only, show};
+use super::account_comparison::{show, single_problem};
 use super::args::{Global, Input, problems};
 use super::directory::{self, Target, Tree};
 use super::exit;
@@ -66,8 +66,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     options.fetch = args.resolve;
     let mut set = compile_all(&paths, &options);
     let mut marks = Vec::new();
-    if args.resolve && args.input.exit(&set) == exit::DONE {
-        match ask(io, global, args, &set) {
+    if args.resolve && args.input.exit_code(&set) == exit::DONE {
+        match resolve_in_account(io, global, args, &set) {
             Ok(resolved) => {
                 // Compiled as if the manifest set the account.
                 if let Some(account) = resolved.iter().flatten().map(|(account, _)| account.clone()).next() {
@@ -79,10 +79,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             Err(code) => return code,
         }
     }
-    let code = args.input.exit(&set);
+    let code = args.input.exit_code(&set);
     let text = problems(&set, Format::Human, io, io.color, global);
     io.note(&text);
-    args.input.say_denied(io, &set, global.quiet);
+    args.input.explain_denied_warnings(io, &set, global.quiet);
     let errors: usize = set.manifests.iter().map(|m| m.compiled.problems.errors()).sum();
     if errors > 0 || code != exit::DONE {
         return if code == exit::DONE { exit::DONE } else { exit::MANIFEST };
@@ -130,7 +130,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
 /// The account ID and the values of the marks; `None` for a cluster outside SageMaker.
 type Resolved = Option<(String, Placeholders)>;
 
-fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Resolved>, u8> {
+fn resolve_in_account(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Resolved>, u8> {
     let mut accounts = Accounts::new(&args.account, None).map_err(|words| {
         io.note(&words);
         exit::USAGE
@@ -138,8 +138,8 @@ fn ask(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<Resol
     let mut out = Vec::new();
     for manifest in &set.manifests {
         let found = RefCell::new(None);
-        if let Some(plan) = manifest.compiled.checked().filter(|plan| plan.deployable) {
-            let invocation = invocation(manifest.named(), &args.input.overlay, &args.account);
+        if let Some(plan) = manifest.compiled.plan_without_errors().filter(|plan| plan.deployable) {
+            let invocation = invocation(manifest.shown_argument(), &args.input.overlay, &args.account);
             let code =
                 accounts.run(io, plan, Resolve { set, manifest, plan, invocation, global, found: &found });
             if code != exit::DONE {
@@ -162,15 +162,15 @@ struct Resolve<'a> {
 
 impl Task for Resolve<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let progress = Progress::new(Mode::of("human", self.global.quiet));
-        match progress.busy(LOOKING, marks(&look, self.plan)).await {
+        let progress = Progress::new(Mode::from_flags("human", self.global.quiet));
+        match progress.run_with_spinner(LOOKING, resolve_marks(&look, self.plan)).await {
             Ok(resolved) => {
                 *self.found.borrow_mut() = resolved;
                 exit::DONE
             }
             Err(verdict) => {
                 let resolved = verdict.diagnostic.complete(&self.invocation);
-                show(io, self.set, self.manifest, &only(resolved), self.global);
+                show(io, self.set, self.manifest, &single_problem(resolved), self.global);
                 verdict.exit
             }
         }
@@ -178,7 +178,10 @@ impl Task for Resolve<'_> {
 }
 
 /// Resolves the marks of a plan, read-only.
-async fn marks<C: Observe, K: Clock>(look: &Look<'_, C, K>, plan: &Plan) -> Result<Resolved, Verdict> {
+async fn resolve_marks<C: Observe, K: Clock>(
+    look: &Look<'_, C, K>,
+    plan: &Plan,
+) -> Result<Resolved, Verdict> {
     let failed = |fault| verdict::read_failed(plan, &fault);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.map_err(failed)?;
     if let Some(other) = verdict::account_mismatch(plan, &caller) {
@@ -199,7 +202,7 @@ fn remove_unstable(set: &mut Set) {
     set.sources.rename(rooted);
     for manifest in &mut set.manifests {
         manifest.path = rooted(&manifest.path);
-        manifest.compiled.problems.retain(|problem| !trainc_check::is_dated(problem.code));
+        manifest.compiled.problems.retain(|problem| !trainc_check::depends_on_date(problem.code));
     }
 }
 
@@ -207,7 +210,7 @@ fn remove_unstable(set: &mut Set) {
 fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
     let mut targets = Vec::new();
     for manifest in &set.manifests {
-        let Some(plan) = manifest.compiled.checked() else { continue };
+        let Some(plan) = manifest.compiled.plan_without_errors() else { continue };
         let bundle = trainc_emit::emit(plan);
         let dir = if set.many {
             out.join(manifest.compiled.job.as_deref().unwrap_or("job"))
@@ -218,7 +221,7 @@ fn targets(set: &Set, out: &Path, options: &Options) -> Vec<Target> {
             bundle.files.into_iter().map(|(path, bytes)| (PathBuf::from(path), bytes)).collect();
         tree.insert(PathBuf::from("plan.md"), super::plan::markdown(manifest, set).into_bytes());
         let document = super::plan::document(manifest, set);
-        let page = super::plan::pictures(manifest, set, &document, options);
+        let page = super::plan::plan_html(manifest, set, &document, options);
         tree.insert(PathBuf::from("report.html"), page.into_bytes());
         if let Ok(mut value) = serde_json::to_value(&document) {
             let name = PathBuf::from("plan.json");

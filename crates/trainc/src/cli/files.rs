@@ -62,7 +62,7 @@ impl Files {
     }
 
     /// Returns true if a path leads outside the root.
-    pub(super) fn leaves(&self, path: &Path) -> bool {
+    pub(super) fn leads_outside_root(&self, path: &Path) -> bool {
         path.canonicalize().is_ok_and(|found| !found.starts_with(&self.root))
     }
 
@@ -76,7 +76,7 @@ impl Files {
             Ok(_) => Err(ReadError::OutsideRoot),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Reported as outside even if it does not exist.
-                let flat = flatten(&std::env::current_dir().unwrap_or_default().join(&joined));
+                let flat = normalize_path(&std::env::current_dir().unwrap_or_default().join(&joined));
                 if flat.starts_with(&self.root) {
                     Err(ReadError::NotFound)
                 } else {
@@ -89,7 +89,7 @@ impl Files {
 }
 
 /// Resolves `.` and `..` in a path without file system access.
-fn flatten(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
@@ -115,26 +115,28 @@ pub(super) fn describe(error: &std::io::Error) -> String {
 }
 
 /// Returns a path for display: relative to the working directory if below it.
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn display_path(path: &Path) -> String {
     let here = std::env::current_dir().ok().and_then(|here| here.canonicalize().ok());
     let relative = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
     relative.unwrap_or_else(|| path.to_path_buf()).to_string_lossy().into_owned()
 }
 
 impl LayerLoader for Files {
-    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = self.find(from, path)?;
         let text = read_text(&found, MOST_LAYER_BYTES)?;
         // Joined to the file that names it, so that a relative path stays relative.
         let name = match Path::new(from).parent() {
-            Some(parent) if is_file(from) => flatten(&parent.join(path)).to_string_lossy().into_owned(),
+            Some(parent) if is_file(from) => {
+                normalize_path(&parent.join(path)).to_string_lossy().into_owned()
+            }
             _ => path.to_owned(),
         };
-        let name = if Path::new(&name).exists() { name } else { shown(&found) };
+        let name = if Path::new(&name).exists() { name } else { display_path(&found) };
         Ok(LoadedLayer { name, identity: found.to_string_lossy().into_owned(), text })
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         Path::new(name)
             .canonicalize()
             .map_or_else(|_| name.to_owned(), |path| path.to_string_lossy().into_owned())
@@ -142,7 +144,7 @@ impl LayerLoader for Files {
 }
 
 impl World for Files {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let found = self.find(from, path)?;
         if let Some(known) = self.trees.get(&found) {
             return known.clone().map(|tree| SourceTree { dir: path.to_owned(), ..tree });
@@ -152,17 +154,17 @@ impl World for Files {
         tree
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let found = self.find(from, path)?;
         read_text(&found, MOST_CONFIG_BYTES)
     }
 
-    fn git(&mut self, repository: &Repository) -> Option<Result<SourceTree, ReadError>> {
+    fn read_git_tree(&mut self, repository: &Repository) -> Option<Result<SourceTree, ReadError>> {
         let found = self.fetch.then(|| super::git::fetch(repository)).flatten()?;
         Some(found.map_err(ReadError::Unreadable))
     }
 
-    fn worker(&mut self) -> Option<SourceFile> {
+    fn worker_binary(&mut self) -> Option<SourceFile> {
         self.binary.get_or_init(|| super::worker_binary::read(self.worker.as_deref())).clone()
     }
 }
@@ -232,7 +234,7 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
         for entry in fs::read_dir(&dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if is_left_out(&name) {
+            if is_excluded_from_archive(&name) {
                 continue;
             }
             let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
@@ -277,14 +279,14 @@ fn read_tree(root: &Path, written: &str, limit: &Path) -> Result<SourceTree, Rea
         }
     }
     if !faults.is_empty() {
-        return Err(ReadError::Unreadable(listed(faults)));
+        return Err(ReadError::Unreadable(list_faults(faults)));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(SourceTree { dir: written.to_owned(), files })
 }
 
 /// Lists the first faults, and counts the others.
-fn listed(mut faults: Vec<String>) -> String {
+fn list_faults(mut faults: Vec<String>) -> String {
     /// Maximum number of listed faults.
     const MOST: usize = 6;
     faults.sort();
@@ -296,7 +298,7 @@ fn listed(mut faults: Vec<String>) -> String {
 }
 
 /// Returns true for files that never belong in the archive because they differ between machines.
-pub(super) fn is_left_out(name: &str) -> bool {
+pub(super) fn is_excluded_from_archive(name: &str) -> bool {
     matches!(name, ".git" | "__pycache__" | ".DS_Store" | ".ipynb_checkpoints" | ".pytest_cache")
         || name.ends_with(".pyc")
 }

@@ -52,7 +52,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
                 failed = true;
                 continue;
             }
-            match one(io, path, args.check) {
+            match format_file(io, path, args.check) {
                 Ok(true) => changed += 1,
                 Ok(false) => {}
                 Err(message) => {
@@ -72,7 +72,7 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
 }
 
 /// Formats one file; returns true if it changes.
-fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
+fn format_file(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
     let shown = path.display().to_string();
     let stdin = path == Path::new("-");
     let text = if stdin {
@@ -83,7 +83,7 @@ fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
     };
     let text = text.map_err(|error| format!("error: `{shown}` cannot be read: {}\n", describe(&error)))?;
     let Ok(formatted) = format::format(&text) else {
-        return Err(mistakes(io, &shown, &text));
+        return Err(describe_syntax_errors(io, &shown, &text));
     };
     let changes = formatted != text;
     if check {
@@ -101,7 +101,7 @@ fn one(io: &mut Io, path: &Path, check: bool) -> Result<bool, String> {
 }
 
 /// Returns the syntax errors for which a file cannot be formatted.
-fn mistakes(io: &Io, shown: &str, text: &str) -> String {
+fn describe_syntax_errors(io: &Io, shown: &str, text: &str) -> String {
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut problems = Problems::default();

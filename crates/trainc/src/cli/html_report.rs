@@ -20,12 +20,12 @@ pub(super) fn report(
     set: &Set,
     options: &Options,
 ) -> String {
-    html::report(subject, document, &compared(manifest, set, options))
+    html::report(subject, document, &compare_node_counts(manifest, set, options))
 }
 
 /// Compares the job with other numbers of nodes; every layout passes the checks.
-fn compared(manifest: &Manifest, set: &Set, options: &Options) -> Scaling {
-    let Some(plan) = manifest.compiled.checked() else {
+fn compare_node_counts(manifest: &Manifest, set: &Set, options: &Options) -> Scaling {
+    let Some(plan) = manifest.compiled.plan_without_errors() else {
         return Scaling::Unknown("the plan has errors".to_owned());
     };
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
@@ -33,7 +33,7 @@ fn compared(manifest: &Manifest, set: &Set, options: &Options) -> Scaling {
         let mut problems = Problems::default();
         check::check(plan, options, &set.sources, &mut problems);
         // The date must not change the output.
-        problems.retain(|problem| !check::is_dated(problem.code));
+        problems.retain(|problem| !check::depends_on_date(problem.code));
         problems
     };
     match scaling::scaling(plan, &manifest.compiled.prediction, constants, &judge) {
@@ -51,7 +51,7 @@ fn point(one: Scaled, plan: &Plan) -> Point {
         outcome: match one.outcome {
             scaling::Outcome::Runs(found) => {
                 let (plan, prediction) = *found;
-                runs(&plan, &prediction).map_or_else(
+                scaling_figures(&plan, &prediction).map_or_else(
                     || Outcome::Illegal("unknown step time".to_owned()),
                     |runs| Outcome::Runs(Box::new(runs)),
                 )
@@ -62,7 +62,7 @@ fn point(one: Scaled, plan: &Plan) -> Point {
     }
 }
 
-fn runs(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
+fn scaling_figures(plan: &Plan, prediction: &Prediction) -> Option<Runs> {
     let speed = prediction.speed.as_ref()?;
     let memory = prediction.memory.as_ref()?;
     let tokens = speed.tokens_per_second * speed.step_seconds;

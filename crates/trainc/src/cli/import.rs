@@ -80,7 +80,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         return exit::USAGE;
     }
     if args.file != "-" && fs::symlink_metadata(Path::new(&args.file)).is_err() {
-        return named(io, global, args);
+        return import_by_name(io, global, args);
     }
     let text = match read(&args.file) {
         Ok(text) => text,
@@ -90,11 +90,11 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     let shown = if args.file == "-" { "<stdin>" } else { args.file.as_str() };
-    made(io, global, &args.sink(), shown, &text)
+    import_request(io, global, &args.sink(), shown, &text)
 }
 
 /// Imports a training job of the account by its name.
-fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
+fn import_by_name(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let name = &args.file;
     let is_name = shapes::validate("CreateTrainingJob", &json!({"TrainingJobName": name}))
         .is_some_and(|faults| faults.iter().all(|fault| fault.path != "TrainingJobName"));
@@ -110,7 +110,7 @@ fn named(io: &mut Io, global: &Global, args: &Args) -> u8 {
     }
     let describe = Describe { name: name.clone(), global: global.clone(), sink: args.sink() };
     match Accounts::new(&args.account, None) {
-        Ok(mut accounts) => accounts.within(io, &region, None, describe),
+        Ok(mut accounts) => accounts.run_in_region(io, &region, None, describe),
         Err(words) => {
             io.note(&words);
             exit::USAGE
@@ -129,10 +129,10 @@ impl Task for Describe {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let Self { name, global, sink } = self;
         let shown = format!("<training job {name}>");
-        let progress = Progress::new(Mode::of("human", global.quiet));
+        let progress = Progress::new(Mode::from_flags("human", global.quiet));
         let asked = look.ask(async |cloud| cloud.training_job(&name).await);
-        match progress.busy(LOOKING, asked).await {
-            Ok(job) => made(io, &global, &sink, &shown, &answer(job).to_string()),
+        match progress.run_with_spinner(LOOKING, asked).await {
+            Ok(job) => import_request(io, &global, &sink, &shown, &to_describe_response(job).to_string()),
             Err(fault) if fault.class == Class::NotFound => {
                 io.note(&format!("error: `{name}` is neither a file nor a training job of the account\n"));
                 exit::DIFFERENT
@@ -143,7 +143,7 @@ impl Task for Describe {
                 let verdict = verdict::request_failed(&fault, Span::whole(source));
                 let mut found = Problems::default();
                 found.push(verdict.diagnostic);
-                let set = set(&shown, Compiled::unreadable(found), sources);
+                let set = set(&shown, Compiled::unreadable_file(found), sources);
                 let text = problems(&set, Format::Human, io, io.color, &global);
                 io.note(&text);
                 verdict.exit
@@ -153,7 +153,7 @@ impl Task for Describe {
 }
 
 /// Returns a training job in the form of a DescribeTrainingJob response.
-fn answer(job: TrainingJob) -> Value {
+fn to_describe_response(job: TrainingJob) -> Value {
     let mut members = match job.request {
         Value::Object(members) => members,
         _ => serde_json::Map::new(),
@@ -174,13 +174,13 @@ fn answer(job: TrainingJob) -> Value {
 }
 
 /// Imports a request, writes the manifest and prints the review.
-fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u8 {
+fn import_request(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u8 {
     let out = sink.out.as_deref();
     let mut sources = SourceMap::default();
     let source = sources.add(shown, text);
     let mut found = Problems::default();
     let Some(mut imported) = import::import(source, text, &mut found) else {
-        let compiled = Compiled::unreadable(found);
+        let compiled = Compiled::unreadable_file(found);
         let set = set(shown, compiled, sources);
         match sink.format {
             Format::Json => io.print(&problems(&set, sink.format, io, false, global)),
@@ -189,7 +189,7 @@ fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u
         return exit::MANIFEST;
     };
     let name = out.map_or_else(|| "<imported>".to_owned(), |out| out.display().to_string());
-    let lacking = lost(&imported, &compiled(io, &name, &imported).0);
+    let lacking = lines_lost_by_round_trip(&imported, &compiled(io, &name, &imported).0);
     imported = imported.with_differences(lacking);
     if let Some(out) = out {
         let written = fs::OpenOptions::new()
@@ -210,7 +210,7 @@ fn made(io: &mut Io, global: &Global, sink: &Sink, shown: &str, text: &str) -> u
             if out.is_none() {
                 io.print(&imported.manifest);
             }
-            review.say(io, global, &imported);
+            review.print_review(io, global, &imported);
         }
     }
     exit::DONE
@@ -264,7 +264,7 @@ impl Review {
     }
 
     /// Prints the review for people to standard error.
-    fn say(&self, io: &mut Io, global: &Global, imported: &Imported) {
+    fn print_review(&self, io: &mut Io, global: &Global, imported: &Imported) {
         if !imported.unsupported.is_empty() && !global.quiet {
             io.note("cannot say:\n");
             for line in &imported.unsupported {
@@ -318,9 +318,9 @@ fn markdown(imported: &Imported, review: &Review) -> String {
 }
 
 /// Returns the lines of the manifest that are missing after it is emitted and imported again.
-fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
+fn lines_lost_by_round_trip(imported: &Imported, compiled: &Compiled) -> Vec<String> {
     let Some(plan) = compiled.plan.as_deref() else { return Vec::new() };
-    let made = emit::training_job(plan, &emit::identity(plan));
+    let made = emit::training_job_request(plan, &emit::identity(plan));
     let channels = |request: &Value| -> Vec<String> {
         let all = request["InputDataConfig"].as_array().map_or(&[][..], Vec::as_slice);
         all.iter().filter_map(|channel| channel["ChannelName"].as_str()).map(str::to_owned).collect()
@@ -331,7 +331,7 @@ fn lost(imported: &Imported, compiled: &Compiled) -> Vec<String> {
         .filter(|name| !given.contains(name))
         .map(|name| format!("the request of the manifest has an additional channel `{name}`"));
     // A manifest with errors cannot be emitted.
-    let again = compiled.checked().and_then(|_| {
+    let again = compiled.plan_without_errors().and_then(|_| {
         import::import(trainc_diag::source::SourceId(0), &made.to_string(), &mut Problems::default())
     });
     let Some(again) = again else { return more.collect() };

@@ -83,12 +83,12 @@ pub(super) fn run(io: &mut Io, args: &Args) -> u8 {
         }
         io.print(&format!("wrote {}\n", path.display()));
     }
-    io.print(&format!("next:  trainc plan --offline {}\n", next(&args.dir, files).display()));
+    io.print(&format!("next:  trainc plan --offline {}\n", path_to_plan(&args.dir, files).display()));
     exit::DONE
 }
 
 /// Returns the path to plan next: the manifest, or the whole directory if jobs and layers are spread over it.
-fn next(dir: &Path, files: &[(&str, &str)]) -> PathBuf {
+fn path_to_plan(dir: &Path, files: &[(&str, &str)]) -> PathBuf {
     let manifest = "trainc.kdl";
     if files.iter().any(|(file, _)| *file == manifest) { dir.join(manifest) } else { dir.to_path_buf() }
 }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_next_is_there() {
         for (name, files) in EXAMPLES {
-            let next = next(Path::new("d"), files);
+            let next = path_to_plan(Path::new("d"), files);
             let is_there = |file: &str| Path::new("d").join(file) == next;
             let is_whole = next == Path::new("d") && !files.iter().any(|(file, _)| *file == "trainc.kdl");
             assert!(is_whole || files.iter().any(|(file, _)| is_there(file)), "{name}: {}", next.display());

@@ -25,7 +25,7 @@ pub(super) struct InvalidRows {
 
 impl InvalidRows {
     /// Collects the invalid rows of a table.
-    pub(super) fn of(table: &calibrate::Table, path: &str, text: &str) -> Self {
+    pub(super) fn from_table(table: &calibrate::Table, path: &str, text: &str) -> Self {
         let (mut sources, mut problems) = (SourceMap::default(), Problems::default());
         let path = if path == "-" { "<stdin>" } else { path };
         if !table.impossible.is_empty() {
@@ -36,7 +36,7 @@ impl InvalidRows {
     }
 
     /// Collects the invalid lines of logs.
-    pub(super) fn of_logs(faults: &[Fault], names: &[String]) -> Self {
+    pub(super) fn from_logs(faults: &[Fault], names: &[String]) -> Self {
         let (mut sources, mut problems) = (SourceMap::default(), Problems::default());
         for (log, name) in names.iter().enumerate() {
             // Only the reported lines of a log are kept, at their line numbers.
@@ -72,13 +72,13 @@ impl InvalidRows {
     }
 
     /// Formats the first of them, and the number of the others.
-    pub(super) fn shown(&self, io: &Io, global: &Global) -> String {
+    pub(super) fn format_first(&self, io: &Io, global: &Global) -> String {
         if self.problems.is_empty() {
             return String::new();
         }
         let mut first = Problems::default();
         self.problems.iter().take(SHOWN).for_each(|one| first.push(one.clone()));
-        let compiled = Compiled::unreadable(first);
+        let compiled = Compiled::unreadable_file(first);
         let set = Set {
             sources: self.sources.clone(),
             manifests: vec![Manifest::new(&self.path, String::new(), compiled)],
@@ -109,7 +109,7 @@ impl InvalidRows {
     }
 
     /// Returns them in the form of `check -o json`.
-    pub(super) fn members(&self) -> serde_json::Value {
+    pub(super) fn to_json(&self) -> serde_json::Value {
         let all: Vec<_> = self.problems.iter().map(|one| problem(&self.sources, one)).collect();
         serde_json::to_value(all).unwrap_or_default()
     }

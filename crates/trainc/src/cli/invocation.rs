@@ -3,9 +3,9 @@
 use super::account::AccountArgs;
 use super::overlay::Overlay;
 use trainc_diag::Invocation;
-use trainc_emit::quoted;
+use trainc_emit::quote;
 
 /// Returns the invocation of a manifest with its overlay and the account.
 pub(super) fn invocation(path: &str, overlay: &Overlay, account: &AccountArgs) -> Invocation {
-    Invocation::new(quoted(path), overlay.flags().into_iter().chain(account.flag()).collect())
+    Invocation::new(quote(path), overlay.flags().into_iter().chain(account.flag()).collect())
 }

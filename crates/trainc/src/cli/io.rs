@@ -33,12 +33,12 @@ impl<W: Write> TrackedWriter<W> {
     }
 
     /// Returns the first error, except a pipe closed by the reader.
-    pub(super) fn end(mut self) -> Option<std::io::Error> {
+    pub(super) fn into_error(mut self) -> Option<std::io::Error> {
         let _ = self.flush();
         self.fault.filter(|fault| fault.kind() != std::io::ErrorKind::BrokenPipe)
     }
 
-    fn heed<T>(&mut self, done: std::io::Result<T>) -> std::io::Result<T> {
+    fn record_error<T>(&mut self, done: std::io::Result<T>) -> std::io::Result<T> {
         done.map_err(|error| {
             let kind = error.kind();
             if kind != std::io::ErrorKind::Interrupted {
@@ -52,24 +52,24 @@ impl<W: Write> TrackedWriter<W> {
 impl<W: Write> Write for TrackedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let done = self.inner.write(bytes);
-        self.heed(done)
+        self.record_error(done)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         let done = self.inner.flush();
-        self.heed(done)
+        self.record_error(done)
     }
 }
 
 /// Returns true if the reader has closed the pipe.
-pub(super) fn is_unread(written: &std::io::Result<()>) -> bool {
+pub(super) fn is_broken_pipe(written: &std::io::Result<()>) -> bool {
     written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 impl Io<'_> {
     /// Writes a result; an error is reported at the end of the command.
     pub(super) fn print(&mut self, text: &str) {
-        self.unread |= is_unread(&self.out.write_all(text.as_bytes()));
+        self.unread |= is_broken_pipe(&self.out.write_all(text.as_bytes()));
     }
 
     /// Writes to standard error.
@@ -116,11 +116,11 @@ mod tests {
         {
             let mut out = TrackedWriter::new(Broken(kind));
             assert!(out.write_all(b"x").is_err());
-            assert_eq!(out.end().map(|fault| fault.kind()), wanted);
+            assert_eq!(out.into_error().map(|fault| fault.kind()), wanted);
         }
         let mut out = TrackedWriter::new(Vec::new());
         out.write_all(b"x").unwrap();
-        assert!(out.end().is_none());
+        assert!(out.into_error().is_none());
     }
 
     #[test]

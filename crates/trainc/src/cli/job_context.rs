@@ -1,7 +1,7 @@
 //! Shared by commands about an existing job: the selection of manifest and training job, and the output.
 
 use super::account::{AccountArgs, Accounts, Task};
-use super::account_comparison::{only, show};
+use super::account_comparison::{show, single_problem};
 use super::args::{Global, Named, problems};
 use super::exit;
 use super::invocation::invocation;
@@ -9,14 +9,14 @@ use super::io::Io;
 use super::manifests::{Manifest, Set, compile_all};
 use super::overlay::Overlay;
 use super::partial_plan;
-use super::progress::{LOOKING, Mode, Progress, version_line};
+use super::progress::{LOOKING, Mode, Progress, print_version_line};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use trainc_apply::account::{Tags, TrainingJob};
 use trainc_apply::cloud::{Clock, Observe};
 use trainc_apply::desired::Desired;
-use trainc_apply::diff::{Action, Obstacle, foreign, foreign_run};
+use trainc_apply::diff::{Action, Obstacle, foreign_job_change, foreign_run_change};
 use trainc_apply::ledger::Item;
 use trainc_apply::look::Look;
 use trainc_apply::ownership::is_ours;
@@ -74,9 +74,9 @@ const FORMAT_VERSION: &str = "1.0";
 
 impl Form {
     /// Parses `--output`, and prints the version line of JSON lines.
-    pub(super) fn of(output: &str) -> Self {
+    pub(super) fn from_output_flag(output: &str) -> Self {
         if output == "json" {
-            version_line();
+            print_version_line();
             return Self::Lines;
         }
         Self::Words
@@ -88,7 +88,7 @@ impl Form {
     }
 
     /// Prints or collects one object of a job; does nothing for text.
-    pub(super) fn tell(&self, io: &mut Io, job: Option<&str>, mut object: Value) {
+    pub(super) fn print_object(&self, io: &mut Io, job: Option<&str>, mut object: Value) {
         if let Some(members) = object.as_object_mut() {
             members.insert("job".to_owned(), json!(job));
         }
@@ -139,27 +139,27 @@ impl JobContext {
     }
 
     /// Returns the prediction for a run; empty for a run of another digest.
-    pub(super) fn planned(&self, is_other: bool) -> Planned {
-        if is_other { Planned::default() } else { planned(&self.manifest) }
+    pub(super) fn prediction_for_run(&self, is_other: bool) -> Planned {
+        if is_other { Planned::default() } else { planned_from_prediction(&self.manifest) }
     }
 
     /// Returns a progress display for this output.
     pub(super) fn progress(&self) -> Progress {
         let output = if self.form.is_json() { "json" } else { "human" };
-        Progress::new(Mode::of(output, self.global.quiet))
+        Progress::new(Mode::from_flags(output, self.global.quiet))
     }
 
     /// Prints or collects one object with the name of the job.
-    pub(super) fn tell(&self, io: &mut Io, object: Value) {
-        self.form.tell(io, Some(self.name()), object);
+    pub(super) fn print_object(&self, io: &mut Io, object: Value) {
+        self.form.print_object(io, Some(self.name()), object);
     }
 
     /// Reports the errors of a manifest with which the command continues.
-    fn go_on(&self, io: &mut Io, command: &str) {
+    fn report_ignored_errors(&self, io: &mut Io, command: &str) {
         let (notes, words) = partial_plan::errors_as_notes(&self.manifest.compiled, command);
         if let Form::Lines = self.form {
             for one in notes.iter() {
-                self.tell(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
+                self.print_object(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
             }
         }
         show(io, &self.set, &self.manifest, &notes, &self.global);
@@ -171,25 +171,25 @@ impl JobContext {
         let diagnostic = diagnostic.severity(Severity::Warning).complete(&self.invocation);
         if let Form::Lines = self.form {
             let problem = problem(&self.set.sources, &diagnostic);
-            self.tell(io, json!({"type": "problem", "problem": problem}));
+            self.print_object(io, json!({"type": "problem", "problem": problem}));
         }
-        show(io, &self.set, &self.manifest, &only(diagnostic), &self.global);
+        show(io, &self.set, &self.manifest, &single_problem(diagnostic), &self.global);
     }
 
     /// Reports a problem of the account; returns the exit code.
     pub(super) fn fail(&self, io: &mut Io, mut verdict: Verdict) -> u8 {
         verdict.diagnostic = verdict.diagnostic.complete(&self.invocation);
         let problem = problem(&self.set.sources, &verdict.diagnostic);
-        self.tell(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
+        self.print_object(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
         let all = verdict.diagnostic;
-        let shown = if self.global.verbose { all } else { verdict::shortened(all) };
-        show(io, &self.set, &self.manifest, &only(shown), &self.global);
+        let shown = if self.global.verbose { all } else { verdict::truncate_differences(all) };
+        show(io, &self.set, &self.manifest, &single_problem(shown), &self.global);
         verdict.exit
     }
 }
 
 /// Returns the prediction of a manifest for its run.
-pub(super) fn planned(manifest: &Manifest) -> Planned {
+pub(super) fn planned_from_prediction(manifest: &Manifest) -> Planned {
     let prediction = &manifest.compiled.prediction;
     let run = prediction.run.as_ref().filter(|run| !run.never_ends);
     let seconds = run.map(trainc_predict::Run::expected_seconds);
@@ -200,7 +200,7 @@ pub(super) fn planned(manifest: &Manifest) -> Planned {
 }
 
 /// Runs a task for each job of the manifests; returns the worst exit code.
-pub(super) fn each<T: Task>(
+pub(super) fn run_for_each_job<T: Task>(
     io: &mut Io,
     global: &Global,
     args: &JobArgs,
@@ -216,11 +216,11 @@ pub(super) fn each<T: Task>(
         let plan = about.plan.clone();
         codes.push(accounts.run(io, &plan, task(about)));
     }
-    worst(codes)
+    worst_exit_code(codes)
 }
 
 /// Returns the worst of several exit codes.
-pub(super) fn worst(codes: Vec<u8>) -> u8 {
+pub(super) fn worst_exit_code(codes: Vec<u8>) -> u8 {
     verdict::worst_exit(codes.into_iter().filter(|code| *code != exit::DONE)).unwrap_or(exit::DONE)
 }
 
@@ -247,14 +247,14 @@ pub(super) fn job_contexts(
     }
     let (mut out, mut codes) = (Vec::new(), Vec::new());
     for manifest in &set.manifests {
-        let sound = manifest.compiled.checked();
+        let sound = manifest.compiled.plan_without_errors();
         let Some(plan) =
             sound.or_else(|| partial_plan::plan_with_errors(&manifest.compiled, &set.sources, command))
         else {
             let text = problems(&set, Format::Human, io, io.color, global);
             io.note(&text);
             for object in errors(&set, manifest) {
-                form.tell(io, manifest.compiled.job.as_deref(), object);
+                form.print_object(io, manifest.compiled.job.as_deref(), object);
             }
             codes.push(exit::MANIFEST);
             continue;
@@ -264,15 +264,14 @@ pub(super) fn job_contexts(
             set: set.clone(),
             manifest: manifest.clone(),
             plan: plan.clone(),
-            invocation: invocation(manifest.named(), &args.overlay, &args.account),
-            persisted: args
-                .account
-                .is_forgotten()
-                .then(|| invocation(manifest.named(), &args.overlay, &AccountArgs::persisted())),
+            invocation: invocation(manifest.shown_argument(), &args.overlay, &args.account),
+            persisted: args.account.is_in_memory().then(|| {
+                invocation(manifest.shown_argument(), &args.overlay, &AccountArgs::with_default_file())
+            }),
             form: form.clone(),
         };
         if sound.is_none() {
-            about.go_on(io, command);
+            about.report_ignored_errors(io, command);
         }
         if plan.deployable {
             out.push(about);
@@ -312,12 +311,12 @@ pub(super) async fn running<C: Observe, K: Clock>(
     about: &JobContext,
     desired: &Desired,
 ) -> Result<Vec<TrainingJob>, Verdict> {
-    let found = look.ours_running(&desired.stem, &desired.job).await;
+    let found = look.own_running_jobs(&desired.stem, &desired.job).await;
     found.map_err(|fault| verdict::read_failed(&about.plan, &fault))
 }
 
 /// Returns the problem if the tags of a training job do not belong to this job.
-pub(super) fn not_ours(
+pub(super) fn verdict_if_foreign_job(
     about: &JobContext,
     desired: &Desired,
     job: &TrainingJob,
@@ -326,10 +325,10 @@ pub(super) fn not_ours(
     if is_ours(tags, &desired.job) {
         return None;
     }
-    let change = foreign_run(job, tags);
-    let span = verdict::place(&about.plan, &Item::new("training-job", &job.name));
+    let change = foreign_run_change(job, tags);
+    let span = verdict::manifest_span(&about.plan, &Item::new("training-job", &job.name));
     let verdict = verdict::obstacle(&change, span);
-    let can_be_taken = foreign(desired, job, tags).action == Action::Stop(Obstacle::Foreign);
+    let can_be_taken = foreign_job_change(desired, job, tags).action == Action::Stop(Obstacle::Foreign);
     let help = if can_be_taken {
         help![
             "if it belongs to this job, adopt it: ",
@@ -367,41 +366,44 @@ pub(super) async fn existing<C: Observe, K: Clock>(
     about: &JobContext,
     progress: &Progress,
 ) -> Result<Existing, u8> {
-    match progress.busy(LOOKING, find(look, &about.plan)).await {
+    match progress.run_with_spinner(LOOKING, find(look, &about.plan)).await {
         Ok(Found { desired, job: Some((job, tags)), is_other }) => {
-            let foreign = not_ours(about, &desired, &job, &tags);
+            let foreign = verdict_if_foreign_job(about, &desired, &job, &tags);
             let is_ours = foreign.is_none();
             if let Some(verdict) = foreign {
                 about.warn(io, verdict.diagnostic);
             }
             Ok(Existing { desired, job, is_other, is_ours })
         }
-        Ok(_) => Err(none(io, about)),
+        Ok(_) => Err(report_no_job(io, about)),
         Err(verdict) => Err(about.fail(io, verdict)),
     }
 }
 
 /// Reports that the account has no training job of the manifest.
-fn none(io: &mut Io, about: &JobContext) -> u8 {
-    about.tell(io, json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}));
+fn report_no_job(io: &mut Io, about: &JobContext) -> u8 {
+    about.print_object(
+        io,
+        json!({"type": "result", "training_job": null, "status": null, "exit": exit::DIFFERENT}),
+    );
     let job = about.plan.job.name.value().map_or("", String::as_str);
     let apply = NextCommand::new("apply");
     io.note(&match &about.persisted {
         Some(persisted) => format!(
             "no training job of `{job}` in the account: an in-memory account starts empty; persist it in a file:\n  {}\nand pass `{}` here too\n",
-            persisted.command(&apply),
-            AccountArgs::persisted().flag().unwrap_or_default()
+            persisted.command_line(&apply),
+            AccountArgs::with_default_file().flag().unwrap_or_default()
         ),
         None => format!(
             "no training job of `{job}` in the account; start one with `{}`\n",
-            about.invocation.command(&apply)
+            about.invocation.command_line(&apply)
         ),
     });
     exit::DIFFERENT
 }
 
 /// Formats milliseconds since 1970 as a UTC time of day, e.g. `09:15:10`.
-pub(super) fn clock(milliseconds: i64) -> String {
+pub(super) fn format_time_of_day(milliseconds: i64) -> String {
     let seconds = milliseconds.div_euclid(1_000).rem_euclid(86_400);
     format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }

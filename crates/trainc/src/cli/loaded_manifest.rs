@@ -19,7 +19,7 @@ pub(super) struct LoadedManifest {
 
 impl LoadedManifest {
     /// Reads the manifest if the arguments name exactly one, as UTF-8 text.
-    pub(super) fn only(arguments: &[String], options: &Options) -> Option<Self> {
+    pub(super) fn load_single(arguments: &[String], options: &Options) -> Option<Self> {
         let mut files: Vec<_> = arguments.iter().flat_map(|argument| expand(argument).files).collect();
         let file = files.pop().filter(|_| files.is_empty())?;
         let mut reader = Files::new(root_of(&file.path, file.walked.as_deref()), options);

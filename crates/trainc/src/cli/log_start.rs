@@ -29,7 +29,7 @@ impl LogStart {
 /// Parses `10m` or `2026-11-22T09:15:10.250Z`.
 pub(super) fn parse(written: &str) -> Result<LogStart, String> {
     match written.strip_suffix('Z') {
-        Some(time) => at(time).map(LogStart::At).ok_or_else(|| {
+        Some(time) => parse_timestamp(time).map(LogStart::At).ok_or_else(|| {
             format!(
                 "`{written}` is not a time; expected UTC, e.g. 2026-11-22T09:15:10Z, or a duration, e.g. 10m"
             )
@@ -38,7 +38,7 @@ pub(super) fn parse(written: &str) -> Result<LogStart, String> {
     }
 }
 
-fn at(time: &str) -> Option<i64> {
+fn parse_timestamp(time: &str) -> Option<i64> {
     let (date, time) = time.split_once('T')?;
     let digits = |text: &str, most: usize| -> Option<i64> {
         let plain = !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -58,8 +58,8 @@ fn at(time: &str) -> Option<i64> {
 }
 
 /// Formats milliseconds since 1970; [`parse`] reads it back.
-pub(super) fn text(milliseconds: i64) -> String {
-    let clock = super::job_context::clock(milliseconds);
+pub(super) fn format_timestamp(milliseconds: i64) -> String {
+    let clock = super::job_context::format_time_of_day(milliseconds);
     format!("{}T{clock}.{:03}Z", iso_date(milliseconds.div_euclid(DAY)), milliseconds.rem_euclid(1_000))
 }
 
@@ -72,7 +72,7 @@ mod tests {
         for time in
             [0, 951_782_400_001, 1_709_164_799_999, 1_735_689_600_000, 1_767_603_600_250, 4_102_444_799_000]
         {
-            assert_eq!(parse(&text(time)), Ok(LogStart::At(time)), "{}", text(time));
+            assert_eq!(parse(&format_timestamp(time)), Ok(LogStart::At(time)), "{}", format_timestamp(time));
         }
         assert_eq!(parse("2026-01-05T09:00:00Z"), Ok(LogStart::At(1_767_603_600_000)));
         assert_eq!(parse("2026-01-05T09:00:00.5Z"), Ok(LogStart::At(1_767_603_600_500)));

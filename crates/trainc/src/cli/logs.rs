@@ -4,7 +4,7 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job_context::{Form, JobArgs, JobContext, clock, each, existing};
+use super::job_context::{Form, JobArgs, JobContext, existing, format_time_of_day, run_for_each_job};
 use super::log_start::{self, LogStart};
 use super::progress::READING;
 use serde_json::json;
@@ -41,8 +41,8 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let form = Form::of(&args.output);
-    each(io, global, &args.job, "logs", &form, |about| Logs {
+    let form = Form::from_output_flag(&args.output);
+    run_for_each_job(io, global, &args.job, "logs", &form, |about| Logs {
         host: args.host.clone(),
         follow: args.follow,
         since: args.since,
@@ -68,13 +68,13 @@ impl Task for Logs {
             Err(code) => return code,
         };
         let job = found.job;
-        if let Some(host) = self.host.as_deref().filter(|host| !is_host(host, job.instances())) {
-            let last = job.instances();
+        if let Some(host) = self.host.as_deref().filter(|host| !is_host(host, job.instance_count())) {
+            let last = job.instance_count();
             let has = if last == 1 { "only algo-1".to_owned() } else { format!("algo-1 to algo-{last}") };
             io.note(&format!("error: {} has no host `{host}`; expected {has}\n", job.name));
             return exit::USAGE;
         }
-        let several = self.host.is_none() && job.instances() > 1;
+        let several = self.host.is_none() && job.instance_count() > 1;
         let since = self.since.map(|since| since.seconds(look.clock.now()));
         let mut tail = Tail::new(self.host.as_deref()).since(since);
         let mut lines: u64 = 0;
@@ -96,17 +96,21 @@ impl Task for Logs {
                     ));
                 } else {
                     let host = if several { format!("{host:<8} ") } else { String::new() };
-                    io.print(&format!("{host}{} {}\n", clock(event.time), trainc_diag::safe(&event.text)));
+                    io.print(&format!(
+                        "{host}{} {}\n",
+                        format_time_of_day(event.time),
+                        trainc_diag::escape_control_characters(&event.text)
+                    ));
                 }
             };
-            let read = round(&look, &job.name, self.follow, &mut tail, &mut sink);
-            let over = match progress.busy(READING, read).await {
+            let read = read_new_lines(&look, &job.name, self.follow, &mut tail, &mut sink);
+            let over = match progress.run_with_spinner(READING, read).await {
                 Ok(over) => {
-                    trouble.passed();
+                    trouble.reset();
                     over
                 }
                 Err(fault) => {
-                    let next = trouble.meets(look.clock, &look.patience, &fault, false);
+                    let next = trouble.next_step(look.clock, &look.patience, &fault, false);
                     let OutageStep::Retry { first } = next else { return self.fail(io, &fault, last) };
                     if !self.follow {
                         return self.fail(io, &fault, last);
@@ -115,14 +119,14 @@ impl Task for Logs {
                         let words = verdict::read_failed(&self.about.plan, &fault).diagnostic.message;
                         io.note(&format!("note: {words}; retrying until it answers\n"));
                     }
-                    progress.busy(WAITING, trouble.pause(look.clock, &look.patience)).await;
+                    progress.run_with_spinner(WAITING, trouble.pause(look.clock, &look.patience)).await;
                     continue;
                 }
             };
             if over || !self.follow || io.unread {
                 break;
             }
-            progress.busy(WAITING, look.clock.sleep(look.patience.poll)).await;
+            progress.run_with_spinner(WAITING, look.clock.sleep(look.patience.poll)).await;
         }
         if lines == 0 {
             let who = self.host.as_ref().map_or_else(
@@ -143,7 +147,7 @@ fn is_host(host: &str, instances: u64) -> bool {
 }
 
 /// Reads new lines; returns true if the job has ended.
-async fn round<C: Cloud, K: Clock>(
+async fn read_new_lines<C: Cloud, K: Clock>(
     look: &Look<'_, C, K>,
     name: &str,
     follow: bool,
@@ -154,9 +158,9 @@ async fn round<C: Cloud, K: Clock>(
     let job = look.ask(async |cloud| cloud.training_job(name).await).await?;
     let over = job.is_over();
     if over && follow {
-        tail.rest(look, &job, sink).await?;
+        tail.read_remaining(look, &job, sink).await?;
     } else {
-        tail.round(look, name, sink).await?;
+        tail.read_available(look, name, sink).await?;
     }
     Ok(over)
 }
@@ -166,13 +170,13 @@ impl Logs {
     fn fail(&self, io: &mut Io, fault: &Fault, last: Option<i64>) -> u8 {
         let mut verdict = verdict::read_failed(&self.about.plan, fault);
         if let Some(last) = last {
-            let since = log_start::text(last);
+            let since = log_start::format_timestamp(last);
             let host = self.host.as_ref().map(|host| format!("--host {host}"));
             let follow = self.follow.then(|| "--follow".to_owned());
             let flags = host.into_iter().chain(follow).chain([format!("--since {since}")]);
-            let command = self.about.invocation.command(&NextCommand::new("logs").flags(flags));
+            let command = self.about.invocation.command_line(&NextCommand::new("logs").flags(flags));
             // A permanent fault keeps its own help.
-            verdict.diagnostic = if fault.is_passing() {
+            verdict.diagnostic = if fault.is_transient() {
                 verdict.diagnostic.help(format!("{command} continues from the last line shown"))
             } else {
                 verdict.diagnostic.note(format!("then {command} continues from the last line shown"))

@@ -186,26 +186,26 @@ impl Overlay<'_> {
 }
 
 impl LayerLoader for Overlay<'_> {
-    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
-        let mut loaded = self.files.layer(from, path)?;
+    fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+        let mut loaded = self.files.read_layer(from, path)?;
         if let Some(text) = self.open(Path::new(&loaded.identity)) {
             loaded.text.clone_from(text);
         }
         Ok(loaded)
     }
 
-    fn identity(&self, name: &str) -> String {
-        self.files.identity(name)
+    fn file_identity(&self, name: &str) -> String {
+        self.files.file_identity(name)
     }
 }
 
 impl World for Overlay<'_> {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
-        if self.reads_programs { self.files.directory(from, path) } else { Err(ReadError::NotFound) }
+    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
+        if self.reads_programs { self.files.read_directory(from, path) } else { Err(ReadError::NotFound) }
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let open = self.files.find(from, path).ok().and_then(|found| self.open(&found).cloned());
-        open.map_or_else(|| self.files.text(from, path), Ok)
+        open.map_or_else(|| self.files.read_text(from, path), Ok)
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn expand(argument: &str) -> Expanded {
     }
     let path = Path::new(argument);
     if path.is_dir() {
-        let (mut found, fault) = Walk::below(path);
+        let (mut found, fault) = Walk::find_below(path);
         found.sort();
         let files = found
             .into_iter()
@@ -72,7 +72,7 @@ pub(super) fn expand(argument: &str) -> Expanded {
 pub(super) const MOST_NESTED: usize = 64;
 
 /// Returns true for names that a search skips: hidden ones, and directories of other tools.
-pub(super) fn is_passed_over(name: &str) -> bool {
+pub(super) fn is_skipped_name(name: &str) -> bool {
     name.starts_with('.') || matches!(name, "node_modules" | "target" | "__pycache__")
 }
 
@@ -86,15 +86,15 @@ struct Walk {
 
 impl Walk {
     /// Returns the unsorted files, and the reason if some may be missing.
-    fn below(dir: &Path) -> (Vec<PathBuf>, Option<String>) {
+    fn find_below(dir: &Path) -> (Vec<PathBuf>, Option<String>) {
         let mut walk = Self::default();
-        let fault = walk.through(dir, 0).err();
+        let fault = walk.walk_dir(dir, 0).err();
         let deep = || format!("directories more than {MOST_NESTED} deep are not searched for manifests");
         let fault = fault.or_else(|| walk.too_deep.then(deep));
         (walk.found, fault)
     }
 
-    fn through(&mut self, dir: &Path, depth: usize) -> Result<(), String> {
+    fn walk_dir(&mut self, dir: &Path, depth: usize) -> Result<(), String> {
         if depth > MOST_NESTED {
             self.too_deep = true;
             return Ok(());
@@ -103,7 +103,7 @@ impl Walk {
         for entry in entries.flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            if is_passed_over(&name) {
+            if is_skipped_name(&name) {
                 continue;
             }
             let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
@@ -111,7 +111,7 @@ impl Walk {
                 // An emitted directory contains a copy of its manifest.
             } else if path.is_dir() && !is_link {
                 // An unreadable directory does not stop the search.
-                let _ = self.through(&path, depth + 1);
+                let _ = self.walk_dir(&path, depth + 1);
             } else if path.extension().is_some_and(|extension| extension == "kdl") {
                 self.found.push(path);
             }
@@ -133,7 +133,7 @@ fn glob(pattern: &str) -> Expanded {
         .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']))
         .collect();
     let base = if fixed.as_os_str().is_empty() { PathBuf::from(".") } else { fixed };
-    let (found, fault) = Walk::below(&base);
+    let (found, fault) = Walk::find_below(&base);
     let fault = fault.filter(|_| base.is_dir());
     let mut files: Vec<Named> = found
         .into_iter()
@@ -146,10 +146,10 @@ fn glob(pattern: &str) -> Expanded {
 }
 
 /// Returns the problem for an argument without manifests.
-pub(super) fn nothing(sources: &mut SourceMap, argument: &str, fault: Option<&str>) -> Problems {
+pub(super) fn problem_no_manifests(sources: &mut SourceMap, argument: &str, fault: Option<&str>) -> Problems {
     let path = Path::new(argument);
     let message = if let Some(fault) = fault {
-        return one(sources, argument, format!("`{argument}`: {fault}"), None);
+        return problem_at_argument(sources, argument, format!("`{argument}`: {fault}"), None);
     } else if path.is_dir() {
         format!("no `*.kdl` files below `{argument}`")
     } else if argument.contains(['*', '?', '[']) {
@@ -157,10 +157,20 @@ pub(super) fn nothing(sources: &mut SourceMap, argument: &str, fault: Option<&st
     } else {
         format!("`{argument}` does not exist")
     };
-    one(sources, argument, message, path.is_dir().then_some("write a first manifest with `trainc init`"))
+    problem_at_argument(
+        sources,
+        argument,
+        message,
+        path.is_dir().then_some("write a first manifest with `trainc init`"),
+    )
 }
 
-fn one(sources: &mut SourceMap, argument: &str, message: String, help: Option<&str>) -> Problems {
+fn problem_at_argument(
+    sources: &mut SourceMap,
+    argument: &str,
+    message: String,
+    help: Option<&str>,
+) -> Problems {
     let source = sources.add(argument, "");
     let mut problems = Problems::default();
     let said = Diagnostic::new(&T0141, Span::whole(source), message);
@@ -169,11 +179,11 @@ fn one(sources: &mut SourceMap, argument: &str, message: String, help: Option<&s
 }
 
 /// Returns the problem for a directory or glob that contains only layers.
-pub(super) fn layers_alone(sources: &mut SourceMap, argument: &str, files: usize) -> Problems {
+pub(super) fn problem_only_layers(sources: &mut SourceMap, argument: &str, files: usize) -> Problems {
     let of = if Path::new(argument).is_dir() { "below" } else { "that match" };
     let what = trainc_diag::text::count(files as u64, "manifest");
     let message = format!("no `job` in the {what} {of} `{argument}`: only layers");
-    one(sources, argument, message, Some("name the directory of the jobs that extend them"))
+    problem_at_argument(sources, argument, message, Some("name the directory of the jobs that extend them"))
 }
 
 /// Returns the nearest parent directory with `.git`, or the given directory, or that of the file.

@@ -3,7 +3,7 @@
 use super::files::{Files, Tree};
 use super::manifest_paths::{self, Named, expand, root_of};
 pub(super) use super::manifest_set::Set;
-use super::parallel::in_parts;
+use super::parallel::map_in_parts;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -46,13 +46,13 @@ impl Manifest {
     }
 
     /// Returns its argument on the command line.
-    pub(super) fn named(&self) -> &str {
+    pub(super) fn shown_argument(&self) -> &str {
         if self.path == manifest_paths::STDIN { "-" } else { &self.path }
     }
 
     /// A manifest that could not be read.
     fn failed(path: &str, problems: Problems) -> Self {
-        Self::new(path, String::new(), Compiled::unreadable(problems))
+        Self::new(path, String::new(), Compiled::unreadable_file(problems))
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
         if found.files.is_empty() || found.fault.is_some() {
             failed.push((
                 argument.clone(),
-                manifest_paths::nothing(&mut sources, argument, found.fault.as_deref()),
+                manifest_paths::problem_no_manifests(&mut sources, argument, found.fault.as_deref()),
             ));
         }
         for file in found.files {
@@ -99,15 +99,17 @@ pub(super) fn compile_keeping(arguments: &[String], options: &Options, keep: Kee
     let failed = failed.into_iter().map(|(path, problems)| Manifest::failed(&path, problems));
     let mut manifests: Vec<Manifest> = failed.collect();
     let first_root = named.first().map(|file| root_of(&file.path, file.walked.as_deref()));
-    let parts = in_parts(&named, |files, number, reader| part(files, number, options, keep, reader));
+    let parts =
+        map_in_parts(&named, |files, number, reader| compile_part(files, number, options, keep, reader));
     for part in parts {
         many |= part.swept;
         manifests.extend(part.manifests);
         sources.absorb(part.sources);
     }
     if manifests.iter().all(|manifest| manifest.compiled.is_layer) {
-        let said =
-            walks.iter().map(|(at, files)| (at, manifest_paths::layers_alone(&mut sources, at, *files)));
+        let said = walks
+            .iter()
+            .map(|(at, files)| (at, manifest_paths::problem_only_layers(&mut sources, at, *files)));
         manifests.extend(said.map(|(at, problems)| Manifest::failed(at, problems)));
     }
     check_across_jobs(
@@ -131,8 +133,15 @@ struct Part {
 }
 
 /// Compiles some files; `files` is reused between parts.
-fn part(named: &[Named], number: u32, options: &Options, keep: Keep, files: &mut Option<Files>) -> Part {
-    let mut out = Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep };
+fn compile_part(
+    named: &[Named],
+    number: u32,
+    options: &Options,
+    keep: Keep,
+    files: &mut Option<Files>,
+) -> Part {
+    let mut out =
+        Part { sources: SourceMap::with_part_number(number), manifests: Vec::new(), swept: false, keep };
     let mut last: Option<(&Path, PathBuf)> = None;
     for file in named {
         // Finding the root takes several system calls, so it is cached per directory.
@@ -147,8 +156,8 @@ fn part(named: &[Named], number: u32, options: &Options, keep: Keep, files: &mut
             Some(reader) if reader.root() == root => reader,
             slot => slot.insert(Files::new(root, options)),
         };
-        if file.walked.is_some() && reader.leaves(&file.path) {
-            out.manifests.push(outside(file, &mut out.sources));
+        if file.walked.is_some() && reader.leads_outside_root(&file.path) {
+            out.manifests.push(manifest_outside_root(file, &mut out.sources));
         } else {
             out.add(file, options, reader);
         }
@@ -157,7 +166,7 @@ fn part(named: &[Named], number: u32, options: &Options, keep: Keep, files: &mut
 }
 
 /// A link found in a directory that leads outside the root; it is not read.
-fn outside(file: &Named, sources: &mut SourceMap) -> Manifest {
+fn manifest_outside_root(file: &Named, sources: &mut SourceMap) -> Manifest {
     let source = sources.add(file.shown.as_str(), "");
     let mut problems = Problems::default();
     problems.push(
@@ -179,8 +188,12 @@ pub(super) fn compile_from(
     options: &Options,
     reader: &mut dyn Tree,
 ) -> (SourceMap, Vec<Manifest>) {
-    let mut out =
-        Part { sources: SourceMap::part(number), manifests: Vec::new(), swept: false, keep: Keep::Plans };
+    let mut out = Part {
+        sources: SourceMap::with_part_number(number),
+        manifests: Vec::new(),
+        swept: false,
+        keep: Keep::Plans,
+    };
     for file in named {
         out.add(file, options, reader);
     }
@@ -189,7 +202,7 @@ pub(super) fn compile_from(
 
 impl Part {
     fn add(&mut self, file: &Named, options: &Options, reader: &mut dyn Tree) {
-        let mut manifest = one(file, options, reader, &mut self.sources);
+        let mut manifest = compile_file(file, options, reader, &mut self.sources);
         if file.walked.is_some() && manifest.compiled.is_layer {
             // A layer; its read errors are reported.
             manifest.compiled.retain_own_problems();
@@ -213,14 +226,14 @@ impl Part {
             Keep::Plans => manifest,
             Keep::Problems => {
                 let Compiled { job, problems, is_layer, .. } = manifest.compiled;
-                let compiled = Compiled { job, is_layer, ..Compiled::unreadable(problems) };
+                let compiled = Compiled { job, is_layer, ..Compiled::unreadable_file(problems) };
                 Manifest { compiled, ..manifest }
             }
         });
     }
 }
 
-fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut SourceMap) -> Manifest {
+fn compile_file(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut SourceMap) -> Manifest {
     let fail = |problem: Diagnostic| {
         let mut problems = Problems::default();
         problems.push(problem);
@@ -239,7 +252,7 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
         Ok(text) => {
             let source = sources.add(file.shown.as_str(), text.as_str());
             if let Some(saved) = SavedPlan::read(&text) {
-                return fail(saved_plan(source, &file.shown, saved.ok().as_ref()));
+                return fail(problem_saved_plan(source, &file.shown, saved.ok().as_ref()));
             }
             Manifest::new(&file.shown, sha256, compile(source, &text, options, reader, sources))
         }
@@ -263,16 +276,16 @@ fn one(file: &Named, options: &Options, reader: &mut dyn Tree, sources: &mut Sou
 const UNUSED_ALLOW: &str = "T0241";
 
 /// Returns the problem for a saved plan where a manifest is expected.
-fn saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
+fn problem_saved_plan(source: SourceId, shown: &str, saved: Option<&SavedPlan>) -> Diagnostic {
     let words = format!("`{shown}` is a saved plan, but this command requires manifests");
     let one = Diagnostic::new(&T0646, Span::new(source, 0, 1), words)
-        .note(format!("`trainc apply {}` applies the saved plan", trainc_emit::quoted(shown)));
+        .note(format!("`trainc apply {}` applies the saved plan", trainc_emit::quote(shown)));
     let Some(saved) = saved else { return one };
     let given = &saved.given;
-    let env = given.env.iter().map(|env| format!(" --env {}", trainc_emit::quoted(env)));
-    let sets = given.sets.iter().map(|set| format!(" --set {}", trainc_emit::quoted(set)));
+    let env = given.env.iter().map(|env| format!(" --env {}", trainc_emit::quote(env)));
+    let sets = given.sets.iter().map(|set| format!(" --set {}", trainc_emit::quote(set)));
     let flags: String = env.chain(sets).collect();
-    one.help(format!("name its manifest: {}{flags}", trainc_emit::quoted(&saved.manifest)))
+    one.help(format!("name its manifest: {}{flags}", trainc_emit::quote(&saved.manifest)))
 }
 
 /// Maximum number of jobs in a sweep.
@@ -340,7 +353,7 @@ fn sweep(
             let mut options = options.clone();
             options.choices.swept = sets.into_iter().map(|(set, _, at)| (set, at)).collect();
             options.choices.suffix = Some(suffix);
-            one(file, &options, reader, sources)
+            compile_file(file, &options, reader, sources)
         })
         .collect();
     keep_used_allows(&mut swept, sources);

@@ -166,7 +166,7 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&mut io, args, App::command()),
         Command::Lsp(_) => exit::DONE,
     };
-    let Some(fault) = out.end() else { return ExitCode::from(code) };
+    let Some(fault) = out.into_error() else { return ExitCode::from(code) };
     let why = files::describe(&fault);
     let _ = writeln!(err, "error: standard output cannot be written: {why}");
     ExitCode::from(if code == exit::DONE { exit::USAGE } else { code })

@@ -4,7 +4,7 @@
 use super::io::Io;
 use std::path::{Path, PathBuf};
 use trainc_apply::saved_plan::Overrides;
-use trainc_emit::quoted;
+use trainc_emit::quote;
 use trainc_plan::Options;
 use trainc_plan::resolve::Choices;
 use trainc_predict::Constants;
@@ -13,30 +13,30 @@ use trainc_predict::Constants;
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Overlay {
     /// Override a value of the manifest, e.g. cluster.nodes=4 or channel.train.s3=s3://…
-    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = set)]
+    #[arg(long = "set", value_name = "PATH=VALUE", value_parser = parse_set)]
     pub sets: Vec<String>,
     /// Apply an environment of the manifest: its node `env "NAME" { … }`
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
     /// AWS account ID, if the manifest does not set one
-    #[arg(long, value_name = "ID", value_parser = account)]
+    #[arg(long, value_name = "ID", value_parser = parse_account)]
     pub account: Option<String>,
     /// Override a price in US dollars: per instance-hour, e.g. ml.p4d.24xlarge=25.25, or per GB-month of storage, e.g.
     /// fsx/us-west-2/PERSISTENT_2/SSD/125=0.145 or ebs-training/us-west-2=0.14
-    #[arg(long = "price", value_name = "WHAT=USD", value_parser = price)]
+    #[arg(long = "price", value_name = "WHAT=USD", value_parser = parse_price)]
     pub prices: Vec<(String, f64)>,
     /// Discount on all instance prices, e.g. 0.25 for 25 %
-    #[arg(long, value_name = "FRACTION", value_parser = fraction)]
+    #[arg(long, value_name = "FRACTION", value_parser = parse_fraction)]
     pub discount: Option<f64>,
     /// The `trainc-worker` binary for engine `worker` [default: next to trainc]
-    #[arg(long, value_name = "PATH", value_parser = binary)]
+    #[arg(long, value_name = "PATH", value_parser = parse_binary_path)]
     pub worker: Option<PathBuf>,
     /// Constants of the cost model, written by `trainc calibrate --write`
     #[arg(long, value_name = "FILE", value_parser = calibration)]
     pub calibration: Option<Calibration>,
 }
 
-fn set(written: &str) -> Result<String, String> {
+fn parse_set(written: &str) -> Result<String, String> {
     let what = match written.split_once('=') {
         Some((path, value)) if !path.is_empty() && !value.is_empty() => return Ok(written.to_owned()),
         Some(("", _)) => "missing path before `=`",
@@ -46,7 +46,7 @@ fn set(written: &str) -> Result<String, String> {
     Err(format!("{what} (T0210); expected PATH=VALUE, e.g. cluster.nodes=4 (an empty string is PATH='\"\"')"))
 }
 
-fn account(written: &str) -> Result<String, String> {
+fn parse_account(written: &str) -> Result<String, String> {
     if written.len() == 12 && written.bytes().all(|byte| byte.is_ascii_digit()) {
         Ok(written.to_owned())
     } else {
@@ -54,7 +54,7 @@ fn account(written: &str) -> Result<String, String> {
     }
 }
 
-fn price(written: &str) -> Result<(String, f64), String> {
+fn parse_price(written: &str) -> Result<(String, f64), String> {
     let (name, usd) = written
         .split_once('=')
         .ok_or("expected WHAT=USD, e.g. ml.p4d.24xlarge=25.25 or fsx/us-west-2/PERSISTENT_2/SSD/125=0.145")?;
@@ -83,7 +83,7 @@ fn price(written: &str) -> Result<(String, f64), String> {
     }
 }
 
-pub(super) fn binary(written: &str) -> Result<PathBuf, String> {
+pub(super) fn parse_binary_path(written: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(written);
     if path.is_file() { Ok(path) } else { Err("no such file".to_owned()) }
 }
@@ -103,7 +103,7 @@ pub(super) fn calibration(path: &str) -> Result<Calibration, String> {
     Ok(Calibration { path: path.to_owned(), constants })
 }
 
-fn fraction(written: &str) -> Result<f64, String> {
+fn parse_fraction(written: &str) -> Result<f64, String> {
     let value: f64 = written.parse().map_err(|_| format!("`{written}` is not a number"))?;
     if (0.0..1.0).contains(&value) {
         Ok(value)
@@ -114,7 +114,7 @@ fn fraction(written: &str) -> Result<f64, String> {
 
 impl Overlay {
     /// Returns the overrides in the form of a saved plan.
-    pub(super) fn given(&self) -> Overrides {
+    pub(super) fn to_overrides(&self) -> Overrides {
         Overrides {
             sets: self.sets.clone(),
             env: self.env.clone(),
@@ -135,7 +135,7 @@ impl Overlay {
         self.prices.clone_from(&given.prices);
         self.discount = given.discount;
         self.worker = match &given.worker {
-            Some(path) => Some(binary(path).map_err(|why| gone(path, &why))?),
+            Some(path) => Some(parse_binary_path(path).map_err(|why| gone(path, &why))?),
             None => None,
         };
         self.calibration = match &given.calibration {
@@ -147,29 +147,29 @@ impl Overlay {
 
     /// The flags of this group, quoted for a shell.
     pub(super) fn flags(&self) -> Vec<String> {
-        let path = |path: &Path| quoted(&path.to_string_lossy());
+        let path = |path: &Path| quote(&path.to_string_lossy());
         let mut out = Vec::new();
         let mut add = |flag: &str, value: String| out.extend([flag.to_owned(), value]);
         if let Some(env) = &self.env {
-            add("--env", quoted(env));
+            add("--env", quote(env));
         }
         for set in &self.sets {
-            add("--set", quoted(set));
+            add("--set", quote(set));
         }
         if let Some(worker) = &self.worker {
             add("--worker", path(worker));
         }
         if let Some(account) = &self.account {
-            add("--account", quoted(account));
+            add("--account", quote(account));
         }
         for (what, usd) in &self.prices {
-            add("--price", quoted(&format!("{what}={usd}")));
+            add("--price", quote(&format!("{what}={usd}")));
         }
         if let Some(discount) = self.discount {
             add("--discount", discount.to_string());
         }
         if let Some(file) = &self.calibration {
-            add("--calibration", quoted(&file.path));
+            add("--calibration", quote(&file.path));
         }
         out
     }

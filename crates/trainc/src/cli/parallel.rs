@@ -14,7 +14,7 @@ const MOST_PARTS: usize = 500;
 
 /// Calls `work` with consecutive files, a part number from 1, and state that its thread reuses. The results are in the
 /// order of the files.
-pub(super) fn in_parts<F: Sync, K: Default, P: Send>(
+pub(super) fn map_in_parts<F: Sync, K: Default, P: Send>(
     files: &[F],
     work: impl Fn(&[F], u32, &mut K) -> P + Sync,
 ) -> Vec<P> {
@@ -44,13 +44,13 @@ pub(super) fn in_parts<F: Sync, K: Default, P: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::in_parts;
+    use super::map_in_parts;
 
     #[test]
     fn results_stand_in_the_order_of_the_files_whoever_worked() {
         for many in [0, 1, 16, 17, 1_000, 9_999] {
             let files: Vec<usize> = (0..many).collect();
-            let parts = in_parts(&files, |run, number, kept: &mut usize| {
+            let parts = map_in_parts(&files, |run, number, kept: &mut usize| {
                 *kept += run.len();
                 (number, run.to_vec())
             });

@@ -10,7 +10,7 @@ use trainc_plan::Compiled;
 const COMMANDS: [&str; 5] = ["status", "watch", "logs", "stop", "destroy"];
 
 /// Describes the values that a command requires; `None` for commands that require a manifest without errors.
-fn needs(command: &str) -> Option<&'static str> {
+fn describe_required_values(command: &str) -> Option<&'static str> {
     COMMANDS.contains(&command).then_some(if command == "destroy" {
         "name, region, account, role, storage and upload location of the job"
     } else {
@@ -19,35 +19,35 @@ fn needs(command: &str) -> Option<&'static str> {
 }
 
 /// Adds the span of a field; `None` if it is invalid.
-fn add<T>(out: &mut Vec<Span>, field: &Field<T>) -> Option<()> {
+fn add_span<T>(out: &mut Vec<Span>, field: &Field<T>) -> Option<()> {
     out.extend(field.span());
     (!field.is_bad()).then_some(())
 }
 
 /// Returns the spans of the values that a command requires; `None` if one of them is invalid.
-fn places(plan: &Plan, command: &str) -> Option<Vec<Span>> {
+fn required_spans(plan: &Plan, command: &str) -> Option<Vec<Span>> {
     let job = &plan.job;
     // An unreadable layer or block may set another name or region.
     if !job.is_whole || job.name.value().is_none() || job.region.value().is_none() {
         return None;
     }
     let mut out = Vec::new();
-    add(&mut out, &job.name)?;
-    add(&mut out, &job.region)?;
-    add(&mut out, &job.account)?;
+    add_span(&mut out, &job.name)?;
+    add_span(&mut out, &job.region)?;
+    add_span(&mut out, &job.account)?;
     if command == "destroy" {
         if let Some(role) = &job.role {
-            add(&mut out, &role.arn)?;
-            add(&mut out, &role.path)?;
+            add_span(&mut out, &role.arn)?;
+            add_span(&mut out, &role.path)?;
         }
         if let Some(program) = &job.program {
-            add(&mut out, &program.upload)?;
+            add_span(&mut out, &program.upload)?;
         }
         for one in &job.storage {
-            add(&mut out, &one.kind)?;
-            add(&mut out, &one.name)?;
-            add(&mut out, &one.id)?;
-            add(&mut out, &one.delete_after_job)?;
+            add_span(&mut out, &one.kind)?;
+            add_span(&mut out, &one.name)?;
+            add_span(&mut out, &one.id)?;
+            add_span(&mut out, &one.delete_after_job)?;
         }
     }
     Some(out)
@@ -59,9 +59,9 @@ pub(super) fn plan_with_errors<'a>(
     sources: &SourceMap,
     command: &str,
 ) -> Option<&'a Plan> {
-    needs(command)?;
+    describe_required_values(command)?;
     let plan = compiled.plan.as_deref()?;
-    let places = places(plan, command)?;
+    let places = required_spans(plan, command)?;
     let mut errors = compiled.problems.iter().filter(|one| one.severity == Severity::Error);
     // Errors in flags of this command are never ignored.
     let is_typed = |span: Span| sources.get(span.source).is_some_and(|source| source.name.starts_with("<-"));
@@ -80,7 +80,7 @@ pub(super) fn errors_as_notes(compiled: &Compiled, command: &str) -> (Problems, 
         1 => "an error".to_owned(),
         more => format!("{more} errors"),
     };
-    let needs = needs(command).unwrap_or_default();
+    let needs = describe_required_values(command).unwrap_or_default();
     let words = format!(
         "note: the manifest has {errors}; `apply` would fail, but `{command}` requires only {needs}\n"
     );

@@ -95,7 +95,7 @@ impl<'a> Ready<'a> {
 }
 
 fn identity(manifest: &Manifest) -> Option<Identity> {
-    manifest.compiled.checked().map(trainc_emit::identity)
+    manifest.compiled.plan_without_errors().map(trainc_emit::identity)
 }
 
 /// Compares all manifests with the account concurrently, read-only.
@@ -110,7 +110,7 @@ struct Compare<'a> {
 impl Tasks for Compare<'_> {
     async fn run<C: Cloud, K: Clock>(self, _: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let all = compare_with_account(looks, self.plans, self.known, self.progress, |_| self.choices);
-        let looked = self.progress.busy(LOOKING, all).await;
+        let looked = self.progress.run_with_spinner(LOOKING, all).await;
         *self.found.borrow_mut() = looked;
         exit::DONE
     }
@@ -123,19 +123,20 @@ fn compare(io: &mut Io, global: &Global, args: &Args, set: &Set) -> Result<Vec<O
         exit::USAGE
     })?;
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
-    let sound = |manifest: &'_ Manifest| manifest.compiled.checked().is_some_and(|plan| plan.deployable);
+    let sound =
+        |manifest: &'_ Manifest| manifest.compiled.plan_without_errors().is_some_and(|plan| plan.deployable);
     let plans: Vec<&trainc_ir::Plan> = set
         .manifests
         .iter()
         .filter(|manifest| sound(manifest))
-        .filter_map(|manifest| manifest.compiled.checked())
+        .filter_map(|manifest| manifest.compiled.plan_without_errors())
         .collect();
     let found = RefCell::new(Vec::new());
     if !plans.is_empty() {
-        let progress = Progress::new(Mode::of("human", global.quiet));
+        let progress = Progress::new(Mode::from_flags("human", global.quiet));
         let compare =
             Compare { plans: &plans, known: &set.jobs(), choices, progress: &progress, found: &found };
-        let code = accounts.all(io, &plans, compare);
+        let code = accounts.run_all(io, &plans, compare);
         if code != exit::DONE {
             return Err(code);
         }
@@ -164,7 +165,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut options = args.input.overlay.options(io, false);
     options.fetch = is_online(args);
     let mut set = compile_all(&paths, &options);
-    if let Some(why) = args.save.as_ref().and_then(|file| refuses(args, &set, file)) {
+    if let Some(why) = args.save.as_ref().and_then(|file| describe_save_refusal(args, &set, file)) {
         io.note(&why);
         return exit::USAGE;
     }
@@ -180,10 +181,10 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         Vec::new()
     };
-    let manifest_code = args.input.exit(&set);
+    let manifest_code = args.input.exit_code(&set);
     for (manifest, looked) in set.manifests.iter_mut().zip(&looked) {
         if let Some(looked) = looked {
-            let invocation = invocation(manifest.named(), &args.input.overlay, &args.account);
+            let invocation = invocation(manifest.shown_argument(), &args.input.overlay, &args.account);
             manifest.compiled.problems.extend(looked.findings.clone().complete(&invocation));
             for warning in looked.warnings() {
                 manifest.compiled.problems.push(warning.complete(&invocation));
@@ -203,14 +204,14 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         .map(|(at, one)| {
             let mut document = report::document::document(&one.subject());
             if let Some(looked) = looked.get(at).and_then(Option::as_ref) {
-                looked.tell(&mut document);
+                looked.add_to_document(&mut document);
             }
             document
         })
         .collect();
     let invocations: Vec<_> = ready
         .iter()
-        .map(|one| invocation(one.manifest.named(), &args.input.overlay, &args.account))
+        .map(|one| invocation(one.manifest.shown_argument(), &args.input.overlay, &args.account))
         .collect();
     let blocked = Refusals::new(&looked, &invocations);
     match args.output.as_str() {
@@ -224,7 +225,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             human(io, global, args, &set, &page);
         }
     }
-    args.input.say_denied(io, &set, global.quiet);
+    args.input.explain_denied_warnings(io, &set, global.quiet);
     if manifest_code != exit::DONE {
         return manifest_code;
     }
@@ -236,7 +237,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
                 return saved;
             }
             // Also for readers of standard error only.
-            if let Some(words) = blocked.words() {
+            if let Some(words) = blocked.describe() {
                 io.note(&format!("warning: `{}` is saved, but {words}\n", file.display()));
                 if args.output != "human" {
                     io.note(&format!("  next  {}\n", next_command(args, 0, false, &blocked)));
@@ -264,7 +265,7 @@ fn online_exit(args: &Args, looked: &[Option<Comparison>]) -> u8 {
 }
 
 /// Returns the reason why a plan cannot be saved, before the account is read.
-fn refuses(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
+fn describe_save_refusal(args: &Args, set: &Set, file: &std::path::Path) -> Option<String> {
     // The jobs of a sweep share one manifest.
     let mut paths = set.manifests.iter().map(|manifest| &manifest.path);
     let first = paths.next();
@@ -289,7 +290,7 @@ fn save(io: &mut Io, args: &Args, set: &Set, looked: &[Option<Comparison>], file
     let input = saved_plan::SavedPlanSource {
         manifest: manifest.path.clone(),
         sha256: manifest.sha256.clone(),
-        given: args.input.overlay.given(),
+        given: args.input.overlay.to_overrides(),
     };
     let choices = Choices { adopt: args.adopt, new_run: args.new_run, run: None };
     let plan = SavedPlan::new(&input, &prospects, choices);
@@ -357,10 +358,10 @@ fn human(io: &mut Io, global: &Global, args: &Args, set: &Set, page: &Page) {
     // Problems found in the account are not errors of the manifest.
     let found: usize = looked.iter().flatten().map(|one| one.findings.errors()).sum();
     let errors = errors.saturating_sub(found);
-    if let Some(words) = blocked.words().filter(|_| errors == 0) {
+    if let Some(words) = blocked.describe().filter(|_| errors == 0) {
         io.print(&report::human::blocked(&words, &blocked.first, options));
     }
-    say(io, &report::human::next(&next_command(args, errors, local, blocked), options));
+    say(io, &report::human::render_next_command(&next_command(args, errors, local, blocked), options));
 }
 
 /// Returns true if the job runs on this machine.
@@ -381,7 +382,7 @@ pub(super) fn markdown(manifest: &Manifest, set: &Set) -> String {
 }
 
 /// Returns the plan of one manifest as an HTML page with charts.
-pub(super) fn pictures(
+pub(super) fn plan_html(
     manifest: &Manifest,
     set: &Set,
     document: &Document,

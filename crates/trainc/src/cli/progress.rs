@@ -1,6 +1,6 @@
 //! Progress of long operations: spinners on a terminal, lines in a log, JSON lines for scripts.
 
-use super::io::is_unread;
+use super::io::is_broken_pipe;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -27,7 +27,7 @@ pub(super) enum Mode {
 
 impl Mode {
     /// Returns the mode for `--output` and `--quiet`.
-    pub(super) fn of(output: &str, quiet: bool) -> Self {
+    pub(super) fn from_flags(output: &str, quiet: bool) -> Self {
         match (output, quiet) {
             ("json", _) => Self::Json,
             (_, true) => Self::Silent,
@@ -75,7 +75,7 @@ impl Progress {
     }
 
     /// Returns a display for one job; `among` others, each line begins with its name.
-    pub(super) fn of(&self, job: &str, among: bool) -> Self {
+    pub(super) fn for_job(&self, job: &str, among: bool) -> Self {
         let prefix = if among { format!("{job}: ") } else { String::new() };
         Self { all: self.all.clone(), job: Some(job.to_owned()), prefix, ..Self::new(self.mode) }
     }
@@ -86,10 +86,10 @@ impl Progress {
     }
 
     /// Runs `work` under a spinner.
-    pub(super) async fn busy<T>(&self, message: &str, work: impl Future<Output = T>) -> T {
+    pub(super) async fn run_with_spinner<T>(&self, message: &str, work: impl Future<Output = T>) -> T {
         let item = Item::new("", "");
         if self.mode == Mode::Bars {
-            self.bar(&item, message);
+            self.set_spinner(&item, message);
         }
         let done = work.await;
         self.clear();
@@ -97,19 +97,19 @@ impl Progress {
     }
 
     /// Notes once that a call is retried without an answer.
-    pub(super) fn repeating(&self, fault: &Fault) {
+    pub(super) fn note_retrying(&self, fault: &Fault) {
         if self.is_repeating.replace(true) {
             return;
         }
         let text = format!("no answer yet: {}; retrying", fault.message.trim_end_matches('.'));
         match self.mode {
-            Mode::Bars => self.bar(&Item::new("", ""), &text),
+            Mode::Bars => self.set_spinner(&Item::new("", ""), &text),
             _ => self.line(&text),
         }
     }
 
     /// Hides the spinners while something else is written.
-    pub(super) fn aside(&self, write: impl FnOnce()) {
+    pub(super) fn suspend_while(&self, write: impl FnOnce()) {
         self.all.suspend(write);
     }
 
@@ -127,7 +127,7 @@ impl Progress {
         }
     }
 
-    fn bar(&self, item: &Item, message: &str) {
+    fn set_spinner(&self, item: &Item, message: &str) {
         let mut bars = self.bars.borrow_mut();
         let bar = bars.entry(item.clone()).or_insert_with(|| {
             let bar = self.all.add(ProgressBar::new_spinner());
@@ -151,19 +151,19 @@ impl Progress {
 }
 
 /// Prints one JSON line; returns false if the reader has closed the pipe.
-pub(super) fn json_line(value: &Value) -> bool {
-    !is_unread(&written(value))
+pub(super) fn print_json_line(value: &Value) -> bool {
+    !is_broken_pipe(&write_json_line(value))
 }
 
-fn written(value: &Value) -> std::io::Result<()> {
+fn write_json_line(value: &Value) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{value}")?;
     out.flush()
 }
 
 /// Prints the first line of a stream of JSON lines.
-pub(super) fn version_line() {
-    json_line(&json!({"type": "version", "format": "1.0"}));
+pub(super) fn print_version_line() {
+    print_json_line(&json!({"type": "version", "format": "1.0"}));
 }
 
 impl Listener for Progress {
@@ -173,13 +173,13 @@ impl Listener for Progress {
             if let (Some(job), Some(members)) = (&self.job, value.as_object_mut()) {
                 members.insert("job".to_owned(), json!(job));
             }
-            json_line(&value);
+            print_json_line(&value);
             return;
         }
         match event {
             Event::Doing { item, what } => {
                 if self.mode == Mode::Bars {
-                    self.bar(item, &format!("{} {}: {what}", item.kind, item.name));
+                    self.set_spinner(item, &format!("{} {}: {what}", item.kind, item.name));
                 }
             }
             Event::Taking { item, because, differences } => {
@@ -202,13 +202,13 @@ impl Listener for Progress {
             }
             Event::Waiting { item, state, seconds, retry } => {
                 let since = match retry {
-                    Some(retry) => again(*retry),
+                    Some(retry) => describe_retry(*retry),
                     None if *seconds == 0 => String::new(),
                     None => format!(", {}", text::duration(*seconds)),
                 };
                 let words = format!("{} {}: {state}{since}", item.kind, item.name);
                 if self.mode == Mode::Bars {
-                    self.bar(item, &words);
+                    self.set_spinner(item, &words);
                     return;
                 }
                 let mut told = self.told.borrow_mut();
@@ -226,7 +226,7 @@ impl Listener for Progress {
 }
 
 /// Describes the next attempt of a retried call.
-fn again(retry: Retry) -> String {
+fn describe_retry(retry: Retry) -> String {
     // No time left: the last attempt.
     if retry.left <= retry.pause {
         return format!("; last attempt in {}", text::duration(retry.pause));

@@ -5,7 +5,7 @@ use super::args::{Global, problems};
 use super::exit;
 use super::invalid_rows::InvalidRows;
 use super::io::Io;
-use super::job_context::{Form, JobArgs, JobContext, each, existing};
+use super::job_context::{Form, JobArgs, JobContext, existing, run_for_each_job};
 use super::manifests::{Manifest, compile_all};
 use super::progress::{Mode, Progress, READING};
 use std::fs;
@@ -20,7 +20,7 @@ use trainc_apply::verdict;
 use trainc_calibrate::measure::{self, Addition, Job, Measured, Reader};
 use trainc_calibrate::{self as calibrate, MEMORY_CELLS, RowMismatch};
 use trainc_diag::{Format, Invocation, NextCommand};
-use trainc_emit::quoted;
+use trainc_emit::quote;
 use trainc_ir::Plan;
 use trainc_predict::{Constants, Layout, Precision, Speed};
 use trainc_report::measured::{self, Subject};
@@ -65,7 +65,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     };
     let set = compile_all(&paths, &args.job.overlay.options(io, false));
     let here = match set.manifests.as_slice() {
-        [one] => logs_here(args, one),
+        [one] => find_logs(args, one),
         _ if args.logs.is_empty() => Vec::new(),
         _ => {
             io.note("error: `--log` requires a single manifest\n");
@@ -73,7 +73,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
     };
     if let ([one], true) = (set.manifests.as_slice(), here.is_empty())
-        && let Some(words) = no_log_here(args, one)
+        && let Some(words) = describe_missing_log(args, one)
     {
         io.note(&format!("error: {words}\n"));
         return exit::USAGE;
@@ -85,12 +85,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             csv: args.csv.clone(),
             constants: args.job.overlay.constants().clone(),
         };
-        return each(io, global, &args.job, "report", &Form::Words, |about| Online {
+        return run_for_each_job(io, global, &args.job, "report", &Form::Words, |about| Online {
             about,
             shared: shared.clone(),
         });
     }
-    let Some((manifest, plan)) = set.manifests.first().and_then(|one| Some((one, one.compiled.checked()?)))
+    let Some((manifest, plan)) =
+        set.manifests.first().and_then(|one| Some((one, one.compiled.plan_without_errors()?)))
     else {
         let text = problems(&set, Format::Human, io, io.color, global);
         io.note(&text);
@@ -99,7 +100,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let mut reader = reader(plan);
     for path in &here {
         match read(path) {
-            Ok(text) => reader.text(&text),
+            Ok(text) => reader.read_file_text(&text),
             Err(why) => {
                 io.note(&format!("error: `{}` cannot be read: {why}\n", path.display()));
                 return exit::USAGE;
@@ -117,13 +118,13 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         name => name,
     };
     let names: Vec<String> = here.iter().map(named).collect();
-    let found = InvalidRows::of_logs(reader.faults(), &names);
-    io.note(&found.shown(io, global));
-    shared.tell(io, manifest, plan, (&reader, &found), None)
+    let found = InvalidRows::from_logs(reader.faults(), &names);
+    io.note(&found.format_first(io, global));
+    shared.print_report(io, manifest, plan, (&reader, &found), None)
 }
 
 /// Returns the logs of `--log`, or that of the job's last run on this machine.
-fn logs_here(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
+fn find_logs(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
     if !args.logs.is_empty() || args.job.account.simulate.is_some() {
         return args.logs.clone();
     }
@@ -136,16 +137,16 @@ fn logs_here(args: &Args, manifest: &Manifest) -> Vec<PathBuf> {
 }
 
 /// Returns the error for a local job without a log.
-fn no_log_here(args: &Args, manifest: &Manifest) -> Option<String> {
-    let plan = manifest.compiled.checked().filter(|plan| !plan.deployable)?;
+fn describe_missing_log(args: &Args, manifest: &Manifest) -> Option<String> {
+    let plan = manifest.compiled.plan_without_errors().filter(|plan| !plan.deployable)?;
     if args.job.account.simulate.is_some() {
         return None;
     }
     let job = plan.job.name.value()?;
     let is_local = plan.job.cluster.as_ref()?.instance.value().is_some_and(|name| name == "local");
     Some(if is_local {
-        let invocation = Invocation::new(quoted(manifest.named()), args.job.overlay.flags());
-        let run = invocation.command(&NextCommand::new("run"));
+        let invocation = Invocation::new(quote(manifest.shown_argument()), args.job.overlay.flags());
+        let run = invocation.command_line(&NextCommand::new("run"));
         format!(
             "no log of `{job}` found: `{run}` writes `runs/{job}/output/metrics.jsonl`; pass another with `--log FILE`"
         )
@@ -184,7 +185,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn tell(
+    fn print_report(
         &self,
         io: &mut Io,
         manifest: &Manifest,
@@ -192,8 +193,8 @@ impl Shared {
         (reader, wrong): (&Reader, &InvalidRows),
         job: Option<&trainc_apply::account::TrainingJob>,
     ) -> u8 {
-        let measured = Measured::of(plan, &reader.reports, self.warm_up, reader.out_of_memory);
-        let run = job.map(|job| Job::of(job, &measured));
+        let measured = Measured::from_reports(plan, &reader.reports, self.warm_up, reader.out_of_memory);
+        let run = job.map(|job| Job::from_training_job(job, &measured));
         let constants = &self.constants;
         let prediction = trainc_predict::of_plan(plan, constants);
         let rows = measure::rows(plan, &prediction, constants, &measured, run.as_ref());
@@ -213,7 +214,11 @@ impl Shared {
         }
         let step = measured.step_seconds.map(|median| median.value);
         notes.extend(
-            prediction.speed.as_ref().zip(step).and_then(|(speed, step)| too_quick(plan, speed, step)),
+            prediction
+                .speed
+                .as_ref()
+                .zip(step)
+                .and_then(|(speed, step)| note_faster_than_peak(plan, speed, step)),
         );
         if measured.out_of_memory && measured.step_seconds.is_some() {
             notes.push(
@@ -222,20 +227,21 @@ impl Shared {
             );
         }
         let kind = measured.memory.filter(|_| prediction.memory.is_some()).map(|(_, kind)| kind);
-        notes.extend(kind.and_then(measure::counted).map(str::to_owned));
+        notes.extend(kind.and_then(measure::describe_uncounted_memory).map(str::to_owned));
         if measured.is_empty() && left_out == 0 {
             notes.push(format!(
                 "no measurements found in the log: {}; print `step=12 tokens_per_s=4096`, or define a `metric` for the program",
-                reader.sought()
+                reader.describe_sought_names()
             ));
         }
-        if let Some(run) = run.as_ref().filter(|run| !run.completed()) {
+        if let Some(run) = run.as_ref().filter(|run| !run.is_completed()) {
             notes
                 .push(format!("the job is {}: its time and cost are those of an incomplete run", run.status));
         }
         let last = measured.steps.map(|(_, last)| last as f64);
-        if let Some(short) =
-            last.filter(|_| run.as_ref().is_some_and(Job::completed)).and_then(|last| early_end(plan, last))
+        if let Some(short) = last
+            .filter(|_| run.as_ref().is_some_and(Job::is_completed))
+            .and_then(|last| early_end(plan, last))
         {
             notes.push(describe_early_end(short));
         }
@@ -248,8 +254,8 @@ impl Shared {
             code = exit::USAGE;
         }
         if let Some(path) = &self.csv {
-            let id = run.as_ref().map_or_else(|| id(plan), |run| run.name.clone());
-            match add(io, (plan, constants), &measured, (&id, run.is_some()), path) {
+            let id = run.as_ref().map_or_else(|| run_name(plan), |run| run.name.clone());
+            match add_table_row(io, (plan, constants), &measured, (&id, run.is_some()), path) {
                 Ok(words) => notes.push(words),
                 Err(words) => {
                     io.note(&format!("error: {words}\n"));
@@ -282,8 +288,8 @@ impl Shared {
 }
 
 /// Returns a note if a step is faster than the peak of the GPUs, with a likely reason.
-fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
-    let layout = Layout::of_plan(plan).ok()?;
+fn note_faster_than_peak(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
+    let layout = Layout::from_plan(plan).ok()?;
     let share = speed.mfu * speed.step_seconds / step_seconds;
     // FP8 doubles the peak of 16-bit arithmetic.
     let most = if layout.precision == Precision::Fp8 { 2.0 } else { 1.0 };
@@ -302,12 +308,12 @@ fn too_quick(plan: &Plan, speed: &Speed, step_seconds: f64) -> Option<String> {
 }
 
 /// Returns a name for a run outside SageMaker, from the job and its configuration.
-fn id(plan: &Plan) -> String {
+fn run_name(plan: &Plan) -> String {
     trainc_emit::identity(plan).training_job
 }
 
 /// Adds a run to a table under its name; returns a message.
-fn add(
+fn add_table_row(
     io: &Io,
     (plan, constants): (&Plan, &Constants),
     measured: &Measured,
@@ -318,10 +324,10 @@ fn add(
         return Err("nothing was measured that a table of runs could take".to_owned());
     }
     let year = io.today.get(..4).unwrap_or_default();
-    let mut cells = measure::cells(plan, measured, id, year)
+    let mut cells = measure::table_cells(plan, measured, id, year)
         .ok_or("the layout is not known, so that the run cannot be compared with a prediction")?;
     let mut without = String::new();
-    if let Ok(layout) = Layout::of_plan(plan)
+    if let Ok(layout) = Layout::from_plan(plan)
         && let Err(mismatch) = calibrate::check_row_fidelity(&layout, &cells, constants)
     {
         let has_time = measured.step_seconds.is_some() && !measured.out_of_memory;
@@ -364,7 +370,7 @@ struct Online {
 
 impl Task for Online {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
-        let progress = Progress::new(Mode::of(&self.shared.output, self.about.global.quiet));
+        let progress = Progress::new(Mode::from_flags(&self.shared.output, self.about.global.quiet));
         let found = match existing(io, &look, &self.about, &progress).await {
             Ok(found) => found,
             Err(code) => return code,
@@ -383,15 +389,21 @@ impl Task for Online {
         }
         let mut reader = reader(&self.about.plan);
         let mut sink = |host: &str, event: &LogEvent| {
-            reader.line(Some(host), Some(event.time as f64 / 1_000.0), &event.text);
+            reader.read_line(Some(host), Some(event.time as f64 / 1_000.0), &event.text);
         };
         let mut tail = Tail::new(None);
-        let read = tail.round(&look, &found.job.name, &mut sink);
-        if let Err(fault) = progress.busy(READING, read).await {
+        let read = tail.read_available(&look, &found.job.name, &mut sink);
+        if let Err(fault) = progress.run_with_spinner(READING, read).await {
             io.note(&format!("note: the logs cannot be read: {}\n", fault.message));
         }
-        let wrong = InvalidRows::of_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
-        io.note(&wrong.shown(io, &self.about.global));
-        self.shared.tell(io, &self.about.manifest, &self.about.plan, (&reader, &wrong), Some(&found.job))
+        let wrong = InvalidRows::from_logs(reader.faults(), &[format!("<log of {}>", found.job.name)]);
+        io.note(&wrong.format_first(io, &self.about.global));
+        self.shared.print_report(
+            io,
+            &self.about.manifest,
+            &self.about.plan,
+            (&reader, &wrong),
+            Some(&found.job),
+        )
     }
 }

@@ -62,21 +62,23 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     for manifest in &mut set.manifests {
         refuse_engine(manifest);
     }
-    let code = args.input.exit(&set);
+    let code = args.input.exit_code(&set);
     let shown = problems(&set, Format::Human, io, io.color, global);
     let errors: usize = set.manifests.iter().map(|manifest| manifest.compiled.problems.errors()).sum();
     if errors > 0 || code != exit::DONE {
         io.note(&shown);
         return exit::MANIFEST;
     }
-    let Some((manifest, plan)) = set.manifests.first().and_then(|m| Some((m, m.compiled.checked()?))) else {
+    let Some((manifest, plan)) =
+        set.manifests.first().and_then(|m| Some((m, m.compiled.plan_without_errors()?)))
+    else {
         return exit::MANIFEST;
     };
     let Some(binary) = worker_binary::find(args.input.overlay.worker.as_deref()) else {
-        io.note(&worker_binary::missing());
+        io.note(&worker_binary::describe_missing());
         return exit::USAGE;
     };
-    match prepare(args, manifest, plan) {
+    match write_local_config(args, manifest, plan) {
         Ok(place) => child::run(io, global, args, plan, &binary, &place),
         Err(fault) => {
             io.note(&format!("error: {fault}\n"));
@@ -113,7 +115,7 @@ struct Place {
 }
 
 /// Writes the config with this machine's paths.
-fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, String> {
+fn write_local_config(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, String> {
     let identity = emit::identity(plan);
     let job = plan.job.name.value().map_or("job", String::as_str);
     let mut config =
@@ -129,7 +131,7 @@ fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, Strin
     if !data.join("index.json").is_file() {
         return Err(format!(
             "`{}` holds no packed tokens; make them with `trainc data pack`{}",
-            shown(&data),
+            display_path(&data),
             if local || args.data.is_some() { "" } else { " and name them with `--data`" }
         ));
     }
@@ -139,26 +141,26 @@ fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, Strin
         }
         _ => out.join("checkpoints"),
     };
-    put(&mut config, "/data/train", path(&data));
+    set_json_value(&mut config, "/data/train", path_value(&data));
     for (pointer, channel) in [("/data/validation", "validation"), ("/model/weights", "model")] {
         if let Some(written) = config.pointer(pointer).and_then(Value::as_str) {
             let found = here(written)?;
             if !found.is_dir() {
                 return Err(format!(
                     "channel `{channel}`: `{}` is not a directory of this machine",
-                    shown(&found)
+                    display_path(&found)
                 ));
             }
-            put(&mut config, pointer, path(&found));
+            set_json_value(&mut config, pointer, path_value(&found));
         }
     }
-    put(&mut config, "/checkpoint/directory", path(&checkpoints));
-    put(&mut config, "/output/model", path(&out.join("model")));
-    put(&mut config, "/output/data", path(&out.join("output")));
-    put(&mut config, "/output/failure", path(&out.join("failure")));
-    put(&mut config, "/log/every_steps", json!(1));
+    set_json_value(&mut config, "/checkpoint/directory", path_value(&checkpoints));
+    set_json_value(&mut config, "/output/model", path_value(&out.join("model")));
+    set_json_value(&mut config, "/output/data", path_value(&out.join("output")));
+    set_json_value(&mut config, "/output/failure", path_value(&out.join("failure")));
+    set_json_value(&mut config, "/log/every_steps", json!(1));
     // No container ends the run here.
-    put(&mut config, "/limits/max_seconds", Value::Null);
+    set_json_value(&mut config, "/limits/max_seconds", Value::Null);
     if args.ranks.is_none() && config.pointer("/cluster/gpus_per_node").and_then(Value::as_u64) != Some(0) {
         return Err(format!(
             "the job's ranks are the GPUs of `{}`; name the processes of this machine with `--ranks`, as `--ranks 2`",
@@ -170,7 +172,7 @@ fn prepare(args: &Args, manifest: &Manifest, plan: &Plan) -> Result<Place, Strin
         ));
     }
     let fault = |error: std::io::Error| {
-        format!("`{}` cannot be written: {}", shown(&out), super::files::describe(&error))
+        format!("`{}` cannot be written: {}", display_path(&out), super::files::describe(&error))
     };
     fs::create_dir_all(&out).map_err(fault)?;
     let place = Place { _lock: lock(&out)?, config: out.join("worker.json"), checkpoints, out: out.clone() };
@@ -187,18 +189,18 @@ fn lock(out: &Path) -> Result<Option<File>, String> {
         Err(TryLockError::Error(_)) => Ok(None),
         Err(TryLockError::WouldBlock) => Err(format!(
             "another `trainc run` is using `{}`; wait for its end, or give this one a directory with `--out`",
-            shown(out)
+            display_path(out)
         )),
     }
 }
 
-fn put(config: &mut Value, pointer: &str, value: Value) {
+fn set_json_value(config: &mut Value, pointer: &str, value: Value) {
     if let Some(place) = config.pointer_mut(pointer) {
         *place = value;
     }
 }
 
-fn path(path: &Path) -> Value {
+fn path_value(path: &Path) -> Value {
     Value::from(path.to_string_lossy().into_owned())
 }
 
@@ -206,6 +208,6 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
     std::path::absolute(path).map_err(|error| format!("`{}`: {error}", path.display()))
 }
 
-fn shown(path: &Path) -> String {
-    super::files::shown(path)
+fn display_path(path: &Path) -> String {
+    super::files::display_path(path)
 }

@@ -4,13 +4,15 @@ use super::account::Task;
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job_context::{Form, JobArgs, JobContext, Kept, clock, each, existing, running};
+use super::job_context::{
+    Form, JobArgs, JobContext, Kept, existing, format_time_of_day, run_for_each_job, running,
+};
 use super::progress::{LOOKING, READING};
 use serde_json::json;
 use std::rc::Rc;
 use trainc_apply::account::{LogEvent, TrainingJob};
 use trainc_apply::cloud::{Clock, Cloud};
-use trainc_apply::diff::{mounts, unmounted};
+use trainc_apply::diff::{missing_mounts, mounts};
 use trainc_apply::logs::Tail;
 use trainc_apply::look::Look;
 use trainc_apply::metrics::Metrics;
@@ -34,7 +36,7 @@ pub(super) struct Args {
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let kept = Rc::new(Kept::default());
     let form = if args.output == "json" { Form::Kept(kept.clone()) } else { Form::Words };
-    let code = each(io, global, &args.job, "status", &form, |about| Show { about });
+    let code = run_for_each_job(io, global, &args.job, "status", &form, |about| Show { about });
     kept.print(io);
     code
 }
@@ -55,25 +57,27 @@ impl Task for Show {
         let mut metrics = Metrics::from_request(&job.request);
         // One stream is enough if the first host logs all metrics.
         for hosts in [Some("algo-1"), None] {
-            if hosts.is_none() && (metrics.is_whole() || job.instances() < 2) {
+            if hosts.is_none() && (metrics.is_complete() || job.instance_count() < 2) {
                 continue;
             }
             let mut sink = |host: &str, event: &LogEvent| {
                 metrics.read_event(host, event);
             };
             let mut tail = Tail::new(hosts);
-            let read = progress.busy(READING, tail.round(&look, &job.name, &mut sink)).await;
+            let read =
+                progress.run_with_spinner(READING, tail.read_available(&look, &job.name, &mut sink)).await;
             if let Err(fault) = read {
                 io.note(&format!("note: the logs cannot be read: {}\n", fault.message));
                 break;
             }
         }
-        let lost = progress.busy(LOOKING, lost(&look, &job)).await;
-        let beside = match progress.busy(LOOKING, running(&look, &self.about, &found.desired)).await {
-            Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
-            Err(verdict) => return self.about.fail(io, verdict),
-        };
-        let planned = self.about.planned(found.is_other || !found.is_ours);
+        let lost = progress.run_with_spinner(LOOKING, lost_file_systems(&look, &job)).await;
+        let beside =
+            match progress.run_with_spinner(LOOKING, running(&look, &self.about, &found.desired)).await {
+                Ok(all) => all.into_iter().filter(|one| one.name != job.name).collect::<Vec<_>>(),
+                Err(verdict) => return self.about.fail(io, verdict),
+            };
+        let planned = self.about.prediction_for_run(found.is_other || !found.is_ours);
         let now =
             status(&self.about.plan, &planned, &job, &metrics, asked).simulated(look.cloud.is_simulated());
         if self.about.form.is_json() {
@@ -86,23 +90,24 @@ impl Task for Show {
                 members.insert("lost_file_systems".to_owned(), json!(lost));
                 members.insert("is_ours".to_owned(), json!(found.is_ours));
             }
-            self.about.tell(io, object);
+            self.about.print_object(io, object);
         } else {
             let other = match (found.is_ours, found.is_other) {
                 (false, _) => " (not created by trainc for this job)",
                 (true, true) => " (another version than the manifest)",
                 (true, false) => "",
             };
-            io.print(&page(&now, other));
+            io.print(&format_status(&now, other));
             let invocation = &self.about.invocation;
-            let stop = |run: &str| invocation.command(&NextCommand::new("stop").flag(format!("--run {run}")));
+            let stop =
+                |run: &str| invocation.command_line(&NextCommand::new("stop").flag(format!("--run {run}")));
             if !lost.is_empty() {
                 io.print(&format!(
                     "{} continues without {}, which was deleted\n  stop it with {}, then {}\n",
                     job.name,
                     text::backtick_list(&lost, "and"),
                     stop(&job.name),
-                    invocation.command(&NextCommand::new("apply").flag("--new-run")),
+                    invocation.command_line(&NextCommand::new("apply").flag("--new-run")),
                 ));
             }
             for one in &beside {
@@ -120,20 +125,20 @@ impl Task for Show {
 }
 
 /// Returns the deleted file systems of a run; empty if they may not be read.
-async fn lost<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &TrainingJob) -> Vec<String> {
+async fn lost_file_systems<C: Cloud, K: Clock>(look: &Look<'_, C, K>, job: &TrainingJob) -> Vec<String> {
     if job.is_over() || mounts(job).is_empty() {
         return Vec::new();
     }
     let Ok(all) = look.ask(async |cloud| cloud.file_systems().await).await else { return Vec::new() };
     let there = all.into_iter().filter(|system| system.lifecycle != "DELETING").map(|system| system.id);
-    unmounted(job, &there.collect())
+    missing_mounts(job, &there.collect())
 }
 
-fn page(now: &Status, other: &str) -> String {
+fn format_status(now: &Status, other: &str) -> String {
     let mut out = format!("{}{other}: {}, {}\n", now.training_job, now.status, now.secondary_status);
     for one in &now.transitions {
         let time = std::time::Duration::try_from_secs_f64(one.start).unwrap_or_default();
-        let when = clock(i64::try_from(time.as_millis()).unwrap_or(0));
+        let when = format_time_of_day(i64::try_from(time.as_millis()).unwrap_or(0));
         let lasted = one.end.map_or_else(String::new, |end| {
             let time = std::time::Duration::try_from_secs_f64(end - one.start).unwrap_or_default();
             format!("{:>8}", text::duration(time.as_secs()))
@@ -141,7 +146,7 @@ fn page(now: &Status, other: &str) -> String {
         out.push_str(&format!(
             "  {when}  {:<14}{lasted:<9} {}\n",
             one.status,
-            trainc_diag::safe(&one.message)
+            trainc_diag::escape_control_characters(&one.message)
         ));
     }
     let mut field = |label: &str, value: String| out.push_str(&format!("  {label:<10}{value}\n"));
@@ -166,7 +171,7 @@ fn page(now: &Status, other: &str) -> String {
     if let Some(reason) = &now.failure_reason {
         // Output of the program: untrusted text.
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-        field("because", trainc_diag::safe(&reason));
+        field("because", trainc_diag::escape_control_characters(&reason));
     }
     // SageMaker names the location from the start; it has content only after completion.
     if let Some(model) = now.model_artifacts.as_ref().filter(|_| now.status == "Completed") {

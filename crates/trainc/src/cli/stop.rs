@@ -5,7 +5,9 @@ use super::args::Global;
 use super::confirmation::ask;
 use super::exit;
 use super::io::Io;
-use super::job_context::{Form, Found, JobArgs, JobContext, each, find, not_ours, running};
+use super::job_context::{
+    Form, Found, JobArgs, JobContext, find, run_for_each_job, running, verdict_if_foreign_job,
+};
 use super::progress::{LOOKING, Mode, Progress};
 use serde_json::json;
 use std::io::IsTerminal as _;
@@ -38,8 +40,8 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let form = Form::of(&args.output);
-    each(io, global, &args.job, "stop", &form, |about| Stop {
+    let form = Form::from_output_flag(&args.output);
+    run_for_each_job(io, global, &args.job, "stop", &form, |about| Stop {
         yes: args.yes || args.job.account.simulate.is_some(),
         output: args.output.clone(),
         run: args.run.clone(),
@@ -58,7 +60,7 @@ impl Task for Stop {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, look: Look<'_, C, K>) -> u8 {
         let mut stopped = None;
         let code = self.stop(io, look, &mut stopped).await;
-        self.about.tell(io, json!({"type": "result", "training_job": stopped, "exit": code}));
+        self.about.print_object(io, json!({"type": "result", "training_job": stopped, "exit": code}));
         code
     }
 }
@@ -71,23 +73,24 @@ impl Stop {
         look: Look<'_, C, K>,
         meant: &mut Option<String>,
     ) -> u8 {
-        let progress = Progress::new(Mode::of(&self.output, self.about.global.quiet));
-        let progress = progress.of(self.about.name(), false);
-        let found = match progress.busy(LOOKING, find(&look, &self.about.plan)).await {
+        let progress = Progress::new(Mode::from_flags(&self.output, self.about.global.quiet));
+        let progress = progress.for_job(self.about.name(), false);
+        let found = match progress.run_with_spinner(LOOKING, find(&look, &self.about.plan)).await {
             Ok(found) => found,
             Err(verdict) => return self.about.fail(io, verdict),
         };
-        let mut all = match progress.busy(LOOKING, running(&look, &self.about, &found.desired)).await {
-            Ok(all) => all,
-            Err(verdict) => return self.about.fail(io, verdict),
-        };
+        let mut all =
+            match progress.run_with_spinner(LOOKING, running(&look, &self.about, &found.desired)).await {
+                Ok(all) => all,
+                Err(verdict) => return self.about.fail(io, verdict),
+            };
         if let Some(name) = &self.run {
             all.retain(|job| job.name == *name);
         }
         let job = match all.as_slice() {
             [job] => job,
-            [] => return self.nothing(io, found),
-            several => return self.which(io, several),
+            [] => return self.report_no_run(io, found),
+            several => return self.report_several_runs(io, several),
         };
         *meant = Some(job.name.clone());
         if !self.yes && !std::io::stdin().is_terminal() {
@@ -117,13 +120,14 @@ impl Stop {
     }
 
     /// Reports that no run of the job is in progress, or that the run with its name belongs to someone else.
-    fn nothing(&self, io: &mut Io<'_>, found: Found) -> u8 {
+    fn report_no_run(&self, io: &mut Io<'_>, found: Found) -> u8 {
         if let Some(name) = &self.run {
             io.note(&format!("error: no run `{name}` of this job is in progress\n"));
             return exit::USAGE;
         }
         let going = found.job.filter(|(job, _)| !job.is_over());
-        let theirs = going.and_then(|(job, tags)| not_ours(&self.about, &found.desired, &job, &tags));
+        let theirs =
+            going.and_then(|(job, tags)| verdict_if_foreign_job(&self.about, &found.desired, &job, &tags));
         let Some(verdict) = theirs else {
             if !self.about.form.is_json() {
                 io.print("nothing to stop: no job of this manifest is running\n");
@@ -134,16 +138,16 @@ impl Stop {
     }
 
     /// Reports that several runs are in progress, with the command to stop each.
-    fn which(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
+    fn report_several_runs(&self, io: &mut Io<'_>, several: &[TrainingJob]) -> u8 {
         let names: Vec<&str> = several.iter().map(|job| job.name.as_str()).collect();
-        self.about.tell(io, json!({"type": "running", "training_jobs": names}));
+        self.about.print_object(io, json!({"type": "running", "training_jobs": names}));
         io.note(&format!(
             "error: {} runs of this job are in progress: choose one with `--run`\n",
             several.len()
         ));
         for job in several {
             let stop = NextCommand::new("stop").flag(format!("--run {}", job.name));
-            io.note(&format!("  {}\n", self.about.invocation.command(&stop)));
+            io.note(&format!("  {}\n", self.about.invocation.command_line(&stop)));
         }
         exit::USAGE
     }

@@ -17,13 +17,13 @@ pub(super) fn table(listing: &Listing, width: usize) -> String {
     let columns: Vec<Column> = (0..listing.headers.len()).map(|at| Column::new(listing, at)).collect();
     let min_width: usize = columns.iter().map(|column| column.min + GAP).sum();
     if min_width > width + GAP {
-        return records(listing, width);
+        return format_records(listing, width);
     }
     let lines = lines(listing, &columns, width, None);
     if lines.len() == self::lines(listing, &columns, width, Some(MAX_LINES)).len() {
         lines.concat()
     } else {
-        records(listing, width)
+        format_records(listing, width)
     }
 }
 
@@ -75,7 +75,7 @@ fn lines(listing: &Listing, columns: &[Column], width: usize, max_lines: Option<
 }
 
 /// Formats each row as a block: its first cell, then the others, each behind its header.
-fn records(listing: &Listing, width: usize) -> String {
+fn format_records(listing: &Listing, width: usize) -> String {
     let names = listing.headers.iter().skip(1).map(|header| header.width()).max().unwrap_or(0);
     let room = width.saturating_sub(names + 2 * GAP).max(MIN_WIDTH);
     let mut out = String::new();
@@ -166,7 +166,7 @@ ml.p4d.24xlarge
     #[test]
     fn every_listing_fits() {
         for name in listing::NAMES {
-            let listing = listing::named(name).unwrap();
+            let listing = listing::by_table_name(name).unwrap();
             for most in [60, 80, 100, 200] {
                 let text = table(&listing, most);
                 let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();

@@ -45,14 +45,14 @@ impl Transcript {
     }
 
     /// Sets the exit code of a job.
-    pub(super) fn end(&self, at: usize, code: u8) {
+    pub(super) fn set_exit_code(&self, at: usize, code: u8) {
         if let Some(said) = self.jobs.get(at) {
             said.code.set(Some(code));
         }
     }
 
     /// Prints the outputs of ended jobs, up to the first that has not ended.
-    pub(super) fn hand_out(&self, io: &mut Io) {
+    pub(super) fn print_ended(&self, io: &mut Io) {
         while let Some(said) = self.jobs.get(self.next.get()).filter(|said| said.code.get().is_some()) {
             said.write(io);
             self.next.set(self.next.get() + 1);
@@ -60,11 +60,11 @@ impl Transcript {
     }
 
     /// Prints all outputs; jobs without an exit code get this one.
-    pub(super) fn close(&self, io: &mut Io, code: u8) {
+    pub(super) fn print_all(&self, io: &mut Io, code: u8) {
         for said in &self.jobs {
             said.code.set(Some(said.code.get().unwrap_or(code)));
         }
-        self.hand_out(io);
+        self.print_ended(io);
     }
 
     /// Returns the exit codes of the jobs.

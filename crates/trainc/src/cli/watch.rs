@@ -1,13 +1,15 @@
 //! `trainc watch`: follows a job until it ends.
 
 use super::account::Tasks;
-use super::account_comparison::{only, show};
+use super::account_comparison::{show, single_problem};
 use super::args::Global;
 use super::exit;
 use super::io::Io;
-use super::job_context::{Form, JobArgs, JobContext, clock, existing, job_contexts, worst};
+use super::job_context::{
+    Form, JobArgs, JobContext, existing, format_time_of_day, job_contexts, worst_exit_code,
+};
 use super::manifests::{Manifest, Set};
-use super::progress::{Mode, Progress, json_line};
+use super::progress::{Mode, Progress, print_json_line};
 use super::transcript::Transcript;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -42,7 +44,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
-    let form = Form::of(&args.output);
+    let form = Form::from_output_flag(&args.output);
     let (mut accounts, job_contexts, mut codes) = match job_contexts(io, global, &args.job, "watch", &form) {
         Ok(found) => found,
         Err(code) => return code,
@@ -50,15 +52,15 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
     let desk = Transcript::new(job_contexts.len());
     let plans: Vec<&Plan> = job_contexts.iter().map(|about| &about.plan).collect();
     if !job_contexts.is_empty() {
-        let code = accounts.all(
+        let code = accounts.run_all(
             io,
             &plans,
             Watches { output: &args.output, job_contexts: &job_contexts, desk: &desk },
         );
-        desk.close(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
+        desk.print_all(io, if code == exit::DONE { exit::INCOMPLETE } else { code });
     }
     codes.extend(desk.codes());
-    worst(codes)
+    worst_exit_code(codes)
 }
 
 /// All jobs of a command, followed concurrently.
@@ -72,14 +74,14 @@ impl Tasks for Watches<'_> {
     async fn run<C: Cloud, K: Clock>(self, io: &mut Io<'_>, looks: &[Look<'_, C, K>]) -> u8 {
         let Self { output, job_contexts, desk } = self;
         let quiet = job_contexts.first().is_some_and(|about| about.global.quiet);
-        let progress = Progress::new(Mode::of(output, quiet));
+        let progress = Progress::new(Mode::from_flags(output, quiet));
         let watch = async |io: &mut Io<'_>, about: &JobContext, look: &Look<'_, C, K>| {
             let name = about.plan.job.name.value().map_or("", String::as_str);
-            watch(io, look, about, output, &progress.of(name, job_contexts.len() > 1)).await
+            watch(io, look, about, output, &progress.for_job(name, job_contexts.len() > 1)).await
         };
         if let ([about], [look]) = (job_contexts, looks) {
             // A single job writes its output directly.
-            desk.end(0, watch(io, about, look).await);
+            desk.set_exit_code(0, watch(io, about, look).await);
             return exit::DONE;
         }
         let (color, unicode, width, today) = (io.color, io.unicode, io.width, io.today.clone());
@@ -96,8 +98,8 @@ impl Tasks for Watches<'_> {
             })
             .collect();
         while let Some((at, code)) = watching.next().await {
-            desk.end(at, code);
-            progress.aside(|| desk.hand_out(io));
+            desk.set_exit_code(at, code);
+            progress.suspend_while(|| desk.print_ended(io));
         }
         exit::DONE
     }
@@ -119,7 +121,7 @@ async fn watch<C: Observe, K: Clock>(
         io.note(&format!("note: {} runs another version than the manifest\n", job.name));
     }
     let JobContext { global, set, manifest, invocation, .. } = about;
-    let planned = about.planned(found.is_other || !found.is_ours);
+    let planned = about.prediction_for_run(found.is_other || !found.is_ours);
     let stay = Stay::WhileRead;
     let code = follow(io, look, set, manifest, &planned, invocation, &job.name, global, progress, stay).await;
     let goes = about.plan.job.storage.iter().any(|one| one.delete_after_job.get() == Some(true));
@@ -127,7 +129,7 @@ async fn watch<C: Observe, K: Clock>(
         // `watch` is read-only.
         io.print(&format!(
             "  next   {}: the file system has `delete-after-job`\n",
-            about.invocation.command(&NextCommand::new("destroy"))
+            about.invocation.command_line(&NextCommand::new("destroy"))
         ));
     }
     code
@@ -173,24 +175,24 @@ impl Following {
             autopsy.read(host, event);
         };
         let read = if job.is_over() {
-            self.tail.rest(look, job, &mut sink).await
+            self.tail.read_remaining(look, job, &mut sink).await
         } else {
-            self.tail.round(look, &job.name, &mut sink).await
+            self.tail.read_available(look, &job.name, &mut sink).await
         };
         let Err(fault) = read else {
-            self.trouble.passed();
+            self.trouble.reset();
             return true;
         };
         let said = &fault.message;
-        match self.trouble.meets(look.clock, &look.patience, &fault, job.is_over()) {
+        match self.trouble.next_step(look.clock, &look.patience, &fault, job.is_over()) {
             OutageStep::Retry { first: false } => return false,
             OutageStep::Retry { first: true } => {
                 let words = format!("note: the logs cannot be read: {said}; retrying\n");
-                progress.aside(|| io.note(&words));
+                progress.suspend_while(|| io.note(&words));
                 return false;
             }
             OutageStep::GiveUp => {
-                progress.aside(|| io.note(&format!("note: the logs cannot be read: {said}\n")));
+                progress.suspend_while(|| io.note(&format!("note: the logs cannot be read: {said}\n")));
             }
         }
         self.logs = false;
@@ -235,16 +237,17 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         let asked = look.clock.now();
         let job = match look.ask(async |cloud| cloud.training_job(name).await).await {
             Ok(job) => {
-                trouble.passed();
+                trouble.reset();
                 job
             }
             Err(fault) => {
                 let verdict = verdict::read_failed(plan, &fault);
-                if let OutageStep::Retry { first } = trouble.meets(look.clock, &look.patience, &fault, false)
+                if let OutageStep::Retry { first } =
+                    trouble.next_step(look.clock, &look.patience, &fault, false)
                 {
                     if first {
                         let words = &verdict.diagnostic.message;
-                        progress.aside(|| {
+                        progress.suspend_while(|| {
                             io.note(&format!("note: {words}; retrying until it answers\n"));
                         });
                     }
@@ -256,12 +259,12 @@ pub(super) async fn follow<C: Observe, K: Clock>(
                 if mode == Mode::Json {
                     let problem = problem(&set.sources, &verdict.diagnostic);
                     let job = plan.job.name.value();
-                    json_line(
+                    print_json_line(
                         &json!({"type": "problem", "job": job, "exit": verdict.exit, "problem": problem}),
                     );
                 }
-                show(io, set, manifest, &only(verdict.diagnostic), global);
-                let watch = invocation.command(&NextCommand::new("watch"));
+                show(io, set, manifest, &single_problem(verdict.diagnostic), global);
+                let watch = invocation.command_line(&NextCommand::new("watch"));
                 io.note(&format!("the job continues; follow it again with `{watch}`\n"));
                 return verdict.exit;
             }
@@ -270,13 +273,13 @@ pub(super) async fn follow<C: Observe, K: Clock>(
         let read = following.read(look, &job, io, progress).await;
         let now = status(plan, planned, &job, &following.metrics, asked).simulated(look.cloud.is_simulated());
         if mode == Mode::Json {
-            let read = json_line(&json!({"type": "status", "job": now.job, "status": now}));
+            let read = print_json_line(&json!({"type": "status", "job": now.job, "status": now}));
             if !read && stay == Stay::WhileRead {
                 return exit::DONE;
             }
         } else if mode == Mode::Bars {
-            recorder.waiting(&item, &now.line(), now.elapsed_seconds);
-        } else if mode == Mode::Lines && is_news(told.as_ref(), &now) {
+            recorder.report_wait(&item, &now.line(), now.elapsed_seconds);
+        } else if mode == Mode::Lines && should_log_status(told.as_ref(), &now) {
             progress.line(&format!("{:>8}  {}", text::duration(now.elapsed_seconds), now.line()));
             told = Some((now.secondary_status.clone(), now.elapsed_seconds));
         }
@@ -289,7 +292,7 @@ pub(super) async fn follow<C: Observe, K: Clock>(
             progress.clear();
             let finding = following.autopsy.finding(&job);
             let output = if mode == Mode::Json { "json" } else { "human" };
-            return end(io, set, manifest, invocation, plan, &job, &now, &finding, output, global);
+            return print_outcome(io, set, manifest, invocation, plan, &job, &now, &finding, output, global);
         }
         look.clock.sleep(look.patience.poll).await;
     }
@@ -298,13 +301,13 @@ pub(super) async fn follow<C: Observe, K: Clock>(
 /// Seconds after which an unchanged status is logged again.
 const AGAIN: u64 = 600;
 
-fn is_news(told: Option<&(String, u64)>, now: &Status) -> bool {
+fn should_log_status(told: Option<&(String, u64)>, now: &Status) -> bool {
     told.is_none_or(|(state, when)| *state != now.secondary_status || now.elapsed_seconds >= when + AGAIN)
 }
 
 /// Prints the outcome of a job.
 #[expect(clippy::too_many_arguments, reason = "a page is made of all of these")]
-pub(super) fn end(
+pub(super) fn print_outcome(
     io: &mut Io,
     set: &Set,
     manifest: &Manifest,
@@ -328,14 +331,14 @@ pub(super) fn end(
             members.insert("class".to_owned(), json!(finding.kind.code().name));
             members.insert("host".to_owned(), json!(cause.map(|cause| &cause.host)));
             members.insert("line".to_owned(), json!(cause.map(|cause| &cause.line)));
-            let help = finding.kind.help(plan, job).complete(invocation);
+            let help = finding.kind.help(plan, job).fill_commands(invocation);
             members.insert("next".to_owned(), json!(help.to_string()));
         }
-        if let (Some((last, steps)), Some(members)) = (now.ends_short(plan), value.as_object_mut()) {
+        if let (Some((last, steps)), Some(members)) = (now.early_end_steps(plan), value.as_object_mut()) {
             members.insert("last_step".to_owned(), json!(last));
             members.insert("planned_steps".to_owned(), json!(steps));
         }
-        json_line(&value);
+        print_json_line(&value);
         return if completed { exit::DONE } else { exit::JOB };
     }
     if completed {
@@ -348,7 +351,7 @@ pub(super) fn end(
         if let Some(model) = &job.model_artifacts {
             io.print(&format!("  model  {model}\n"));
         }
-        if let Some(short) = now.ends_short(plan) {
+        if let Some(short) = now.early_end_steps(plan) {
             io.print(&format!("  note   {}\n", describe_early_end(short)));
         }
         return exit::DONE;
@@ -358,10 +361,14 @@ pub(super) fn end(
     let verb = if job.status == "Stopped" { "stopped" } else { "failed" };
     let mut diagnostic =
         Diagnostic::new(kind.code(), span, format!("{} {verb}: {}", job.name, kind.describe()))
-            .help(kind.help(plan, job).complete(invocation));
+            .help(kind.help(plan, job).fill_commands(invocation));
     if let Some(cause) = &finding.cause {
         let what = if cause.is_said { "failure" } else { "host to stop logging" };
-        diagnostic = diagnostic.note(format!("first {what}: {} at {} UTC", cause.host, clock(cause.time)));
+        diagnostic = diagnostic.note(format!(
+            "first {what}: {} at {} UTC",
+            cause.host,
+            format_time_of_day(cause.time)
+        ));
     }
     if let Some(reason) = &job.failure {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -371,11 +378,11 @@ pub(super) fn end(
         diagnostic = diagnostic.note(format!("related rules: {}", text::list(kind.rules(), "and")));
     }
     diagnostic = diagnostic.note(format!("full logs: log group {GROUP}, streams {}/…", job.name));
-    show(io, set, manifest, &only(diagnostic), global);
+    show(io, set, manifest, &single_problem(diagnostic), global);
     if let Some(cause) = &finding.cause {
         io.print(&format!("last lines of {}:\n", cause.host));
         for line in &cause.lines {
-            io.print(&format!("  {}\n", trainc_diag::safe(line)));
+            io.print(&format!("  {}\n", trainc_diag::escape_control_characters(line)));
         }
     }
     if let Some(usd) = now.cost_usd {

@@ -14,7 +14,7 @@ pub(super) fn find(named: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// Returns the error for a missing binary.
-pub(super) fn missing() -> String {
+pub(super) fn describe_missing() -> String {
     format!(
         "error: `{NAME}` not found next to trainc; build it with `cargo build --release -p {NAME}`, or pass its path with `--worker`\n"
     )

@@ -62,7 +62,7 @@ impl Packer {
     }
 
     /// Tokens that filled no sequence. Fewer tokens than one sequence are a fault.
-    pub fn finish(&self) -> Result<u64, Fault> {
+    pub fn count_dropped_tokens(&self) -> Result<u64, Fault> {
         let Counts { documents, tokens, sequences, .. } = self.counts;
         if sequences > 0 {
             // The first token of the rest is the last label of the last sequence.
@@ -110,7 +110,7 @@ pub fn shuffled(n: usize, seed: u64) -> Vec<usize> {
 
 /// Whether the document at `place` of all documents belongs to the `fraction` that is held out to evaluate on. A
 /// document's lot depends on nothing but seed and place: more documents at the end move none of the earlier ones.
-pub fn held_out(seed: u64, place: u64, fraction: f64) -> bool {
+pub fn is_held_out(seed: u64, place: u64, fraction: f64) -> bool {
     // Not the states that shuffle: the order must say nothing of the choice.
     let lot = mix(mix(seed ^ 0x7661_6c69_6461_7465).wrapping_add(place.wrapping_add(1).wrapping_mul(STEP)));
     (lot >> 11) as f64 / (1_u64 << 53) as f64 >= 1.0 - fraction
@@ -131,7 +131,7 @@ mod tests {
         let mut out = Vec::new();
         packer.push(&document(&[1, 2, 3], false), &mut out);
         assert!(out.is_empty());
-        assert_eq!(packer.finish().unwrap_err().code.id, "T0525");
+        assert_eq!(packer.count_dropped_tokens().unwrap_err().code.id, "T0525");
         packer.push(&document(&[4, 5, 6, 7, 8, 9, 10], true), &mut out);
         let bytes = layout.record_bytes();
         assert_eq!(out.len(), 2 * bytes);
@@ -141,7 +141,7 @@ mod tests {
         // Labels are tokens 2 to 5, of which 4 and 5 are trained; tokens 1 and 4 begin documents.
         assert_eq!(out[10..12], [0b1100, 0b1001]);
         assert_eq!(out[bytes + 10..bytes + 12], [0b1111, 0]);
-        assert_eq!(packer.finish().unwrap(), 1);
+        assert_eq!(packer.count_dropped_tokens().unwrap(), 1);
         let counts = Counts { documents: 2, tokens: 10, sequences: 2, trained_labels: 6 };
         assert_eq!(packer.counts, counts);
         assert_eq!(
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_fraction_is_held_out_by_seed_and_place_alone() {
         let held =
-            |seed: u64| -> Vec<u64> { (0..20_000).filter(|place| held_out(seed, *place, 0.1)).collect() };
+            |seed: u64| -> Vec<u64> { (0..20_000).filter(|place| is_held_out(seed, *place, 0.1)).collect() };
         let one = held(7);
         // Four deviations of 20,000 lots of a tenth.
         assert!(one.len().abs_diff(2_000) < 170, "{}", one.len());
@@ -162,7 +162,7 @@ mod tests {
         let both = held(8).into_iter().filter(|place| one.contains(place)).count();
         assert!(both.abs_diff(200) < 57, "{both}: another seed is another choice");
         // A larger fraction holds out what a smaller one does, and more.
-        assert!(one.iter().all(|place| held_out(7, *place, 0.2)));
+        assert!(one.iter().all(|place| is_held_out(7, *place, 0.2)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use minijinja::value::{Value, ValueKind};
 use std::fmt::Write as _;
 
 /// `str(value)`.
-pub(super) fn text(value: &Value) -> String {
+pub(super) fn python_str(value: &Value) -> String {
     match value.kind() {
         ValueKind::String => value.as_str().unwrap_or_default().to_owned(),
         ValueKind::Undefined => String::new(),
@@ -21,7 +21,7 @@ fn repr(value: &Value) -> String {
         ValueKind::String => quoted(value.as_str().unwrap_or_default()),
         ValueKind::Map => {
             let items: Vec<String> =
-                pairs(value).map(|(key, item)| format!("{}: {}", repr(&key), repr(&item))).collect();
+                dict_items(value).map(|(key, item)| format!("{}: {}", repr(&key), repr(&item))).collect();
             format!("{{{}}}", items.join(", "))
         }
         ValueKind::Seq | ValueKind::Iterable => {
@@ -32,7 +32,7 @@ fn repr(value: &Value) -> String {
     }
 }
 
-fn pairs(value: &Value) -> impl Iterator<Item = (Value, Value)> + '_ {
+fn dict_items(value: &Value) -> impl Iterator<Item = (Value, Value)> + '_ {
     value.try_iter().into_iter().flatten().map(|key| {
         let item = value.get_item(&key).unwrap_or_default();
         (key, item)
@@ -76,10 +76,10 @@ fn dump(value: &Value, indent: Option<usize>, depth: usize, out: &mut String) {
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
         ValueKind::String => string(value.as_str().unwrap_or_default(), out),
         ValueKind::Map => {
-            let items: Vec<(Value, Value)> = pairs(value).collect();
+            let items: Vec<(Value, Value)> = dict_items(value).collect();
             nest(out, indent, depth, ('{', '}'), items.len(), |out, at| {
                 if let Some((key, item)) = items.get(at) {
-                    string(&text(key), out);
+                    string(&python_str(key), out);
                     out.push_str(": ");
                     dump(item, indent, depth + 1, out);
                 }

@@ -35,7 +35,7 @@ pub enum Lines {
 }
 
 /// What a file holds, by its name, or where that does not say by its first bytes.
-pub fn lines_of(name: &str, head: &[u8]) -> Lines {
+pub fn detect_format(name: &str, head: &[u8]) -> Lines {
     let name = name.to_ascii_lowercase();
     if [".jsonl", ".ndjson", ".json"].iter().any(|end| name.ends_with(end)) {
         return Lines::Json;
@@ -72,28 +72,29 @@ pub fn read(line: &[u8]) -> Result<Option<Record>, Fault> {
         }
     })?;
     if record.kind() != ValueKind::Map {
-        return Err(
-            Fault::new(&T0520, format!("the line holds {}, not an object", kind(&record))).at(0, text.len())
-        );
+        return Err(Fault::new(&T0520, format!("the line holds {}, not an object", describe_kind(&record)))
+            .at(0, text.len()));
     }
-    document(&record).map(Some).map_err(|message| Fault::new(&T0521, message).at(0, text.len()).note(SHAPES))
+    record_from_json(&record)
+        .map(Some)
+        .map_err(|message| Fault::new(&T0521, message).at(0, text.len()).note(SHAPES))
 }
 
 fn field(record: &Value, name: &str) -> Option<Value> {
     record.get_attr(name).ok().filter(|value| !value.is_undefined() && !value.is_none())
 }
 
-fn string(record: &Value, name: &str) -> Result<Option<String>, String> {
+fn string_field(record: &Value, name: &str) -> Result<Option<String>, String> {
     match field(record, name) {
         None => Ok(None),
         Some(value) => match value.as_str() {
             Some(text) => Ok(Some(text.to_owned())),
-            None => Err(format!("`{name}` is {}, not a string", kind(&value))),
+            None => Err(format!("`{name}` is {}, not a string", describe_kind(&value))),
         },
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn describe_kind(value: &Value) -> &'static str {
     match value.kind() {
         ValueKind::Map => "an object",
         ValueKind::Seq | ValueKind::Iterable => "a list",
@@ -104,28 +105,28 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn document(record: &Value) -> Result<Record, String> {
+fn record_from_json(record: &Value) -> Result<Record, String> {
     if let Some(messages) = field(record, "messages") {
         return conversation(list("messages", &messages)?, record);
     }
     if field(record, "prompt").is_some() || field(record, "completion").is_some() {
         return pair(record);
     }
-    let question = match string(record, "question")? {
+    let question = match string_field(record, "question")? {
         Some(question) => Some(question),
-        None => string(record, "title")?,
+        None => string_field(record, "title")?,
     };
     if let Some(question) = question {
-        let answer = match string(record, "answer")? {
+        let answer = match string_field(record, "answer")? {
             Some(answer) => answer,
-            None => {
-                best(&field(record, "answers").ok_or("there is a question, but no `answers` or `answer`")?)?
-            }
+            None => best_answer(
+                &field(record, "answers").ok_or("there is a question, but no `answers` or `answer`")?,
+            )?,
         };
         let messages = vec![message("user", &question), message("assistant", &answer)];
         return Ok(Record::Messages { messages, record: record.clone() });
     }
-    if let Some(text) = string(record, "text")? {
+    if let Some(text) = string_field(record, "text")? {
         return Ok(Record::Text(text));
     }
     let names: Vec<String> =
@@ -144,7 +145,7 @@ fn message(role: &str, content: &str) -> Value {
 fn list(name: &str, value: &Value) -> Result<Vec<Value>, String> {
     match value.kind() {
         ValueKind::Seq | ValueKind::Iterable => Ok(value.try_iter().into_iter().flatten().collect()),
-        _ => Err(format!("`{name}` is {}, not a list of messages", kind(value))),
+        _ => Err(format!("`{name}` is {}, not a list of messages", describe_kind(value))),
     }
 }
 
@@ -179,7 +180,7 @@ fn pair(record: &Value) -> Result<Record, String> {
 
 /// The answer with the highest score, the first of equals: of `{text: […], score: […]}` as ELI5 has it, of a list of
 /// objects with `text` and `score`, or of a list of strings.
-fn best(answers: &Value) -> Result<String, String> {
+fn best_answer(answers: &Value) -> Result<String, String> {
     let items = |value: &Value| -> Vec<Value> { value.try_iter().into_iter().flatten().collect() };
     let scored: Vec<(Option<Value>, f64)> = match answers.kind() {
         ValueKind::Map => {
@@ -198,7 +199,12 @@ fn best(answers: &Value) -> Result<String, String> {
                 _ => (Some(item), 0.0),
             })
             .collect(),
-        _ => return Err(format!("`answers` is {}, neither a list nor an object with `text`", kind(answers))),
+        _ => {
+            return Err(format!(
+                "`answers` is {}, neither a list nor an object with `text`",
+                describe_kind(answers)
+            ));
+        }
     };
     let mut best: Option<(String, f64)> = None;
     for (text, score) in scored {
@@ -272,9 +278,9 @@ mod tests {
 
     #[test]
     fn a_name_or_the_first_byte_says_what_a_file_is() {
-        assert_eq!(lines_of("a.JSONL", b""), Lines::Json);
-        assert_eq!(lines_of("a.txt", b"{"), Lines::Text);
-        assert_eq!(lines_of("-", b"\n {"), Lines::Json);
-        assert_eq!(lines_of("corpus", b"It was"), Lines::Text);
+        assert_eq!(detect_format("a.JSONL", b""), Lines::Json);
+        assert_eq!(detect_format("a.txt", b"{"), Lines::Text);
+        assert_eq!(detect_format("-", b"\n {"), Lines::Json);
+        assert_eq!(detect_format("corpus", b"It was"), Lines::Text);
     }
 }

@@ -55,7 +55,7 @@ impl Layout {
     }
 
     /// The head of file `number`.
-    pub fn head(&self, number: u32) -> Vec<u8> {
+    pub fn file_header(&self, number: u32) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD);
         out.extend(FORM.bytes());
         for value in [self.width, self.sequence_length, self.record_bytes()] {

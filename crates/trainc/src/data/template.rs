@@ -41,7 +41,7 @@ impl Template {
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_formatter(|out: &mut minijinja::Output<'_>, _: &mut State<'_, '_>, value: &Value| {
-            out.write_str(&python::text(value)).map_err(|_| Error::from(ErrorKind::WriteFailure))
+            out.write_str(&python::python_str(value)).map_err(|_| Error::from(ErrorKind::WriteFailure))
         });
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
@@ -54,7 +54,7 @@ impl Template {
             options.assert_all_used()?;
             Ok(Value::from_safe_string(python::json(&value, indent)))
         });
-        let marked = with_marks(text);
+        let marked = insert_answer_marks(text);
         let marks = marked != text;
         let text = marked;
         environment
@@ -65,10 +65,10 @@ impl Template {
 
     /// The text of a conversation; with `prompt`, up to where the next answer begins.
     pub fn render(&self, messages: &[Value], extra: &Value, prompt: bool) -> Result<String, Fault> {
-        self.marked(messages, extra, prompt).map(|text| cut(&text).text)
+        self.render_with_marks(messages, extra, prompt).map(|text| split_at_marks(&text).text)
     }
 
-    fn marked(&self, messages: &[Value], extra: &Value, prompt: bool) -> Result<String, Fault> {
+    fn render_with_marks(&self, messages: &[Value], extra: &Value, prompt: bool) -> Result<String, Fault> {
         let template = self
             .environment
             .get_template(NAME)
@@ -88,7 +88,7 @@ impl Template {
     /// message of the assistant adds to the text before it, for which the text must grow with its messages.
     pub fn conversation(&self, messages: &[Value], extra: &Value) -> Result<Rendered, Fault> {
         if self.marks {
-            return self.marked(messages, extra, false).map(|text| cut(&text));
+            return self.render_with_marks(messages, extra, false).map(|text| split_at_marks(&text));
         }
         let text = self.render(messages, extra, false)?;
         let mut answers = Vec::new();
@@ -132,12 +132,12 @@ fn fault(what: &str, error: &Error) -> Fault {
     Fault::new(&T0522, format!("{what}: {detail}{line}"))
 }
 
-/// What stands in rendered text where an answer begins and ends, until [`cut`] takes it out: two noncharacters of Unicode.
+/// What stands in rendered text where an answer begins and ends, until [`split_at_marks`] takes it out: two noncharacters of Unicode.
 const MARKS: [char; 2] = ['\u{fdd0}', '\u{fdd1}'];
 
 /// `transformers`' own tag `generation` encloses answers. It becomes two nested blocks with the mark between them, so that
 /// the whitespace around the tags is trimmed as around any block.
-fn with_marks(text: &str) -> String {
+fn insert_answer_marks(text: &str) -> String {
     let Ok(tag) = Regex::new(r"\{%([-+]?)\s*(end)?generation\s*([-+]?)%\}") else { return text.to_owned() };
     let [begin, end] = MARKS;
     tag.replace_all(text, |found: &regex::Captures<'_>| {
@@ -153,7 +153,7 @@ fn with_marks(text: &str) -> String {
 }
 
 /// Takes the marks out of a text: what they enclosed are answers.
-fn cut(marked: &str) -> Rendered {
+fn split_at_marks(marked: &str) -> Rendered {
     let [begin, end] = MARKS;
     let mut out = Rendered { text: String::with_capacity(marked.len()), answers: Vec::new() };
     let mut open = None;

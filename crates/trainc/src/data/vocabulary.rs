@@ -56,15 +56,15 @@ impl Vocabulary {
         }
         let Some(eos_token) = tokens.get("eos_token") else {
             return Err(Fault::new(&T0524, "no token is known to end a document")
-                .help(format!("`--eos TOKEN`, with one of {}", specials(&tokenizer)))
+                .help(format!("`--eos TOKEN`, with one of {}", describe_special_tokens(&tokenizer)))
                 .note("a `tokenizer_config.json` next to the tokenizer can name it as `eos_token`"));
         };
         let Some(id) = tokenizer.token_to_id(eos_token) else {
             let mut fault = Fault::new(&T0524, format!("the tokenizer has no token `{eos_token}`"));
-            let names = special_names(&tokenizer);
+            let names = special_token_names(&tokenizer);
             fault.help = Some(match text::nearest(eos_token, names.iter().map(String::as_str)) {
                 Some(near) => format!("`--eos '{near}'`"),
-                None => format!("its special tokens are {}", specials(&tokenizer)),
+                None => format!("its special tokens are {}", describe_special_tokens(&tokenizer)),
             });
             return Err(fault);
         };
@@ -121,7 +121,7 @@ pub fn template_of(config: &str) -> Option<String> {
     named("default")
 }
 
-fn special_names(tokenizer: &Tokenizer) -> Vec<String> {
+fn special_token_names(tokenizer: &Tokenizer) -> Vec<String> {
     let mut all: Vec<(u32, String)> = tokenizer
         .get_added_tokens_decoder()
         .into_iter()
@@ -133,8 +133,8 @@ fn special_names(tokenizer: &Tokenizer) -> Vec<String> {
 }
 
 /// The first special tokens, for a message.
-fn specials(tokenizer: &Tokenizer) -> String {
+fn describe_special_tokens(tokenizer: &Tokenizer) -> String {
     let names: Vec<String> =
-        special_names(tokenizer).iter().take(8).map(|name| format!("`{name}`")).collect();
+        special_token_names(tokenizer).iter().take(8).map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "its vocabulary".to_owned() } else { text::list(&names, "and") }
 }

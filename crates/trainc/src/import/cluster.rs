@@ -29,12 +29,13 @@ impl Reader {
 
     /// Returns `cluster`, and the facts that the launcher needs.
     pub(super) fn cluster(&mut self, uri: Option<&str>) -> (Node, ClusterFacts) {
-        let mut resources = self.unmapped.object("ResourceConfig").unwrap_or_default();
-        let mut stopping = self.unmapped.object("StoppingCondition").unwrap_or_default();
-        let instance = resources.text("InstanceType");
+        let mut resources = self.unmapped.take_object("ResourceConfig").unwrap_or_default();
+        let mut stopping = self.unmapped.take_object("StoppingCondition").unwrap_or_default();
+        let instance = resources.take_text("InstanceType");
         // Preferred types may share the job's number of instances; with groups it has no node.
         let preferred = resources.0.contains_key("InstancePreferences");
-        let count = (instance.is_some() || preferred).then(|| resources.number("InstanceCount")).flatten();
+        let count =
+            (instance.is_some() || preferred).then(|| resources.take_number("InstanceCount")).flatten();
         let mut node = Node::new("cluster");
         if let Some(instance) = &instance {
             node = node.arg(&string(instance)).prop("nodes", &count.unwrap_or(1).to_string());
@@ -42,7 +43,7 @@ impl Reader {
             node = node.prop("nodes", &count.to_string());
         }
         let mut groups = BTreeMap::new();
-        for group in resources.list("InstanceGroups") {
+        for group in resources.take_list("InstanceGroups") {
             let text = |name: &str| group.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
             let nodes = group.get("InstanceCount").and_then(Value::as_u64).unwrap_or(1);
             groups.insert(text("InstanceGroupName"), text("InstanceType"));
@@ -52,41 +53,44 @@ impl Reader {
                     .prop("nodes", &nodes.to_string()),
             );
         }
-        let kms = resources.text("VolumeKmsKeyId");
-        let size = resources.number("VolumeSizeInGB").unwrap_or(30);
+        let kms = resources.take_text("VolumeKmsKeyId");
+        let size = resources.take_number("VolumeSizeInGB").unwrap_or(30);
         if size != 30 || kms.is_some() {
-            node = node.child(Node::text("volume", &format!("{size}GiB")).maybe("kms", kms.as_deref()));
+            node =
+                node.child(Node::text("volume", &format!("{size}GiB")).prop_if_some("kms", kms.as_deref()));
         }
         let duration = |name: &str, seconds: u64| Node::text(name, &format_duration(seconds));
-        node = node.child(duration("max-run", stopping.number("MaxRuntimeInSeconds").unwrap_or(86_400)));
-        if let Some(seconds) = stopping.number("MaxPendingTimeInSeconds") {
+        node = node.child(duration("max-run", stopping.take_number("MaxRuntimeInSeconds").unwrap_or(86_400)));
+        if let Some(seconds) = stopping.take_number("MaxPendingTimeInSeconds") {
             node = node.child(duration("max-pending", seconds));
         }
         // Spot requires both members; one without the other stays unmapped and is listed.
-        if self.unmapped.switch("EnableManagedSpotTraining") == Some(true) {
-            if let Some(seconds) = stopping.number("MaxWaitTimeInSeconds") {
+        if self.unmapped.take_bool("EnableManagedSpotTraining") == Some(true) {
+            if let Some(seconds) = stopping.take_number("MaxWaitTimeInSeconds") {
                 node = node.child(Node::new("spot").prop("max-wait", &string(&format_duration(seconds))));
             } else {
                 self.unmapped.0.insert("EnableManagedSpotTraining".to_owned(), Value::Bool(true));
             }
         }
-        if let Some(seconds) = resources.number("KeepAlivePeriodInSeconds") {
+        if let Some(seconds) = resources.take_number("KeepAlivePeriodInSeconds") {
             node = node.child(duration("warm-pool", seconds));
         }
-        if let Some(retries) =
-            self.unmapped.object("RetryStrategy").and_then(|mut retry| retry.number("MaximumRetryAttempts"))
+        if let Some(retries) = self
+            .unmapped
+            .take_object("RetryStrategy")
+            .and_then(|mut retry| retry.take_number("MaximumRetryAttempts"))
         {
             node = node.child(Node::new("retry").arg(&retries.to_string()));
         }
-        if let Some(plan) = resources.text("TrainingPlanArn") {
+        if let Some(plan) = resources.take_text("TrainingPlanArn") {
             node = node.child(Node::text("training-plan", &plan));
         }
-        if let Some(mut placement) = resources.object("InstancePlacementConfig") {
+        if let Some(mut placement) = resources.take_object("InstancePlacementConfig") {
             let mut child = Node::new("placement");
-            if let Some(on) = placement.switch("EnableMultipleJobs") {
+            if let Some(on) = placement.take_bool("EnableMultipleJobs") {
                 child = child.prop("multiple-jobs", if on { "#true" } else { "#false" });
             }
-            for item in placement.list("PlacementSpecifications") {
+            for item in placement.take_list("PlacementSpecifications") {
                 let id = item.get("UltraServerId").and_then(Value::as_str).unwrap_or_default();
                 let instances = item.get("InstanceCount").and_then(Value::as_u64).unwrap_or_default();
                 child = child.child(Node::text("ultra-server", id).prop("instances", &instances.to_string()));

@@ -25,14 +25,14 @@ pub(super) fn channels(
     let mut systems: Vec<System> = Vec::new();
     let mut nodes = Vec::new();
     let mut code = None;
-    for item in unmapped.list("InputDataConfig") {
+    for item in unmapped.take_list("InputDataConfig") {
         let Value::Object(members) = item else { continue };
         let mut channel = UnmappedMembers(members);
-        let Some(name) = channel.text("ChannelName") else { continue };
-        let mut source = channel.object("DataSource").unwrap_or_default();
+        let Some(name) = channel.take_text("ChannelName") else { continue };
+        let mut source = channel.take_object("DataSource").unwrap_or_default();
         if isolated && name == "code" {
             // The isolated container gets the code through a channel, which trainc generates again.
-            code = source.object("S3DataSource").and_then(|mut s3| s3.text("S3Uri"));
+            code = source.take_object("S3DataSource").and_then(|mut s3| s3.take_text("S3Uri"));
             // Either the archive itself, or a prefix that contains only the archive.
             code = code.map(|uri| {
                 if uri.ends_with(".tar.gz") {
@@ -44,12 +44,12 @@ pub(super) fn channels(
             continue;
         }
         let mut node = Node::text("channel", &name);
-        if let Some(mut system) = source.object("FileSystemDataSource") {
+        if let Some(mut system) = source.take_object("FileSystemDataSource") {
             node = file_system(node, &mut system, &mut systems, unsupported);
             list_unmapped(&name, &system, unsupported);
-        } else if let Some(mut s3) = source.object("S3DataSource") {
+        } else if let Some(mut s3) = source.take_object("S3DataSource") {
             if !described && !s3.0.contains_key("S3DataDistributionType") {
-                unsupported.lose(&format!(
+                unsupported.add_difference(&format!(
                     "channel `{name}`: `S3DataDistributionType` is not set; the manifest's request sets the service's default, FullyReplicated"
                 ));
             }
@@ -58,33 +58,35 @@ pub(super) fn channels(
                 channel.0.entry("InputMode").or_insert_with(|| Value::from(mode));
             }
             list_unmapped(&name, &s3, unsupported);
-        } else if let Some(arn) = source.object("DatasetSource").and_then(|mut set| set.text("DatasetArn")) {
-            node = node.maybe("dataset", Some(&arn));
+        } else if let Some(arn) =
+            source.take_object("DatasetSource").and_then(|mut set| set.take_text("DatasetArn"))
+        {
+            node = node.prop_if_some("dataset", Some(&arn));
         } else {
-            unsupported.lose(&format!("channel `{name}`: unsupported data source"));
+            unsupported.add_difference(&format!("channel `{name}`: unsupported data source"));
             continue;
         }
-        node = common(node, &mut channel, described);
+        node = add_channel_properties(node, &mut channel, described);
         list_unmapped(&name, &channel, unsupported);
         list_unmapped(&name, &source, unsupported);
         nodes.push(node);
     }
     let storage = systems.iter().enumerate().map(|(index, system)| {
         let node = Node::text("storage", system.kind)
-            .prop("name", &string(&system_name(index)))
+            .prop("name", &string(&file_system_name(index)))
             .prop("id", &string(&system.id));
-        node.maybe("mount", system.mount.as_deref())
+        node.prop_if_some("mount", system.mount.as_deref())
     });
     (storage.collect(), nodes, code)
 }
 
 fn list_unmapped(channel: &str, unmapped: &UnmappedMembers, unsupported: &mut Unsupported) {
     for member in unmapped.0.keys() {
-        unsupported.lose(&format!("channel `{channel}`: `{member}` is not supported"));
+        unsupported.add_difference(&format!("channel `{channel}`: `{member}` is not supported"));
     }
 }
 
-fn system_name(index: usize) -> String {
+fn file_system_name(index: usize) -> String {
     if index == 0 { "data".to_owned() } else { format!("data-{}", index + 1) }
 }
 
@@ -94,11 +96,11 @@ fn file_system(
     systems: &mut Vec<System>,
     unsupported: &mut Unsupported,
 ) -> Node {
-    let id = source.text("FileSystemId").unwrap_or_default();
-    let directory = source.text("DirectoryPath").unwrap_or_default();
-    let kind = if source.text("FileSystemType").as_deref() == Some("EFS") { "efs" } else { "lustre" };
+    let id = source.take_text("FileSystemId").unwrap_or_default();
+    let directory = source.take_text("DirectoryPath").unwrap_or_default();
+    let kind = if source.take_text("FileSystemType").as_deref() == Some("EFS") { "efs" } else { "lustre" };
     if directory.len() > 1 && directory.ends_with('/') {
-        unsupported.lose(&format!("the trailing slash of `{directory}`"));
+        unsupported.add_difference(&format!("the trailing slash of `{directory}`"));
     }
     let inside = directory.trim_matches('/');
     // A Lustre path starts with the mount name; an EFS path starts at the root of the file system.
@@ -113,41 +115,43 @@ fn file_system(
         systems.push(system);
         systems.len() - 1
     });
-    let mut node = node.prop("from", &string(&system_name(index)));
+    let mut node = node.prop("from", &string(&file_system_name(index)));
     if !path.is_empty() {
         node = node.prop("path", &string(&escape_placeholders(&format!("/{path}"))));
     }
-    node.prop("mode", &string(source.text("FileSystemAccessMode").as_deref().unwrap_or("ro")))
+    node.prop("mode", &string(source.take_text("FileSystemAccessMode").as_deref().unwrap_or("ro")))
 }
 
 fn s3_source(node: Node, source: &mut UnmappedMembers) -> Node {
-    let uri = source.text("S3Uri").unwrap_or_default();
-    let property = match source.text("S3DataType").as_deref() {
+    let uri = source.take_text("S3Uri").unwrap_or_default();
+    let property = match source.take_text("S3DataType").as_deref() {
         Some("ManifestFile") => "manifest",
         Some("AugmentedManifestFile") => "augmented-manifest",
         Some("Converse") => "converse",
         _ => "s3",
     };
     let mut node = node.prop(property, &string(&escape_placeholders(&uri)));
-    if source.text("S3DataDistributionType").as_deref() == Some("ShardedByS3Key") {
+    if source.take_text("S3DataDistributionType").as_deref() == Some("ShardedByS3Key") {
         node = node.prop("shard", "\"by-key\"");
     }
     for (member, property) in [("AttributeNames", "attributes"), ("InstanceGroupNames", "groups")] {
         let names: Vec<String> =
-            source.list(member).iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+            source.take_list(member).iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
         if !names.is_empty() {
             node = node.prop(property, &string(&names.join(",")));
         }
     }
-    let hub = source.object("HubAccessConfig").and_then(|mut hub| hub.text("HubContentArn"));
-    node = node.maybe("hub", hub.as_deref());
-    if let Some(on) = source.object("ModelAccessConfig").and_then(|mut access| access.switch("AcceptEula")) {
+    let hub = source.take_object("HubAccessConfig").and_then(|mut hub| hub.take_text("HubContentArn"));
+    node = node.prop_if_some("hub", hub.as_deref());
+    if let Some(on) =
+        source.take_object("ModelAccessConfig").and_then(|mut access| access.take_bool("AcceptEula"))
+    {
         node = node.prop("accept-eula", if on { "#true" } else { "#false" });
     }
     node
 }
 
-fn common(node: Node, channel: &mut UnmappedMembers, described: bool) -> Node {
+fn add_channel_properties(node: Node, channel: &mut UnmappedMembers, described: bool) -> Node {
     let mut node = node;
     for (member, property, words) in [
         ("InputMode", "input", [("File", "file"), ("FastFile", "fast-file"), ("Pipe", "pipe")].as_slice()),
@@ -164,9 +168,9 @@ fn common(node: Node, channel: &mut UnmappedMembers, described: bool) -> Node {
             }
         }
     }
-    node = node.maybe("content-type", channel.text("ContentType").as_deref());
-    if let Some(mut shuffle) = channel.object("ShuffleConfig")
-        && let Some(seed) = shuffle.number("Seed")
+    node = node.prop_if_some("content-type", channel.take_text("ContentType").as_deref());
+    if let Some(mut shuffle) = channel.take_object("ShuffleConfig")
+        && let Some(seed) = shuffle.take_number("Seed")
     {
         node = node.prop("shuffle-seed", &seed.to_string());
     }

@@ -7,7 +7,8 @@ use trainc_catalog::support;
 
 /// Returns the node `image …`.
 pub(super) fn image(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Node {
-    by_versions(uri, region, instance, launch).unwrap_or_else(|| Node::new("image").prop("uri", &string(uri)))
+    image_node_by_versions(uri, region, instance, launch)
+        .unwrap_or_else(|| Node::new("image").prop("uri", &string(uri)))
 }
 
 /// Returns the family as in the plan: `pytorch`, `huggingface`, `smp` or `own`.
@@ -20,7 +21,7 @@ pub(super) fn family(uri: &str) -> &'static str {
     }
 }
 
-fn by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Option<Node> {
+fn image_node_by_versions(uri: &str, region: &str, instance: Option<&str>, launch: &Launch) -> Option<Node> {
     let engine = launch.engine;
     let tag = images::parse_uri(uri)?.tag?;
     let mut parts = tag.split('-');

@@ -21,7 +21,7 @@ pub(super) struct Node {
 impl Node {
     /// Creates a node with only a name.
     pub(super) fn new(name: &str) -> Self {
-        Self { name: word(name), ..Self::default() }
+        Self { name: name_literal(name), ..Self::default() }
     }
 
     /// Creates a node with one string argument.
@@ -42,12 +42,12 @@ impl Node {
 
     /// Adds a property with its value as a literal.
     pub(super) fn prop(mut self, name: &str, literal: &str) -> Self {
-        self.entries.push(format!("{}={literal}", word(name)));
+        self.entries.push(format!("{}={literal}", name_literal(name)));
         self
     }
 
     /// Adds a string property if there is a value; its braces are escaped.
-    pub(super) fn maybe(self, name: &str, value: Option<&str>) -> Self {
+    pub(super) fn prop_if_some(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.prop(name, &string(&escape_placeholders(value))),
             None => self,
@@ -91,7 +91,7 @@ impl Node {
         }
         for line in &self.comments {
             // A line end would end the comment.
-            out.push_str(format!("{margin}// {}", visible(line)).trim_end());
+            out.push_str(format!("{margin}// {}", escape_line(line)).trim_end());
             out.push('\n');
         }
         if self.name.is_empty() {
@@ -116,7 +116,7 @@ impl Node {
 }
 
 /// Returns a name, unquoted if possible.
-fn word(name: &str) -> String {
+fn name_literal(name: &str) -> String {
     let bare = name == "-"
         || (name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))
@@ -125,7 +125,7 @@ fn word(name: &str) -> String {
 }
 
 /// Escapes invisible characters of a line outside a literal.
-pub(super) fn visible(line: &str) -> String {
+pub(super) fn escape_line(line: &str) -> String {
     line.chars().map(|c| escape_invisible(c).unwrap_or_else(|| c.to_string())).collect()
 }
 
@@ -170,20 +170,20 @@ pub(super) fn escape_placeholders(value: &str) -> String {
     let text = value.replace("{{", "{{ \"{{\" }}");
     let text = match account::substitution_end(&text).and_then(|end| text.split_at_checked(end)) {
         Some((head, tail)) => {
-            let parts: Vec<String> = head.split(ACCOUNT_MARK).map(dollars).collect();
-            parts.join(ACCOUNT_MARK) + &dollars(tail)
+            let parts: Vec<String> = head.split(ACCOUNT_MARK).map(escape_dollars).collect();
+            parts.join(ACCOUNT_MARK) + &escape_dollars(tail)
         }
         None => text,
     };
     text.replace(DIGEST, "{{ job.digest }}")
 }
 
-fn dollars(text: &str) -> String {
+fn escape_dollars(text: &str) -> String {
     text.replace("${", "{{ '${' }}")
 }
 
 /// Returns an integer literal if trainc would write the same text, otherwise a string literal.
-pub(super) fn plain(value: &str) -> String {
+pub(super) fn integer_or_string(value: &str) -> String {
     match value.parse::<i64>() {
         Ok(number) if number.to_string() == value => value.to_owned(),
         _ => string(&escape_placeholders(value)),
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn writes_strings() {
         assert_eq!(string("a\"b\\c\n"), r#""a\"b\\c\n""#);
-        assert_eq!(word("train.save_interval"), "train.save_interval");
-        assert_eq!(word("two words"), "\"two words\"");
+        assert_eq!(name_literal("train.save_interval"), "train.save_interval");
+        assert_eq!(name_literal("two words"), "\"two words\"");
         assert_eq!(escape_placeholders("{{ x }}"), "{{ \"{{\" }} x }}");
         assert_eq!(
             escape_placeholders("s3://a-${account}/${account}/x"),

@@ -1,6 +1,6 @@
 //! The launcher's hyperparameters as `parallel`.
 
-use super::kdl::{Node, escape_placeholders, literal, plain, string};
+use super::kdl::{Node, escape_placeholders, integer_or_string, literal, string};
 use super::smp::Parameters;
 use super::unsupported::Unsupported;
 use serde_json::Value;
@@ -48,7 +48,7 @@ pub(super) fn launch(
         _ => None,
     };
     let of_group = group.as_ref().and_then(|group| context.groups.get(group)).map(String::as_str);
-    let mut launch = engine(keys, instance.or(of_group), context, unsupported);
+    let mut launch = launch_from_keys(keys, instance.or(of_group), context, unsupported);
     if let Some(group) = group.filter(|_| launch.engine != "none") {
         launch.parallel = launch.parallel.prop("group", &string(&group));
         keys.remove("sagemaker_distribution_instance_groups");
@@ -56,7 +56,7 @@ pub(super) fn launch(
     launch
 }
 
-fn engine(
+fn launch_from_keys(
     keys: &mut Decoded,
     instance: Option<&str>,
     context: &LaunchContext,
@@ -167,7 +167,9 @@ fn mpi_options(written: Option<&Value>) -> Vec<Node> {
     let mut out = Vec::new();
     if !pairs.is_empty() {
         out.push(
-            pairs.into_iter().fold(Node::new("mpi-env"), |node, (key, value)| node.prop(key, &plain(value))),
+            pairs
+                .into_iter()
+                .fold(Node::new("mpi-env"), |node, (key, value)| node.prop(key, &integer_or_string(value))),
         );
     }
     if !rest.is_empty() {

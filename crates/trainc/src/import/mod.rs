@@ -162,8 +162,8 @@ impl Reader {
     fn job(&mut self) -> (String, String) {
         let tags = self.tags();
         let tag = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
-        let full_name = self.unmapped.text("TrainingJobName").unwrap_or_default();
-        let stamped = digest_named(&full_name);
+        let full_name = self.unmapped.take_text("TrainingJobName").unwrap_or_default();
+        let stamped = split_digest_name(&full_name);
         let name = tag("trainc:job")
             .unwrap_or_else(|| stamped.map_or_else(|| base_name(&full_name), |(base, _)| base).to_owned());
         let digest = tag("trainc:digest").or_else(|| stamped.map(|(_, digest)| digest.to_owned()));
@@ -176,12 +176,12 @@ impl Reader {
         // SageMaker chooses instances, container and code: the manifest has no nodes for them or for a model, and puts what
         // the service still accepts into `request`.
         let serverless = self.unmapped.0.contains_key(SERVERLESS);
-        let kept = if serverless { self.unmapped.split(MACHINE_MEMBERS) } else { Map::new() };
-        let mut algorithm = self.unmapped.object("AlgorithmSpecification").unwrap_or_default();
-        let uri = algorithm.text("TrainingImage");
-        let mut keys = self.unmapped.map("HyperParameters");
+        let kept = if serverless { self.unmapped.take_all(MACHINE_MEMBERS) } else { Map::new() };
+        let mut algorithm = self.unmapped.take_object("AlgorithmSpecification").unwrap_or_default();
+        let uri = algorithm.take_text("TrainingImage");
+        let mut keys = self.unmapped.take_string_map("HyperParameters");
         let region = self.region(&keys, uri.as_deref());
-        let role = self.unmapped.text("RoleArn");
+        let role = self.unmapped.take_text("RoleArn");
         let account = [role.as_deref(), self.described.as_deref()].into_iter().flatten().find_map(account_of);
 
         let mut nodes = vec![Node::text("region", &region)];
@@ -210,10 +210,10 @@ impl Reader {
             launch::launch(&mut script.launcher, instance.as_deref(), &facts.launch, &mut self.unsupported);
         if own_machines {
             nodes.push(launch.parallel.clone().with_blank_line());
-            nodes.push(self.train(&launch).with_blank_line());
+            nodes.push(self.train_placeholder(&launch).with_blank_line());
         }
 
-        let mode = algorithm.text("TrainingInputMode").filter(|mode| mode != "File");
+        let mode = algorithm.take_text("TrainingInputMode").filter(|mode| mode != "File");
         if let Some(mode) = &mode {
             self.unsupported
                 .add(&format!("`TrainingInputMode` {mode} of the job: set on each channel instead"));
@@ -223,7 +223,7 @@ impl Reader {
         let described = self.described.is_some();
         let (storage, channels, code) =
             data::channels(&mut self.unmapped, by_channel, mode.as_deref(), described, &mut self.unsupported);
-        let environment = self.unmapped.map("Environment");
+        let environment = self.unmapped.take_string_map("Environment");
         let toolkit = uri.as_deref().is_some_and(|uri| image::family(uri) != "own");
         let program =
             script.node(toolkit, code.as_deref(), &environment, &mut algorithm, &mut self.unsupported);
@@ -232,7 +232,7 @@ impl Reader {
             nodes.push(image::image(uri, &region, instance.as_deref(), &launch).with_blank_line());
         }
         nodes.extend(self.network().map(Node::with_blank_line));
-        for (index, node) in storage.into_iter().chain(channels).chain(self.places()).enumerate() {
+        for (index, node) in storage.into_iter().chain(channels).chain(self.checkpoint_node()).enumerate() {
             nodes.push(if index == 0 { node.with_blank_line() } else { node });
         }
         let output = self.output();
@@ -240,11 +240,11 @@ impl Reader {
         nodes.push(output.0);
         nodes.extend(monitoring::monitoring(&mut self.unmapped, &s3, launch.engine, &mut self.unsupported));
         nodes.push(match role.as_deref() {
-            Some(arn) if !arn.contains("${") => Node::new("role").maybe("arn", Some(arn)),
+            Some(arn) if !arn.contains("${") => Node::new("role").prop_if_some("arn", Some(arn)),
             _ => Node::new("role").prop("create", "#true"),
         });
         if own_machines {
-            self.algorithm(algorithm, uri.as_deref());
+            self.restore_algorithm(algorithm, uri.as_deref());
         }
         self.unmapped.0.extend(kept);
         nodes.extend(self.request());
@@ -256,11 +256,11 @@ impl Reader {
 
     fn tags(&mut self) -> Vec<(String, String)> {
         let part = |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-        self.unmapped.list("Tags").iter().map(|tag| (part(tag, "Key"), part(tag, "Value"))).collect()
+        self.unmapped.take_list("Tags").iter().map(|tag| (part(tag, "Key"), part(tag, "Value"))).collect()
     }
 
     /// Returns placeholders: exactly one length and one factor of the batch, so that the manifest compiles.
-    fn train(&mut self, launch: &launch::Launch) -> Node {
+    fn train_placeholder(&mut self, launch: &launch::Launch) -> Node {
         self.unsupported
             .add("`train`: precision, batch and length; `micro-batch 1` and `steps 1` are placeholders, and so are the plan's values derived from them");
         let node = Node::new("train").with_comment(
@@ -282,41 +282,42 @@ impl Reader {
             (!found.is_empty())
                 .then(|| found.iter().fold(Node::new(name), |node, text| node.arg(&string(text))))
         };
-        let mut vpc = self.unmapped.object("VpcConfig").unwrap_or_default();
+        let mut vpc = self.unmapped.take_object("VpcConfig").unwrap_or_default();
         let mut children: Vec<Node> = Vec::new();
-        children.extend(texts(vpc.list("Subnets"), "subnets"));
-        children.extend(texts(vpc.list("SecurityGroupIds"), "security-groups"));
+        children.extend(texts(vpc.take_list("Subnets"), "subnets"));
+        children.extend(texts(vpc.take_list("SecurityGroupIds"), "security-groups"));
         self.unmapped.put_back("VpcConfig", vpc);
         for (member, name) in [
             ("EnableNetworkIsolation", "isolation"),
             ("EnableInterContainerTrafficEncryption", "encrypt-traffic"),
         ] {
             // A response contains defaults that were not requested.
-            if let Some(on) = self.unmapped.switch(member).filter(|on| *on || self.described.is_none()) {
+            if let Some(on) = self.unmapped.take_bool(member).filter(|on| *on || self.described.is_none()) {
                 children.push(Node::new(name).arg(if on { "#true" } else { "#false" }));
             }
         }
         (!children.is_empty()).then(|| Node::new("network").children(children))
     }
 
-    fn places(&mut self) -> Option<Node> {
-        let mut checkpoint = self.unmapped.object("CheckpointConfig")?;
-        let s3 = checkpoint.text("S3Uri")?;
+    fn checkpoint_node(&mut self) -> Option<Node> {
+        let mut checkpoint = self.unmapped.take_object("CheckpointConfig")?;
+        let s3 = checkpoint.take_text("S3Uri")?;
         let node = Node::new("checkpoint").prop("s3", &string(&escape_placeholders(&s3)));
-        Some(match checkpoint.text("LocalPath") {
+        Some(match checkpoint.take_text("LocalPath") {
             Some(local) => node.prop("local", &string(&escape_placeholders(&local))),
             None => node,
         })
     }
 
     fn output(&mut self) -> (Node, String) {
-        let mut output = self.unmapped.object("OutputDataConfig").unwrap_or_default();
-        let s3 = output.text("S3OutputPath").unwrap_or_default();
+        let mut output = self.unmapped.take_object("OutputDataConfig").unwrap_or_default();
+        let s3 = output.take_text("S3OutputPath").unwrap_or_default();
         let mut node = Node::new("output").prop("s3", &string(&escape_placeholders(&s3)));
         // A response has an empty key if there is none.
-        node = node.maybe("kms", output.text("KmsKeyId").filter(|key| !key.is_empty()).as_deref());
+        node =
+            node.prop_if_some("kms", output.take_text("KmsKeyId").filter(|key| !key.is_empty()).as_deref());
         // Compression is the service's default.
-        if output.text("CompressionType").as_deref() == Some("NONE") {
+        if output.take_text("CompressionType").as_deref() == Some("NONE") {
             node = node.prop("compress", "#false");
         }
         self.unmapped.put_back("OutputDataConfig", output);
@@ -324,13 +325,13 @@ impl Reader {
     }
 
     /// Puts back the unmapped members of the algorithm, except defaults, which are sent anyway.
-    fn algorithm(&mut self, mut algorithm: UnmappedMembers, uri: Option<&str>) {
+    fn restore_algorithm(&mut self, mut algorithm: UnmappedMembers, uri: Option<&str>) {
         let known = uri.is_some_and(|uri| image::family(uri) != "own");
         let metrics = algorithm.0.get("EnableSageMakerMetricsTimeSeries").and_then(Value::as_bool);
         if metrics == known.then_some(true) || (metrics == Some(false) && !known) {
             algorithm.take("EnableSageMakerMetricsTimeSeries");
         } else if metrics.is_none() {
-            self.unsupported.lose(
+            self.unsupported.add_difference(
                 "`EnableSageMakerMetricsTimeSeries`: not set in the request; the manifest's request sets `true`, like the \
  SageMaker SDK for this image",
             );
@@ -360,11 +361,11 @@ impl Reader {
         let mut children = Vec::new();
         for (name, value) in &self.unmapped.0 {
             if !known.contains_key(name) {
-                self.unsupported.lose(&format!("`{name}`: not a member of CreateTrainingJob"));
+                self.unsupported.add_difference(&format!("`{name}`: not a member of CreateTrainingJob"));
             } else if OF_NODES.contains(&name.as_str())
                 && !(serverless && MACHINE_MEMBERS.contains(&name.as_str()))
             {
-                self.unsupported.lose(&format!("`{name}`: {value}"));
+                self.unsupported.add_difference(&format!("`{name}`: {value}"));
             } else if let Some(node) = kdl::member(name, value) {
                 children.push(node);
             }
@@ -398,7 +399,7 @@ fn base_name(name: &str) -> &str {
 
 /// Splits a name generated by trainc, `<job>-<8 digits of the digest>` or `…-rN`, into the job and the digest's beginning.
 /// A response has no tags with them.
-fn digest_named(name: &str) -> Option<(&str, &str)> {
+fn split_digest_name(name: &str) -> Option<(&str, &str)> {
     let run = name.rsplit_once("-r").filter(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     let (base, digest) = run.map_or(name, |(rest, _)| rest).rsplit_once('-')?;
     let hex = digest.len() == 8 && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));

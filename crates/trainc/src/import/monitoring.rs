@@ -16,36 +16,37 @@ pub(super) fn monitoring(
     let mut out = Vec::new();
     // Model parallelism does not support the debugger, so trainc omits the hook.
     if engine != "smp"
-        && let Some(mut hook) = unmapped.object("DebugHookConfig")
+        && let Some(mut hook) = unmapped.take_object("DebugHookConfig")
     {
         out.push(debugger(&mut hook, output));
         unmapped.put_back("DebugHookConfig", hook);
     }
-    match unmapped.object("ProfilerConfig") {
+    match unmapped.take_object("ProfilerConfig") {
         None if unmapped.0.contains_key(SERVERLESS) => {}
-        None => unsupported.lose("`profiler`: not set in the request; the manifest's request disables it"),
+        None => unsupported
+            .add_difference("`profiler`: not set in the request; the manifest's request disables it"),
         Some(profiler) if profiler.0.get("DisableProfiler") == Some(&Value::Bool(true)) => {}
         Some(mut profiler) => {
             profiler.take("DisableProfiler");
             let mut node = Node::new("profiler");
-            node = with_s3(node, profiler.text("S3OutputPath"), output);
-            if let Some(interval) = profiler.number("ProfilingIntervalInMilliseconds") {
+            node = with_s3(node, profiler.take_text("S3OutputPath"), output);
+            if let Some(interval) = profiler.take_number("ProfilingIntervalInMilliseconds") {
                 node = node.prop("interval", &string(&format!("{interval}ms")));
             }
-            node = node.children(parameters(profiler.map("ProfilingParameters")));
+            node = node.children(parameters(profiler.take_string_map("ProfilingParameters")));
             unmapped.put_back("ProfilerConfig", profiler);
             out.push(node);
         }
     }
-    if let Some(mut board) = unmapped.object("TensorBoardOutputConfig") {
-        let s3 = board.text("S3OutputPath").unwrap_or_default();
+    if let Some(mut board) = unmapped.take_object("TensorBoardOutputConfig") {
+        let s3 = board.take_text("S3OutputPath").unwrap_or_default();
         out.push(
             Node::new("tensorboard")
                 .prop("s3", &string(&escape_placeholders(&s3)))
-                .maybe("local", board.text("LocalPath").as_deref()),
+                .prop_if_some("local", board.take_text("LocalPath").as_deref()),
         );
     }
-    if let Some(mut experiment) = unmapped.object("ExperimentConfig") {
+    if let Some(mut experiment) = unmapped.take_object("ExperimentConfig") {
         let mut node = Node::new("experiment");
         for (property, member) in [
             ("name", "ExperimentName"),
@@ -53,7 +54,7 @@ pub(super) fn monitoring(
             ("component", "TrialComponentDisplayName"),
             ("run", "RunName"),
         ] {
-            node = node.maybe(property, experiment.text(member).as_deref());
+            node = node.prop_if_some(property, experiment.take_text(member).as_deref());
         }
         out.push(node);
     }
@@ -62,7 +63,7 @@ pub(super) fn monitoring(
         ("health-check", "InfraCheckConfig", "EnableInfraCheck"),
         ("session-chaining", "SessionChainingConfig", "EnableSessionTagChaining"),
     ] {
-        if let Some(on) = unmapped.object(outer).and_then(|mut config| config.switch(member)) {
+        if let Some(on) = unmapped.take_object(outer).and_then(|mut config| config.take_bool(member)) {
             out.push(Node::new(name).arg(if on { "#true" } else { "#false" }));
         }
     }
@@ -71,28 +72,28 @@ pub(super) fn monitoring(
 
 /// Adds `s3=` unless it equals the output's.
 fn with_s3(node: Node, s3: Option<String>, output: &str) -> Node {
-    node.maybe("s3", s3.filter(|s3| s3 != output).as_deref())
+    node.prop_if_some("s3", s3.filter(|s3| s3 != output).as_deref())
 }
 
 fn parameters(pairs: Vec<(String, String)>) -> Vec<Node> {
     if pairs.is_empty() {
         return Vec::new();
     }
-    vec![pairs.iter().fold(Node::new("parameters"), |node, (key, value)| node.maybe(key, Some(value)))]
+    vec![pairs.iter().fold(Node::new("parameters"), |node, (key, value)| node.prop_if_some(key, Some(value)))]
 }
 
 fn debugger(hook: &mut UnmappedMembers, output: &str) -> Node {
-    let mut node = with_s3(Node::new("debugger"), hook.text("S3OutputPath"), output);
-    node = node.maybe("local", hook.text("LocalPath").as_deref());
-    node = node.children(parameters(hook.map("HookParameters")));
-    for collection in hook.list("CollectionConfigurations") {
+    let mut node = with_s3(Node::new("debugger"), hook.take_text("S3OutputPath"), output);
+    node = node.prop_if_some("local", hook.take_text("LocalPath").as_deref());
+    node = node.children(parameters(hook.take_string_map("HookParameters")));
+    for collection in hook.take_list("CollectionConfigurations") {
         let name = collection.get("CollectionName").and_then(Value::as_str).unwrap_or("");
         let members =
             collection.get("CollectionParameters").and_then(Value::as_object).cloned().unwrap_or(Map::new());
         let child = members
             .iter()
             .filter_map(|(key, value)| Some((key, value.as_str()?)))
-            .fold(Node::text("collection", name), |node, (key, value)| node.maybe(key, Some(value)));
+            .fold(Node::text("collection", name), |node, (key, value)| node.prop_if_some(key, Some(value)));
         node = node.child(child);
     }
     node

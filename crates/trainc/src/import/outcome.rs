@@ -1,6 +1,6 @@
 //! The outcome of a described job: status, time and cost.
 
-use super::kdl::visible;
+use super::kdl::escape_line;
 use serde_json::Value;
 use trainc_catalog::prices;
 use trainc_diag::text;
@@ -77,11 +77,11 @@ impl Outcome {
         let (verb, preposition) = if is_over { ("ended as", " after ") } else { ("is", " for ") };
         out.push(format!(
             "the job {verb} {}{}",
-            visible(&self.status),
+            escape_line(&self.status),
             took.replacen(" after ", preposition, 1)
         ));
         if let Some(reason) = &self.reason {
-            out.push(format!("failure reason: {}", visible(reason.lines().next().unwrap_or(""))));
+            out.push(format!("failure reason: {}", escape_line(reason.lines().next().unwrap_or(""))));
         }
         if let Some(billed) = self.billable_seconds {
             let count: u64 = self.instances.iter().map(|(_, count)| count).sum();

@@ -1,10 +1,10 @@
 //! The program: script, archive, hyperparameters and environment.
 
-use super::kdl::{Node, escape_placeholders, literal, plain, string};
+use super::kdl::{Node, escape_placeholders, integer_or_string, literal, string};
 use super::launch::Decoded;
 use super::unsupported::Unsupported;
 use serde_json::Value;
-use trainc_emit::{UnmappedMembers, unquoted};
+use trainc_emit::{UnmappedMembers, unquote};
 
 /// The program, from the hyperparameters.
 pub(super) struct Script {
@@ -33,8 +33,8 @@ impl Script {
         let mut out = Self {
             entry: None,
             submit: None,
-            entrypoint: texts(algorithm.list("ContainerEntrypoint")),
-            arguments: texts(algorithm.list("ContainerArguments")),
+            entrypoint: texts(algorithm.take_list("ContainerEntrypoint")),
+            arguments: texts(algorithm.take_list("ContainerArguments")),
             arguments_sent: Vec::new(),
             launcher: Decoded::new(),
         };
@@ -77,12 +77,12 @@ impl Script {
     ) -> Node {
         // Keys that the launcher did not take.
         for (key, value) in std::mem::take(&mut self.launcher) {
-            unsupported.lose(&format!("hyperparameter `{key}` of the toolkit, {value}: not supported by any node, so trainc does not send it"));
+            unsupported.add_difference(&format!("hyperparameter `{key}` of the toolkit, {value}: not supported by any node, so trainc does not send it"));
         }
         let mut node = Node::new("program");
         if toolkit && self.entry.is_none() && self.entrypoint.is_empty() {
             self.entry = Some(PLACEHOLDER.to_owned());
-            unsupported.lose(&format!(
+            unsupported.add_difference(&format!(
                 "`program`: the request has no script (`sagemaker_program`), which the toolkit of this image requires; `{PLACEHOLDER}` in the manifest is a placeholder"
             ));
         }
@@ -109,20 +109,20 @@ impl Script {
         }
         let script = self.is_script();
         for (name, text) in std::mem::take(&mut self.arguments_sent) {
-            let (literal, exact) = argument(&text, script);
+            let (literal, exact) = argument_literal(&text, script);
             if !exact {
-                unsupported.lose(&format!(
+                unsupported.add_difference(&format!(
                     "hyperparameter `{name}` was sent as {text}, which the container's shell splits into words: trainc sends it as one word"
                 ));
             }
             node = node.child(Node::text("hyperparameter", &name).arg(&literal));
         }
         for (name, value) in environment {
-            node = node.child(Node::new("environment").prop(name, &plain(value)));
+            node = node.child(Node::new("environment").prop(name, &integer_or_string(value)));
         }
-        for metric in algorithm.list("MetricDefinitions") {
+        for metric in algorithm.take_list("MetricDefinitions") {
             let text = |name: &str| metric.get(name).and_then(Value::as_str).unwrap_or("");
-            node = node.child(Node::text("metric", text("Name")).maybe("regex", Some(text("Regex"))));
+            node = node.child(Node::text("metric", text("Name")).prop_if_some("regex", Some(text("Regex"))));
         }
         for (name, words) in [("entrypoint", &self.entrypoint), ("arguments", &self.arguments)] {
             if !words.is_empty() {
@@ -141,19 +141,19 @@ impl Script {
 }
 
 /// Returns a hyperparameter as a literal, and whether trainc sends it unchanged.
-fn argument(text: &str, script: bool) -> (String, bool) {
+fn argument_literal(text: &str, script: bool) -> (String, bool) {
     if !script {
         // No toolkit: strings are sent unchanged; bare integers and booleans read better and are sent as the same strings.
         let literal = match text {
             "True" => "#true".to_owned(),
             "False" => "#false".to_owned(),
-            _ => plain(text),
+            _ => integer_or_string(text),
         };
         return (literal, true);
     }
     match serde_json::from_str::<Value>(text) {
         // The container's shell removes the quotes that trainc adds.
-        Ok(Value::String(value)) => match unquoted(&value) {
+        Ok(Value::String(value)) => match unquote(&value) {
             Some(value) => (string(&escape_placeholders(&value)), true),
             None => (string(&escape_placeholders(&value)), false),
         },
@@ -162,7 +162,7 @@ fn argument(text: &str, script: bool) -> (String, bool) {
         Ok(value) => literal(&value)
             .map_or_else(|| (string(&escape_placeholders(text)), false), |literal| (literal, true)),
         // The toolkit passes text that is not JSON unchanged, like a string (`mapping.py`, `decode`).
-        Err(_) => (string(&escape_placeholders(text)), unquoted(text).is_some_and(|value| value == text)),
+        Err(_) => (string(&escape_placeholders(text)), unquote(text).is_some_and(|value| value == text)),
     }
 }
 
@@ -184,21 +184,24 @@ mod tests {
     #[test]
     fn arguments_round_trip() {
         let exact = |literal: &str| (literal.to_owned(), true);
-        assert_eq!(argument("\"linear\"", true), exact("\"linear\""));
-        assert_eq!(argument("\"\\\"full_shard auto_wrap\\\"\"", true), exact("\"full_shard auto_wrap\""));
-        assert_eq!(argument("1e-05", true), exact("1e-5"));
-        assert_eq!(argument("true", true), exact("#true"));
+        assert_eq!(argument_literal("\"linear\"", true), exact("\"linear\""));
+        assert_eq!(
+            argument_literal("\"\\\"full_shard auto_wrap\\\"\"", true),
+            exact("\"full_shard auto_wrap\"")
+        );
+        assert_eq!(argument_literal("1e-05", true), exact("1e-5"));
+        assert_eq!(argument_literal("true", true), exact("#true"));
         // Two unquoted words reach the script as two arguments, which no node expresses.
-        assert_eq!(argument("\"two words\"", true), ("\"two words\"".to_owned(), false));
-        assert_eq!(argument("[1, 2]", true), ("\"[1, 2]\"".to_owned(), false));
-        assert_eq!(argument("no json", true), ("\"no json\"".to_owned(), false));
-        assert_eq!(argument("True", true), exact("\"True\""));
+        assert_eq!(argument_literal("\"two words\"", true), ("\"two words\"".to_owned(), false));
+        assert_eq!(argument_literal("[1, 2]", true), ("\"[1, 2]\"".to_owned(), false));
+        assert_eq!(argument_literal("no json", true), ("\"no json\"".to_owned(), false));
+        assert_eq!(argument_literal("True", true), exact("\"True\""));
         let long = "12345678901234567890123";
-        assert_eq!(argument(long, true), exact("\"12345678901234567890123\""));
-        assert_eq!(argument("0.1234567890123456789", true), exact("\"0.1234567890123456789\""));
-        assert_eq!(argument("-9223372036854775808", true), exact("-9223372036854775808"));
-        assert_eq!(argument(long, false), exact("\"12345678901234567890123\""));
-        assert_eq!(argument("7", false), exact("7"));
-        assert_eq!(argument("007", false), exact("\"007\""));
+        assert_eq!(argument_literal(long, true), exact("\"12345678901234567890123\""));
+        assert_eq!(argument_literal("0.1234567890123456789", true), exact("\"0.1234567890123456789\""));
+        assert_eq!(argument_literal("-9223372036854775808", true), exact("-9223372036854775808"));
+        assert_eq!(argument_literal(long, false), exact("\"12345678901234567890123\""));
+        assert_eq!(argument_literal("7", false), exact("7"));
+        assert_eq!(argument_literal("007", false), exact("\"007\""));
     }
 }

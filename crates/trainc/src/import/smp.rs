@@ -4,7 +4,7 @@ use super::kdl::{Node, literal};
 use super::launch::LaunchContext;
 use super::unsupported::Unsupported;
 use serde_json::{Map, Value};
-use trainc_plan::plan::smp::smp_name;
+use trainc_plan::plan::smp::smp_parameter_name;
 use trainc_syntax::nodes::OPTIONS;
 
 /// The nodes, and the precision of SMP v1.
@@ -18,7 +18,7 @@ pub(super) struct Parameters<'a> {
 
 impl Parameters<'_> {
     /// Takes an integer. A string with an integer is accepted and reported, as trainc sends a number.
-    fn degree(&mut self, key: &str) -> Option<u64> {
+    fn take_integer(&mut self, key: &str) -> Option<u64> {
         let found = self.unmapped.get(key)?;
         let (number, exact) = match (found.as_u64(), found.as_str()) {
             (Some(number), _) => (number, true),
@@ -26,7 +26,7 @@ impl Parameters<'_> {
             (None, None) => return None,
         };
         if !exact {
-            self.unsupported.lose(&format!(
+            self.unsupported.add_difference(&format!(
                 "`{key}` of `mp_parameters` was sent as the string {found}: trainc sends the number"
             ));
         }
@@ -34,13 +34,13 @@ impl Parameters<'_> {
         Some(number)
     }
 
-    fn flag(&mut self, key: &str) -> Option<bool> {
+    fn take_bool(&mut self, key: &str) -> Option<bool> {
         let found = self.unmapped.get(key)?.as_bool()?;
         self.unmapped.remove(key);
         Some(found)
     }
 
-    fn text(&mut self, key: &str) -> Option<String> {
+    fn take_text(&mut self, key: &str) -> Option<String> {
         let found = self.unmapped.get(key)?.as_str()?.to_owned();
         self.unmapped.remove(key);
         Some(found)
@@ -50,12 +50,12 @@ impl Parameters<'_> {
     pub(super) fn pass_through(&mut self) -> Vec<Node> {
         let mut out = Vec::new();
         for (key, value) in std::mem::take(&mut self.unmapped) {
-            let row = OPTIONS
-                .iter()
-                .find(|row| row.engines.contains(&"smp") && smp_name(row.spec.name) == Some(key.as_str()));
+            let row = OPTIONS.iter().find(|row| {
+                row.engines.contains(&"smp") && smp_parameter_name(row.spec.name) == Some(key.as_str())
+            });
             match row.zip(literal(&value)) {
                 Some((row, literal)) => out.push(Node::new(row.spec.name).arg(&literal)),
-                None => self.unsupported.lose(&format!(
+                None => self.unsupported.add_difference(&format!(
                     "`{key}` of `mp_parameters`, {value}: not supported by any node, so trainc does not send it"
                 )),
             }
@@ -64,7 +64,7 @@ impl Parameters<'_> {
     }
 
     fn offload(&mut self, key: &str) -> Option<Node> {
-        let (on, horizon) = (self.flag(key), self.degree("activation_loading_horizon"));
+        let (on, horizon) = (self.take_bool(key), self.take_integer("activation_loading_horizon"));
         if on.is_none() && horizon.is_none() {
             return None;
         }
@@ -78,20 +78,22 @@ impl Parameters<'_> {
     /// Maps the parameters of SMP v1 (`smdistributed.modelparallel`).
     pub(super) fn smp_v1(&mut self, context: &LaunchContext) -> NodesAndPrecision {
         let mut out = Vec::new();
-        let shard = self.degree("sharded_data_parallel_degree");
+        let shard = self.take_integer("sharded_data_parallel_degree");
         out.extend(shard.map(|n| number("shard-degree", n)));
-        let tensor = self.degree("tensor_parallel_degree");
+        let tensor = self.take_integer("tensor_parallel_degree");
         out.extend(tensor.map(|n| number("tensor-degree", n)));
-        let partitions = self.degree("partitions").or_else(|| self.degree("pipeline_parallel_degree"));
-        let schedule = self.text("pipeline");
-        let (microbatches, active) = (self.degree("microbatches"), self.degree("active_microbatches"));
+        let partitions =
+            self.take_integer("partitions").or_else(|| self.take_integer("pipeline_parallel_degree"));
+        let schedule = self.take_text("pipeline");
+        let (microbatches, active) =
+            (self.take_integer("microbatches"), self.take_integer("active_microbatches"));
         if partitions.is_some_and(|n| n > 1)
             || schedule.is_some()
             || microbatches.is_some()
             || active.is_some()
         {
             let mut node = number("pipeline-degree", partitions.unwrap_or(1));
-            node = node.maybe("schedule", schedule.as_deref());
+            node = node.prop_if_some("schedule", schedule.as_deref());
             for (name, value) in [("microbatches", microbatches), ("active-microbatches", active)] {
                 if let Some(value) = value {
                     node = node.prop(name, &value.to_string());
@@ -99,14 +101,14 @@ impl Parameters<'_> {
             }
             out.push(node);
         }
-        out.extend(self.text("placement_strategy").map(|placement| Node::text("placement", &placement)));
-        let shard_state = self.flag("shard_optimizer_state");
+        out.extend(self.take_text("placement_strategy").map(|placement| Node::text("placement", &placement)));
+        let shard_state = self.take_bool("shard_optimizer_state");
         out.extend(shard_state.map(|on| switch("shard-optimizer-state", on)));
-        out.extend(self.flag("prescaled_batch").map(|on| switch("prescaled-batch", on)));
+        out.extend(self.take_bool("prescaled_batch").map(|on| switch("prescaled-batch", on)));
         out.extend(self.offload("offload_activations"));
-        let (bf16, fp16) = (self.flag("bf16"), self.flag("fp16"));
+        let (bf16, fp16) = (self.take_bool("bf16"), self.take_bool("fp16"));
         if bf16 == Some(true) && fp16 == Some(true) {
-            self.unsupported.lose(
+            self.unsupported.add_difference(
                 "`fp16` of `mp_parameters`, set together with `bf16`: `precision` supports only one of them",
             );
         }
@@ -119,7 +121,7 @@ impl Parameters<'_> {
         let derived = context.world.is_none_or(|world| world > partitions.unwrap_or(1))
             || [tensor, shard].into_iter().flatten().any(|n| n > 1)
             || shard_state == Some(true);
-        let ddp = self.flag("ddp").unwrap_or(false);
+        let ddp = self.take_bool("ddp").unwrap_or(false);
         // A value that is not a boolean is still unmapped and passes through unchanged.
         if ddp != derived && !self.unmapped.contains_key("ddp") {
             out.push(switch("ddp", ddp));
@@ -136,9 +138,9 @@ impl Parameters<'_> {
             ("context_parallel_degree", "context-degree"),
             ("expert_parallel_degree", "expert-degree"),
         ] {
-            let found = self.degree(key).filter(|n| *n > 0);
+            let found = self.take_integer(key).filter(|n| *n > 0);
             if found.is_none() && key == "hybrid_shard_degree" {
-                self.unsupported.lose("`hybrid_shard_degree` 0: SMP chooses the degree, but a manifest sets it, to 1 without `shard-degree`");
+                self.unsupported.add_difference("`hybrid_shard_degree` 0: SMP chooses the degree, but a manifest sets it, to 1 without `shard-degree`");
             }
             out.extend(found.map(|n| number(name, n)));
         }

@@ -12,21 +12,21 @@ use trainc_plan::resolve::{LayerLoader, LoadedLayer};
 struct Nowhere;
 
 impl LayerLoader for Nowhere {
-    fn layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, _: &str, _: &str) -> Result<LoadedLayer, ReadError> {
         Err(ReadError::NotFound)
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Nowhere {
-    fn directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, _: &str, _: &str) -> Result<SourceTree, ReadError> {
         Err(ReadError::NotFound)
     }
 
-    fn text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, _: &str, _: &str) -> Result<String, ReadError> {
         Err(ReadError::NotFound)
     }
 }
@@ -50,7 +50,7 @@ fn emitted(manifest: &str) -> Value {
         .collect();
     assert!(errors.is_empty(), "{errors:#?}\n{manifest}");
     let plan = compiled.plan.as_ref().unwrap();
-    emit::training_job(plan, &emit::identity(plan))
+    emit::training_job_request(plan, &emit::identity(plan))
 }
 
 fn without_comments(text: &str) -> String {
@@ -224,7 +224,7 @@ fn unsupported_parameters_are_listed_and_keep_the_engine() {
 
 /// Imports a small request with this image and `ResourceConfig`.
 #[track_caller]
-fn small(image: &str, resources: Value) -> Imported {
+fn import_small_request(image: &str, resources: Value) -> Imported {
     imported(
         &serde_json::json!({
             "TrainingJobName": "small",
@@ -246,14 +246,14 @@ fn preferred_types_keep_their_number() {
     ]);
     let resources =
         serde_json::json!({"InstancePreferences": preferences, "InstanceCount": 4, "VolumeSizeInGB": 50});
-    let found = small("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", resources.clone());
+    let found = import_small_request("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", resources.clone());
     assert!(found.manifest.contains("cluster nodes=4"), "{}", found.manifest);
     assert_eq!(emitted(&found.manifest)["ResourceConfig"], resources);
 
     let each = serde_json::json!({"VolumeSizeInGB": 50, "InstancePreferences": [
         {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 4}, {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 2},
     ]});
-    let found = small("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", each.clone());
+    let found = import_small_request("111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1", each.clone());
     assert_eq!(emitted(&found.manifest)["ResourceConfig"], each);
 }
 
@@ -261,7 +261,7 @@ fn preferred_types_keep_their_number() {
 fn metrics_that_only_the_manifest_sends_are_listed() {
     let one =
         || serde_json::json!({"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30});
-    let lost = |image: &str| small(image, one()).lost;
+    let lost = |image: &str| import_small_request(image, one()).lost;
     let of_aws = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.8.0-gpu-py312";
     assert!(
         lost(of_aws).iter().any(|line| line.starts_with("`EnableSageMakerMetricsTimeSeries`")),
@@ -286,7 +286,7 @@ fn added_differences_are_in_the_header() {
 
 #[test]
 fn explicit_defaults_round_trip() {
-    let mut request = small(
+    let mut request = import_small_request(
         "111122223333.dkr.ecr.us-west-2.amazonaws.com/own:1",
         serde_json::json!({"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30}),
     )
@@ -336,10 +336,10 @@ fn removes_timestamps_from_names() {
 
 #[test]
 fn removes_digests_from_names() {
-    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2"), Some(("llama-7b-fsdp", "7cdda7f2")));
-    assert_eq!(digest_named("llama-7b-fsdp-7cdda7f2-r2"), Some(("llama-7b-fsdp", "7cdda7f2")));
-    assert_eq!(digest_named("team-20260101"), None);
-    assert_eq!(digest_named("team-facade"), None);
+    assert_eq!(split_digest_name("llama-7b-fsdp-7cdda7f2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(split_digest_name("llama-7b-fsdp-7cdda7f2-r2"), Some(("llama-7b-fsdp", "7cdda7f2")));
+    assert_eq!(split_digest_name("team-20260101"), None);
+    assert_eq!(split_digest_name("team-facade"), None);
 }
 
 /// A described serverless job with all of its members is imported without loss: limits and parameters are in `request`,

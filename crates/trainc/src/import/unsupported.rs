@@ -1,7 +1,7 @@
 //! Parts of a request that a manifest does not express, and the header comment that lists them.
 
 use super::Imported;
-use super::kdl::{Node, visible};
+use super::kdl::{Node, escape_line};
 
 impl Imported {
     /// Adds differences between the manifest's request and the original one, also to the header.
@@ -45,15 +45,15 @@ impl Unsupported {
     /// Adds what a request does not contain, or the manifest expresses differently.
     pub(super) fn add(&mut self, line: &str) {
         // The line is printed to a terminal unchanged.
-        let line = visible(line);
+        let line = escape_line(line);
         if !self.all.contains(&line) {
             self.all.push(line);
         }
     }
 
     /// Adds a difference: what the request contains and the manifest's request does not.
-    pub(super) fn lose(&mut self, line: &str) {
-        let shown = visible(line);
+    pub(super) fn add_difference(&mut self, line: &str) {
+        let shown = escape_line(line);
         if !self.lost.contains(&shown) {
             self.lost.push(shown);
         }

@@ -49,7 +49,7 @@ fn taken(cloud: &Fake, example: &str) -> Vec<Event> {
         wrote_iam: false.into(),
         locks: &ResourceLocks::default(),
     };
-    assert!(run(cloud, driver.run(&seen.target)).unwrap().is_some(), "{:?}", ledger.failed());
+    assert!(run(cloud, driver.run(&seen.target)).unwrap().is_some(), "{:?}", ledger.failures());
     ledger.events()
 }
 

@@ -18,13 +18,13 @@ pub(super) async fn destroy(cloud: &Fake, plan: &Plan, consent: Consent) -> (Inv
     let look = look(cloud);
     let caller = look.ask(async |cloud| cloud.caller_identity().await).await.unwrap();
     let desired = Desired::new(plan, &caller).unwrap();
-    let homes = [trainc_emit::archive_home(plan), trainc_emit::worker_home(plan)]
+    let homes = [trainc_emit::archive_base_prefix(plan), trainc_emit::worker_home(plan)]
         .map(|home| home.replace("${account}", &caller.account));
     let remains = look.inventory(&desired, &homes).await.unwrap();
     let ledger = Ledger::default();
     let remover = Remover { look, recorder: Recorder { ledger: &ledger, listener: &Silent } };
     remover.run(&remains, consent).await;
-    (remains, ledger.failed().len() + ledger.left().len())
+    (remains, ledger.failures().len() + ledger.not_started().len())
 }
 
 fn applied(plan: &Plan) -> Account {
@@ -126,7 +126,7 @@ fn nothing_goes_under_a_job_that_was_started_meanwhile() {
         let ledger = Ledger::default();
         let recorder = Recorder { ledger: &ledger, listener: &Silent };
         Remover { look: super::look(&fake), recorder }.run(&remains, ALL).await;
-        ledger.failed()
+        ledger.failures()
     });
     let failed = ended.unwrap();
     let [(_, Cause::Obstacle(change))] = failed.as_slice() else { panic!("{failed:?}") };
@@ -187,7 +187,7 @@ fn a_job_that_begins_while_data_goes_keeps_its_role() {
         }
         // The last call of an apply that needs no file system.
         let desired = Desired::new(&plan, &shared.caller_identity().await.unwrap()).unwrap();
-        let mut request = desired.request_as(&desired.name_of_run(2).unwrap(), &[]);
+        let mut request = desired.request_for_run(&desired.name_of_run(2).unwrap(), &[]);
         request.as_object_mut().unwrap().remove("InputDataConfig");
         shared.create_training_job(&request).await
     };
@@ -229,7 +229,7 @@ fn role_and_archive_stay_while_a_job_that_is_not_ours_uses_them() {
         let bucket = removals.iter().position(|one| one.item.kind == "bucket").unwrap();
         assert!(removals.remove(bucket).item.name.starts_with("sagemaker-us-west-2-111122223333"));
         assert!(removals.iter().all(|one| one.because.contains(&user)), "{removals:#?}");
-        assert!(remains.is_held(Consent::default()));
+        assert!(remains.has_resources_in_use(Consent::default()));
         assert_eq!(left(&cloud.account()), [1; 4]);
         // Once it is over, all of it goes.
         let mut account = cloud.account();
@@ -253,7 +253,7 @@ fn a_foreign_job_that_begins_meanwhile_keeps_the_role() {
     let cloud = Fake::new(over);
     let remains = run(&cloud, async {
         let desired = Desired::new(&plan, &cloud.caller_identity().await.unwrap()).unwrap();
-        let homes = [trainc_emit::archive_home(&plan).replace("${account}", "111122223333")];
+        let homes = [trainc_emit::archive_base_prefix(&plan).replace("${account}", "111122223333")];
         look(&cloud).inventory(&desired, &homes).await.unwrap()
     })
     .unwrap();

@@ -73,7 +73,7 @@ fn the_account_is_no_part_of_the_digest() {
 fn a_decimal_variable_is_the_text_that_was_written() {
     let sets = ["program.environment.D=1.50", "program.environment.X=1e-7", "program.environment.N=1_000"];
     let plan = plan("llama-7b-fsdp", &sets);
-    let request = trainc_emit::training_job(&plan, &trainc_emit::identity(&plan));
+    let request = trainc_emit::training_job_request(&plan, &trainc_emit::identity(&plan));
     assert_eq!(request["Environment"]["D"], "1.50");
     assert_eq!(request["Environment"]["X"], "1e-7");
     assert_eq!(request["Environment"]["N"], "1000");

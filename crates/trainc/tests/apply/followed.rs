@@ -110,7 +110,7 @@ fn failing(outcome: Outcome) -> (FailureKind, Option<String>) {
             autopsy.read(host, event);
             metrics.read_event(host, event);
         };
-        Tail::new(None).round(&look, &name, &mut sink).await.unwrap();
+        Tail::new(None).read_available(&look, &name, &mut sink).await.unwrap();
         let finding = autopsy.finding(&job);
         assert!(!finding.kind.help(&plan, &job).is_empty());
         (finding.kind, finding.cause.map(|cause| cause.host))
@@ -192,14 +192,14 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
     };
     assert_eq!(run(&scarce, driver.run(&prospect.target)).unwrap(), None);
     let made: Vec<String> = ledger
-        .done()
+        .finished()
         .into_iter()
         .filter(|(item, _)| item.kind == "training-job")
         .map(|(item, _)| item.name)
         .collect();
     let there: BTreeSet<String> = scarce.account().jobs.keys().cloned().collect();
     assert!(made.len() > 2 && made.iter().cloned().collect::<BTreeSet<_>>() == there, "{made:?} {there:?}");
-    let failed = ledger.failed();
+    let failed = ledger.failures();
     let [(item, cause)] = failed.as_slice() else { panic!("{failed:?}") };
     assert_eq!(Some(&item.name), made.last());
     let one = verdict::verdict(&plan, item, cause);
@@ -221,7 +221,7 @@ fn a_run_out_of_time_is_told_where_the_next_one_begins() {
         let request = kept.map_or(Value::Null, |s3| json!({"CheckpointConfig": {"S3Uri": s3}}));
         let job = TrainingJob { request, ..TrainingJob::default() };
         let invocation = Invocation::new("job.kdl", vec!["--set a=1".to_owned()]);
-        kind.help(&plan(example, sets), &job).complete(&invocation).to_string()
+        kind.help(&plan(example, sets), &job).fill_commands(&invocation).to_string()
     };
     let digest = "s3://example-runs/llama-7b/0123456789abcdef/checkpoints/";
     let named = next("llama-7b-fsdp", &[], FailureKind::Time, Some(digest));

@@ -53,20 +53,20 @@ impl Disk {
 }
 
 impl LayerLoader for Disk {
-    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = Self::path(from, path);
         let text = std::fs::read_to_string(&found).map_err(|_| ReadError::NotFound)?;
         let name = found.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
         Ok(LoadedLayer { identity: name.clone(), name, text })
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Disk {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let dir = Self::path(from, path);
         let mut files: Vec<SourceFile> = std::fs::read_dir(&dir)
             .map_err(|_| ReadError::NotFound)?
@@ -81,11 +81,11 @@ impl World for Disk {
         Ok(SourceTree { dir: path.to_owned(), files })
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         std::fs::read_to_string(Self::path(from, path)).map_err(|_| ReadError::NotFound)
     }
 
-    fn worker(&mut self) -> Option<SourceFile> {
+    fn worker_binary(&mut self) -> Option<SourceFile> {
         self.worker.clone()
     }
 }
@@ -118,7 +118,7 @@ pub fn plan_with(path: &str, sets: &[&str], worker: Option<Vec<u8>>) -> Plan {
     let mut disk = Disk { worker: worker.map(|bytes| SourceFile::new("trainc-worker", bytes, true)) };
     let compiled = trainc_check::compile(source, &text, &options, &mut disk, &mut sources);
     let errors: Vec<_> = compiled.problems.iter().map(|problem| &problem.message).collect();
-    compiled.checked().unwrap_or_else(|| panic!("{errors:#?}")).clone()
+    compiled.plan_without_errors().unwrap_or_else(|| panic!("{errors:#?}")).clone()
 }
 
 /// Runs to the end, or until whoever calls the account is killed.
@@ -183,7 +183,7 @@ async fn apply_with(look: Look<'_, Fake, Fake>, plan: &Plan, choices: Choices) -
     if !obstacles.is_empty() {
         return End::Stopped(obstacles);
     }
-    if prospect.is_empty() && prospect.is_settled(choices) {
+    if prospect.is_empty() && prospect.is_run_over(choices) {
         return End::Done(String::new());
     }
     drive(look, &prospect, choices).await
@@ -200,14 +200,14 @@ pub async fn drive(look: Look<'_, Fake, Fake>, prospect: &Prospect, choices: Cho
         wrote_iam: false.into(),
         locks: &ResourceLocks::default(),
     };
-    let job = if prospect.is_settled(choices) {
+    let job = if prospect.is_run_over(choices) {
         driver.adopt_finished(&prospect.target).await
     } else {
         driver.run(&prospect.target).await
     };
     match job {
         Some(name) => End::Done(name),
-        None => End::Failed(ledger.failed()),
+        None => End::Failed(ledger.failures()),
     }
 }
 
@@ -224,5 +224,5 @@ pub fn counts(account: &Account) -> [usize; 5] {
 
 /// An account with faults, otherwise as it stands.
 pub fn cloud(account: Account, faults: Faults) -> Fake {
-    Fake::new(account).with(faults)
+    Fake::new(account).with_faults(faults)
 }

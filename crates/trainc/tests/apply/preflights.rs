@@ -44,7 +44,7 @@ fn finds(
     let found: BTreeSet<&str> = problems.iter().map(|one| one.code.id).collect();
     let lines: Vec<_> = problems.iter().map(|one| &one.message).collect();
     assert_eq!(found, expected.iter().copied().collect(), "{lines:#?}");
-    assert_eq!(preflight::exit(&problems), exit, "{lines:#?}");
+    assert_eq!(preflight::exit_code(&problems), exit, "{lines:#?}");
     problems
 }
 
@@ -129,7 +129,7 @@ fn a_policy_without_room_for_two_versions_is_said_before_anything_is_made() {
     let prospect = run(&cloud, look(&cloud).prospect(&second, choices)).unwrap().unwrap().unwrap();
     preflight::combined_policy(&second, &prospect.desired, &mut problems);
     let codes: Vec<&str> = problems.iter().map(|one| one.code.id).collect();
-    assert_eq!((codes.as_slice(), preflight::exit(&problems)), (&["T0648"][..], 5));
+    assert_eq!((codes.as_slice(), preflight::exit_code(&problems)), (&["T0648"][..], 5));
     let name = cloud.account().jobs.keys().next().unwrap().clone();
     assert!(problems.iter().all(|one| one.message.contains(&name)), "{problems:?}");
     // Alone it fits.

@@ -23,7 +23,7 @@ fn refusal(call: Call, text: &'static str) -> Refusal {
 }
 
 fn told(plan: &Plan, item: &Item, call: Call, http: u16, code: &str, text: &str) -> Verdict {
-    let fault = Fault::answered(call, Some(http), code, text);
+    let fault = Fault::from_answer(call, Some(http), code, text);
     verdict::verdict(plan, item, &Cause::Fault(fault))
 }
 
@@ -285,7 +285,7 @@ fn all_that_a_role_of_ones_own_lacks_is_said() {
 #[test]
 fn only_a_refusal_names_an_action() {
     let text = "no identity-based policy allows the s3:ListBucket action";
-    let role = Fault::answered(Call::CreateTrainingJob, Some(400), "ValidationException", text);
+    let role = Fault::from_answer(Call::CreateTrainingJob, Some(400), "ValidationException", text);
     assert_eq!((role.class, role.action()), (Class::NotPropagated, "sagemaker:CreateTrainingJob".to_owned()));
 }
 

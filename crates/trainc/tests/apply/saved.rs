@@ -31,7 +31,7 @@ async fn apply(cloud: &Fake, plan: &Plan, saved: &SavedPlan) -> Ended {
         Ok(prospect) => prospect.unwrap(),
         Err(fault) => panic!("{fault:?}"),
     };
-    if let Some(why) = saved.stale("", &prospect, &[job]) {
+    if let Some(why) = saved.stale_reason("", &prospect, &[job]) {
         return Ended::Stale(why);
     }
     assert_eq!(prospect.obstacles().count(), 0, "{:?}", prospect.changes);

@@ -65,12 +65,12 @@ looks! {
     job_tags(arn: &str) -> a::Tags;
     bucket(name: &str, owner: Option<&str>) -> a::Bucket;
     objects(bucket: &str, prefix: &str, most: usize, owner: Option<&str>) -> Vec<a::Object>;
-    uploads(bucket: &str, prefix: &str) -> Vec<(String, String)>;
+    multipart_uploads(bucket: &str, prefix: &str) -> Vec<(String, String)>;
     object(bucket: &str, key: &str) -> a::Object;
     subnets(ids: &[String]) -> Vec<a::Subnet>;
     security_groups(ids: &[String]) -> Vec<a::SecurityGroup>;
     route_tables(vpc: &str) -> Vec<a::RouteTable>;
-    endpoints(vpc: &str, service: &str) -> Vec<a::Endpoint>;
+    vpc_endpoints(vpc: &str, service: &str) -> Vec<a::Endpoint>;
     zones(kind: &str) -> Vec<String>;
     quota(service: &str, code: &str) -> f64;
     default_quota(service: &str, code: &str) -> f64;

@@ -11,7 +11,7 @@ use trainc_apply::destroy::{Consent, Inventory, Remover};
 use trainc_apply::diff::{Action, Choices, Obstacle};
 use trainc_apply::fake::{Account, Fake, Faults, Moment};
 use trainc_apply::ledger::{Cause, Item, Ledger, Recorder, Silent};
-use trainc_apply::orphaned_jobs::named;
+use trainc_apply::orphaned_jobs::plan_with_job_name;
 use trainc_ir::Plan;
 
 const PLAIN: Choices = Choices { adopt: false, new_run: false, run: None };
@@ -19,7 +19,7 @@ const PLAIN: Choices = Choices { adopt: false, new_run: false, run: None };
 /// One job under several names: they describe their file system alike.
 fn jobs(names: &[&str]) -> Vec<Plan> {
     let plan = plan("llama-7b-fsdp", &[]);
-    names.iter().map(|name| named(&plan, name)).collect()
+    names.iter().map(|name| plan_with_job_name(&plan, name)).collect()
 }
 
 fn applied(cloud: &Fake, plan: &Plan) {
@@ -69,7 +69,7 @@ fn jobs_that_describe_a_file_system_alike_share_it_and_the_last_takes_it_away() 
     let lines = remains.removals(ALL);
     let line = lines.iter().find(|one| one.item.kind == "file-system").unwrap();
     assert_eq!((line.action, line.because.as_str(), failed), ("leave", "`b` also uses it", 0));
-    assert!(lines.iter().all(|one| one.item.kind != "association") && !remains.is_held(ALL));
+    assert!(lines.iter().all(|one| one.item.kind != "association") && !remains.has_resources_in_use(ALL));
     assert_eq!(users(&fake.account()), BTreeMap::from([("trainc:job".to_owned(), "b".to_owned())]));
     assert!(seen(&fake, &b).2, "nothing of the second one's went");
     assert!(run(&fake, destroy(&fake, &a, ALL)).unwrap().0.is_empty());
@@ -194,7 +194,7 @@ fn remove(cloud: &Fake, remains: &Inventory) -> Vec<(Item, Cause)> {
     let ledger = Ledger::default();
     let remover = Remover { look: look(cloud), recorder: Recorder { ledger: &ledger, listener: &Silent } };
     run(cloud, remover.run(remains, ALL)).unwrap();
-    ledger.failed()
+    ledger.failures()
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn sharers_that_let_it_go_with_them_leave_nothing() {
         .collect();
     let going = removers.iter().zip(&all).map(|(remover, remains)| remover.run(remains, Consent::default()));
     run(&fake, join_all(going)).unwrap();
-    assert!(ledgers.iter().all(|ledger| ledger.failed().is_empty()));
+    assert!(ledgers.iter().all(|ledger| ledger.failures().is_empty()));
     assert_eq!(fake.account().file_systems.len(), 0);
 }
 

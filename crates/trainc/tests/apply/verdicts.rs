@@ -114,7 +114,7 @@ const ANSWERS: &[(Call, u16, &str, &str, &str, u8)] = &[
 fn every_answer_has_its_exit_code_and_its_words() {
     let plan = plan(EXAMPLE, &[]);
     for (call, http, code, text, expected, exit) in ANSWERS {
-        let fault = Fault::answered(*call, Some(*http), code, text).request(Some("req-1"));
+        let fault = Fault::from_answer(*call, Some(*http), code, text).with_request_id(Some("req-1"));
         let item = Item::new("training-job", "job-7cdda7f2");
         let verdict = verdict::verdict(&plan, &item, &Cause::Fault(fault));
         sound(&verdict, expected, *exit);
@@ -128,7 +128,7 @@ fn every_answer_has_its_exit_code_and_its_words() {
 fn a_quota_is_waited_for_only_where_that_helps() {
     let plan = plan(EXAMPLE, &[]);
     let help = |call: Call, code: &str, text: &str| {
-        let cause = Cause::Fault(Fault::answered(call, Some(400), code, text));
+        let cause = Cause::Fault(Fault::from_answer(call, Some(400), code, text));
         let verdict = verdict::verdict(&plan, &Item::new("training-job", "job-1"), &cause);
         assert_eq!(verdict.diagnostic.code.id, "T0603");
         format!("{:?} {:?}", verdict.diagnostic.help, verdict.diagnostic.notes)
@@ -199,7 +199,7 @@ fn a_quota_of_file_systems_is_asked_for_with_a_figure() {
 fn a_limit_of_form_is_no_quota() {
     let plan = plan(EXAMPLE, &[]);
     let told = |call: Call, code: &str, name: &str| {
-        let cause = Cause::Fault(Fault::answered(call, Some(409), code, "too much"));
+        let cause = Cause::Fault(Fault::from_answer(call, Some(409), code, "too much"));
         let one = verdict::verdict(&plan, &Item::new("role-policy", name), &cause).diagnostic;
         assert_eq!((one.code.id, one.code.name), ("T0670", "hard-limit-exceeded"));
         format!("{} {}", one.help.unwrap(), one.notes.join(" "))
@@ -239,10 +239,11 @@ fn the_rest_of_the_verdicts() {
     let item = Item::new("file-system", "corpus");
     let late = Cause::Late { state: "fs-1 is CREATING".to_owned(), seconds: 2_400 };
     sound(&verdict::verdict(&plan, &item, &late), "T0614", 5);
-    let mismatch = Fault::answered(Call::CreateFileSystem, Some(400), "IncompatibleParameterError", "token");
+    let mismatch =
+        Fault::from_answer(Call::CreateFileSystem, Some(400), "IncompatibleParameterError", "token");
     sound(&verdict::verdict(&plan, &item, &Cause::Fault(mismatch)), "T0613", 5);
     let conflict =
-        Fault::answered(Call::DeleteRole, Some(409), "DeleteConflict", "someone added `debug` to it");
+        Fault::from_answer(Call::DeleteRole, Some(409), "DeleteConflict", "someone added `debug` to it");
     sound(&verdict::verdict(&plan, &item, &Cause::Fault(conflict)), "T0615", 7);
     sound(&verdict::not_deployable(&plan), "T0616", 3);
     assert!(verdict::worker(&plan).is_none());

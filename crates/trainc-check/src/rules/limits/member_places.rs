@@ -1,6 +1,6 @@
 //! The places of request members in the manifest: for each path that nodes set, the node to blame and its name.
 
-use super::{T0402, T0403, T0412, T0415, T0418, T0420, T0444, short};
+use super::{T0402, T0403, T0412, T0415, T0418, T0420, T0444, truncate};
 use crate::shared_codes::{T0410, T0431, T0437};
 use trainc_diag::Code;
 use trainc_diag::source::Span;
@@ -43,7 +43,7 @@ impl Places {
         self.put(path, code, field.span(), what);
     }
 
-    fn named(
+    fn put_name(
         &mut self,
         path: impl Into<String>,
         code: &'static Code,
@@ -60,7 +60,7 @@ impl Places {
     /// An entry of a map; `what` names the kind of key.
     fn entry(&mut self, map: &str, code: &'static Code, key: &str, span: Span, what: &str) {
         let joint = (map == "Environment").then_some('_');
-        let what = format!("{what} `{}`", short(key));
+        let what = format!("{what} `{}`", truncate(key));
         self.0.push(MemberPlace {
             path: format!("{map}[{key:?}]"),
             code,
@@ -78,7 +78,7 @@ impl Places {
         self.put(map, code, pairs.first().map(|pair| pair.key_span), format!("{word}s"));
     }
 
-    fn words(
+    fn put_list(
         &mut self,
         path: &str,
         code: &'static Code,
@@ -165,14 +165,14 @@ fn program(plan: &Plan, places: &mut Places) {
         program.metrics.first().map(|metric| metric.name_span),
         "the list of metrics",
     );
-    places.words(
+    places.put_list(
         "AlgorithmSpecification.ContainerEntrypoint",
         &T0444,
         &program.entrypoint,
         None,
         "a word of `entrypoint`",
     );
-    places.words(
+    places.put_list(
         "AlgorithmSpecification.ContainerArguments",
         &T0444,
         &program.arguments,
@@ -199,7 +199,7 @@ fn cluster(plan: &Plan, places: &mut Places) {
         places.field("RetryStrategy.MaximumRetryAttempts", &T0444, &cluster.retry, "`retry`");
         for (at, group) in cluster.groups.iter().enumerate() {
             let path = format!("ResourceConfig.InstanceGroups[{at}].InstanceGroupName");
-            places.named(path, &T0431, group.name.span(), "a group's name", '-');
+            places.put_name(path, &T0431, group.name.span(), "a group's name", '-');
         }
         places.put(
             "ResourceConfig.InstanceGroups",
@@ -210,14 +210,14 @@ fn cluster(plan: &Plan, places: &mut Places) {
     }
     if let Some(network) = &plan.job.network {
         let fallback = Some(network.span);
-        places.words(
+        places.put_list(
             "VpcConfig.Subnets",
             &T0420,
             &network.subnets,
             network.subnets_span.or(fallback),
             "`subnets`",
         );
-        places.words(
+        places.put_list(
             "VpcConfig.SecurityGroupIds",
             &T0420,
             &network.security_groups,
@@ -231,7 +231,7 @@ fn data(plan: &Plan, places: &mut Places) {
     let job = &plan.job;
     for (at, channel) in job.channels.iter().enumerate() {
         let path = format!("InputDataConfig[{at}]");
-        places.named(
+        places.put_name(
             format!("{path}.ChannelName"),
             &T0418,
             channel.name.span(),
@@ -345,7 +345,7 @@ fn identity(plan: &Plan, places: &mut Places) {
             ("TrialComponentDisplayName", &experiment.component, "the component's name"),
             ("RunName", &experiment.run, "the run's name"),
         ] {
-            places.named(format!("ExperimentConfig.{path}"), &T0444, field.span(), what, '-');
+            places.put_name(format!("ExperimentConfig.{path}"), &T0444, field.span(), what, '-');
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `request { … }`: members by their AWS names, validated with the service's shapes; members that nodes set are rejected.
 
-use super::figure;
+use super::singularize;
 use crate::Context;
 use serde_json::Value;
 use trainc_catalog::shapes::{self, Violation, ViolationKind};
@@ -66,7 +66,7 @@ const NODES: &[(&str, &str)] = &[
 const ALGORITHM: &str = "AlgorithmSpecification.AlgorithmName";
 
 /// Returns whether a raw member sets the path.
-pub(super) fn sets(plan: &Plan, path: &str) -> bool {
+pub(super) fn is_set_by_request(plan: &Plan, path: &str) -> bool {
     plan.job.request.iter().any(|member| value_at(&member.name, &json(&member.value), path).is_some())
 }
 
@@ -90,7 +90,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
         let mut leaves = Vec::new();
         leaves_of(&member.name, &value, &mut leaves);
         let mut refused: Vec<&str> = Vec::new();
-        let free = context.plan.job.serverless().is_some() && MACHINE_MEMBERS.contains(&member.name.as_str());
+        let free = context.plan.job.serverless_member().is_some() && MACHINE_MEMBERS.contains(&member.name.as_str());
         for leaf in leaves.iter().filter(|_| !free) {
             let node = NODES.iter().find(|(path, _)| {
                 leaf == path || leaf.starts_with(&format!("{path}.")) || leaf.starts_with(&format!("{path}["))
@@ -98,7 +98,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             let Some((path, node)) = node.filter(|(path, _)| !refused.contains(path)) else { continue };
             refused.push(path);
             problems.push(
-                Diagnostic::new(&T0446, place(member, path).name, format!("`{path}` is set with a node"))
+                Diagnostic::new(&T0446, locate_member(member, path).name, format!("`{path}` is set with a node"))
                     .help(format!("write `{node}`"))
                     .note("`request` is for members without a node, so that every value is written once and checked by the rules"),
             );
@@ -108,7 +108,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             problems.push(
                 Diagnostic::new(
                     &T0446,
-                    place(member, ALGORITHM).name,
+                    locate_member(member, ALGORITHM).name,
                     "`AlgorithmName` and `image` are mutually exclusive",
                 )
                 .help("remove the node `image` and its `program`, or `AlgorithmName`")
@@ -126,7 +126,7 @@ pub(super) fn check_members(context: &Context, violations: &[Violation], problem
             let missing =
                 violation.kind == ViolationKind::Missing && value_at(&member.name, &value, parent).is_some();
             if value_at(&member.name, &value, &violation.path).is_some() || missing {
-                problems.push(describe(&place(member, &violation.path), violation, parent));
+                problems.push(describe(&locate_member(member, &violation.path), violation, parent));
             }
         }
     }
@@ -140,7 +140,7 @@ struct Place {
     value: Option<Span>,
 }
 
-fn place(member: &RequestMember, path: &str) -> Place {
+fn locate_member(member: &RequestMember, path: &str) -> Place {
     let mut found = Place { name: member.span, value: None };
     let mut raw = &member.value;
     let rest = path.strip_prefix(member.name.as_str()).unwrap_or("");
@@ -195,7 +195,7 @@ fn describe(place: &Place, violation: &Violation, parent: &str) -> Diagnostic {
                     .map(|operation| operation.input.members.keys().cloned().collect())
                     .unwrap_or_default()
             } else {
-                shapes::member("CreateTrainingJob", parent)
+                shapes::member_at_path("CreateTrainingJob", parent)
                     .map(|shape| shape.members.keys().cloned().collect())
                     .unwrap_or_default()
             };
@@ -210,7 +210,7 @@ fn describe(place: &Place, violation: &Violation, parent: &str) -> Diagnostic {
             path.rsplit_once('.').map_or(path.as_str(), |(_, last)| last)
         )),
         ViolationKind::TooShort | ViolationKind::TooLong => {
-            diagnostic(format!("`{path}` has {}; the service accepts {}", figure(found), figure(expected)))
+            diagnostic(format!("`{path}` has {}; the service accepts {}", singularize(found), singularize(expected)))
         }
         ViolationKind::Type | ViolationKind::OutOfRange => {
             diagnostic(format!("`{path}` is {found}; the service accepts {expected}"))
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn members_of_nodes_exist_in_the_service() {
         for (path, _) in NODES {
-            assert!(shapes::member("CreateTrainingJob", path).is_some(), "{path}");
+            assert!(shapes::member_at_path("CreateTrainingJob", path).is_some(), "{path}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::Context;
 use crate::queries::instances::is_offered;
 use crate::queries::memory::{format_bytes, memory_constants};
-use crate::queries::prediction::{predicted_run, rounded};
+use crate::queries::prediction::{predicted_run, round_to_u64};
 use crate::queries::prices::instance_price;
 use crate::what_if::alternatives::has_kernels;
 use crate::what_if::codes_of_plan;
@@ -134,7 +134,7 @@ pub(super) fn add_larger_clusters(context: &Context, layout: &Layout, diagnostic
     let Some(first) = texts.next() else { return diagnostic.note(none_fits(plan, "any type")) };
     let diagnostic = diagnostic.help(format!("write {first}"));
     let edits = found.first().and_then(|cluster| cluster.edits(&own.name));
-    let diagnostic = match edits.and_then(|edits| edit_text::fix(context, &edits)) {
+    let diagnostic = match edits.and_then(|edits| edit_text::build_fix(context, &edits)) {
         Some(Replacement { span, text }) => diagnostic.fix(span, text),
         None => diagnostic,
     };
@@ -210,7 +210,7 @@ fn smallest_cluster(context: &Context, layout: &Layout, (name, row): (&'static s
     let global = context.plan.job.train.global_batch.get();
     let is_written = is_shard_degree_written(context.plan);
     for nodes in 1..=MOST_NODES {
-        let hardware = Hardware::of_instance(row, nodes);
+        let hardware = Hardware::from_instance(row, nodes);
         let mut new = Layout { hardware, ..layout.clone() };
         new.degrees.shard = new.hardware.gpus() / others;
         new.degrees.replicas = 1.0;
@@ -224,9 +224,9 @@ fn smallest_cluster(context: &Context, layout: &Layout, (name, row): (&'static s
             continue;
         }
         let price = instance_price(context, name);
-        let group_degree = is_written.then(|| rounded(new.degrees.shard));
+        let group_degree = is_written.then(|| round_to_u64(new.degrees.shard));
         let plan = plan_on_nodes(context.plan, name, price, (nodes, group_degree))?;
-        let layout = Layout::of_plan(&plan).ok()?;
+        let layout = Layout::from_plan(&plan).ok()?;
         let memory = memory_with(&layout, &constants);
         let run = predicted_run(&Context { plan: &plan, ..*context });
         return fits(&memory).then(|| LargerCluster {

@@ -17,7 +17,7 @@ pub(super) fn billed_storage(systems: &[(String, Vec<String>)], invocation: &Inv
         out.push_str(&format!(
             "  file {systems} {} {stay}: {} deletes {it}\n",
             text::backtick_list(&names, "and"),
-            invocation.command(&destroy.clone().flag("--delete-data"))
+            invocation.command_line(&destroy.clone().flag("--delete-data"))
         ));
     }
     for (name, others) in shared {
@@ -25,7 +25,7 @@ pub(super) fn billed_storage(systems: &[(String, Vec<String>)], invocation: &Inv
         out.push_str(&format!(
             "  file system `{name}` remains because {} also {uses} it: {} leaves it to {them}\n",
             text::backtick_list(others, "and"),
-            invocation.command(&destroy)
+            invocation.command_line(&destroy)
         ));
     }
     out

@@ -2,13 +2,13 @@
 
 use super::Args;
 use super::billed_storage::billed_storage;
-use crate::cli::account_comparison::{Comparison, lines, only, show};
+use crate::cli::account_comparison::{Comparison, format_changes, show, single_problem};
 use crate::cli::args::{Global, Input, duration_text};
-use crate::cli::delete_after_job::{outlasting, release};
+use crate::cli::delete_after_job::{delete_file_systems, describe_remaining};
 use crate::cli::exit;
 use crate::cli::invocation::invocation;
 use crate::cli::io::Io;
-use crate::cli::job_context::planned;
+use crate::cli::job_context::planned_from_prediction;
 use crate::cli::manifests::{Manifest, Set};
 use crate::cli::progress::{Progress, difference_json};
 use crate::cli::watch::{Stay, follow};
@@ -22,11 +22,11 @@ use trainc_apply::preflight;
 use trainc_apply::prospect::Prospect;
 use trainc_apply::run::Driver;
 use trainc_apply::run::ResourceLocks;
-use trainc_apply::saved_plan::{SavedPlan, stale};
+use trainc_apply::saved_plan::{SavedPlan, stale_plan_verdict};
 use trainc_apply::verdict::{self, Verdict};
 use trainc_diag::json::problem;
 use trainc_diag::{Invocation, NextCommand, Severity};
-use trainc_emit::quoted;
+use trainc_emit::quote;
 use trainc_ir::Plan;
 
 /// One job of an `apply`.
@@ -47,7 +47,7 @@ pub(super) struct JobApply<'a> {
 }
 
 /// Returns the flags of the choices.
-fn chosen(choices: Choices) -> impl Iterator<Item = String> {
+fn choice_flags(choices: Choices) -> impl Iterator<Item = String> {
     let flags = [("--new-run", choices.new_run), ("--adopt", choices.adopt)];
     flags.into_iter().filter(|(_, chosen)| *chosen).map(|(flag, _)| flag.to_owned())
 }
@@ -59,24 +59,27 @@ impl JobApply<'_> {
     }
 
     /// Shows findings and changes; returns an exit code if the job cannot be applied.
-    pub(super) fn show(&self, io: &mut Io, looked: Comparison) -> Result<Prospect, u8> {
-        self.problems(io, &looked);
+    pub(super) fn print_comparison(&self, io: &mut Io, looked: Comparison) -> Result<Prospect, u8> {
+        self.print_findings(io, &looked);
         let Some(prospect) = looked.prospect else {
-            looked.obstacles.iter().for_each(|verdict| self.verdict(io, verdict));
+            looked.obstacles.iter().for_each(|verdict| self.print_verdict(io, verdict));
             return Err(looked.exit);
         };
         if let Some(saved) = self.saved
-            && let Some(why) = saved.stale(&self.manifest.sha256, &prospect, &self.set.jobs())
+            && let Some(why) = saved.stale_reason(&self.manifest.sha256, &prospect, &self.set.jobs())
         {
             let file = self.args.input.named.manifests.first().map_or("", String::as_str);
             let save = NextCommand::new("plan")
-                .flags(chosen(self.choices()))
-                .flag(format!("--save {}", quoted(file)));
-            self.verdict(io, &stale(self.plan, &why, &self.invocation().command(&save)));
+                .flags(choice_flags(self.choices()))
+                .flag(format!("--save {}", quote(file)));
+            self.print_verdict(
+                io,
+                &stale_plan_verdict(self.plan, &why, &self.invocation().command_line(&save)),
+            );
             return Err(exit::DIFFERENT);
         }
         for verdict in &looked.obstacles {
-            self.verdict(io, verdict);
+            self.print_verdict(io, verdict);
         }
         if let Some(code) = verdict::worst_exit(looked.obstacles.iter().map(|verdict| verdict.exit)) {
             return Err(code);
@@ -89,7 +92,7 @@ impl JobApply<'_> {
     }
 
     /// Applies the changes; with `--wait`, follows the job until it ends.
-    pub(super) async fn make<C: Cloud, K: Clock>(
+    pub(super) async fn apply_changes<C: Cloud, K: Clock>(
         &self,
         io: &mut Io<'_>,
         look: Look<'_, C, K>,
@@ -114,7 +117,7 @@ impl JobApply<'_> {
             wrote_iam: false.into(),
             locks,
         };
-        let job = if prospect.is_settled(self.choices()) {
+        let job = if prospect.is_run_over(self.choices()) {
             driver.adopt_finished(&prospect.target).await
         } else {
             driver.run(&prospect.target).await
@@ -147,24 +150,27 @@ impl JobApply<'_> {
 
     /// The command line, which completes suggested commands.
     fn invocation(&self) -> Invocation {
-        let flags = chosen(self.choices()).chain(self.stays()).collect();
-        invocation(self.manifest.named(), &self.input.overlay, &self.args.account).with_apply_flags(flags)
+        let flags = choice_flags(self.choices()).chain(self.wait_and_confirm_flags()).collect();
+        invocation(self.manifest.shown_argument(), &self.input.overlay, &self.args.account)
+            .with_apply_flags(flags)
     }
 
     /// Returns the command that applies the same again: the saved plan where there is one.
-    fn repeated(&self) -> String {
+    fn repeat_command(&self) -> String {
         let apply = NextCommand::new("apply");
         match (self.saved, self.args.input.named.manifests.first()) {
             (Some(_), Some(file)) => {
                 let flags = self.args.account.flag().into_iter().collect();
-                Invocation::new(quoted(file), flags).with_apply_flags(self.stays()).command(&apply)
+                Invocation::new(quote(file), flags)
+                    .with_apply_flags(self.wait_and_confirm_flags())
+                    .command_line(&apply)
             }
-            _ => self.invocation().command(&apply),
+            _ => self.invocation().command_line(&apply),
         }
     }
 
     /// Returns the flags for waiting and confirmation, which a saved plan does not contain.
-    fn stays(&self) -> Vec<String> {
+    fn wait_and_confirm_flags(&self) -> Vec<String> {
         let mut out = Vec::new();
         if let Some(time) = self.args.wait_for_capacity {
             out.push(format!("--wait-for-capacity {}", duration_text(time)));
@@ -180,27 +186,30 @@ impl JobApply<'_> {
 
     /// Returns the command that follows the job, unless this command does. An in-memory account is lost after this command,
     /// so it suggests `apply --wait`.
-    fn following(&self) -> Option<String> {
-        match (self.args.wait, self.args.account.is_forgotten()) {
+    fn watch_command(&self) -> Option<String> {
+        match (self.args.wait, self.args.account.is_in_memory()) {
             (true, _) => None,
-            (false, true) => Some(format!("{} --wait", self.repeated())),
-            (false, false) => Some(self.invocation().command(&NextCommand::new("watch"))),
+            (false, true) => Some(format!("{} --wait", self.repeat_command())),
+            (false, false) => Some(self.invocation().command_line(&NextCommand::new("watch"))),
         }
     }
 
     /// Prints one JSON line with the name of the job.
-    fn object(&self, io: &mut Io, mut object: Value) {
+    fn print_json_line(&self, io: &mut Io, mut object: Value) {
         if let Some(members) = object.as_object_mut() {
             members.insert("job".to_owned(), json!(self.name()));
         }
         io.print(&format!("{object}\n"));
     }
 
-    fn problems(&self, io: &mut Io, looked: &Comparison) {
+    fn print_findings(&self, io: &mut Io, looked: &Comparison) {
         let mut findings = looked.findings.clone().complete(&self.invocation());
         if self.is_json() {
             for one in findings.iter() {
-                self.object(io, json!({"type": "problem", "problem": problem(&self.set.sources, one)}));
+                self.print_json_line(
+                    io,
+                    json!({"type": "problem", "problem": problem(&self.set.sources, one)}),
+                );
             }
             return;
         }
@@ -218,15 +227,15 @@ impl JobApply<'_> {
         show(io, self.set, self.manifest, &findings, self.global);
     }
 
-    fn verdict(&self, io: &mut Io, verdict: &Verdict) {
+    fn print_verdict(&self, io: &mut Io, verdict: &Verdict) {
         let diagnostic = verdict.diagnostic.clone().complete(&self.invocation());
         if self.is_json() {
             let problem = problem(&self.set.sources, &diagnostic);
-            self.object(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
+            self.print_json_line(io, json!({"type": "problem", "exit": verdict.exit, "problem": problem}));
             return;
         }
-        let shown = if self.global.verbose { diagnostic } else { verdict::shortened(diagnostic) };
-        show(io, self.set, self.manifest, &only(shown), self.global);
+        let shown = if self.global.verbose { diagnostic } else { verdict::truncate_differences(diagnostic) };
+        show(io, self.set, self.manifest, &single_problem(shown), self.global);
     }
 
     fn show_plan(&self, io: &mut Io, prospect: &Prospect) {
@@ -252,7 +261,7 @@ impl JobApply<'_> {
                 "type": "plan", "digest": desired.digest, "account": desired.account,
                 "region": desired.region, "changes": changes,
             });
-            self.object(io, object);
+            self.print_json_line(io, object);
             return;
         }
         let place = if self.simulated { " (simulated)" } else { "" };
@@ -262,7 +271,7 @@ impl JobApply<'_> {
             desired.digest.get(..8).unwrap_or_default(),
             desired.account,
             desired.region,
-            lines(prospect)
+            format_changes(prospect)
         ));
     }
 
@@ -278,13 +287,13 @@ impl JobApply<'_> {
         if !self.is_json() {
             io.print(&format!("nothing to do: {name} is {status}\n"));
             let lost = diff::lost_file_systems(&prospect.desired, &prospect.observed, self.choices());
-            let command = |next: NextCommand| Some(self.invocation().command(&next));
+            let command = |next: NextCommand| Some(self.invocation().command_line(&next));
             let next = match status {
                 // A run without its file system is not worth following.
                 "InProgress" if !lost.is_empty() => {
                     command(NextCommand::new("stop").flag(format!("--run {name}")))
                 }
-                "InProgress" => self.following(),
+                "InProgress" => self.watch_command(),
                 _ => command(NextCommand::new("apply").flag("--new-run")),
             };
             if let Some(next) = next {
@@ -292,7 +301,7 @@ impl JobApply<'_> {
             }
             // With `--wait` it is deleted after the job.
             if !self.args.wait {
-                io.print(&outlasting(&prospect.outlasting(), &self.invocation()));
+                io.print(&describe_remaining(&prospect.outlasting_file_systems(), &self.invocation()));
             }
         }
         if self.args.wait {
@@ -318,7 +327,7 @@ impl JobApply<'_> {
             &look,
             self.set,
             self.manifest,
-            &planned(self.manifest),
+            &planned_from_prediction(self.manifest),
             &self.invocation(),
             job,
             self.global,
@@ -329,46 +338,46 @@ impl JobApply<'_> {
         if code != exit::DONE || !self.args.wait {
             return code;
         }
-        let failed = release(self.plan, look, progress).await;
+        let failed = delete_file_systems(self.plan, look, progress).await;
         for verdict in &failed {
-            self.verdict(io, verdict);
+            self.print_verdict(io, verdict);
         }
         verdict::worst_exit(failed.iter().map(|verdict| verdict.exit)).unwrap_or(code)
     }
 
     /// Describes the file systems that are billed without a job.
-    fn billed(&self, ledger: &Ledger) -> String {
+    fn describe_billed(&self, ledger: &Ledger) -> String {
         if self.simulated {
             return String::new();
         }
-        billed_storage(&ledger.file_systems(), &self.invocation())
+        billed_storage(&ledger.finished_file_systems(), &self.invocation())
     }
 
     fn report(&self, io: &mut Io, ledger: &Ledger, job: Option<&str>) -> u8 {
         let mut codes = Vec::new();
         let mut choices = self.choices();
-        for (item, cause) in ledger.failed() {
+        for (item, cause) in ledger.failures() {
             let verdict = verdict::verdict(self.plan, &item, &cause);
-            self.verdict(io, &verdict);
+            self.print_verdict(io, &verdict);
             // An obstacle that only the request revealed; the plan shows it with this flag.
             choices.adopt |= verdict.flag == Some("--adopt");
             codes.push(verdict.exit);
         }
-        for item in ledger.left() {
+        for item in ledger.not_started() {
             if self.is_json() {
-                self.object(io, json!({"type": "left", "kind": item.kind, "name": item.name}));
+                self.print_json_line(io, json!({"type": "left", "kind": item.kind, "name": item.name}));
             } else {
                 io.note(&format!("{} {}: not started\n", item.kind, item.name));
             }
         }
         let code = verdict::worst_exit(codes).unwrap_or(exit::DONE);
         if self.is_json() {
-            self.object(io, json!({"type": "applied", "training_job": job, "exit": code}));
+            self.print_json_line(io, json!({"type": "applied", "training_job": job, "exit": code}));
             return code;
         }
         if let Some(job) = job {
             io.print(&format!("applied: {job}\n"));
-            if let Some(next) = self.following() {
+            if let Some(next) = self.watch_command() {
                 io.print(&format!("  next  {next}\n"));
             }
         } else {
@@ -381,11 +390,11 @@ impl JobApply<'_> {
                 _ => ("incomplete, safe to repeat", "apply"),
             };
             let next = if next == "plan" {
-                self.invocation().command(&NextCommand::new("plan").flags(chosen(choices)))
+                self.invocation().command_line(&NextCommand::new("plan").flags(choice_flags(choices)))
             } else {
-                self.repeated()
+                self.repeat_command()
             };
-            io.print(&format!("{words}\n{}  next  {next}\n", self.billed(ledger)));
+            io.print(&format!("{words}\n{}  next  {next}\n", self.describe_billed(ledger)));
         }
         code
     }

@@ -50,9 +50,9 @@ pub(super) fn read_documents(
     threads: usize,
     take: &mut dyn FnMut(Vec<ReadDocument>, u64),
 ) -> std::io::Result<InputSummary> {
-    let kind = record::lines_of(name, reader.fill_buf()?);
+    let kind = record::detect_format(name, reader.fill_buf()?);
     if kind == Lines::Text {
-        return whole(maker, reader, take);
+        return read_as_one_document(maker, reader, take);
     }
     let (send, batches) = sync_channel::<Batch>(threads);
     let batches = Mutex::new(batches);
@@ -60,7 +60,7 @@ pub(super) fn read_documents(
         let (done, made) = sync_channel::<(usize, u64, Vec<ReadDocument>)>(threads);
         for _ in 0..threads {
             let (done, batches) = (done.clone(), &batches);
-            scope.spawn(move || work(maker, batches, &done));
+            scope.spawn(move || process_batches(maker, batches, &done));
         }
         drop(done);
         let reading = scope.spawn(move || split(reader, &send));
@@ -105,7 +105,11 @@ fn split(reader: &mut dyn BufRead, send: &SyncSender<Batch>) -> std::io::Result<
     Ok(InputSummary { bytes, sha256: hex(&hash.finalize()) })
 }
 
-fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usize, u64, Vec<ReadDocument>)>) {
+fn process_batches(
+    maker: &Maker,
+    batches: &Mutex<Receiver<Batch>>,
+    done: &SyncSender<(usize, u64, Vec<ReadDocument>)>,
+) {
     loop {
         let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(batch) = batch else { return };
@@ -134,7 +138,7 @@ fn work(maker: &Maker, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(usiz
 }
 
 /// Reads a plain text file as one document.
-fn whole(
+fn read_as_one_document(
     maker: &Maker,
     reader: &mut dyn BufRead,
     take: &mut dyn FnMut(Vec<ReadDocument>, u64),

@@ -106,7 +106,7 @@ const SHOWN: usize = 20;
 pub(super) struct Stop(pub(super) u8, pub(super) String);
 
 /// A file that cannot be used.
-pub(super) fn cannot(path: &str, verb: &str, error: &std::io::Error) -> Stop {
+pub(super) fn file_error(path: &str, verb: &str, error: &std::io::Error) -> Stop {
     Stop(exit::USAGE, format!("error: `{path}` cannot be {verb}: {}\n", describe(error)))
 }
 
@@ -123,7 +123,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         }
         Err(Stop(code, said)) => {
             if !found.problems.is_empty() {
-                let compiled = Compiled::unreadable(found.problems);
+                let compiled = Compiled::unreadable_file(found.problems);
                 let path = args.inputs.first().cloned().unwrap_or_default();
                 let manifest = Manifest::new(&path, String::new(), compiled);
                 let root = PathBuf::new();
@@ -151,7 +151,7 @@ struct Findings {
 }
 
 impl Findings {
-    fn stop(&mut self, name: &str, content: &str, fault: Fault) -> Stop {
+    fn add_fault(&mut self, name: &str, content: &str, fault: Fault) -> Stop {
         let source = self.sources.add(name, content);
         self.problems.push(fault.diagnostic(source, 0));
         Stop(exit::MANIFEST, String::new())
@@ -159,7 +159,7 @@ impl Findings {
 
     /// Problems of lines. The source that shows them holds these lines at their numbers, and nothing else: a file may be
     /// larger than memory.
-    fn lines(&mut self, name: &str, refused: Vec<RejectedLine>) {
+    fn add_rejected_lines(&mut self, name: &str, refused: Vec<RejectedLine>) {
         let mut content = String::new();
         let mut placed = Vec::new();
         let mut line = 0;
@@ -203,7 +203,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
             for one in made {
                 match one {
                     Ok(document) => {
-                        let at = usize::from(apart || held_out.takes(seed, place));
+                        let at = usize::from(apart || held_out.is_held_out(seed, place));
                         documents += 1;
                         place += 1;
                         if let Some(part) = parts.get_mut(at).filter(|_| failed + wrong == 0) {
@@ -222,10 +222,10 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
         };
         let shown = if input == "-" { "<stdin>" } else { input.as_str() };
         let seen = document_reader::read_documents(&maker, input, &mut reader, threads, &mut take)
-            .map_err(|error| cannot(shown, "read", &error))
+            .map_err(|error| file_error(shown, "read", &error))
             .inspect_err(|_| discard(&parts))?;
         if !refused.is_empty() {
-            found.lines(shown, refused);
+            found.add_rejected_lines(shown, refused);
             if wrong > SHOWN as u64 {
                 let more = text::count(wrong - SHOWN as u64, "line");
                 bar.suspend(|| io.note(&format!("{shown}: {more} more cannot be packed\n")));
@@ -260,7 +260,7 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
                     } else {
                         fault
                     };
-                    return Err(found.stop(first.map_or("", String::as_str), "", fault));
+                    return Err(found.add_fault(first.map_or("", String::as_str), "", fault));
                 }
             }
         }
@@ -281,19 +281,19 @@ fn pack(io: &mut Io, global: &Global, args: &Pack, found: &mut Findings) -> Resu
 /// The tokenizer with its template, and what the index says of them.
 fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), Stop> {
     let shown = args.tokenizer.display().to_string();
-    let json = fs::read(&args.tokenizer).map_err(|error| cannot(&shown, "read", &error))?;
+    let json = fs::read(&args.tokenizer).map_err(|error| file_error(&shown, "read", &error))?;
     let beside = args.tokenizer.with_file_name("tokenizer_config.json");
     let config = match fs::read_to_string(&beside) {
         Ok(config) => Some(config),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(cannot(&beside.display().to_string(), "read", &error)),
+        Err(error) => return Err(file_error(&beside.display().to_string(), "read", &error)),
     };
     let vocabulary = Vocabulary::new(&json, config.as_deref(), args.eos.as_deref(), args.vocab_size)
-        .map_err(|fault| found.stop(&shown, "", fault))?;
+        .map_err(|fault| found.add_fault(&shown, "", fault))?;
     let (name, template) = match &args.template {
         Some(name) if name == "eli5" && !Path::new(name).exists() => (name.clone(), Some(ELI5.to_owned())),
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(|error| cannot(path, "read", &error))?;
+            let text = fs::read_to_string(path).map_err(|error| file_error(path, "read", &error))?;
             // A tokenizer_config.json holds one, too.
             (path.clone(), Some(vocabulary::template_of(&text).unwrap_or(text)))
         }
@@ -308,7 +308,7 @@ fn maker(io: &Io, args: &Pack, found: &mut Findings) -> Result<(Maker, Index), S
         None => None,
         Some(text) => Some(
             Template::new(text, vocabulary.tokens.clone(), &io.today)
-                .map_err(|fault| found.stop(&name, text, fault))?,
+                .map_err(|fault| found.add_fault(&name, text, fault))?,
         ),
     };
     let layout = Layout::new(args.sequence_length.try_into().unwrap_or(usize::MAX), vocabulary.size);
@@ -345,7 +345,7 @@ fn open(input: &str) -> Result<Box<dyn BufRead + Send>, Stop> {
     if input == "-" {
         return Ok(Box::new(BufReader::new(std::io::stdin())));
     }
-    let file = fs::File::open(input).map_err(|error| cannot(input, "read", &error))?;
+    let file = fs::File::open(input).map_err(|error| file_error(input, "read", &error))?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
         return Err(Stop(exit::USAGE, format!("error: `{input}` is a directory; name its files\n")));
     }

@@ -1,7 +1,7 @@
 //! The directory of packed shards: written beside its place, and put there at once.
 
 use super::document_reader::hex;
-use super::{Stop, cannot};
+use super::{Stop, file_error};
 use crate::cli::exit;
 use crate::data::shard::{self, Index, Layout};
 use sha2::{Digest as _, Sha256};
@@ -18,7 +18,7 @@ pub(super) fn check_replaceable(out: &Path) -> Result<(), Stop> {
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(cannot(&shown, "written", &error)),
+        Err(error) => return Err(file_error(&shown, "written", &error)),
     };
     let foreign = |name: String| {
         Stop(
@@ -65,13 +65,13 @@ impl Writer {
         // What an earlier run left when it was stopped.
         let _ = fs::remove_dir_all(&partial);
         fs::create_dir_all(&partial)
-            .map_err(|error| cannot(&partial.display().to_string(), "written", &error))?;
+            .map_err(|error| file_error(&partial.display().to_string(), "written", &error))?;
         Ok(Self { out: out.to_path_buf(), partial, layout, file: None, files: Vec::new() })
     }
 
-    fn fail(&self, error: &std::io::Error) -> Stop {
+    fn discard_on_error(&self, error: &std::io::Error) -> Stop {
         self.discard();
-        cannot(&self.out.display().to_string(), "written", error)
+        file_error(&self.out.display().to_string(), "written", error)
     }
 
     /// Removes all partial output.
@@ -84,7 +84,7 @@ impl Writer {
         let per_file = (FILE_BYTES / self.layout.record_bytes()).max(1) as u64;
         for record in records.chunks_exact(self.layout.record_bytes()) {
             if self.file.as_ref().is_some_and(|(_, _, count)| *count >= per_file) {
-                self.close()?;
+                self.close_file()?;
             }
             let written = match &mut self.file {
                 Some((file, hash, count)) => {
@@ -92,17 +92,17 @@ impl Writer {
                     *count += 1;
                     file.write_all(record)
                 }
-                None => self.begin(record),
+                None => self.begin_file(record),
             };
-            written.map_err(|error| self.fail(&error))?;
+            written.map_err(|error| self.discard_on_error(&error))?;
         }
         Ok(())
     }
 
-    fn begin(&mut self, record: &[u8]) -> std::io::Result<()> {
+    fn begin_file(&mut self, record: &[u8]) -> std::io::Result<()> {
         let number = self.files.len();
         let mut file = fs::File::create(self.partial.join(format!("tokens-{number:05}.bin")))?;
-        let head = self.layout.head(u32::try_from(number).unwrap_or(u32::MAX));
+        let head = self.layout.file_header(u32::try_from(number).unwrap_or(u32::MAX));
         let mut hash = Sha256::new();
         hash.update(&head);
         hash.update(record);
@@ -112,9 +112,9 @@ impl Writer {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Stop> {
+    fn close_file(&mut self) -> Result<(), Stop> {
         if let Some((file, hash, sequences)) = self.file.take() {
-            file.sync_all().map_err(|error| self.fail(&error))?;
+            file.sync_all().map_err(|error| self.discard_on_error(&error))?;
             let name = format!("tokens-{:05}.bin", self.files.len());
             self.files.push(shard::File { name, sequences, sha256: hex(&hash.finalize()) });
         }
@@ -123,7 +123,7 @@ impl Writer {
 
     /// Ends the last file.
     pub(super) fn finish(&mut self) -> Result<Vec<shard::File>, Stop> {
-        self.close()?;
+        self.close_file()?;
         Ok(self.files.clone())
     }
 
@@ -138,6 +138,6 @@ impl Writer {
             }
             fs::rename(&self.partial, &self.out)
         };
-        publish().map_err(|error| self.fail(&error))
+        publish().map_err(|error| self.discard_on_error(&error))
     }
 }

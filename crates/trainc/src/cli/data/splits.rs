@@ -6,7 +6,7 @@ use super::shard_writer::{Writer, check_replaceable};
 use crate::cli::exit;
 use crate::data::document::Document;
 use crate::data::fault::Fault;
-use crate::data::pack::{Packer, held_out, shuffled};
+use crate::data::pack::{Packer, is_held_out, shuffled};
 use crate::data::shard::{Index, Input, Layout, Split};
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
@@ -46,8 +46,8 @@ impl HeldOut {
     }
 
     /// Returns true if the document at this index belongs to the validation set.
-    pub(super) fn takes(&self, seed: u64, place: u64) -> bool {
-        matches!(self, Self::Fraction(fraction) if held_out(seed, place, *fraction))
+    pub(super) fn is_held_out(&self, seed: u64, place: u64) -> bool {
+        matches!(self, Self::Fraction(fraction) if is_held_out(seed, place, *fraction))
     }
 
     /// Returns true if there is a validation set.
@@ -129,7 +129,7 @@ impl SplitWriter {
             }
         }
         std::mem::replace(&mut self.written, Ok(()))?;
-        Ok(self.packer.finish())
+        Ok(self.packer.count_dropped_tokens())
     }
 
     /// Removes all partial output.

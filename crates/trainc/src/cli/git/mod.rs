@@ -57,12 +57,12 @@ impl Repository {
             return Ok(output.stdout);
         }
         let verb = words.first().unwrap_or(&"");
-        Err(format!("git {verb}: {}", reason(&output).as_deref().unwrap_or("no reason given")))
+        Err(format!("git {verb}: {}", last_error_line(&output).as_deref().unwrap_or("no reason given")))
     }
 }
 
 /// Returns the last line that git wrote to standard error, without its prefix and full stop.
-fn reason(output: &Output) -> Option<String> {
+fn last_error_line(output: &Output) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().rev().find(|line| !line.trim().is_empty())?.trim();
     let last = last.trim_start_matches("fatal: ").trim_start_matches("error: ");

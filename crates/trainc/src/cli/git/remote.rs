@@ -42,7 +42,7 @@ impl<'a> Remote<'a> {
     }
 
     fn tree(self, source: &Source) -> Result<SourceTree, String> {
-        let commit = self.commit(source)?;
+        let commit = self.ensure_commit(source)?;
         let dir = source.dir.map_or("", |dir| dir.trim_matches('/'));
         let dir = dir.strip_prefix("./").unwrap_or(dir);
         let dir = if dir == "." { "" } else { dir };
@@ -55,7 +55,7 @@ impl<'a> Remote<'a> {
     }
 
     /// Returns the commit of the source, once it is in the cache.
-    fn commit(&self, source: &Source) -> Result<String, String> {
+    fn ensure_commit(&self, source: &Source) -> Result<String, String> {
         let commit = match (source.commit, source.branch) {
             (Some(commit), _) if is_full_id(commit) => commit.to_owned(),
             // An abbreviated ID needs the whole history.

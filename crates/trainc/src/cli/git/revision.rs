@@ -2,10 +2,11 @@
 //!
 //! `git cat-file --batch` reads all objects, by names on its standard input.
 
-use super::{Repository, reason};
-use crate::cli::directory::is_of_emit;
+use super::{Repository, last_error_line};
+use crate::cli::directory::is_emitted_plan;
 use crate::cli::files::{
-    MOST_MANIFEST_BYTES, MOST_SOURCE_BYTES, MOST_SOURCE_FILES, TOO_LARGE, Tree, describe, is_left_out,
+    MOST_MANIFEST_BYTES, MOST_SOURCE_BYTES, MOST_SOURCE_FILES, TOO_LARGE, Tree, describe,
+    is_excluded_from_archive,
 };
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -65,7 +66,7 @@ impl Revision {
         let output = repository.output(&words)?;
         let commit = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if !output.status.success() || commit.is_empty() {
-            return Err(reason(&output).unwrap_or_else(|| "git finds no such revision".to_owned()));
+            return Err(last_error_line(&output).unwrap_or_else(|| "git finds no such revision".to_owned()));
         }
         Ok(Self { name: name.to_owned(), worker, ..Self::new(repository, commit) })
     }
@@ -82,16 +83,16 @@ impl Revision {
     }
 
     /// Returns a path of the repository in git's own notation, `REVISION:PATH`.
-    pub(in crate::cli) fn shown(&self, path: &str) -> String {
+    pub(in crate::cli) fn revision_path(&self, path: &str) -> String {
         format!("{}:{path}", self.name)
     }
 
     /// Returns true for the name of a source that was read from this revision.
-    pub(in crate::cli) fn has(&self, name: &str) -> bool {
-        self.inside(name).is_some()
+    pub(in crate::cli) fn has_source(&self, name: &str) -> bool {
+        self.path_of_source(name).is_some()
     }
 
-    fn inside<'a>(&self, name: &'a str) -> Option<&'a str> {
+    fn path_of_source<'a>(&self, name: &'a str) -> Option<&'a str> {
         name.strip_prefix(self.name.as_str())?.strip_prefix(':')
     }
 
@@ -107,7 +108,7 @@ impl Revision {
     }
 
     /// Returns true if the path exists in the repository.
-    pub(in crate::cli) fn holds(&mut self, path: &str) -> bool {
+    pub(in crate::cli) fn has_path(&mut self, path: &str) -> bool {
         self.object(path).is_ok()
     }
 
@@ -130,7 +131,7 @@ impl Revision {
         let mut dirs: Vec<String> = plans.filter(|dir| dir.ends_with('/')).map(str::to_owned).collect();
         dirs.retain(|dir| {
             let plan = self.object(format!("{root}/{dir}plan.json").trim_start_matches('/'));
-            matches!(plan, Ok(Object::Blob(bytes)) if is_of_emit(&bytes))
+            matches!(plan, Ok(Object::Blob(bytes)) if is_emitted_plan(&bytes))
         });
         entries.retain(|entry| !dirs.iter().any(|dir| entry.path.starts_with(dir)));
         entries
@@ -160,8 +161,8 @@ impl Revision {
             return Err(ReadError::NotFound);
         }
         let name = format!("{}:{path}", self.commit);
-        let batch = self.batch().map_err(unreadable)?;
-        batch.ask(&name).map_err(unreadable)?
+        let batch = self.batch().map_err(git_read_error)?;
+        batch.read_object(&name).map_err(git_read_error)?
     }
 
     fn blob(&mut self, path: &str, most: u64) -> Result<Vec<u8>, ReadError> {
@@ -176,7 +177,7 @@ impl Revision {
 
     /// Resolves a path relative to the file that names it, and returns it relative to the repository.
     fn find(&self, from: &str, path: &str) -> Result<String, ReadError> {
-        let from = self.inside(from).unwrap_or("");
+        let from = self.path_of_source(from).unwrap_or("");
         let mut steps: Vec<&str> = from.split('/').collect();
         steps.pop();
         let path = match Path::new(path).strip_prefix(&self.repository.dir) {
@@ -215,7 +216,7 @@ impl Revision {
         let mut files: Vec<SourceFile> = Vec::new();
         let mut total = 0;
         for entry in self.without_emitted(root, entries) {
-            if entry.path.split('/').any(is_left_out) {
+            if entry.path.split('/').any(is_excluded_from_archive) {
                 continue;
             }
             let path = &entry.path;
@@ -239,13 +240,13 @@ impl Revision {
     }
 }
 
-fn unreadable(error: std::io::Error) -> ReadError {
+fn git_read_error(error: std::io::Error) -> ReadError {
     ReadError::Unreadable(format!("git: {}", describe(&error)))
 }
 
 impl Batch {
     /// Reads one object by its name. The outer error is git's, the inner one the object's.
-    fn ask(&mut self, name: &str) -> std::io::Result<Result<Object, ReadError>> {
+    fn read_object(&mut self, name: &str) -> std::io::Result<Result<Object, ReadError>> {
         self.input.write_all(name.as_bytes())?;
         self.input.write_all(b"\n")?;
         self.input.flush()?;
@@ -280,20 +281,20 @@ impl Batch {
 }
 
 impl LayerLoader for Revision {
-    fn layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
+    fn read_layer(&mut self, from: &str, path: &str) -> Result<LoadedLayer, ReadError> {
         let found = self.find(from, path)?;
-        let text = self.text(from, path)?;
-        let name = self.shown(&found);
+        let text = self.read_text(from, path)?;
+        let name = self.revision_path(&found);
         Ok(LoadedLayer { identity: name.clone(), name, text })
     }
 
-    fn identity(&self, name: &str) -> String {
+    fn file_identity(&self, name: &str) -> String {
         name.to_owned()
     }
 }
 
 impl World for Revision {
-    fn directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
+    fn read_directory(&mut self, from: &str, path: &str) -> Result<SourceTree, ReadError> {
         let found = self.find(from, path)?;
         if let Some(known) = self.trees.get(&found) {
             return known.clone().map(|tree| SourceTree { dir: path.to_owned(), ..tree });
@@ -303,13 +304,13 @@ impl World for Revision {
         tree
     }
 
-    fn text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
+    fn read_text(&mut self, from: &str, path: &str) -> Result<String, ReadError> {
         let found = self.find(from, path)?;
         let bytes = self.blob(&found, MOST_MANIFEST_BYTES)?;
         String::from_utf8(bytes).map_err(|_| ReadError::Unreadable("not UTF-8 text".to_owned()))
     }
 
-    fn worker(&mut self) -> Option<SourceFile> {
+    fn worker_binary(&mut self) -> Option<SourceFile> {
         crate::cli::worker_binary::read(self.worker.as_deref())
     }
 }

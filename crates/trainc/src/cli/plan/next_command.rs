@@ -6,7 +6,7 @@ use crate::cli::exit;
 use std::collections::BTreeSet;
 use trainc_apply::verdict;
 use trainc_diag::{Diagnostic, Invocation, NextCommand, Severity};
-use trainc_emit::quoted;
+use trainc_emit::quote;
 use trainc_report::json::Blocked;
 use trainc_report::markdown::describe_blocked;
 
@@ -48,24 +48,24 @@ impl Refusals {
             out.codes.extend(refusal.codes);
             out.mend |= one.exit != exit::DONE;
             let errors = one.findings.iter().filter(|one| one.severity == Severity::Error);
-            errors.for_each(|error| out.must(error, invocation));
+            errors.for_each(|error| out.add_help(error, invocation));
             for obstacle in &one.obstacles {
                 if let Some(flag) = obstacle.flag {
                     out.flags.extend([flag]);
                 } else {
                     out.mend = true;
-                    out.must(&obstacle.diagnostic, invocation);
+                    out.add_help(&obstacle.diagnostic, invocation);
                 }
             }
         }
-        out.idle = idle(looked);
+        out.idle = count_runs_if_unchanged(looked);
         out.exit = verdict::worst_exit(exits).unwrap_or(exit::DONE);
         out
     }
 
     /// Adds the help of a problem.
-    fn must(&mut self, problem: &Diagnostic, invocation: &Invocation) {
-        let Some(help) = problem.help.as_ref().map(|help| help.complete(invocation).to_string()) else {
+    fn add_help(&mut self, problem: &Diagnostic, invocation: &Invocation) {
+        let Some(help) = problem.help.as_ref().map(|help| help.fill_commands(invocation).to_string()) else {
             return;
         };
         if self.first.len() < MOST_FIRST && !self.first.contains(&help) {
@@ -73,7 +73,7 @@ impl Refusals {
         }
     }
 
-    pub(super) fn words(&self) -> Option<String> {
+    pub(super) fn describe(&self) -> Option<String> {
         let codes: Vec<&'static str> = self.codes.iter().copied().collect();
         match self.jobs {
             (0, _) => None,
@@ -86,7 +86,7 @@ impl Refusals {
     }
 
     /// Returns true if all jobs would be refused.
-    fn is_whole(&self) -> bool {
+    fn refuses_all_jobs(&self) -> bool {
         self.jobs.0 > 0 && self.jobs.0 == self.jobs.1
     }
 }
@@ -98,7 +98,7 @@ const MOST_FIRST: usize = 3;
 const LOST: &str = "T0649";
 
 /// Returns the number of runs in progress, if `apply` would change nothing.
-fn idle(looked: &[Option<Comparison>]) -> Option<usize> {
+fn count_runs_if_unchanged(looked: &[Option<Comparison>]) -> Option<usize> {
     let prospects = looked.iter().map(|one| one.as_ref()?.prospect.as_ref().filter(|seen| seen.is_empty()));
     let all: Vec<_> = prospects.collect::<Option<_>>()?;
     let runs = all.iter().filter_map(|seen| seen.observed.runs.latest.as_ref());
@@ -110,10 +110,11 @@ fn idle(looked: &[Option<Comparison>]) -> Option<usize> {
 pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Refusals) -> String {
     let input = &args.input;
     let online = is_online(args) && errors == 0;
-    let stops = online && blocked.is_whole();
+    let stops = online && blocked.refuses_all_jobs();
     if let Some(file) = args.save.as_ref().filter(|_| online && !stops) {
         let flags = args.account.flag().into_iter().collect();
-        return Invocation::new(quoted(&file.to_string_lossy()), flags).command(&NextCommand::new("apply"));
+        return Invocation::new(quote(&file.to_string_lossy()), flags)
+            .command_line(&NextCommand::new("apply"));
     }
     let idle = blocked.idle.filter(|_| online && !stops);
     // A run without its file system is not worth following.
@@ -128,7 +129,7 @@ pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Re
         (0, false) => "emit",
     };
     let mut words = vec!["trainc".to_owned(), verb.to_owned()];
-    words.extend(input.named.manifests.iter().map(|path| quoted(path)));
+    words.extend(input.named.manifests.iter().map(|path| quote(path)));
     let follows = matches!(verb, "watch" | "stop");
     words.extend(input.overlay.flags());
     words.extend(lost.into_iter().flat_map(|run| ["--run".to_owned(), run.clone()]));
@@ -144,7 +145,7 @@ pub(super) fn next_command(args: &Args, errors: usize, local: bool, blocked: &Re
             .map(|(flag, _)| flag.to_owned()),
     );
     if let Some(file) = args.save.as_ref().filter(|_| stops) {
-        words.extend(["--save".to_owned(), quoted(&file.to_string_lossy())]);
+        words.extend(["--save".to_owned(), quote(&file.to_string_lossy())]);
     }
     if online {
         words.extend(args.account.flag());

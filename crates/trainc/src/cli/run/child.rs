@@ -1,7 +1,7 @@
 //! The worker as a child: its lines read as they come, its signals handed on, its exit code made ours.
 
 use super::screen::Screen;
-use super::{Args, Place, shown};
+use super::{Args, Place, display_path};
 use crate::cli::args::Global;
 use crate::cli::exit;
 use crate::cli::io::Io;
@@ -54,33 +54,34 @@ pub(super) fn run(
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            io.note(&format!("error: `{}` does not start: {error}\n", shown(binary)));
+            io.note(&format!("error: `{}` does not start: {error}\n", display_path(binary)));
             return exit::USAGE;
         }
     };
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in stopping() {
+    for signal in stop_signals() {
         // Where it cannot be registered the signal ends both, as it would without us.
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }
     let json = args.output == "json";
     let steps = plan.run.steps.as_ref().map_or(0, |steps| steps.value);
     let tokens = plan.batch.as_ref().and_then(|batch| batch.global_tokens).unwrap_or(0);
-    let planned = planned(plan, args.ranks, args.input.overlay.constants());
+    let planned = predict_rank_memory(plan, args.ranks, args.input.overlay.constants());
     let mut screen = Screen::new(steps, tokens, planned, global.quiet || json, io.unicode);
     if json {
         io.print(&format!("{}\n", json!({"type": "version", "format": "1.0"})));
     }
     let lines = lines(&mut child);
-    let mut watch = Watch { stop: &stop, json, screen: &mut screen, log: log(&place.out.join("log.txt")) };
+    let mut watch =
+        Watch { stop: &stop, json, screen: &mut screen, log: open_log(&place.out.join("log.txt")) };
     let last = watch.follow(io, &child, &lines);
     let ended = Ended::of(child.wait());
-    screen.end();
+    screen.clear_bar();
     finish(io, json, global, &Run { ended, last, screen: &screen, place, planned })
 }
 
 /// Signals that stop a run with a checkpoint. A terminal that closes sends SIGHUP, which `nohup` has ignored.
-fn stopping() -> Vec<i32> {
+fn stop_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -93,8 +94,8 @@ fn stopping() -> Vec<i32> {
 /// What a rank is predicted to hold, bytes. The processes of this machine stand for the ranks of the cluster as the
 /// worker has it: the shard degree becomes the largest divisor of their number up to the plan's. The constants are the
 /// plan's own; what a rank on cores holds is counted, so that none of them enters there.
-fn planned(plan: &Plan, ranks: Option<u64>, constants: &Constants) -> Option<u64> {
-    let mut layout = Layout::of_plan(plan).ok()?;
+fn predict_rank_memory(plan: &Plan, ranks: Option<u64>, constants: &Constants) -> Option<u64> {
+    let mut layout = Layout::from_plan(plan).ok()?;
     if let Some(ranks) = ranks {
         let most = plan.mesh.as_ref()?.shard_degree.value.min(ranks);
         let degree = (1..=most).rev().find(|degree| ranks.is_multiple_of(*degree))?;
@@ -103,11 +104,11 @@ fn planned(plan: &Plan, ranks: Option<u64>, constants: &Constants) -> Option<u64
         layout.worker.cpu = true;
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, above zero")]
-    Some(memory_with(&layout, &MemoryConstants::of(constants)).per_gpu_bytes.round() as u64)
+    Some(memory_with(&layout, &MemoryConstants::from_constants(constants)).per_gpu_bytes.round() as u64)
 }
 
 /// What the worker itself counted, bytes, from the line with which it began.
-fn counted(place: &Place) -> Option<u64> {
+fn read_counted_memory(place: &Place) -> Option<u64> {
     let text = fs::read_to_string(place.out.join("output/metrics.jsonl")).ok()?;
     // The last of them is this run's.
     let start = text
@@ -141,7 +142,7 @@ fn lines(child: &mut Child) -> Receiver<Line> {
 }
 
 /// The log of all runs of the job; without it a run goes on.
-fn log(path: &Path) -> Option<File> {
+fn open_log(path: &Path) -> Option<File> {
     fs::OpenOptions::new().create(true).append(true).open(path).ok()
 }
 
@@ -166,7 +167,7 @@ impl Watch<'_> {
                 }
             }
             match lines.recv_timeout(TICK) {
-                Ok(Line::Out(line)) => self.result(io, &line),
+                Ok(Line::Out(line)) => self.handle_metrics_line(io, &line),
                 Ok(Line::Err(line)) => {
                     let logged = self.log.as_mut().map(|log| log.write_all(format!("{line}\n").as_bytes()));
                     if let Some(Err(error)) = logged {
@@ -191,17 +192,17 @@ impl Watch<'_> {
         }
     }
 
-    fn result(&mut self, io: &mut Io, line: &str) {
+    fn handle_metrics_line(&mut self, io: &mut Io, line: &str) {
         let Ok(value) = serde_json::from_str::<Value>(line) else { return };
         self.screen.step(&value);
         if self.json {
-            io.print(&format!("{}\n", typed(value)));
+            io.print(&format!("{}\n", with_type_member(value)));
         }
     }
 }
 
 /// A line of the worker with the kind that readers go by.
-fn typed(mut value: Value) -> Value {
+fn with_type_member(mut value: Value) -> Value {
     if let Value::Object(members) = &mut value {
         let kind = if members.contains_key("validation_loss") {
             "evaluation"
@@ -244,7 +245,7 @@ impl Ended {
 }
 
 /// A signal's name, where it has one.
-fn named(signal: i32) -> String {
+fn describe_signal(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal).map(|name| format!(" ({name})"));
     format!("signal {signal}{}", name.unwrap_or_default())
 }
@@ -273,14 +274,14 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
     let reason = match run.ended {
         Ended::Code(0 | 75) => None,
         Ended::Code(_) | Ended::Lost => said(),
-        Ended::Signal(signal) => Some(format!("the worker was killed by {}", named(signal))),
+        Ended::Signal(signal) => Some(format!("the worker was killed by {}", describe_signal(signal))),
     };
     if json {
         let line = json!({
             "type": "result", "exit": ours, "worker_code": code, "steps": run.screen.steps_done(),
             "loss": run.screen.last_loss(), "memory": {
-                "resident_bytes": run.screen.resident(), "planned_bytes": run.planned,
-                "counted_bytes": counted(run.place),
+                "resident_bytes": run.screen.peak_resident_bytes(), "planned_bytes": run.planned,
+                "counted_bytes": read_counted_memory(run.place),
             },
             "reason": reason, "out": run.place.out.to_string_lossy(),
         });
@@ -292,23 +293,23 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
         0 => io.print(&format!(
             "{}\nmodel       {}\n",
             run.screen.summary(),
-            shown(&run.place.out.join("model"))
+            display_path(&run.place.out.join("model"))
         )),
         75 => io.print(&format!(
             "{}\nstopped with a checkpoint in {} (worker's code 75); the same command goes on from there\n",
             run.screen.summary(),
-            shown(&run.place.checkpoints)
+            display_path(&run.place.checkpoints)
         )),
         _ => {
             io.note(&format!(
                 "error: the run failed: {}\n  {}\n  its log is {}\n",
                 reason.as_deref().unwrap_or("it said nothing"),
                 match run.ended {
-                    Ended::Code(code) => format!("worker's code {code}: {}", meaning(code)),
-                    Ended::Signal(signal) => after(signal),
+                    Ended::Code(code) => format!("worker's code {code}: {}", describe_exit_code(code)),
+                    Ended::Signal(signal) => advice_after_signal(signal),
                     Ended::Lost => "how it ended is not known".to_owned(),
                 },
-                shown(&run.place.out.join("log.txt"))
+                display_path(&run.place.out.join("log.txt"))
             ));
         }
     }
@@ -316,7 +317,7 @@ fn finish(io: &mut Io, json: bool, global: &Global, run: &Run) -> u8 {
 }
 
 /// What to do after a signal that leaves no time to save.
-fn after(signal: i32) -> String {
+fn advice_after_signal(signal: i32) -> String {
     let why = if signal == signal_hook::consts::SIGKILL {
         "SIGKILL, which the kernel sends when memory runs out, leaves no time to save: "
     } else {
@@ -326,7 +327,7 @@ fn after(signal: i32) -> String {
 }
 
 /// What the worker's exit codes mean; `trainc-worker --help` has the same table.
-fn meaning(code: i32) -> &'static str {
+fn describe_exit_code(code: i32) -> &'static str {
     match code {
         2 => "invalid command line",
         3 => "the config is invalid or does not match this machine",

@@ -110,7 +110,7 @@ impl Screen {
     }
 
     /// Takes the bar away.
-    pub(super) fn end(&self) {
+    pub(super) fn clear_bar(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -146,7 +146,7 @@ impl Screen {
     }
 
     /// The most that the largest rank had resident, bytes.
-    pub(super) fn resident(&self) -> u64 {
+    pub(super) fn peak_resident_bytes(&self) -> u64 {
         self.memory
     }
 

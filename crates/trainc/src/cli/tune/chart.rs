@@ -18,7 +18,7 @@ pub(super) fn front(
     judged: &CheckedLayouts,
     lost: Vec<(String, String)>,
 ) -> ParetoFront {
-    let measure = Measure::of(&judged.points);
+    let measure = Measure::from_points(&judged.points);
     let is_priced = measure != Measure::NodeSeconds;
     let spot = |point: &Point| {
         let cost = measure.cost(point);
@@ -32,13 +32,13 @@ pub(super) fn front(
         Some(FrontLayout {
             spot: spot(point),
             seconds: point.seconds,
-            words: space.words(&point.choice).replacen(" × ", "\u{a0}×\u{a0}", 1),
-            sets: space.sets(&point.choice).iter().map(ToString::to_string).collect(),
+            words: space.describe_layout(&point.choice).replacen(" × ", "\u{a0}×\u{a0}", 1),
+            sets: space.values_to_set(&point.choice).iter().map(ToString::to_string).collect(),
             step_seconds: speed.map_or(point.step_seconds, |speed| speed.step_seconds),
             run_seconds: run.map(Run::expected_seconds),
             cost_usd: run.and_then(|run| run.cost_usd),
             memory_bytes: sound.compiled.prediction.memory.as_ref().map(|memory| memory.per_gpu_bytes),
-            may_need_bytes: sound.tight(),
+            may_need_bytes: sound.high_memory_if_tight(),
         })
     };
     let shown: Vec<usize> = judged.front.iter().map(|sound| sound.at).collect();
@@ -60,11 +60,11 @@ pub(super) fn front(
         job: job.to_owned(),
         manifest: manifest.to_owned(),
         best: judged.front.iter().filter_map(choice).collect(),
-        beaten: thinned(beaten),
+        beaten: thin_by_grid(beaten),
         written,
         lost: lost.into_iter().map(|(words, why)| RunnerUp { words, why }).collect(),
-        looked_at: space.looked_at(judged.points.len()),
-        fit: judged.fit() as u64,
+        looked_at: space.describe_search_size(judged.points.len()),
+        fit: judged.count_fitting() as u64,
         first_choice: judged.first_choice(),
         is_priced,
         is_on_demand: measure == Measure::OnDemand,
@@ -73,7 +73,7 @@ pub(super) fn front(
 
 /// One spot of each cell of a grid over all of them.
 #[expect(clippy::cast_possible_truncation, reason = "cells of a grid")]
-fn thinned(spots: Vec<PlotPoint>) -> Vec<PlotPoint> {
+fn thin_by_grid(spots: Vec<PlotPoint>) -> Vec<PlotPoint> {
     let most = |of: fn(&PlotPoint) -> f64| spots.iter().map(of).fold(0.0, f64::max);
     let (seconds, cost) = (most(|spot| spot.seconds), most(|spot| spot.cost));
     let cell = |amount: f64, most: f64| if most > 0.0 { (amount / most * CELLS) as i64 } else { 0 };
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn spots_on_top_of_each_other_are_drawn_once() {
         let spot = |seconds, cost| PlotPoint { seconds, cost };
-        let kept = thinned(vec![spot(10.0, 10.0), spot(10.001, 10.0), spot(100.0, 100.0)]);
+        let kept = thin_by_grid(vec![spot(10.0, 10.0), spot(10.001, 10.0), spot(100.0, 100.0)]);
         assert_eq!(kept, [spot(10.0, 10.0), spot(100.0, 100.0)]);
-        assert!(thinned(Vec::new()).is_empty());
+        assert!(thin_by_grid(Vec::new()).is_empty());
     }
 }

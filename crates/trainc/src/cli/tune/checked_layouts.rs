@@ -6,11 +6,11 @@ use trainc_diag::{Problems, Severity};
 use trainc_plan::Compiled;
 use trainc_plan::Options;
 use trainc_predict::Fit;
-use trainc_tune::fitting::is_alike;
+use trainc_tune::fitting::has_same_shape;
 use trainc_tune::front::Measure;
 use trainc_tune::unranked::{MAX_COMPILED, REFUSALS_PER_TYPE, Rejection};
-use trainc_tune::write::is_off;
-use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Status, offered};
+use trainc_tune::write::turns_off_activation_offload;
+use trainc_tune::{self as tune, Choice, Point, Refusal, Space, Status, front_to_show};
 
 /// Layouts that are shown at most.
 const SHOWN: usize = 12;
@@ -31,7 +31,7 @@ pub(super) struct Sound {
 impl Sound {
     /// The high end of the predicted memory, bytes, where it passes the card: the layout fits as far as the figure goes,
     /// but the room that it leaves is less than the model's error.
-    pub(super) fn tight(&self) -> Option<f64> {
+    pub(super) fn high_memory_if_tight(&self) -> Option<f64> {
         let memory = self.compiled.prediction.memory.as_ref()?;
         (memory.fit()? != Fit::Surely).then_some(memory.interval.high)
     }
@@ -55,31 +55,31 @@ pub(super) struct CheckedLayouts {
 
 impl CheckedLayouts {
     /// Layouts that are predicted to fit, whatever the bounds.
-    pub(super) fn fit(&self) -> usize {
+    pub(super) fn count_fitting(&self) -> usize {
         use Status::{NeverFinishes, Refused, TooExpensive, TooLate, Valid};
         self.count(&[Valid, TooLate, TooExpensive, NeverFinishes, Refused])
     }
 
     /// Of them, those that keep the bounds of time and money.
-    pub(super) fn within(&self) -> usize {
+    pub(super) fn count_within_bounds(&self) -> usize {
         self.count(&[Status::Valid, Status::Refused])
     }
 
     /// Whether what would keep the bound of money cannot be told, as no price of it is known; and of which machines.
-    pub(super) fn unpriced_site(&self) -> Option<usize> {
+    pub(super) fn site_without_price(&self) -> Option<usize> {
         let mut dear = self.points.iter().filter(|point| point.status == Status::TooExpensive).peekable();
         let site = dear.peek()?.choice.site;
         dear.all(|point| point.usd.is_none() && point.most_usd.is_none()).then_some(site)
     }
 
     /// What those that fit miss where none keeps the bounds.
-    pub(super) fn missed(&self) -> &'static str {
+    pub(super) fn describe_missed_bounds(&self) -> &'static str {
         let of = |status: Status| self.points.iter().filter(move |point| point.status == status);
         let endless = of(Status::NeverFinishes).next().is_some();
         match (of(Status::TooLate).next().is_some(), of(Status::TooExpensive).next().is_some()) {
             (true, true) => "too late or too expensive",
             (true, false) => "too late",
-            (false, true) if self.unpriced_site().is_some() => "of unknown price",
+            (false, true) if self.site_without_price().is_some() => "of unknown price",
             (false, true) if of(Status::TooExpensive).all(|point| point.usd.is_none()) => {
                 "too expensive on demand; the spot price is unknown: set it with `--discount`"
             }
@@ -91,7 +91,7 @@ impl CheckedLayouts {
 
     /// The points as what comes next is chosen among them: of a type that is refused none is shown as if but for memory or
     /// a bound it could be had.
-    pub(super) fn weighed(&self) -> Vec<Point> {
+    pub(super) fn points_with_refused_types(&self) -> Vec<Point> {
         let status = |point: &Point| {
             if self.off_types.contains(&point.choice.site) { Status::Refused } else { point.status }
         };
@@ -99,8 +99,8 @@ impl CheckedLayouts {
     }
 
     /// Layouts that would fit with too little room, and that nothing refuses.
-    pub(super) fn tight(&self) -> usize {
-        self.weighed().iter().filter(|point| point.status == Status::Tight).count()
+    pub(super) fn count_tight(&self) -> usize {
+        self.points_with_refused_types().iter().filter(|point| point.status == Status::Tight).count()
     }
 
     fn count(&self, standings: &[Status]) -> usize {
@@ -110,21 +110,21 @@ impl CheckedLayouts {
     /// The number, from 1, of the one to write where none is named; see [`tune::first`].
     pub(super) fn first_choice(&self) -> usize {
         let points: Vec<&Point> = self.front.iter().filter_map(|sound| self.points.get(sound.at)).collect();
-        tune::first(&points) + 1
+        tune::default_choice(&points) + 1
     }
 
     /// Whether some of the front have a price and others none.
     pub(super) fn is_priced_in_part(&self) -> bool {
-        let measure = Measure::of(&self.points);
+        let measure = Measure::from_points(&self.points);
         let priced =
-            |sound: &Sound| self.points.get(sound.at).is_some_and(|point| measure.usd(point).is_some());
+            |sound: &Sound| self.points.get(sound.at).is_some_and(|point| measure.cost_usd(point).is_some());
         self.front.iter().any(&priced) && !self.front.iter().all(priced)
     }
 }
 
 /// Compiles the members of the front until all of those that are shown pass; a member that does not gives its place to
 /// those that it beat, and with it goes what differs from it in batch and recomputation alone.
-pub(super) fn judge(
+pub(super) fn check_layouts(
     held: &mut LoadedManifest,
     options: &Options,
     base: &Compiled,
@@ -144,7 +144,7 @@ pub(super) fn judge(
     let mut known: BTreeMap<usize, (Compiled, Vec<String>)> = BTreeMap::new();
     let mut blamed: BTreeMap<(usize, &'static str), usize> = BTreeMap::new();
     for compiled in 0.. {
-        let places = shown(&alive);
+        let places = shown_places(&alive);
         let Some(at) = places.iter().copied().find(|at| !known.contains_key(at)) else {
             for at in places {
                 if let Some((compiled, warnings)) = known.remove(&at) {
@@ -178,7 +178,7 @@ pub(super) fn judge(
                 for other in &mut alive {
                     let site_is_given_up = whole_site && other.choice.site == site;
                     if other.status == Status::Valid
-                        && (site_is_given_up || is_alike(&other.choice, &point.choice))
+                        && (site_is_given_up || has_same_shape(&other.choice, &point.choice))
                     {
                         other.status = Status::Refused;
                         out.dropped += 1;
@@ -198,10 +198,10 @@ pub(super) fn judge(
 }
 
 /// The places that are shown: the fastest of the front, and among them the one that is taken where nobody chooses.
-fn shown(points: &[Point]) -> Vec<usize> {
-    let mut places = offered(points);
+fn shown_places(points: &[Point]) -> Vec<usize> {
+    let mut places = front_to_show(points);
     let members: Vec<&Point> = places.iter().filter_map(|at| points.get(*at)).collect();
-    let taken = tune::first(&members);
+    let taken = tune::default_choice(&members);
     let kept = places.get(taken).copied().filter(|_| taken >= SHOWN);
     places.truncate(SHOWN);
     if let Some(at) = kept {
@@ -220,7 +220,7 @@ pub(super) fn new_warnings(
 ) -> Vec<String> {
     let old: BTreeSet<&str> = base.problems.iter().map(|one| one.code.id).collect();
     // What `--write` takes out with the offload is not left to be warned of.
-    let goes = space.sets(choice).iter().any(is_off).then_some(UNREAD);
+    let goes = space.values_to_set(choice).iter().any(turns_off_activation_offload).then_some(UNREAD);
     let warnings = compiled.problems.iter().filter(|one| one.severity == Severity::Warning);
     let new: BTreeSet<&str> = warnings.map(|one| one.code.id).collect();
     let new = new.into_iter().filter(|id| !old.contains(id) && Some(*id) != goes);
@@ -235,12 +235,12 @@ pub(super) fn compile(
     choice: &Choice,
 ) -> Result<Compiled, Rejection> {
     let mut options = options.clone();
-    options.choices.sets.extend(space.sets(choice).iter().map(ToString::to_string));
+    options.choices.sets.extend(space.values_to_set(choice).iter().map(ToString::to_string));
     let mut set = held.compile(&options);
     let compiled = set
         .manifests
         .pop()
-        .map_or_else(|| Compiled::unreadable(Problems::default()), |manifest| manifest.compiled);
+        .map_or_else(|| Compiled::unreadable_file(Problems::default()), |manifest| manifest.compiled);
     let error = compiled.problems.iter().find(|one| one.severity == Severity::Error).cloned();
     let Some(error) = error else { return Ok(compiled) };
     let cluster = compiled.plan.as_ref().and_then(|plan| plan.job.cluster.as_ref());

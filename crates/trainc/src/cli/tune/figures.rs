@@ -3,7 +3,7 @@
 use super::checked_layouts::Sound;
 use trainc_diag::text;
 use trainc_predict::{Interval, Run};
-use trainc_tune::description::card;
+use trainc_tune::description::format_gpu_gib;
 use trainc_tune::{Point, Space};
 
 /// In what the times of a page are said.
@@ -17,19 +17,19 @@ pub(super) enum Unit {
 
 impl Unit {
     /// Of these times, seconds.
-    pub(super) fn of(mut times: impl Iterator<Item = f64>) -> Self {
+    pub(super) fn from_times(mut times: impl Iterator<Item = f64>) -> Self {
         if times.any(|seconds| seconds >= 3_600.0) { Self::Hours } else { Self::Minutes }
     }
 
     /// The figure alone.
-    fn figure(self, seconds: f64) -> String {
+    fn format_seconds(self, seconds: f64) -> String {
         match self {
             Self::Hours => format!("{:.2}", seconds / 3_600.0),
             Self::Minutes => format!("{:.1}", seconds / 60.0),
         }
     }
 
-    fn word(self) -> &'static str {
+    fn abbreviation(self) -> &'static str {
         match self {
             Self::Hours => "h",
             Self::Minutes => "min",
@@ -57,7 +57,7 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Those of a layout, with what its own compilation predicts.
-    pub(super) fn of(sound: &Sound, point: &Point, unit: Unit) -> Self {
+    pub(super) fn from_layout(sound: &Sound, point: &Point, unit: Unit) -> Self {
         let prediction = &sound.compiled.prediction;
         let run = prediction.run.as_ref();
         let nodes = point.choice.nodes as f64;
@@ -74,20 +74,26 @@ impl Figures {
         let speed = prediction.speed.as_ref();
         let hours = run.and_then(Run::expected_interval);
         let dollars = run.and_then(|run| {
-            let known = run.cost_interval().or_else(|| run.least_interval().filter(|_| run.spot.is_none()));
-            known.or_else(|| on_demand(run, point))
+            let known =
+                run.cost_interval().or_else(|| run.least_cost_interval().filter(|_| run.spot.is_none()));
+            known.or_else(|| on_demand_cost(run, point))
         });
         let memory = prediction.memory.as_ref();
-        let high = sound.tight();
+        let high = sound.high_memory_if_tight();
         let high = high.map_or_else(String::new, |high| format!(", up to {:.1}: may not fit", high / GIB));
         Figures {
             time: format!(
                 "{} {}",
-                unit.figure(run.map_or(point.seconds, Run::expected_seconds)),
-                unit.word()
+                unit.format_seconds(run.map_or(point.seconds, Run::expected_seconds)),
+                unit.abbreviation()
             ),
             time_between: hours.map(|hours| {
-                format!("{} and {} {}", unit.figure(hours.low), unit.figure(hours.high), unit.word())
+                format!(
+                    "{} and {} {}",
+                    unit.format_seconds(hours.low),
+                    unit.format_seconds(hours.high),
+                    unit.abbreviation()
+                )
             }),
             money,
             money_between: dollars
@@ -98,7 +104,7 @@ impl Figures {
             memory: format!(
                 "{:.1} of {} GiB{high}",
                 memory.map_or(point.memory_bytes, |memory| memory.per_gpu_bytes) / GIB,
-                card(point.capacity_bytes)
+                format_gpu_gib(point.capacity_bytes)
             ),
             memory_between: memory.map(|memory| {
                 format!("{:.1} and {:.1} GiB", memory.interval.low / GIB, memory.interval.high / GIB)
@@ -107,7 +113,7 @@ impl Figures {
     }
 
     /// Between what all of them lie, in one line.
-    pub(super) fn between(&self) -> Option<String> {
+    pub(super) fn describe_intervals(&self) -> Option<String> {
         let step = self.step_between.as_ref().map(|between| format!("{between} a step"));
         let all = [&self.time_between, &self.money_between, &step, &self.memory_between];
         let all: Vec<&str> = all.into_iter().flatten().map(String::as_str).collect();
@@ -122,21 +128,21 @@ pub(super) struct OnDemand {
 }
 
 impl OnDemand {
-    pub(super) fn of(run: Option<&Run>, point: &Point) -> Self {
+    pub(super) fn from_run(run: Option<&Run>, point: &Point) -> Self {
         let run = run.filter(|run| run.cost_usd.is_none());
         let usd = point.most_usd.filter(|_| run.is_some());
-        Self { usd, between: run.filter(|_| usd.is_some()).and_then(|run| on_demand(run, point)) }
+        Self { usd, between: run.filter(|_| usd.is_some()).and_then(|run| on_demand_cost(run, point)) }
     }
 }
 
 /// Between what the same hours cost on demand, of a job on spot instances: they are paid by the hour as well.
-fn on_demand(run: &Run, point: &Point) -> Option<Interval> {
+fn on_demand_cost(run: &Run, point: &Point) -> Option<Interval> {
     let (hours, each) = (run.expected_interval()?, point.most_usd? / run.expected_seconds());
     Some(Interval { low: each * hours.low, high: each * hours.high })
 }
 
 /// A figure with its interval behind it: `3.62 h (3.10 and 4.20 h)`.
-pub(super) fn beside(figure: String, between: Option<&str>) -> String {
+pub(super) fn with_interval(figure: String, between: Option<&str>) -> String {
     match between {
         Some(between) => format!("{figure} ({})", between.replace(" and ", " to ")),
         None => figure,
@@ -150,5 +156,9 @@ pub(super) fn capital(words: &str) -> String {
 
 /// The last line of a comment: what was varied, and what was not.
 pub(super) fn varied_and_held(space: &Space) -> String {
-    format!("\nVaried: {}. Held: {}.\n", space.varied().join(", "), space.held().join(", "))
+    format!(
+        "\nVaried: {}. Held: {}.\n",
+        space.describe_varied_axes().join(", "),
+        space.describe_fixed_settings().join(", ")
+    )
 }

@@ -99,8 +99,8 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::USAGE;
         }
     };
-    let Some(mut held) = LoadedManifest::only(&manifests, &options) else {
-        return none(io, global, &compile_all(&manifests, &options));
+    let Some(mut held) = LoadedManifest::load_single(&manifests, &options) else {
+        return report_no_manifest(io, global, &compile_all(&manifests, &options));
     };
     let set = held.compile(&options);
     let Some((base, plan)) = set
@@ -108,7 +108,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         .first()
         .and_then(|manifest| Some((&manifest.compiled, manifest.compiled.plan.as_ref()?)))
     else {
-        return none(io, global, &set);
+        return report_no_manifest(io, global, &set);
     };
     let limits = Limits {
         instances: args.instances.clone(),
@@ -119,7 +119,7 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         discount: options.discount,
     };
     let constants = options.constants.as_ref().unwrap_or_else(|| Constants::shipped());
-    let space = Space::of(plan, &limits, constants);
+    let space = Space::from_plan(plan, &limits, constants);
     if let Ok(space) = &space
         && base.problems.errors() == 0
         && let Err(why) = search(space, &limits, constants)
@@ -153,9 +153,9 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
             return exit::MANIFEST;
         }
     };
-    let judged = checked_layouts::judge(&mut held, &options, base, &space, points);
+    let judged = checked_layouts::check_layouts(&mut held, &options, base, &space, points);
     let job = base.job.as_deref().unwrap_or(&held.path);
-    let page = output::Page::of(job, &space, &limits, constants, &judged, args.next);
+    let page = output::Page::new(job, &space, &limits, constants, &judged, args.next);
     io.print(&match args.output.as_str() {
         "json" => page.json(),
         "markdown" => page.markdown(),
@@ -172,17 +172,17 @@ pub(super) fn run(io: &mut Io, global: &Global, args: &Args) -> u8 {
         io.note(&format!("wrote {}\n", file.display()));
     }
     if judged.front.is_empty() {
-        let (fit, within) = (judged.fit(), judged.within());
+        let (fit, within) = (judged.count_fitting(), judged.count_within_bounds());
         io.note(&match (fit, within) {
             (0, _) => "note: no layout of the space fits\n".to_owned(),
             (_, 0) => format!(
                 "note: {} and {} {}\n{}",
                 trainc_diag::text::count(fit as u64, "layout") + if fit == 1 { " fits" } else { " fit" },
                 if fit == 1 { "is" } else { "all are" },
-                judged.missed(),
-                match judged.unpriced_site() {
+                judged.describe_missed_bounds(),
+                match judged.site_without_price() {
                     // More nodes have no price either.
-                    Some(site) => format!("help: {}\n", space.unpriced(site)),
+                    Some(site) => format!("help: {}\n", space.describe_missing_price(site)),
                     None => describe_more_nodes(more_nodes(plan, &space, &limits, constants)),
                 }
             ),
@@ -213,7 +213,7 @@ fn describe_more_nodes(found: Option<MoreNodes>) -> String {
 }
 
 /// What to say where there is not one manifest that can be searched.
-fn none(io: &mut Io, global: &Global, set: &Set) -> u8 {
+fn report_no_manifest(io: &mut Io, global: &Global, set: &Set) -> u8 {
     if set.manifests.len() > 1 {
         io.note("error: tune takes one manifest\n");
         return exit::USAGE;

@@ -1,17 +1,17 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
 use super::checked_layouts::CheckedLayouts;
-use super::figures::{Unit, beside, capital, varied_and_held};
+use super::figures::{Unit, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
 use serde_json::json;
 use std::fmt::Write as _;
-use trainc_diag::markdown::cell;
+use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
 use trainc_predict::Constants;
-use trainc_tune::left_out::left_out;
-use trainc_tune::reasons::why;
+use trainc_tune::left_out::unranked_instances;
+use trainc_tune::reasons::why_not_on_front;
 use trainc_tune::runners_up::runners_up;
-use trainc_tune::search::predicted;
+use trainc_tune::search::predict_choice;
 use trainc_tune::{Limits, Reason, Set, Space};
 
 /// Refused layouts that are shown at most.
@@ -31,7 +31,7 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         job: &'a str,
         space: &'a Space<'a>,
         limits: &Limits,
@@ -45,7 +45,8 @@ impl<'a> Page<'a> {
             .iter()
             .filter_map(|sound| {
                 let point = point(sound.at)?;
-                let (sets, words) = (space.sets(&point.choice), space.words(&point.choice));
+                let (sets, words) =
+                    (space.values_to_set(&point.choice), space.describe_layout(&point.choice));
                 Some(Row { sound, point, sets, words })
             })
             .collect();
@@ -57,24 +58,27 @@ impl<'a> Page<'a> {
             .as_written()
             .and_then(|written| judged.points.iter().position(|point| point.choice == *written))
             .filter(|at| !places.contains(at) && lost.iter().all(|(other, _)| other != at));
-        let others = runners_up(&judged.weighed(), &places, next.saturating_sub(lost.len()));
+        let others =
+            runners_up(&judged.points_with_refused_types(), &places, next.saturating_sub(lost.len()));
         // What stands in the manifest comes first: it is what a change is weighed against.
         let others = written.into_iter().chain(others.into_iter().filter(|at| Some(*at) != written));
         for at in others.take(next.saturating_sub(lost.len())) {
-            let reason =
-                point(at).and_then(|point| why(space, limits, constants, &judged.points, &places, &point));
+            let reason = point(at).and_then(|point| {
+                why_not_on_front(space, limits, constants, &judged.points, &places, &point)
+            });
             lost.extend(reason.map(|reason| (at, reason)));
         }
         let lost = lost
             .into_iter()
             .filter_map(|(at, reason)| {
                 let point = point(at)?;
-                let (sets, words) = (space.sets(&point.choice), space.words(&point.choice));
-                let predicted = predicted(space, &point.choice, constants);
+                let (sets, words) =
+                    (space.values_to_set(&point.choice), space.describe_layout(&point.choice));
+                let predicted = predict_choice(space, &point.choice, constants);
                 Some(Lost { point, sets, words, reason, predicted })
             })
             .collect();
-        let left_out = left_out(space, constants, &judged.points);
+        let left_out = unranked_instances(space, constants, &judged.points);
         Self { job, space, judged, front, lost, left_out, is_bounded: limits.max_usd.is_some() }
     }
 
@@ -84,12 +88,13 @@ impl<'a> Page<'a> {
     }
 
     pub(super) fn human(&self, width: usize) -> String {
-        let mut out = format!("{}: {}\n", self.job, self.counts());
+        let mut out = format!("{}: {}\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
             let _ = writeln!(
                 out,
                 "\n{}\n",
-                text::wrap(&format!("{}, the fastest first", self.claim()), width.max(20), 0).join("\n")
+                text::wrap(&format!("{}, the fastest first", self.describe_front()), width.max(20), 0)
+                    .join("\n")
             );
         }
         let unit = self.unit();
@@ -100,19 +105,19 @@ impl<'a> Page<'a> {
                 "{number:>3}  {:>10}  {:>18}  {:>9} a step  {}",
                 figures.time, figures.money, figures.step, figures.memory
             );
-            if let Some(between) = figures.between() {
+            if let Some(between) = figures.describe_intervals() {
                 paragraph(&mut out, &between, width);
             }
             paragraph(&mut out, &row.words, width);
-            paragraph(&mut out, &changes(&row.sets), width);
+            paragraph(&mut out, &join_sets(&row.sets), width);
             if !row.sound.warnings.is_empty() {
                 paragraph(&mut out, &format!("newly warns {}", row.sound.warnings.join(", ")), width);
             }
         }
-        if self.front.iter().any(|row| row.figures(unit).between().is_some()) {
+        if self.front.iter().any(|row| row.figures(unit).describe_intervals().is_some()) {
             out.push_str("\nnine runs in ten lie between the two figures of each\n");
         }
-        if self.front.iter().any(|row| row.sound.tight().is_some()) {
+        if self.front.iter().any(|row| row.sound.high_memory_if_tight().is_some()) {
             out.push_str("\nwhat may not fit leaves less room than the error of a predicted memory\n");
         }
         if self.judged.is_priced_in_part() {
@@ -122,12 +127,12 @@ impl<'a> Page<'a> {
         }
         let is_unpriced = |row: &Row| row.point.usd.is_none() && row.point.most_usd.is_none();
         if let Some(row) = self.front.first().filter(|_| self.front.iter().all(is_unpriced)) {
-            let _ = writeln!(out, "\n{}", self.space.unpriced(row.point.choice.site));
+            let _ = writeln!(out, "\n{}", self.space.describe_missing_price(row.point.choice.site));
         }
         for (name, why) in &self.left_out {
             let _ = writeln!(out, "\n`{name}` is not among them: {why}");
         }
-        if let Some(rest) = self.held_in_part() {
+        if let Some(rest) = self.describe_unbounded_cost() {
             let _ = writeln!(out, "\n{rest}");
         }
         if self.judged.first_choice() > 1 {
@@ -138,12 +143,14 @@ impl<'a> Page<'a> {
         }
         for lost in &self.lost {
             let written = if lost.sets.is_empty() { ", as written" } else { "" };
-            let _ = writeln!(out, "  -  {}", wrapped(&format!("{}{written}", lost.words), width));
+            let _ = writeln!(out, "  -  {}", wrap_row_text(&format!("{}{written}", lost.words), width));
             paragraph(&mut out, &lost.reason.to_string(), width);
         }
         out.push('\n');
-        for (what, items) in [("varied", self.space.varied()), ("held", self.space.held())] {
-            let _ = writeln!(out, "{what:<6} {}", wrapped_at(&items.join(", "), width, 7));
+        for (what, items) in
+            [("varied", self.space.describe_varied_axes()), ("held", self.space.describe_fixed_settings())]
+        {
+            let _ = writeln!(out, "{what:<6} {}", wrap_with_indent(&items.join(", "), width, 7));
         }
         if self.judged.cut {
             out.push_str("too many layouts are refused by checks: the rest was not looked at\n");
@@ -152,7 +159,7 @@ impl<'a> Page<'a> {
     }
 
     /// What `--max-usd` does not bound, where something of the cost is not known.
-    fn held_in_part(&self) -> Option<String> {
+    fn describe_unbounded_cost(&self) -> Option<String> {
         let in_part = |row: &Row| {
             let run = row.sound.compiled.prediction.run.as_ref();
             run.is_some_and(|run| run.cost_usd.is_none() && run.least_usd.is_some())
@@ -167,27 +174,27 @@ impl<'a> Page<'a> {
 
     /// In what times are said: minutes, where none of them comes to an hour.
     fn unit(&self) -> Unit {
-        Unit::of(self.front.iter().map(|row| row.point.seconds))
+        Unit::from_times(self.front.iter().map(|row| row.point.seconds))
     }
 
     /// What the front is, of what was looked at.
-    fn claim(&self) -> String {
+    fn describe_front(&self) -> String {
         format!(
             "{} none that fits as surely beats these in time and money",
-            self.space.looked_at(self.judged.points.len())
+            self.space.describe_search_size(self.judged.points.len())
         )
     }
 
-    fn counts(&self) -> String {
+    fn describe_counts(&self) -> String {
         let dropped = self.judged.dropped;
         let refused = if dropped > 0 { format!(", {dropped} refused by checks") } else { String::new() };
-        let tight = self.judged.tight() as u64;
+        let tight = self.judged.count_tight() as u64;
         let tight = if tight > 0 {
             format!(", {} more would with too little room", text::group_digits(tight))
         } else {
             String::new()
         };
-        let (fit, within) = (self.judged.fit(), self.judged.within());
+        let (fit, within) = (self.judged.count_fitting(), self.judged.count_within_bounds());
         let missed = if within == fit {
             String::new()
         } else {
@@ -201,9 +208,9 @@ impl<'a> Page<'a> {
     }
 
     pub(super) fn markdown(&self) -> String {
-        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.counts());
+        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.describe_counts());
         if !self.front.is_empty() {
-            let _ = writeln!(out, "{}:\n", capital(&self.claim()));
+            let _ = writeln!(out, "{}:\n", capital(&self.describe_front()));
             out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         }
         let unit = self.unit();
@@ -212,12 +219,12 @@ impl<'a> Page<'a> {
             let _ = writeln!(
                 out,
                 "| {number} | {} | {} | {} | {} | {} | {} |",
-                beside(f.time, f.time_between.as_deref()),
-                cell(&beside(f.money, f.money_between.as_deref())),
-                beside(f.step, f.step_between.as_deref()),
-                beside(f.memory, f.memory_between.as_deref()),
-                cell(&row.words),
-                changed(&row.sets)
+                with_interval(f.time, f.time_between.as_deref()),
+                escape_cell(&with_interval(f.money, f.money_between.as_deref())),
+                with_interval(f.step, f.step_between.as_deref()),
+                with_interval(f.memory, f.memory_between.as_deref()),
+                escape_cell(&row.words),
+                quote_sets(&row.sets)
             );
         }
         if !self.lost.is_empty() {
@@ -226,11 +233,11 @@ impl<'a> Page<'a> {
             );
         }
         for lost in &self.lost {
-            let (words, reason) = (cell(&lost.words), cell(&lost.reason.to_string()));
-            let _ = writeln!(out, "| {words} | {reason} | {} |", changed(&lost.sets));
+            let (words, reason) = (escape_cell(&lost.words), escape_cell(&lost.reason.to_string()));
+            let _ = writeln!(out, "| {words} | {reason} | {} |", quote_sets(&lost.sets));
         }
         for (name, why) in &self.left_out {
-            let _ = write!(out, "\n`{name}` is not among them: {}.\n", cell(why));
+            let _ = write!(out, "\n`{name}` is not among them: {}.\n", escape_cell(why));
         }
         out.push_str(&varied_and_held(self.space));
         out
@@ -242,13 +249,13 @@ impl<'a> Page<'a> {
             "format_version": "1.0",
             "job": self.job,
             "searched": self.judged.points.len(),
-            "fit": self.judged.fit(),
-            "within_bounds": self.judged.within(),
+            "fit": self.judged.count_fitting(),
+            "within_bounds": self.judged.count_within_bounds(),
             "refused": self.judged.dropped,
             "cut": self.judged.cut,
             "first_choice": (!self.front.is_empty()).then(|| self.judged.first_choice()),
-            "varied": self.space.varied(),
-            "held": self.space.held(),
+            "varied": self.space.describe_varied_axes(),
+            "held": self.space.describe_fixed_settings(),
             "front": (1..).zip(&self.front).map(|(number, row)| row.json(number, self.space, points)).collect::<Vec<_>>(),
             "lost": self.lost.iter().map(|lost| lost.json(self.space)).collect::<Vec<_>>(),
             "left_out": self.left_out.iter().map(|(name, why)| json!({ "instance": name, "why": why })).collect::<Vec<_>>(),
@@ -258,30 +265,30 @@ impl<'a> Page<'a> {
     }
 }
 
-pub(super) fn texts(sets: &[Set]) -> Vec<String> {
+pub(super) fn set_texts(sets: &[Set]) -> Vec<String> {
     sets.iter().map(ToString::to_string).collect()
 }
 
-pub(super) fn changes(sets: &[Set]) -> String {
-    if sets.is_empty() { "as written".to_owned() } else { texts(sets).join(" ") }
+pub(super) fn join_sets(sets: &[Set]) -> String {
+    if sets.is_empty() { "as written".to_owned() } else { set_texts(sets).join(" ") }
 }
 
-pub(super) fn changed(sets: &[Set]) -> String {
-    if sets.is_empty() { "as written".to_owned() } else { text::backtick_list(&texts(sets), "and") }
+pub(super) fn quote_sets(sets: &[Set]) -> String {
+    if sets.is_empty() { "as written".to_owned() } else { text::backtick_list(&set_texts(sets), "and") }
 }
 
 /// Where the text of a row begins.
 const INDENT: usize = 5;
 
-fn wrapped(words: &str, width: usize) -> String {
-    wrapped_at(words, width, INDENT)
+fn wrap_row_text(words: &str, width: usize) -> String {
+    wrap_with_indent(words, width, INDENT)
 }
 
-pub(super) fn wrapped_at(words: &str, width: usize, indent: usize) -> String {
+pub(super) fn wrap_with_indent(words: &str, width: usize, indent: usize) -> String {
     let gap = format!("\n{}", " ".repeat(indent));
     text::wrap(words, width.saturating_sub(indent).max(20), 0).join(&gap)
 }
 
 pub(super) fn paragraph(out: &mut String, words: &str, width: usize) {
-    let _ = writeln!(out, "{}{}", " ".repeat(INDENT), wrapped(words, width));
+    let _ = writeln!(out, "{}{}", " ".repeat(INDENT), wrap_row_text(words, width));
 }

@@ -2,10 +2,10 @@
 
 use super::checked_layouts::Sound;
 use super::figures::{Figures, OnDemand, Unit};
-use super::output::texts;
+use super::output::set_texts;
 use serde_json::{Value, json};
 use trainc_predict::{Interval, Run};
-use trainc_tune::front::is_beaten;
+use trainc_tune::front::is_dominated;
 use trainc_tune::reasons::Money;
 use trainc_tune::search::Predicted;
 use trainc_tune::{Point, Reason, Set, Space};
@@ -30,7 +30,7 @@ pub(super) struct Lost {
 
 impl Row<'_> {
     pub(super) fn figures(&self, unit: Unit) -> Figures {
-        Figures::of(self.sound, &self.point, unit)
+        Figures::from_layout(self.sound, &self.point, unit)
     }
 
     pub(super) fn json(&self, number: usize, space: &Space, points: &[Point]) -> Value {
@@ -40,12 +40,12 @@ impl Row<'_> {
         let cost = run.and_then(Run::cost_interval);
         let step = speed.map(|speed| speed.interval);
         let memory = prediction.memory.as_ref();
-        let on_demand = OnDemand::of(run, &self.point);
+        let on_demand = OnDemand::from_run(run, &self.point);
         json!({
             "number": number,
-            "sets": texts(&self.sets),
+            "sets": set_texts(&self.sets),
             "layout": self.words,
-            "instance": space.name(self.point.choice.site),
+            "instance": space.instance_name(self.point.choice.site),
             "nodes": self.point.choice.nodes,
             "step_seconds": speed.map(|speed| speed.step_seconds),
             "step_seconds_low": low(step),
@@ -63,8 +63,8 @@ impl Row<'_> {
             "memory_low_bytes": low(memory.map(|memory| memory.interval)),
             "memory_high_bytes": high(memory.map(|memory| memory.interval)),
             "capacity_bytes": self.point.capacity_bytes,
-            "tight": self.sound.tight().is_some(),
-            "beaten": is_beaten(points, self.sound.at),
+            "tight": self.sound.high_memory_if_tight().is_some(),
+            "beaten": is_dominated(points, self.sound.at),
             "warnings": self.sound.warnings,
         })
     }
@@ -77,8 +77,8 @@ impl Lost {
                 "kind": "beaten",
                 "by": by + 1,
                 "slower": slower,
-                "dearer_usd": dearer.and_then(Money::paid),
-                "dearer_on_demand_usd": dearer.and_then(Money::on_demand),
+                "dearer_usd": dearer.and_then(Money::predicted_usd),
+                "dearer_on_demand_usd": dearer.and_then(Money::on_demand_usd),
                 "because": longer_parts.iter().map(|one| json!({
                     "part": one.part, "seconds": one.seconds, "collective": one.collective,
                 })).collect::<Vec<_>>(),
@@ -88,8 +88,8 @@ impl Lost {
                 "kind": "aside",
                 "by": by + 1,
                 "quicker": quicker,
-                "cheaper_usd": cheaper.and_then(Money::paid),
-                "cheaper_on_demand_usd": cheaper.and_then(Money::on_demand),
+                "cheaper_usd": cheaper.and_then(Money::predicted_usd),
+                "cheaper_on_demand_usd": cheaper.and_then(Money::on_demand_usd),
                 "less_cost": less,
             }),
             Reason::TooLarge { needs_bytes, has_bytes, part, part_bytes } => json!({
@@ -116,11 +116,11 @@ impl Lost {
         let step = predicted.map(|predicted| predicted.speed.interval);
         let (hours, cost) = (run.and_then(Run::expected_interval), run.and_then(Run::cost_interval));
         let memory = predicted.map(|predicted| predicted.memory.interval);
-        let on_demand = OnDemand::of(run, &self.point);
+        let on_demand = OnDemand::from_run(run, &self.point);
         json!({
-            "sets": texts(&self.sets),
+            "sets": set_texts(&self.sets),
             "layout": self.words,
-            "instance": space.name(self.point.choice.site),
+            "instance": space.instance_name(self.point.choice.site),
             "nodes": self.point.choice.nodes,
             "step_seconds": self.point.step_seconds,
             "step_seconds_low": low(step),

@@ -2,14 +2,14 @@
 
 use super::checked_layouts::{compile, new_warnings};
 use super::figures::{capital, varied_and_held};
-use super::output::{changed, changes, paragraph, texts, wrapped_at};
+use super::output::{join_sets, paragraph, quote_sets, set_texts, wrap_with_indent};
 use super::write;
 use crate::cli::exit;
 use crate::cli::io::Io;
 use crate::cli::loaded_manifest::LoadedManifest;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use trainc_diag::markdown::cell;
+use trainc_diag::markdown::escape_cell;
 use trainc_diag::text;
 use trainc_ir::{Engine, Plan};
 use trainc_plan::Compiled;
@@ -50,7 +50,7 @@ impl<'a> UnrankedOutput<'a> {
     }
 
     pub(super) fn human(&self, width: usize) -> String {
-        let mut out = format!("{}: {}\n", self.job, self.found.counts());
+        let mut out = format!("{}: {}\n", self.job, self.found.describe_counts());
         if !self.found.layouts.is_empty() {
             out.push_str(
                 "\nlayouts that fit, by memory alone: for each machine the one closest to the manifest\n\n",
@@ -58,8 +58,8 @@ impl<'a> UnrankedOutput<'a> {
         }
         for (number, row) in (1..).zip(&self.found.layouts).take(SHOWN) {
             let _ = writeln!(out, "{number:>3}  {}, {}", price(&row.fitting), memory(row));
-            paragraph(&mut out, &self.found.space.words(&row.fitting.choice), width);
-            paragraph(&mut out, &changes(&self.found.space.sets(&row.fitting.choice)), width);
+            paragraph(&mut out, &self.found.space.describe_layout(&row.fitting.choice), width);
+            paragraph(&mut out, &join_sets(&self.found.space.values_to_set(&row.fitting.choice)), width);
             if !row.warnings.is_empty() {
                 paragraph(&mut out, &format!("new warnings: {}", row.warnings.join(", ")), width);
             }
@@ -77,18 +77,25 @@ impl<'a> UnrankedOutput<'a> {
         }
         if let Some(row) = self.found.layouts.first().filter(|row| row.fitting.usd_per_hour.is_none()) {
             // The first has a price where any has one.
-            let _ = writeln!(out, "\n{}", self.found.space.unpriced(row.fitting.choice.site));
+            let _ = writeln!(out, "\n{}", self.found.space.describe_missing_price(row.fitting.choice.site));
         }
         if !self.found.refused.is_empty() {
             out.push_str("\nrefused by checks\n\n");
         }
         for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
-            let _ = writeln!(out, "  -  {}", wrapped_at(&self.found.space.words(choice), width, 5));
+            let _ = writeln!(
+                out,
+                "  -  {}",
+                wrap_with_indent(&self.found.space.describe_layout(choice), width, 5)
+            );
             paragraph(&mut out, &Reason::Refused(refusal.clone()).to_string(), width);
         }
         out.push('\n');
-        for (what, items) in [("varied", self.found.space.varied()), ("held", self.found.space.held())] {
-            let _ = writeln!(out, "{what:<6} {}", wrapped_at(&items.join(", "), width, 7));
+        for (what, items) in [
+            ("varied", self.found.space.describe_varied_axes()),
+            ("held", self.found.space.describe_fixed_settings()),
+        ] {
+            let _ = writeln!(out, "{what:<6} {}", wrap_with_indent(&items.join(", "), width, 7));
         }
         if self.found.is_cut {
             out.push_str("too many layouts are refused by checks: the rest was not searched\n");
@@ -97,7 +104,7 @@ impl<'a> UnrankedOutput<'a> {
     }
 
     pub(super) fn markdown(&self) -> String {
-        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.found.counts());
+        let mut out = format!("### Layouts of `{}`\n\n{}.\n\n", self.job, self.found.describe_counts());
         let _ = writeln!(out, "{}: the layouts are not ranked by time and cost.\n", capital(&self.why));
         if !self.found.layouts.is_empty() {
             out.push_str("| | price | memory | layout | changes |\n| --- | --- | --- | --- | --- |\n");
@@ -106,15 +113,20 @@ impl<'a> UnrankedOutput<'a> {
             let _ = writeln!(
                 out,
                 "| {number} | {} | {} | {} | {} |",
-                cell(&price(&row.fitting)),
+                escape_cell(&price(&row.fitting)),
                 memory(row),
-                cell(&self.found.space.words(&row.fitting.choice)),
-                changed(&self.found.space.sets(&row.fitting.choice))
+                escape_cell(&self.found.space.describe_layout(&row.fitting.choice)),
+                quote_sets(&self.found.space.values_to_set(&row.fitting.choice))
             );
         }
         for (choice, refusal) in self.found.refused.iter().take(REFUSED) {
             let reason = Reason::Refused(refusal.clone()).to_string();
-            let _ = write!(out, "\n- {}: {}", cell(&self.found.space.words(choice)), cell(&reason));
+            let _ = write!(
+                out,
+                "\n- {}: {}",
+                escape_cell(&self.found.space.describe_layout(choice)),
+                escape_cell(&reason)
+            );
         }
         out.push_str(&varied_and_held(self.found.space));
         out
@@ -131,10 +143,10 @@ impl<'a> UnrankedOutput<'a> {
             "refused": self.found.dropped,
             "cut": self.found.is_cut,
             "first_choice": null,
-            "varied": self.found.space.varied(),
-            "held": self.found.space.held(),
+            "varied": self.found.space.describe_varied_axes(),
+            "held": self.found.space.describe_fixed_settings(),
             "front": [],
-            "lost": self.found.refused.iter().map(|(choice, one)| self.lost(choice, one)).collect::<Vec<_>>(),
+            "lost": self.found.refused.iter().map(|(choice, one)| self.lost_json(choice, one)).collect::<Vec<_>>(),
             "left_out": [],
             "unranked": {
                 "why": self.why,
@@ -148,26 +160,26 @@ impl<'a> UnrankedOutput<'a> {
         let choice = &row.fitting.choice;
         json!({
             "number": number,
-            "sets": texts(&self.found.space.sets(choice)),
-            "layout": self.found.space.words(choice),
-            "instance": self.found.space.name(choice.site),
+            "sets": set_texts(&self.found.space.values_to_set(choice)),
+            "layout": self.found.space.describe_layout(choice),
+            "instance": self.found.space.instance_name(choice.site),
             "nodes": choice.nodes,
             "usd_per_hour": row.fitting.usd_per_hour,
             "memory_bytes": row.fitting.memory_bytes,
             "memory_low_bytes": row.fitting.memory_low_bytes,
             "memory_high_bytes": row.fitting.memory_high_bytes,
             "capacity_bytes": row.fitting.capacity_bytes,
-            "tight": row.tight().is_some(),
+            "tight": row.exceeding_high_bytes().is_some(),
             "warnings": row.warnings,
         })
     }
 
-    fn lost(&self, choice: &Choice, refusal: &Refusal) -> Value {
+    fn lost_json(&self, choice: &Choice, refusal: &Refusal) -> Value {
         let reason = Reason::Refused(refusal.clone());
         json!({
-            "sets": texts(&self.found.space.sets(choice)),
-            "layout": self.found.space.words(choice),
-            "instance": self.found.space.name(choice.site),
+            "sets": set_texts(&self.found.space.values_to_set(choice)),
+            "layout": self.found.space.describe_layout(choice),
+            "instance": self.found.space.instance_name(choice.site),
             "nodes": choice.nodes,
             "step_seconds": null,
             "step_seconds_low": null,
@@ -207,7 +219,7 @@ impl<'a> UnrankedOutput<'a> {
         format!(
             "{nothing}{bounds}error: layouts cannot be ranked by time and cost: {}\n{}",
             self.why,
-            help(plan, manifest)
+            suggest_ranked_command(plan, manifest)
         )
     }
 
@@ -227,12 +239,12 @@ impl<'a> UnrankedOutput<'a> {
             io.note(&format!("error: no layout {number}: the list has {}\n", self.found.layouts.len()));
             return exit::USAGE;
         };
-        match write::put(io, held, options, self.found.space, &row.fitting.choice, &row.compiled) {
-            Ok(put) => io.note(&put.words(&held.path, number, "")),
+        match write::edit_and_write(io, held, options, self.found.space, &row.fitting.choice, &row.compiled) {
+            Ok(put) => io.note(&put.describe(&held.path, number, "")),
             Err(code) => return code,
         }
-        if let Some(high) = row.tight() {
-            io.note(&write::tight(high, row.fitting.capacity_bytes));
+        if let Some(high) = row.exceeding_high_bytes() {
+            io.note(&write::describe_tight_memory(high, row.fitting.capacity_bytes));
         }
         exit::DONE
     }
@@ -245,9 +257,9 @@ fn price(one: &Fitting) -> String {
 
 /// `9.1 GiB (between 8.3 and 10.7 GiB) of 16 GiB on each GPU`.
 fn memory(row: &UnrankedLayout) -> String {
-    let bytes = |n: f64| text::bytes(whole(n));
+    let bytes = |n: f64| text::bytes(round_bytes(n));
     let one = &row.fitting;
-    let tight = if row.tight().is_some() { ": may not fit" } else { "" };
+    let tight = if row.exceeding_high_bytes().is_some() { ": may not fit" } else { "" };
     format!(
         "{} (between {} and {}) of {} on each GPU{tight}",
         bytes(one.memory_bytes),
@@ -258,12 +270,12 @@ fn memory(row: &UnrankedLayout) -> String {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes, at least zero")]
-fn whole(bytes: f64) -> u64 {
+fn round_bytes(bytes: f64) -> u64 {
     bytes.max(0.0).round() as u64
 }
 
 /// Suggests a command that gives a ranked list.
-fn help(plan: &Plan, manifest: &str) -> String {
+fn suggest_ranked_command(plan: &Plan, manifest: &str) -> String {
     let is_fp32 = plan.job.train.precision.value().is_none_or(|precision| precision == "fp32");
     let worker = plan.mesh.as_ref().is_some_and(|mesh| mesh.engine == Engine::Worker);
     match (worker, is_fp32) {

@@ -8,11 +8,11 @@ use crate::cli::overlay::Overlay;
 use std::fs;
 use std::path::Path;
 use trainc_diag::source::is_file;
-use trainc_emit::quoted;
+use trainc_emit::quote;
 use trainc_plan::Compiled;
 use trainc_plan::Options;
-use trainc_tune::description::card;
-use trainc_tune::write::{BaseValues, written};
+use trainc_tune::description::format_gpu_gib;
+use trainc_tune::write::{BaseValues, set_manifest_values};
 use trainc_tune::{Choice, Point, Space};
 
 /// Edits the manifest to the layout of that number, or to the first choice, and writes it only where the new text plans to what was shown.
@@ -31,7 +31,7 @@ pub(super) fn write(
         io.note(&format!("error: there is no layout {number}: {} are shown\n", judged.front.len()));
         return exit::USAGE;
     };
-    let put = match put(io, held, options, space, &point.choice, &sound.compiled) {
+    let put = match edit_and_write(io, held, options, space, &point.choice, &sound.compiled) {
         Ok(put) => put,
         Err(code) => return code,
     };
@@ -45,9 +45,9 @@ pub(super) fn write(
         (false, true, _) => ", the fastest that surely fits",
         (false, false, _) => ", the fastest; none surely fits",
     };
-    io.note(&put.words(&held.path, number, why));
-    if let Some(high) = sound.tight() {
-        io.note(&tight(high, point.capacity_bytes));
+    io.note(&put.describe(&held.path, number, why));
+    if let Some(high) = sound.high_memory_if_tight() {
+        io.note(&describe_tight_memory(high, point.capacity_bytes));
     }
     exit::DONE
 }
@@ -63,7 +63,7 @@ pub(super) enum Put {
 
 impl Put {
     /// What to say of it; `why` is what the number was chosen for, where nobody chose it.
-    pub(super) fn words(self, path: &str, number: usize, why: &str) -> String {
+    pub(super) fn describe(self, path: &str, number: usize, why: &str) -> String {
         match self {
             Self::Written => format!("wrote {path}: layout {number}{why}\n"),
             Self::Stood => format!("{path} already has layout {number}{why}: nothing to write\n"),
@@ -72,13 +72,13 @@ impl Put {
 }
 
 /// That a layout may not fit.
-pub(super) fn tight(high_bytes: f64, capacity_bytes: f64) -> String {
-    let (high, has) = (high_bytes / f64::from(1 << 30), card(capacity_bytes));
+pub(super) fn describe_tight_memory(high_bytes: f64, capacity_bytes: f64) -> String {
+    let (high, has) = (high_bytes / f64::from(1 << 30), format_gpu_gib(capacity_bytes));
     format!("note: the layout may need up to {high:.1} GiB of {has}: try a few steps before the run\n")
 }
 
 /// Edits the manifest to a layout, and writes it only where the new text plans to what was shown; else says why not.
-pub(super) fn put(
+pub(super) fn edit_and_write(
     io: &mut Io,
     held: &mut LoadedManifest,
     options: &Options,
@@ -94,10 +94,10 @@ pub(super) fn put(
     let engine = plan.and_then(|plan| plan.mesh.as_ref()).map_or("", |mesh| mesh.engine.name());
     let base = BaseValues {
         job: plan.and_then(|plan| plan.job.name.value()).map_or("", String::as_str),
-        instance: space.name(choice.site),
+        instance: space.instance_name(choice.site),
         engine,
     };
-    let text = match written(&held.text, base, &space.sets(choice)) {
+    let text = match set_manifest_values(&held.text, base, &space.values_to_set(choice)) {
         Ok(text) => text,
         Err(error) => {
             io.note(&format!("error: `{}` cannot be edited: {error}\n", held.path));
@@ -106,9 +106,13 @@ pub(super) fn put(
     };
     // The next command reads the file without `--set`: without it the file must come to what is shown.
     let plain = without_sets(options);
-    if !plans_to(held, &text, &plain, shown) {
-        let with_sets = !options.choices.sets.is_empty() && plans_to(held, &text, options, shown);
-        io.note(&if with_sets { only_with_sets(&held.path, options) } else { otherwise(&held.path) });
+    if !compiles_to_same(held, &text, &plain, shown) {
+        let with_sets = !options.choices.sets.is_empty() && compiles_to_same(held, &text, options, shown);
+        io.note(&if with_sets {
+            describe_sets_required(&held.path, options)
+        } else {
+            describe_layer_conflict(&held.path)
+        });
         return Err(exit::MANIFEST);
     }
     if text == held.text {
@@ -129,16 +133,16 @@ fn without_sets(options: &Options) -> Options {
 }
 
 /// Whether a text in the manifest's place comes to what is shown.
-fn plans_to(held: &mut LoadedManifest, text: &str, options: &Options, shown: &Compiled) -> bool {
+fn compiles_to_same(held: &mut LoadedManifest, text: &str, options: &Options, shown: &Compiled) -> bool {
     let set = held.compile_as(text, options);
-    set.manifests.first().is_some_and(|new| is_same(&new.compiled, shown))
+    set.manifests.first().is_some_and(|new| is_same_plan(&new.compiled, shown))
 }
 
 /// What to say where only the values of `--set` make the file come to what is shown.
-fn only_with_sets(path: &str, options: &Options) -> String {
-    let sets: Vec<String> = options.choices.sets.iter().map(|set| format!("--set {}", quoted(set))).collect();
+fn describe_sets_required(path: &str, options: &Options) -> String {
+    let sets: Vec<String> = options.choices.sets.iter().map(|set| format!("--set {}", quote(set))).collect();
     let env = Overlay { env: options.choices.env.clone(), ..Overlay::default() }.flags().join(" ");
-    let words = [quoted(path), env, "--write".to_owned()];
+    let words = [quote(path), env, "--write".to_owned()];
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
     let again = words.join(" ");
     let (values, it) = if sets.len() == 1 { ("that value", "it") } else { ("those values", "them") };
@@ -149,14 +153,14 @@ fn only_with_sets(path: &str, options: &Options) -> String {
 }
 
 /// What to say where a layer outdoes what would be written.
-fn otherwise(path: &str) -> String {
+fn describe_layer_conflict(path: &str) -> String {
     format!(
         "error: `{path}` is left as it is: edited, it would plan to something else than what is shown; `--env` or a layer says otherwise\n"
     )
 }
 
 /// Whether both come to the same prediction, mesh and batch without an error.
-fn is_same(new: &Compiled, shown: &Compiled) -> bool {
+fn is_same_plan(new: &Compiled, shown: &Compiled) -> bool {
     let figures = |compiled: &Compiled| {
         let plan = compiled.plan.as_ref();
         plan.map(|plan| {
