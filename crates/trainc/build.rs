@@ -1,17 +1,28 @@
-//! Links the binary at a fixed place: a cold start is half the time then.
+//! Packs the relocations of the binary, so that loading it at a random address stays cheap.
 //!
-//! The definitions of the AWS SDK hold 70,000 addresses. In an executable that may lie anywhere each of them is written at
-//! every start, which touches 400 pages; in one that lies where its addresses say, none is.
+//! The AWS SDK's tables contain 70,000 addresses. A position-independent executable relocates each of them at every
+//! start; in the packed format (DT_RELR) this takes under a millisecond.
 
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "cargo speaks to a build script so")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "cargo reads what a build script prints")]
 
 use std::env::var;
+use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is = |key: &str, value: &str| var(key).is_ok_and(|found| found == value);
-    // Where the linker is called through a C compiler that knows the word.
-    if is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") {
-        println!("cargo::rustc-link-arg-bins=-no-pie");
+    let is_native = var("HOST").is_ok_and(|host| var("TARGET").is_ok_and(|target| host == target));
+    if is("CARGO_CFG_TARGET_OS", "linux") && is_native && glibc_loads_packed_relocations() {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
+}
+
+/// Returns whether this machine has glibc 2.36 or newer, the first version that loads DT_RELR. A linker that does not
+/// support the format ignores the option with a warning.
+fn glibc_loads_packed_relocations() -> bool {
+    let Ok(output) = Command::new("getconf").arg("GNU_LIBC_VERSION").output() else { return false };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text.trim().strip_prefix("glibc ").and_then(|version| version.split_once('.'));
+    let number = |digits: &str| digits.split('.').next().and_then(|first| first.parse::<u32>().ok());
+    version.is_some_and(|(major, minor)| (number(major), number(minor)) >= (Some(2), Some(36)))
 }
