@@ -17,9 +17,16 @@ struct CredentialRow {
     /// Length of the shortest match in bytes.
     shortest: usize,
     statement: String,
+    /// Whether a match in a program file is reported.
+    #[serde(default = "is_token_by_default")]
+    is_token: bool,
     #[serde(flatten)]
     #[expect(dead_code, reason = "the source is for readers of the file only")]
     sourced: Sourced,
+}
+
+fn is_token_by_default() -> bool {
+    true
 }
 
 /// A pattern, compiled for the first text that could match. Most manifests contain none, and compiling all patterns takes a
@@ -49,6 +56,19 @@ pub fn find(text: &str) -> Option<&'static str> {
         .iter()
         .find(|form| form.regex_for_text(text).is_some_and(|regex| regex.is_match(text)))
         .map(|form| form.row.statement.as_str())
+}
+
+/// Returns the kind of token in the content of a program file. Passwords in URLs do not count, because documentation
+/// contains placeholders of that form; nor do matches without a digit, such as the CSS class `sk-…` of an HTML page.
+pub fn find_token(content: &str) -> Option<&'static str> {
+    let has_token = |regex: &Regex| {
+        regex.find_iter(content).any(|token| token.as_str().bytes().any(|byte| byte.is_ascii_digit()))
+    };
+    let tokens = PATTERNS.iter().filter(|form| form.row.is_token);
+    tokens
+        .filter(|form| form.regex_for_text(content).is_some_and(has_token))
+        .map(|form| form.row.statement.as_str())
+        .next()
 }
 
 /// Returns the byte range and kind of every credential in a text.
@@ -109,9 +129,12 @@ struct CredentialFileRow {
 
 /// Returns the kind of credentials in a file by its path, as a phrase: `an SSH private key`.
 pub fn credential_kind_of_file(path: &str) -> Option<String> {
-    let is_of = |key: &str| match key.strip_prefix('*') {
-        Some(ending) => path.ends_with(ending),
-        None => path.strip_suffix(key).is_some_and(|dir| dir.is_empty() || dir.ends_with('/')),
+    let is_of = |key: &str| match (key.strip_prefix('*'), key.strip_suffix('/')) {
+        (Some(ending), _) => path.ends_with(ending),
+        (None, Some(directory)) => path
+            .rsplit_once('/')
+            .is_some_and(|(parents, _)| parents.split('/').any(|parent| parent == directory)),
+        (None, None) => path.strip_suffix(key).is_some_and(|dir| dir.is_empty() || dir.ends_with('/')),
     };
     FILES.row::<CredentialFileRow>(FILES.keys().find(|key| is_of(key))?).map(|row| row.statement)
 }
@@ -164,9 +187,17 @@ mod tests {
     #[test]
     fn a_file_tells_by_the_end_of_its_path() {
         assert!(FILES.keys().all(|key| FILES.row::<CredentialFileRow>(key).is_some()));
-        for path in
-            [".env", "a/.env", "deploy.pem", "keys/id_rsa", ".aws/credentials", "home/.aws/credentials"]
-        {
+        for path in [
+            ".env",
+            "a/.env",
+            "deploy.pem",
+            "keys/id_rsa",
+            ".aws/credentials",
+            "home/.aws/credentials",
+            ".npmrc",
+            "infra/terraform.tfstate",
+            "a/.gnupg/private-keys-v1.d/1.key",
+        ] {
             assert!(credential_kind_of_file(path).is_some(), "{path}");
         }
         for path in [
@@ -178,8 +209,18 @@ mod tests {
             "credentials",
             "my_id_rsa",
             "pem",
+            ".gnupg",
+            "gnupg/pubring.kbx",
         ] {
             assert_eq!(credential_kind_of_file(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn tokens_in_the_content_of_a_file_are_found() {
+        assert_eq!(find_token("login(token='hf_abcdefghijklmnopqrstuvwx0')\n"), Some("a Hugging Face token"));
+        for fine in ["sk-toggleable__content-arrow", "https://user:pass@example.com/", "hf_transfer"] {
+            assert_eq!(find_token(fine), None, "{fine}");
         }
     }
 

@@ -158,6 +158,9 @@ impl World for Memory {
         if name.contains("with-more-credentials") {
             files.insert(0, file(".aws/credentials", ""));
         }
+        if name.contains("with-a-token") {
+            files.push(file("upload.sh", "hf upload --token hf_abcdefghijklmnopqrstuvwx0\n"));
+        }
         Ok(SourceTree { dir: path.to_owned(), files })
     }
 
