@@ -124,6 +124,24 @@ fn paths_in_documents_exist() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
+/// A tag can be moved to other code, a commit cannot.
+#[test]
+fn workflows_name_actions_and_trainc_by_commit() {
+    let action = regex::Regex::new(r"uses: \S+@[0-9a-f]{40} # v\d").unwrap();
+    let mut uses = 0;
+    for path in [".github", "examples/gitops"].iter().flat_map(|dir| files(dir, &[".yml"])) {
+        for line in read(&path).lines() {
+            if line.contains("uses:") {
+                assert!(action.is_match(line), "{path}: {line}");
+                uses += 1;
+            }
+            let installs = line.contains("cargo install") && line.trim_end().ends_with(" trainc");
+            assert!(!installs || line.contains("--locked --git") && line.contains("--rev"), "{path}: {line}");
+        }
+    }
+    assert!(uses > 5, "{uses}");
+}
+
 #[test]
 fn every_template_is_used() {
     let code: String = sources().iter().map(|path| read(path)).collect();
