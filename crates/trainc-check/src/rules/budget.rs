@@ -119,7 +119,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
             text::short_number(most)
         )),
         _ if affordable >= 1.0 => diagnostic
-            .help(format!("write `max-run \"{}h\"`: the service stops the job then", affordable.floor())),
+            .help(format!("write `max-run \"{0}h\"`: SageMaker then stops the job after {0} h", affordable.floor())),
         _ => diagnostic,
     });
 }

@@ -78,7 +78,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     } else if let Some(fewer) = fewer {
         diagnostic = diagnostic.help(format!("write {fewer}"));
     }
-    problems.push(diagnostic.note("SageMaker stops the job then, finished or not"));
+    problems.push(diagnostic.note("SageMaker stops the job at `max-run`, finished or not"));
 }
 
 /// Reports the expected time with interruptions if it exceeds `max-run`: an error if even the lower bound does, or if the run
@@ -141,9 +141,9 @@ fn interrupted_run_too_long(
         .fact("low_seconds", expected.low_seconds.round())
         .fact("p90_seconds", expected.p90_seconds.round())
         .fact("limit_seconds", most)
-        .note("SageMaker stops the job then; repeated work counts");
+        .note("SageMaker stops the job at `max-run`; work repeated after an interruption or failure counts towards it");
     let (enough_for, which) = if is_over || !high.is_finite() {
-        (expected.p90_seconds, "nine of ten runs end")
+        (expected.p90_seconds, "nine out of ten runs finish")
     } else {
         (high, "it is expected to end even at the upper bound of the prediction")
     };

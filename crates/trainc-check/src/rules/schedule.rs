@@ -70,7 +70,7 @@ fn check_usual_range(
     .fact("usual", vec![row.usual.0, row.usual.1]);
     if value == 0.0 {
         diagnostic = diagnostic.note(match setting {
-            "lr" => "with a learning rate of 0 no step changes a weight",
+            "lr" => "at a learning rate of 0, no step changes the weights",
             "clip" => "a norm of 0 sets every gradient to 0 or disables clipping, depending on the trainer",
             _ => "with 0 a parameter without gradients causes a division by 0",
         });

@@ -140,7 +140,7 @@ fn has_value(values: &PlanValues, path: &str) -> bool {
 const LITERAL: &str = "write `{{ '${' }}` for a literal `${`";
 
 /// Note on the supported substitutions.
-const SUPPORTED: &str = "the only substitution is `${account}`, in a bucket name or as the account of an ARN; \
+const SUPPORTED: &str = "the only `${…}` substitution is `${account}`, in a bucket name or as the account of an ARN; \
                          for values of the plan write `{{ … }}`";
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub(super) fn batch(
 
 /// A quantity that may overflow, and the help to print.
 type Quantity = (&'static str, &'static str);
-const BATCH: Quantity = ("batch size", "reduce its factors");
+const BATCH: Quantity = ("batch size", "reduce `micro-batch`, `accumulation` or `sequence-length`");
 const STEPS: Quantity = ("number of steps", "check `epochs` and the size of the dataset");
 const TOKENS: Quantity = ("number of tokens", "check `steps`, the batch size and `sequence-length`");
 
@@ -168,7 +168,7 @@ impl BatchArithmetic {
         problems: &mut Problems,
     ) -> Option<Val<u64>> {
         let factor = format!("{name} {}", other.value);
-        let Some(unit) = self.samples_per_factor(other.value) else {
+        let Some(unit) = self.times_micro_batches_and_ranks(other.value) else {
             report_overflow(BATCH, other.span_or(self.span), problems);
             return None;
         };
@@ -198,7 +198,7 @@ impl BatchArithmetic {
         .help(format!("remove one of the three, or write `global-batch {computed}`"))
     }
 
-    fn samples_per_factor(&self, factor: u64) -> Option<u64> {
+    fn times_micro_batches_and_ranks(&self, factor: u64) -> Option<u64> {
         factor.checked_mul(self.num_micro_batches)?.checked_mul(self.ranks)
     }
 
@@ -212,7 +212,7 @@ impl BatchArithmetic {
     }
 
     fn global(&self, micro: u64, accumulation: u64) -> Option<Val<u64>> {
-        let value = self.samples_per_factor(micro)?.checked_mul(accumulation)?;
+        let value = self.times_micro_batches_and_ranks(micro)?.checked_mul(accumulation)?;
         let factor = if accumulation == 1 {
             format!("micro-batch {micro}")
         } else {

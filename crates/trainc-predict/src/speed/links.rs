@@ -56,7 +56,7 @@ pub(super) fn tensor_seconds(layout: &Layout, machine: &Machine, again: f64) -> 
 /// Each rank sends its block on as often as there are other ranks, forward, when it computes again, and backward; and
 /// the blocks' gradients with them (Liu et al. 2023, ring attention; PyTorch's `context_parallel`). Megatron sends the
 /// heads of keys and values as they are, others repeat them for every query head before (torchtitan).
-pub(super) fn context_ring_seconds(layout: &Layout, machine: &Machine, share: f64) -> f64 {
+pub(super) fn context_ring_seconds_per_layer(layout: &Layout, machine: &Machine, share: f64) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let ranks = degrees.context;
     if ranks <= 1.0 {

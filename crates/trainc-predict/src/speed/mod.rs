@@ -193,7 +193,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
     let pass = compute::compute_pass(layout, machine);
     let tensor = links::tensor_seconds(layout, machine, pass.again.collectives);
     // Launching runs ahead of the GPU and is hidden by its work, or hides it.
-    let ring = links::context_ring_seconds(layout, machine, pass.again.attention);
+    let ring = links::context_ring_seconds_per_layer(layout, machine, pass.again.attention);
     // Attention over one block hides the next one's way, but for the share that the links take of the GPU.
     let ring_waited =
         (ring - pass.attention).max(0.0) + machine.get(Name::OverlapFsdp) * ring.min(pass.attention);

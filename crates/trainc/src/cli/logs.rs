@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// Only this host, e.g. algo-1
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Only lines of the last duration, e.g. 10m, or since a UTC time, e.g. 2026-11-22T09:15:10Z
+    /// Only lines since this time: a duration ago, e.g. 10m, or a UTC time, e.g. 2026-11-22T09:15:10Z
     #[arg(long, value_name = "TIME", value_parser = log_start::parse)]
     since: Option<LogStart>,
     /// Keep printing new lines until the job ends

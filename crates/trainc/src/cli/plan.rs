@@ -57,7 +57,7 @@ pub(super) struct Args {
     /// Plan another run, as with `apply --new-run`
     #[arg(long)]
     new_run: bool,
-    /// Plan to adopt resources without tags of this job, as with `apply --adopt`
+    /// Plan to adopt existing resources that lack this job's tags, as with `apply --adopt`
     #[arg(long)]
     adopt: bool,
     #[command(flatten)]

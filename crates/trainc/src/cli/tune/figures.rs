@@ -8,14 +8,14 @@ use trainc_tune::{Point, Space};
 
 /// In what the times of a page are said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum TimeUnit {
     /// Hours.
     Hours,
     /// Minutes.
     Minutes,
 }
 
-impl Unit {
+impl TimeUnit {
     /// Of these times, seconds.
     pub(super) fn from_times(mut times: impl Iterator<Item = f64>) -> Self {
         if times.any(|seconds| seconds >= 3_600.0) { Self::Hours } else { Self::Minutes }
@@ -57,7 +57,7 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Those of a layout, with what its own compilation predicts.
-    pub(super) fn from_layout(sound: &Sound, point: &Point, unit: Unit) -> Self {
+    pub(super) fn from_layout(sound: &Sound, point: &Point, unit: TimeUnit) -> Self {
         let prediction = &sound.compiled.prediction;
         let run = prediction.run.as_ref();
         let nodes = point.choice.nodes as f64;

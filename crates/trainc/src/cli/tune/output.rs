@@ -1,7 +1,7 @@
 //! The front and what comes next, for people, for tools and for a pull request.
 
 use super::checked_layouts::CheckedLayouts;
-use super::figures::{Unit, capital, varied_and_held, with_interval};
+use super::figures::{TimeUnit, capital, varied_and_held, with_interval};
 use super::rows::{Lost, Row};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -97,7 +97,7 @@ impl<'a> Page<'a> {
                     .join("\n")
             );
         }
-        let unit = self.unit();
+        let unit = self.time_unit();
         for (number, row) in (1..).zip(&self.front) {
             let figures = row.figures(unit);
             let _ = writeln!(
@@ -173,8 +173,8 @@ impl<'a> Page<'a> {
     }
 
     /// In what times are said: minutes, where none of them comes to an hour.
-    fn unit(&self) -> Unit {
-        Unit::from_times(self.front.iter().map(|row| row.point.seconds))
+    fn time_unit(&self) -> TimeUnit {
+        TimeUnit::from_times(self.front.iter().map(|row| row.point.seconds))
     }
 
     /// What the front is, of what was looked at.
@@ -213,7 +213,7 @@ impl<'a> Page<'a> {
             let _ = writeln!(out, "{}:\n", capital(&self.describe_front()));
             out.push_str("| | time | cost | a step | memory | layout | changes |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         }
-        let unit = self.unit();
+        let unit = self.time_unit();
         for (number, row) in (1..).zip(&self.front) {
             let f = row.figures(unit);
             let _ = writeln!(

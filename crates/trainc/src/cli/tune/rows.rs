@@ -1,7 +1,7 @@
 //! The layouts that are shown, each with its figures, as JSON has them.
 
 use super::checked_layouts::Sound;
-use super::figures::{Figures, OnDemand, Unit};
+use super::figures::{Figures, OnDemand, TimeUnit};
 use super::output::set_texts;
 use serde_json::{Value, json};
 use trainc_predict::{Interval, Run};
@@ -29,7 +29,7 @@ pub(super) struct Lost {
 }
 
 impl Row<'_> {
-    pub(super) fn figures(&self, unit: Unit) -> Figures {
+    pub(super) fn figures(&self, unit: TimeUnit) -> Figures {
         Figures::from_layout(self.sound, &self.point, unit)
     }
 
