@@ -95,7 +95,7 @@ pub fn fit_without_family(family: Option<&str>, samples: &[Sample], start: &Cons
     for system in [System::Fsdp, System::Megatron] {
         let range = largest_fitted_runs(samples, &constants, system, adjusts);
         if range.gpus > 0.0 {
-            constants.set_largest_measured_runs(system, range);
+            constants.set_measured_limits(system, range);
         }
     }
     constants.set_settings(count_settings(samples, &constants, adjusts));
@@ -107,7 +107,7 @@ pub fn fit_without_family(family: Option<&str>, samples: &[Sample], start: &Cons
 /// Returns the largest number of GPUs and parameters of a system's samples, and of the constants' range if they are
 /// adjusted.
 fn largest_fitted_runs(samples: &[Sample], constants: &Constants, system: System, adjusts: bool) -> Range {
-    let before = constants.largest_measured_runs(system).filter(|_| adjusts).unwrap_or_default();
+    let before = constants.measured_limits(system).filter(|_| adjusts).unwrap_or_default();
     let of =
         |one: &Sample| Range { gpus: one.layout.hardware.gpus(), parameters: one.layout.model.parameters };
     let same = |one: &&Sample| Constants::share_measured_range(one.layout.system, system);

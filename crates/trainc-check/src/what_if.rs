@@ -42,8 +42,8 @@ pub(crate) enum NoGain {
 impl NoGain {
     pub(crate) fn describe(self) -> &'static str {
         match self {
-            Self::NotFaster => "predicted: a step would not be faster",
-            Self::DoesNotFit => "predicted: it would not fit",
+            Self::NotFaster => "predicted: this would not make a step faster",
+            Self::DoesNotFit => "predicted: this would not fit",
         }
     }
 }

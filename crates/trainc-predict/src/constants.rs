@@ -311,7 +311,7 @@ impl Constants {
     }
 
     /// The largest runs behind the constants of a system; none where a file does not say and the shipped one neither.
-    pub fn largest_measured_runs(&self, system: System) -> Option<Range> {
+    pub fn measured_limits(&self, system: System) -> Option<Range> {
         let word = range_name(system);
         self.ranges.get(word).or_else(|| Self::shipped().ranges.get(word)).copied()
     }
@@ -322,7 +322,7 @@ impl Constants {
     }
 
     /// Takes the range of runs that a system's constants were fitted to.
-    pub fn set_largest_measured_runs(&mut self, system: System, range: Range) {
+    pub fn set_measured_limits(&mut self, system: System, range: Range) {
         self.ranges.insert(range_name(system), range);
     }
 

@@ -76,7 +76,7 @@ impl Extrapolation {
             wider: constants.get(Name::Unseen) - inside,
         });
         let setting = unseen.filter(|unseen| unseen.runs < FEWEST_RUNS && unseen.wider > 0.0);
-        let Some(range) = constants.largest_measured_runs(layout.system) else {
+        let Some(range) = constants.measured_limits(layout.system) else {
             return Self { setting, ..Self::default() };
         };
         // Published parameter counts are rounded.

@@ -292,7 +292,7 @@ fn punctuation_diagnostic(place: &Place) -> Diagnostic {
             .fix(Span { end: span.start, ..span }, " "),
         _ => place
             .error("`/-` has nothing to comment out".to_owned())
-            .primary_label("expected a node, a value or a block after it")
+            .primary_label("expected a node, value or block after `/-`")
             .help("remove it, or write `//` for a comment"),
     }
 }
@@ -391,7 +391,7 @@ fn unclosed_string(span: Span, raw: &str, text: &str) -> Diagnostic {
     let one = match next {
         Some(_) => one.primary_label("its closing quote is missing"),
         None => one
-            .primary_label("starts here and includes the rest of the line")
+            .primary_label("the string starts here and runs to the end of the line")
             .note("a multi-line string starts and ends with `\"\"\"`, each on its own line"),
     };
     let quote = |one: Diagnostic| one.fix(Span { start: span.end, ..span }, "\"");

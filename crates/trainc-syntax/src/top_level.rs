@@ -42,7 +42,7 @@ pub(super) fn detect_json(text: &str, source: SourceId) -> Option<Diagnostic> {
         Diagnostic::new(&T0151, Span::new(source, at, at + 1), "the file is JSON; a manifest is KDL");
     let is_request = ["TrainingJobName", "AlgorithmSpecification"].iter().any(|name| body.contains(name));
     Some(if is_request {
-        diagnostic.help("`trainc import FILE` converts a request or a job description to a manifest")
+        diagnostic.help("`trainc import FILE` converts a CreateTrainingJob request or a DescribeTrainingJob response to a manifest")
     } else {
         diagnostic
             .help("write `job \"name\" { … }`, with `region \"us-west-2\"` and the other nodes inside the braces")

@@ -73,7 +73,10 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                 nodes.value
             ),
         )
-        .help(format!("place {} in total, or write `nodes={placed}`", nodes.value))
+        .help(format!(
+            "place only {} on UltraServers, or write `nodes={placed}`",
+            text::count(nodes.value, "instance")
+        ))
         .fact("placed", placed)
         .fact("nodes", nodes.value);
         if let Some(span) = nodes.origin.span() {

@@ -90,7 +90,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     if context.plan.job.cluster.as_ref().is_some_and(|cluster| cluster.spot.is_none()) {
         diagnostic = diagnostic.note(
-            "spot instances cost less, but their price is not known in advance: try one with `--discount 0.6`",
+            "spot instances cost less, but their price is not known in advance; to assume 60 % off, add `--discount 0.6`",
         );
     }
     if let Some(words) = describe_later_price(context.plan) {

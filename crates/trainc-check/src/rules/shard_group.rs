@@ -197,14 +197,14 @@ impl Group<'_> {
             &T0385,
             self.span,
             format!(
-                "the shard group has {}; {} parameters require {}: one per 3 billion",
+                "the shard group has {}; {} parameters require {}",
                 text::count(nodes, "node"),
                 text::group_digits(parameters),
-                minimum.value
+                text::count(minimum.value, "node")
             ),
         )
         .note(format!(
-            "ceil({} / {}) = {} (AWS blog on sharded data parallelism, 2022)",
+            "rule of thumb: one node per 3 billion parameters: ceil({} / {}) = {} nodes (AWS blog on sharded data parallelism, 2022)",
             text::group_digits(parameters),
             text::group_digits(PARAMETERS_PER_NODE),
             minimum.value
@@ -291,7 +291,7 @@ impl Group<'_> {
                     recommended.value
                 ),
             )
-            .note("one node per 3 billion parameters, rounded up to a power of two; every layer is gathered across the whole group")
+            .note("rule of thumb: one node per 3 billion parameters, rounded up to a power of two, because every layer is gathered across the whole group")
             .fact("nodes", nodes)
             .fact("recommended_nodes", recommended.value)
             .fact("shard_degree", degree);
@@ -302,7 +302,7 @@ impl Group<'_> {
             }
             // Gathers may overlap with computation.
             Some(why @ NoGain::NotFaster) => diagnostic
-                .help(format!("write {write}, or keep it with `allow \"{}\" reason=\"…\"`", T0387.id))
+                .help(format!("write `allow \"{}\" reason=\"…\"` to keep the group, or try {write}", T0387.id))
                 .note(format!("{write}: {}", why.describe())),
             None => {
                 let diagnostic = diagnostic.help(format!("write {write}{condition}"));

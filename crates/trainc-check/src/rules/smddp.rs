@@ -21,7 +21,7 @@ declare_code!(
     T0356,
     "smddp-unsupported-instance",
     Error,
-    "an instance type that SageMaker data parallel does not support"
+    "an instance type that the SageMaker data parallel library does not support"
 );
 declare_code!(T0358, "smddp-one-node", Warning, "SageMaker data parallel on one node");
 declare_code!(
@@ -84,7 +84,7 @@ fn check_image(plan: &Plan, problems: &mut Problems) {
             Diagnostic::new(
                 &T0355,
                 uri.span_or(ask.span),
-                format!("SageMaker data parallel does not support `{refused}` images"),
+                format!("the SageMaker data parallel library does not support `{refused}` images"),
             )
             .help("choose an image by version, e.g. `image \"pytorch\" version=\"2.0.1\" python=\"py310\"`")
             .note("the SageMaker SDK: \"SMDistributed is currently incompatible with DLC image\""),
@@ -107,7 +107,7 @@ fn unsupported(version: &PytorchVersion, list: &Support) -> Diagnostic {
         &T0355,
         version.span,
         format!(
-            "SageMaker data parallel does not support PyTorch {}; it supports {}",
+            "the SageMaker data parallel library does not support PyTorch {}; it supports {}",
             version.full,
             text::list(&full, "and")
         ),

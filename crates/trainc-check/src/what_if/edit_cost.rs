@@ -29,7 +29,7 @@ pub(crate) fn is_batch_divisible(context: &Context, before: &Layout, new: &Layou
 }
 
 /// Returns the steps of the edited run relative to those before: 1 if steps are written; else the sequences stay.
-fn step_ratio(context: &Context, before: &Layout, after: &Layout) -> f64 {
+fn step_count_ratio(context: &Context, before: &Layout, after: &Layout) -> f64 {
     let train = &context.plan.job.train;
     if train.steps.get().is_some() {
         return 1.0;
@@ -46,7 +46,7 @@ fn step_ratio(context: &Context, before: &Layout, after: &Layout) -> f64 {
 pub(crate) fn training_seconds(context: &Context, before: &Layout, new: &Layout) -> Option<f64> {
     let after = keep_global_batch(context, before, new);
     let speed = speed(&after, context.constants).ok()?;
-    Some(speed.step_seconds * step_ratio(context, before, &after))
+    Some(speed.step_seconds * step_count_ratio(context, before, &after))
 }
 
 /// Returns the cost of the edited run in US dollars; `None` if its length or a price is unknown.
@@ -68,7 +68,7 @@ fn edited_run(context: &Context, before: &Layout, (new, edits): (&Layout, &[Edit
         terms = terms.on_instance(context.plan, &instances::get(name)?, price.as_ref());
     }
     let speed = speed(&after, context.constants).ok()?;
-    Some(terms.with_steps_scaled(step_ratio(context, before, &after)).predict_run(&after, &speed))
+    Some(terms.with_steps_scaled(step_count_ratio(context, before, &after)).predict_run(&after, &speed))
 }
 
 /// Returns the instance type that the edits move the job to.
@@ -94,6 +94,6 @@ pub(crate) fn describe_slowdown(context: &Context, before: &Layout, remedy: &Rem
     let Some(slower) = of_run.or(remedy.slower) else { return String::new() };
     let percent = 100.0 * slower;
     let sign = if percent < 0.0 { "−" } else { "+" };
-    let of = if of_run.is_some() { " of the run" } else { "" };
-    format!(", {sign}{:.0}% time{of}", percent.abs())
+    let time = if of_run.is_some() { "run time" } else { "step time" };
+    format!(", {sign}{:.0}% {time}", percent.abs())
 }

@@ -170,7 +170,7 @@ pub(super) fn gradient_reduce_seconds(layout: &Layout, machine: &Machine) -> f64
 }
 
 /// Tokens to their experts and back, forward and backward, of one micro-batch through all layers of a stage.
-pub(super) fn expert_seconds(layout: &Layout, machine: &Machine) -> f64 {
+pub(super) fn expert_seconds_per_micro_batch(layout: &Layout, machine: &Machine) -> f64 {
     let (model, degrees) = (&layout.model, &layout.degrees);
     let e = degrees.expert;
     if e <= 1.0 || model.experts == 0.0 {

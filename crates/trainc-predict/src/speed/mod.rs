@@ -229,7 +229,7 @@ fn parts(layout: &Layout, machine: &Machine) -> (SpeedParts, Communication) {
         tensor: passes * layers * tensor.min(layer),
         context: passes * layers * ring,
         pipeline: passes * send,
-        experts: passes * links::expert_seconds(layout, machine),
+        experts: passes * links::expert_seconds_per_micro_batch(layout, machine),
         ..Communication::default()
     };
     parts.exposed_communication += over_links.experts;

@@ -518,7 +518,7 @@ fn beyond_what_was_measured_the_interval_is_wider() {
         let speed = speed_with_shipped(layout);
         ((speed.interval.high / speed.step_seconds).ln(), speed.extrapolation, speed.parts)
     };
-    let measured = Constants::shipped().largest_measured_runs(System::Fsdp).unwrap();
+    let measured = Constants::shipped().measured_limits(System::Fsdp).unwrap();
     let mut layout = gpt2_30b(2.0, 16.0, 2048.0, 4.0, 256.0);
     layout.system = System::Fsdp;
     // BLOOM's fabric: Omni-Path of 400 Gb/s a node.

@@ -40,7 +40,7 @@ pub(super) struct Args {
     /// Read this local log instead of the account; may be repeated
     #[arg(long = "log", value_name = "FILE")]
     logs: Vec<PathBuf>,
-    /// Steps to skip at the start [default: five reports, or a third of a short log]
+    /// Steps to skip at the start [default: the first five log lines with measurements, but at most a third of them]
     #[arg(long, value_name = "STEPS")]
     warm_up: Option<u64>,
     /// Add the run to this table for `trainc calibrate`; created if missing

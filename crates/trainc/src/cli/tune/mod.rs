@@ -38,10 +38,10 @@ use untimed::UnrankedOutput;
 pub(super) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Instance types to compare [default: that of the manifest]
+    /// Instance types to compare [default: the manifest's]
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = instance)]
     instances: Vec<String>,
-    /// Maximum number of nodes [default: that of the manifest]
+    /// Maximum number of nodes [default: the manifest's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     max_nodes: Option<u64>,
     /// Maximum cost of the run in US dollars
