@@ -78,3 +78,46 @@ def test_four_at_once_make_one(account, example):
     out = [process.communicate(timeout=200)[0] for process in ended]
     assert [process.returncode for process in ended] == [0] * 4, out
     assert run.faults_against_one() == []
+
+
+def planted(account, example, environment):
+    """An account in which a stranger has put as many other bytes at the key of the archive; its address and our bytes."""
+    run = Run(account, example)
+    assert run.apply(environment=environment).code == 0
+    (uri,) = [uri for uri in account.state()["objects"] if uri.endswith("sourcedir.tar.gz")]
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    ours = account.client("s3", example.region).get_object(Bucket=bucket, Key=key)["Body"].read()
+    run = Run(account, example)
+    s3 = account.client("s3", example.region)
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": example.region})
+    s3.put_object(Bucket=bucket, Key=key, Body=b"\0" * len(ours))
+    account.admin("forget")
+
+    def body():
+        return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+
+    return run, uri, ours, body
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("name, environment", [("starter", {}), ("large", SMALL)])
+def test_a_planted_archive_is_overwritten(account, example, name, environment, hidden):
+    example = Example("starter") if name == "starter" else example
+    run, _, ours, body = planted(account, example, environment)
+    account.settings(hidden_checksums=hidden)
+    done = run.apply(environment=environment)
+    assert done.code == 0, done
+    assert body() == ours
+    calls = account.calls()
+    written = "s3:PutObject" if name == "starter" else "s3:CompleteMultipartUpload"
+    assert calls.count(written) == 1 and calls.index(written) < calls.index("sagemaker:CreateTrainingJob")
+    assert run.faults_against_one() == []
+
+
+def test_a_planted_archive_that_may_not_be_overwritten_is_not_run(account):
+    run, uri, ours, body = planted(account, Example("starter"), {})
+    account.settings(no_overwriting=True)
+    done = run.apply()
+    assert done.code == 7, done
+    assert f"an object that is not ours is in the way at `{uri}`" in " ".join(done.err.split()), done
+    assert account.state()["jobs"] == [] and body() != ours

@@ -69,8 +69,9 @@ pub trait Observe {
     ) -> Answer<Vec<Object>>;
     /// s3 ListMultipartUploads: key and id of the uploads below a prefix that were begun and not ended.
     async fn multipart_uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>>;
-    /// s3 HeadObject.
-    async fn object(&self, bucket: &str, key: &str) -> Answer<Object>;
+    /// s3 HeadObject at the address of an upload. Of an object in parts S3 shows the checksum of the parts' checksums: the
+    /// SHA-256 is known where that is the one of the upload's own parts.
+    async fn uploaded_object(&self, upload: &Upload) -> Answer<Object>;
 
     /// ec2 DescribeSubnets; one that is missing is a fault of class `NotFound`.
     async fn subnets(&self, ids: &[String]) -> Answer<Vec<Subnet>>;
@@ -148,9 +149,10 @@ pub trait Cloud: Observe {
 
     /// s3 CreateBucket in the region of this cloud.
     async fn create_bucket(&self, name: &str) -> Answer<()>;
-    /// s3 PutObject, only where no object has that key: else class `Exists`. What is large goes in parts, and goes on
-    /// where an upload of the same key stopped.
-    async fn put_object(&self, upload: &Upload) -> Answer<()>;
+    /// s3 PutObject: the entity tag of the new object, where the answer has it. Unless it may overwrite, only where no
+    /// object has that key: else class `Exists`. What is large goes in parts, and goes on where an upload of the same
+    /// key stopped.
+    async fn put_object(&self, upload: &Upload, overwrite: bool) -> Answer<Option<String>>;
     /// s3 AbortMultipartUpload.
     async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()>;
     /// s3 DeleteObject.

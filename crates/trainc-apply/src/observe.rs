@@ -185,15 +185,9 @@ impl<C: Observe, K: Clock> Look<'_, C, K> {
             .is_some())
     }
 
-    /// Returns true if an upload is there.
-    pub async fn uploaded(&self, object: &WantedObject) -> Answer<bool> {
-        Ok(self.object_at(object).await?.is_some())
-    }
-
     /// Returns the object at the address of an upload.
-    async fn object_at(&self, object: &WantedObject) -> Answer<Option<Object>> {
-        let (bucket, key) = (object.upload.bucket.as_str(), object.upload.key.as_str());
-        match self.ask(async |cloud| cloud.object(bucket, key).await).await {
+    pub(super) async fn object_at(&self, object: &WantedObject) -> Answer<Option<Object>> {
+        match self.ask(async |cloud| cloud.uploaded_object(&object.upload).await).await {
             // Without s3:ListBucket a missing key is a refusal too. Uploading says which it was. Of a bucket of another region
             // it is said that it is one.
             Err(Fault { class: Class::Denied | Class::OtherRegion, .. }) => Ok(None),
@@ -229,21 +223,12 @@ fn about_role<T>(answer: Answer<T>, role: &str) -> Answer<T> {
     answer.map_err(|fault| fault.with_subject("role", role))
 }
 
-/// Where something else lies. The address holds the digest of the content, and S3 keeps what is written whole: nothing of
-/// ours can have another size there, or another checksum where S3 tells one.
+/// Where something else lies, or what cannot be verified. The key holds the digest of the content, but everyone who may
+/// write to the bucket can compute it.
 fn corrupted_uploads(desired: &Desired, found: &[Option<Object>]) -> BTreeMap<String, Corruption> {
     let both = desired.uploads.iter().zip(found);
-    let other = both.filter_map(|(object, found)| {
-        let found = found.as_ref()?;
-        let other = found.sha256.as_ref().is_some_and(|sum| *sum != object.upload.sha256);
-        let how = if found.bytes != object.upload.bytes.len() as u64 {
-            Corruption::Size(found.bytes)
-        } else if other {
-            Corruption::Content
-        } else {
-            return None;
-        };
-        Some((object.uri.clone(), how))
-    });
-    other.collect()
+    both.filter_map(|(object, found)| {
+        Some((object.uri.clone(), Corruption::find(&object.upload, found.as_ref()?)?))
+    })
+    .collect()
 }

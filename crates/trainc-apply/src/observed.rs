@@ -1,6 +1,6 @@
 //! What an account holds of a plan: data only.
 
-use crate::account::{Association, FileSystem, Role, Tags, TrainingJob};
+use crate::account::{Association, FileSystem, Object, Role, Tags, TrainingJob, Upload};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What there is.
@@ -20,7 +20,7 @@ pub struct Observed {
     pub foreign_bucket: bool,
     /// For each upload, whether it is there.
     pub uploads: Vec<bool>,
-    /// URIs of uploads whose key holds other content, and how it differs.
+    /// URIs of uploads whose key holds other content, or content that is not known, and how that shows.
     pub corrupted_uploads: BTreeMap<String, Corruption>,
     /// Runs of the job.
     pub runs: Runs,
@@ -48,16 +48,31 @@ pub struct ObservedFileSystem {
     pub associations: Vec<Association>,
 }
 
-/// How it shows that what lies at the address of an upload is not what was uploaded.
+/// How it shows that what lies at the address of an upload is not what was uploaded, or may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Corruption {
     /// It has another size: bytes.
     Size(u64),
     /// It has another checksum, and the size of ours.
     Content,
+    /// It has the size of ours, and S3 shows no checksum of it: it may be anything.
+    Unverified,
 }
 
 impl Corruption {
+    /// Compares the object at the address of an upload with the upload. S3 verifies a checksum when it stores an object,
+    /// so only an equal one proves the content.
+    pub(crate) fn find(upload: &Upload, found: &Object) -> Option<Self> {
+        if found.bytes != upload.bytes.len() as u64 {
+            return Some(Self::Size(found.bytes));
+        }
+        match &found.sha256 {
+            Some(sum) if *sum == upload.sha256 => None,
+            Some(_) => Some(Self::Content),
+            None => Some(Self::Unverified),
+        }
+    }
+
     /// What is wrong, a fragment, where ours has so many bytes.
     pub(crate) fn describe(self, wanted: u64) -> String {
         let wanted = trainc_diag::text::group_digits(wanted);
@@ -68,6 +83,9 @@ impl Corruption {
             ),
             Self::Content => {
                 format!("the key holds another object, of the same {wanted} bytes but with another SHA-256")
+            }
+            Self::Unverified => {
+                format!("the key holds an object of the same {wanted} bytes, of which S3 shows no SHA-256")
             }
         }
     }

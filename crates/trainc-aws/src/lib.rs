@@ -145,8 +145,9 @@ impl Observe for Account {
     async fn multipart_uploads(&self, bucket: &str, prefix: &str) -> Answer<Vec<(String, String)>> {
         self.endpoints.explain_fault("s3", s3::multipart_uploads(&self.s3, bucket, prefix)).await
     }
-    async fn object(&self, bucket: &str, key: &str) -> Answer<Object> {
-        self.endpoints.explain_fault("s3", s3::object(&self.s3, bucket, key)).await
+    async fn uploaded_object(&self, upload: &Upload) -> Answer<Object> {
+        let asked = s3::uploaded_object(&self.s3, upload, self.part_bytes);
+        self.endpoints.explain_fault("s3", asked).await
     }
 
     async fn subnets(&self, ids: &[String]) -> Answer<Vec<Subnet>> {
@@ -235,8 +236,9 @@ impl Cloud for Account {
     async fn create_bucket(&self, name: &str) -> Answer<()> {
         self.endpoints.explain_fault("s3", s3::create_bucket(&self.s3, name, &self.region)).await
     }
-    async fn put_object(&self, upload: &Upload) -> Answer<()> {
-        self.endpoints.explain_fault("s3", Box::pin(s3::put_object(&self.s3, upload, self.part_bytes))).await
+    async fn put_object(&self, upload: &Upload, overwrite: bool) -> Answer<Option<String>> {
+        let put = s3::put_object(&self.s3, upload, overwrite, self.part_bytes);
+        self.endpoints.explain_fault("s3", Box::pin(put)).await
     }
     async fn abort_upload(&self, bucket: &str, key: &str, id: &str) -> Answer<()> {
         self.endpoints.explain_fault("s3", s3::abort(&self.s3, bucket, key, id)).await

@@ -74,16 +74,21 @@ pub(super) async fn objects(
         .map(|object| Object {
             key: object.key().unwrap_or_default().to_owned(),
             bytes: object.size().and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
-            sha256: None,
+            ..Object::default()
         })
         .collect())
 }
 
-/// With its checksum, if it may be seen: of what a key of the user's encrypts, only by whoever may decrypt with it
-/// (HeadObject, `x-amz-checksum-mode`), and all others are refused as if nothing were there.
-pub(super) async fn object(client: &Client, bucket: &str, key: &str) -> Answer<Object> {
+/// What lies at the address of an upload, with its checksum, if it may be seen: of what a key of the user's encrypts, only
+/// by whoever may decrypt with it (HeadObject, `x-amz-checksum-mode`), and all others are refused as if nothing were there.
+pub(super) async fn uploaded_object(
+    client: &Client,
+    upload: &Upload,
+    parts: Option<usize>,
+) -> Answer<Object> {
     let ask = async |mode: Option<ChecksumMode>| {
-        let asked = client.head_object().bucket(bucket).key(key).set_checksum_mode(mode);
+        let asked = client.head_object().bucket(&upload.bucket).key(&upload.key).set_checksum_mode(mode);
+        let asked = asked.set_expected_bucket_owner(upload.owner.clone());
         asked.send().await.map_err(|error| fault(Call::HeadObject, &error))
     };
     let answer = match ask(Some(ChecksumMode::Enabled)).await {
@@ -92,13 +97,31 @@ pub(super) async fn object(client: &Client, bucket: &str, key: &str) -> Answer<O
     };
     let bytes = answer.content_length().and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
     // The tag of what was sent in parts ends with their number. Its checksum should, too; not every store writes it.
-    let whole = answer.e_tag().is_none_or(|tag| !tag.contains('-'));
-    let sha256 = answer.checksum_sha256().filter(|_| whole).and_then(hexadecimal);
-    Ok(Object { key: key.to_owned(), bytes, sha256 })
+    let in_parts = answer.e_tag().is_some_and(|tag| tag.contains('-'));
+    let sha256 = answer.checksum_sha256().and_then(|sum| {
+        let number = sum.split_once('-');
+        if !in_parts && number.is_none() {
+            return hexadecimal(sum);
+        }
+        let of_parts = number.map_or(sum, |(sum, _)| sum);
+        (of_parts == checksum_of_parts(&upload.bytes, part_bytes(parts))).then(|| upload.sha256.clone())
+    });
+    let etag = answer.e_tag().map(str::to_owned);
+    Ok(Object { key: upload.key.clone(), bytes, sha256, etag })
 }
 
-/// A checksum of S3's header in hexadecimal; none of an object that was sent in parts, of which S3 tells the checksum of
-/// the parts' checksums, with their number.
+/// SHA-256 of the SHA-256s of an upload's parts, as S3 shows it for an object in parts.
+fn checksum_of_parts(bytes: &[u8], size: usize) -> String {
+    let sums = bytes.chunks(size).fold(Sha256::new(), |all, part| all.chain_update(Sha256::digest(part)));
+    aws_smithy_types::base64::encode(sums.finalize())
+}
+
+/// The size of the parts of an upload; the usual one if no other is set.
+fn part_bytes(parts: Option<usize>) -> usize {
+    parts.unwrap_or(PART_BYTES).max(1)
+}
+
+/// Converts a checksum of S3's header to hexadecimal.
 fn hexadecimal(checksum: &str) -> Option<String> {
     let bytes = aws_smithy_types::base64::decode(checksum).ok()?;
     (bytes.len() == 32).then(|| {
@@ -122,36 +145,51 @@ pub(super) async fn create_bucket(client: &Client, name: &str, region: &str) -> 
     Ok(())
 }
 
-/// Puts an object where none is yet: with its checksum, encrypted, and only into a bucket of that owner. What is larger
-/// than `parts` goes in parts of that size.
-pub(super) async fn put_object(client: &Client, upload: &Upload, parts: Option<usize>) -> Answer<()> {
+/// Puts an object, where none is yet unless it may overwrite: with its checksum, encrypted, and only into a bucket of that
+/// owner. What is larger than `parts` goes in parts of that size.
+pub(super) async fn put_object(
+    client: &Client,
+    upload: &Upload,
+    overwrite: bool,
+    parts: Option<usize>,
+) -> Answer<Option<String>> {
     if upload.bytes.len() > parts.unwrap_or(MULTIPART_THRESHOLD) {
-        return put_in_parts(client, upload, parts.unwrap_or(PART_BYTES).max(1)).await;
+        return put_in_parts(client, upload, overwrite, part_bytes(parts)).await;
     }
     let asked = client
         .put_object()
         .bucket(&upload.bucket)
         .key(&upload.key)
-        .if_none_match("*")
+        .set_if_none_match(unless(overwrite))
         .checksum_sha256(checksum(&upload.bytes))
         .server_side_encryption(encryption(upload))
         .set_ssekms_key_id(upload.kms.clone())
         .set_expected_bucket_owner(upload.owner.clone())
         .body(ByteStream::from(upload.bytes.clone()));
-    asked.send().await.map_err(|error| fault(Call::PutObject, &error))?;
-    Ok(())
+    let answer = asked.send().await.map_err(|error| fault(Call::PutObject, &error))?;
+    Ok(answer.e_tag().map(str::to_owned))
+}
+
+/// The condition under which an object is written: that there is none.
+fn unless(overwrite: bool) -> Option<String> {
+    (!overwrite).then(|| "*".to_owned())
 }
 
 /// In parts, each with its checksum. An upload of the same key that a crash left, or that somebody else makes at this
 /// moment, is gone on with: the key holds the digest of the content, so its parts are the same. Whoever is first
 /// completes it; for the others it is gone then, and the object there.
-async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<()> {
+async fn put_in_parts(
+    client: &Client,
+    upload: &Upload,
+    overwrite: bool,
+    size: usize,
+) -> Answer<Option<String>> {
     let left = unfinished_uploads(client, upload).await;
     let id = match left.first() {
         Some(id) => id.clone(),
         None => begin_multipart(client, upload).await?,
     };
-    match send_parts(client, upload, &id, size).await {
+    let etag = match send_parts(client, upload, &id, overwrite, size).await {
         Err(no) if no.class == Class::NotFound && no.code == "NoSuchUpload" => {
             // Completed or taken away by another: looking again tells.
             return Err(Fault { class: Class::Busy, ..no });
@@ -163,13 +201,13 @@ async fn put_in_parts(client: &Client, upload: &Upload, size: usize) -> Answer<(
             }
             return Err(no);
         }
-        Ok(()) => {}
-    }
+        Ok(etag) => etag,
+    };
     // Two that began at the same time made two.
     for other in unfinished_uploads(client, upload).await {
         let _ = abort(client, &upload.bucket, &upload.key, &other).await;
     }
-    Ok(())
+    Ok(etag)
 }
 
 async fn begin_multipart(client: &Client, upload: &Upload) -> Answer<String> {
@@ -222,7 +260,13 @@ async fn uploaded_parts(client: &Client, upload: &Upload, id: &str) -> BTreeMap<
     found.parts().iter().filter_map(each).collect()
 }
 
-async fn send_parts(client: &Client, upload: &Upload, id: &str, size: usize) -> Answer<()> {
+async fn send_parts(
+    client: &Client,
+    upload: &Upload,
+    id: &str,
+    overwrite: bool,
+    size: usize,
+) -> Answer<Option<String>> {
     let there = uploaded_parts(client, upload, id).await;
     let mut done = CompletedMultipartUpload::builder();
     for (number, part) in (1_i32..).zip(upload.bytes.chunks(size)) {
@@ -240,11 +284,11 @@ async fn send_parts(client: &Client, upload: &Upload, id: &str, size: usize) -> 
         .bucket(&upload.bucket)
         .key(&upload.key)
         .upload_id(id)
-        .if_none_match("*")
+        .set_if_none_match(unless(overwrite))
         .set_expected_bucket_owner(upload.owner.clone())
         .multipart_upload(done.build());
-    asked.send().await.map_err(|error| fault(Call::CompleteMultipartUpload, &error))?;
-    Ok(())
+    let answer = asked.send().await.map_err(|error| fault(Call::CompleteMultipartUpload, &error))?;
+    Ok(answer.e_tag().map(str::to_owned))
 }
 
 /// One part; its tag.

@@ -134,7 +134,7 @@ fn an_upload_is_checked_encrypted_and_put_only_once() {
         kms: Some("arn:aws:kms:us-west-2:1:key/k".to_owned()),
         owner: Some("111122223333".to_owned()),
     };
-    assert_eq!(run(account.put_object(&upload)).unwrap_err().class, Class::Exists);
+    assert_eq!(run(account.put_object(&upload, false)).unwrap_err().class, Class::Exists);
     let sent = &replay.sent()[0];
     assert_eq!(sent.header("if-none-match"), Some("*"));
     assert_eq!(sent.header("x-amz-checksum-sha256"), Some("LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="));
@@ -143,38 +143,62 @@ fn an_upload_is_checked_encrypted_and_put_only_once() {
     assert!(sent.uri.starts_with("https://runs.s3.us-west-2.amazonaws.com/source/ab/"), "{}", sent.uri);
 }
 
-/// An object is looked at with its checksum: of one in parts there is none of the whole, and whoever may not see it is
-/// told the size all the same.
 #[test]
-fn an_object_reports_its_checksum() {
+fn an_overwriting_upload_has_no_condition() {
+    let upload = hello();
+    let (account, replay) = Replay::account(&[Some((200, ""))]);
+    run(account.put_object(&upload, true)).unwrap();
+    let sent = &replay.sent()[0];
+    assert_eq!((sent.method.as_str(), sent.header("if-none-match")), ("PUT", None));
+}
+
+fn hello() -> Upload {
+    Upload {
+        bucket: "runs".to_owned(),
+        key: "k".to_owned(),
+        bytes: b"hello".to_vec(),
+        sha256: "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824".to_owned(),
+        kms: None,
+        owner: Some("111122223333".to_owned()),
+    }
+}
+
+/// Of an object in parts, S3 shows the checksum of the parts' checksums: it proves the content where the parts are ours.
+#[test]
+fn a_checksum_proves_the_content_of_an_upload() {
     let (account, replay) = Replay::account(&[
         Some((200, "content-length: 5\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=")),
         Some((
             200,
-            "content-length: 70000000\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=-5",
+            "content-length: 5\nx-amz-checksum-sha256: lZXJ35AHUUjrBoYDZd8zWEt1v/eCpRDGzUiDpBmDPVA=-1",
         )),
         // As some stores have it: without the number.
         Some((
             200,
-            "content-length: 70000000\netag: \"9b2cf535f27731c974343645a3985328-5\"\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=",
+            "content-length: 5\netag: \"9b2cf535f27731c974343645a3985328-1\"\nx-amz-checksum-sha256: lZXJ35AHUUjrBoYDZd8zWEt1v/eCpRDGzUiDpBmDPVA=",
+        )),
+        // Of other parts: the same content in parts of another size, or another content.
+        Some((
+            200,
+            "content-length: 5\nx-amz-checksum-sha256: LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=-5",
         )),
         Some((403, "")),
-        Some((200, "content-length: 7")),
+        Some((200, "content-length: 5")),
         Some((404, "")),
     ]);
-    let told = run(account.object("runs", "k")).unwrap();
-    let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-    assert_eq!((told.bytes, told.sha256.as_deref()), (5, Some(sha256)));
-    for _ in 0..2 {
-        let parts = run(account.object("runs", "k")).unwrap();
-        assert_eq!((parts.bytes, parts.sha256), (70_000_000, None));
+    let upload = hello();
+    for _ in 0..3 {
+        let found = run(account.uploaded_object(&upload)).unwrap();
+        assert_eq!((found.bytes, found.sha256.as_ref()), (5, Some(&upload.sha256)));
     }
-    let unseen = run(account.object("runs", "k")).unwrap();
-    assert_eq!((unseen.bytes, unseen.sha256), (7, None));
-    assert_eq!(run(account.object("runs", "k")).unwrap_err().class, Class::NotFound);
+    for _ in 0..2 {
+        let unverified = run(account.uploaded_object(&upload)).unwrap();
+        assert_eq!((unverified.bytes, unverified.sha256), (5, None));
+    }
+    assert_eq!(run(account.uploaded_object(&upload)).unwrap_err().class, Class::NotFound);
     let modes: Vec<bool> =
         replay.sent().iter().map(|one| one.header("x-amz-checksum-mode") == Some("ENABLED")).collect();
-    assert_eq!(modes, [true, true, true, true, false, true]);
+    assert_eq!(modes, [true, true, true, true, true, false, true]);
 }
 
 #[test]
@@ -210,7 +234,7 @@ fn a_large_upload_goes_on_where_it_stopped_and_leaves_no_parts() {
         Some((200, after)),
         Some((204, "")),
     ]);
-    run(account.put_object(&upload)).unwrap();
+    assert_eq!(run(account.put_object(&upload, false)).unwrap().as_deref(), Some("e"));
     let sent = replay.sent();
     let lines: Vec<String> = sent
         .iter()

@@ -26,6 +26,8 @@ class Settings:
     limits: dict = dataclasses.field(default_factory=dict)  # quota name -> instances CreateTrainingJob allows
     file_system_fails: str = ""  # the reason with which file systems end FAILED
     missing_images: bool = False  # whether every image is missing from its registry
+    hidden_checksums: bool = False  # as with a key that the caller may not use: HeadObject refuses checksums
+    no_overwriting: bool = False  # as with a bucket policy that requires If-None-Match
     foreign_buckets: list = dataclasses.field(default_factory=list)  # owned by somebody else
 
 

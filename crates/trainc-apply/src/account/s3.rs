@@ -24,8 +24,10 @@ pub struct Object {
     pub key: String,
     /// Bytes.
     pub bytes: u64,
-    /// SHA-256 of the whole content, hexadecimal, where S3 tells it: not of what was sent in parts.
+    /// SHA-256 of the whole content, hexadecimal, where S3 shows a checksum that proves it.
     pub sha256: Option<String>,
+    /// Its entity tag, which another object of other content does not have.
+    pub etag: Option<String>,
 }
 
 /// What is uploaded.

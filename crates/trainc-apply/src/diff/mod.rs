@@ -15,9 +15,10 @@ pub(crate) use job::{job_change, overtaken_run_change};
 pub(crate) use storage::untagged_twin_change;
 
 use crate::account::TrainingJob;
-use crate::desired::Desired;
+use crate::desired::{Desired, WantedObject};
+use crate::fault::Fault;
 use crate::file_systems::oldest_live;
-use crate::observed::Observed;
+use crate::observed::{Corruption, Observed};
 use std::collections::BTreeSet;
 
 /// Returns the change of every resource of the plan, in the order of creation.
@@ -55,22 +56,20 @@ pub fn diff(desired: &Desired, observed: &Observed, choices: Choices) -> Vec<Cha
     }
     for (at, wanted) in desired.uploads.iter().enumerate() {
         let there = observed.uploads.get(at).copied().unwrap_or_default();
-        let spoiled = observed.corrupted_uploads.get(&wanted.uri);
-        out.push(if let Some(other) = spoiled {
+        let corruption = observed.corrupted_uploads.get(&wanted.uri);
+        out.push(if let Some(other) = corruption {
+            let words = other.describe(wanted.upload.bytes.len() as u64);
             // A run that was started reads it again where spot machines come back: that is said, and nothing of it is
             // apply's to do.
-            let action = match job::target(desired, &observed.runs, choices) {
-                Target::Attach(_) => Action::Skip,
-                Target::Start(_) | Target::Blocked(_) => Action::Stop(Obstacle::Broken),
+            let is_started = matches!(job::target(desired, &observed.runs, choices), Target::Attach(_));
+            let (action, because) = match other {
+                Corruption::Unverified if is_started => (Action::Unchanged, words),
+                _ if is_started => (Action::Skip, words),
+                _ => (Action::Update, format!("{words}: it is overwritten")),
             };
-            Change::new(wanted.kind, &wanted.uri, action, other.describe(wanted.upload.bytes.len() as u64))
+            Change::new(wanted.kind, &wanted.uri, action, because)
         } else if there {
-            Change::new(
-                wanted.kind,
-                &wanted.uri,
-                Action::Unchanged,
-                "its key contains the digest of its content",
-            )
+            Change::new(wanted.kind, &wanted.uri, Action::Unchanged, "its SHA-256 is that of the content")
         } else {
             let size = trainc_diag::text::bytes(wanted.upload.bytes.len() as u64);
             Change::new(wanted.kind, &wanted.uri, Action::Create, format!("{size} to upload"))
@@ -131,14 +130,27 @@ pub fn mounts(job: &TrainingJob) -> Vec<&str> {
     lustre.filter_map(|source| source.get("FileSystemId")?.as_str()).collect()
 }
 
-/// Returns the uploads whose key holds other content.
+/// Returns the uploads whose key holds other content; not those whose content is unknown.
 pub fn corrupted_uploads(desired: &Desired, observed: &Observed) -> Vec<Change> {
     let uploads = desired.uploads.iter();
     let found = uploads.filter_map(|wanted| {
-        let words = observed.corrupted_uploads.get(&wanted.uri)?.describe(wanted.upload.bytes.len() as u64);
+        let corruption = observed.corrupted_uploads.get(&wanted.uri);
+        let other = corruption.filter(|other| **other != Corruption::Unverified)?;
+        let words = other.describe(wanted.upload.bytes.len() as u64);
         Some(Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Broken), words))
     });
     found.collect()
+}
+
+/// Returns the change of an upload whose key holds something that could not be verified and may not be overwritten.
+pub(crate) fn foreign_upload_change(wanted: &WantedObject, other: Corruption, fault: &Fault) -> Change {
+    let words = other.describe(wanted.upload.bytes.len() as u64);
+    let because = format!(
+        "an object that is not ours is in the way at `{}`: {words}, and {} was refused",
+        wanted.uri,
+        fault.call.describe()
+    );
+    Change::new(wanted.kind, &wanted.uri, Action::Stop(Obstacle::Foreign), because)
 }
 
 /// Returns true if the run that is meant is over: then nothing is made or changed for it.

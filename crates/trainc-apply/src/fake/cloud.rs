@@ -1,7 +1,7 @@
 //! The simulated account, changed.
 
 use super::Fake;
-use super::observe::{no_entity, no_job};
+use super::observe::{etag, no_entity, no_job};
 use super::state::{Account, AssociationState, FileSystemState, RoleState};
 use crate::account::{Association, FileSystem, FileSystemChange, Role, Tags, Upload};
 use crate::calls::Call;
@@ -249,7 +249,7 @@ impl Cloud for Fake {
         .await
     }
 
-    async fn put_object(&self, upload: &Upload) -> Answer<()> {
+    async fn put_object(&self, upload: &Upload, overwrite: bool) -> Answer<Option<String>> {
         let call = Call::PutObject;
         let path = format!("{}/{}", upload.bucket, upload.key);
         self.call(call, &path, |account, _| {
@@ -261,12 +261,12 @@ impl Cloud for Fake {
                     "The specified bucket does not exist",
                 ));
             }
-            if account.objects.contains_key(&path) {
+            if !overwrite && account.objects.contains_key(&path) {
                 return Err(Fault::from_answer(call, Some(412), "PreconditionFailed", ""));
             }
             account.objects.insert(path.clone(), upload.bytes.len() as u64);
             account.checksums.insert(path.clone(), upload.sha256.clone());
-            Ok(())
+            Ok(Some(etag(&upload.sha256)))
         })
         .await
     }

@@ -5,7 +5,7 @@ use super::state::Account;
 use super::{Fake, logs};
 use crate::account::{
     Association, Bucket, Caller, Endpoint, FileSystem, JobSummary, Key, LogFrom, LogPage, LogStream, Object,
-    Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob,
+    Question, Role, RouteTable, SecurityGroup, Subnet, Tags, TrainingJob, Upload,
 };
 use crate::calls::Call;
 use crate::cloud::{Answer, Observe};
@@ -209,13 +209,17 @@ impl Observe for Fake {
                 .map(|(key, bytes)| Object {
                     key: key.strip_prefix(&format!("{bucket}/")).unwrap_or(key).to_owned(),
                     bytes: *bytes,
-                    sha256: None,
+                    ..Object::default()
                 })
                 .take(most)
                 .collect();
             let made = prefix.starts_with("trainc/");
             if held.is_empty() && account.furnished && !made && !account.empty.contains(&path) {
-                return Ok(vec![Object { key: format!("{prefix}part-00000"), bytes: 1 << 20, sha256: None }]);
+                return Ok(vec![Object {
+                    key: format!("{prefix}part-00000"),
+                    bytes: 1 << 20,
+                    ..Object::default()
+                }]);
             }
             Ok(held)
         })
@@ -233,12 +237,13 @@ impl Observe for Fake {
         .await
     }
 
-    async fn object(&self, bucket: &str, key: &str) -> Answer<Object> {
-        let (call, path) = (Call::HeadObject, format!("{bucket}/{key}"));
+    async fn uploaded_object(&self, upload: &Upload) -> Answer<Object> {
+        let (call, path) = (Call::HeadObject, format!("{}/{}", upload.bucket, upload.key));
         self.call(call, &path, |account, _| match account.objects.get(&path) {
             Some(bytes) => {
-                let sha256 = account.checksums.get(&path).cloned();
-                Ok(Object { key: key.to_owned(), bytes: *bytes, sha256 })
+                let sum = account.checksums.get(&path);
+                let sha256 = sum.filter(|_| !account.hidden_checksums).cloned();
+                Ok(Object { key: upload.key.clone(), bytes: *bytes, sha256, etag: sum.map(|sum| etag(sum)) })
             }
             None => Err(Fault::from_answer(call, Some(404), "NotFound", "")),
         })
@@ -363,6 +368,11 @@ impl Observe for Fake {
         })
         .await
     }
+}
+
+/// The entity tag of an object: as S3's, it differs where the content does.
+pub(super) fn etag(sha256: &str) -> String {
+    format!("\"{}\"", sha256.get(..32).unwrap_or(sha256))
 }
 
 fn own_role(account: &Account, name: &str) -> Role {

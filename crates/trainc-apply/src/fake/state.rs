@@ -41,6 +41,8 @@ pub struct Account {
     pub objects: BTreeMap<String, u64>,
     /// SHA-256 of objects, hexadecimal, by `bucket/key`; none where nobody gave it.
     pub checksums: BTreeMap<String, String>,
+    /// True if the caller may not read checksums: objects are encrypted with a key that it may not use.
+    pub hidden_checksums: bool,
     /// Uploads in parts that were begun and not ended, as `bucket/key`.
     pub unfinished: BTreeSet<String>,
     /// Prefixes without an object, as `bucket/prefix`.
@@ -97,6 +99,7 @@ impl Default for Account {
             foreign_buckets: BTreeSet::new(),
             objects: BTreeMap::new(),
             checksums: BTreeMap::new(),
+            hidden_checksums: false,
             unfinished: BTreeSet::new(),
             empty: BTreeSet::new(),
             jobs: BTreeMap::new(),

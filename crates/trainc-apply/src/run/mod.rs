@@ -12,6 +12,7 @@ mod storage;
 
 pub use locks::ResourceLocks;
 
+use crate::account::Object;
 use crate::calls::Call;
 use crate::change::{Action, Choices, Target};
 use crate::cloud::{Answer, Clock, Cloud};
@@ -21,11 +22,12 @@ use crate::fault::{Class, Fault};
 use crate::file_systems;
 use crate::ledger::{Cause, Item, Recorder};
 use crate::look::Look;
-use crate::observed::Observed;
+use crate::observed::{Corruption, Observed};
 use crate::patience::Wait;
 use futures_util::future::join_all;
 use futures_util::join;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a missing resource is looked for before it counts as deleted.
@@ -43,6 +45,8 @@ pub struct Driver<'a, C, K> {
     pub recorder: Recorder<'a>,
     /// True if this run has written to IAM: what depends on it may not see that yet.
     pub wrote_iam: Cell<bool>,
+    /// Entity tags of the objects that this run has uploaded, by URI.
+    pub written: RefCell<BTreeMap<String, String>>,
     /// Locks on what other jobs of the same command may be creating too.
     pub locks: &'a ResourceLocks,
 }
@@ -54,7 +58,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     /// Creates everything. The ledger records what was done, failed and left. Returns the job's name once it exists.
     pub async fn run(&self, target: &Target) -> Option<String> {
         let desired = self.desired;
-        let (role, uploads) = join!(self.apply_role(), self.apply_uploads());
+        let (role, uploads) = join!(self.apply_role(), self.apply_uploads(target));
         let job = Item::new("training-job", &name_of(target, desired));
         if role.is_none() || uploads.is_none() {
             for system in &desired.file_systems {
@@ -125,10 +129,16 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
             self.pause(first, &mut late, "until it is visible again").await?;
         };
-        if let Some(other) = diff::corrupted_uploads(self.desired, &seen).into_iter().next() {
-            return Err(Cause::Obstacle(other));
-        }
         let mut all = true;
+        for object in self.desired.uploads.iter().filter(|one| seen.corrupted_uploads.contains_key(&one.uri))
+        {
+            let item = Item::new(object.kind, &object.uri);
+            let word = self.ok_or_record(&item, self.ensure_uploaded(object, &item).await);
+            if let Some(word) = word.filter(|word| *word != "unchanged") {
+                self.recorder.record_done(&item, word, None);
+            }
+            all &= word.is_some();
+        }
         if let Some(wanted) = &self.desired.role {
             // Another version may have written its own policy meanwhile.
             let (.., steps) = role_change(wanted, seen.role.as_ref(), self.choices);
@@ -208,7 +218,7 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
     }
 
     /// The bucket, and what goes into it.
-    async fn apply_uploads(&self) -> Option<()> {
+    async fn apply_uploads(&self, target: &Target) -> Option<()> {
         let objects = &self.desired.uploads;
         if self.apply_bucket().await.is_none() {
             for object in objects {
@@ -216,17 +226,70 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
             }
             return None;
         }
-        join_all(objects.iter().map(|object| self.upload(object))).await.into_iter().collect()
+        join_all(objects.iter().map(|object| self.upload(object, target))).await.into_iter().collect()
     }
 
-    async fn upload(&self, object: &WantedObject) -> Option<()> {
+    /// Uploads an object. A run that was started has read what is there, whatever it is.
+    async fn upload(&self, object: &WantedObject, target: &Target) -> Option<()> {
         let item = Item::new(object.kind, &object.uri);
         let ensure = async {
-            let seen = async || self.look.uploaded(object).await;
-            let make = async || self.look.ask(async |cloud| cloud.put_object(&object.upload).await).await;
-            self.ensure_there(&item, seen, make).await
+            if matches!(target, Target::Attach(_)) && self.look.object_at(object).await?.is_some() {
+                return Ok("unchanged");
+            }
+            self.ensure_uploaded(object, &item).await
         };
-        self.ok_or_record(&item, ensure.await)
+        let word = self.ok_or_record(&item, ensure.await)?;
+        self.recorder.record_done(&item, word, None);
+        Some(())
+    }
+
+    /// Uploads an object over whatever is at its key, unless that is shown to be the same: by the checksum, or by the
+    /// entity tag of what this run wrote where the checksum may not be read. Returns what was done.
+    async fn ensure_uploaded(&self, object: &WantedObject, item: &Item) -> Result<&'static str, Cause> {
+        let mut wait = self.visibility_wait();
+        let mut made = None;
+        loop {
+            let found = self.look.object_at(object).await?;
+            let other = found.as_ref().and_then(|found| Corruption::find(&object.upload, found));
+            let is_own = |found: &Object| {
+                found.etag.is_some() && self.written.borrow().get(&object.uri) == found.etag.as_ref()
+            };
+            match (&found, other, made) {
+                (Some(_), None, _) => return Ok(made.unwrap_or("unchanged")),
+                (Some(found), Some(Corruption::Unverified), _) if is_own(found) => {
+                    return Ok(made.unwrap_or("unchanged"));
+                }
+                (None, _, Some(made)) => {
+                    let state = if made == "found" {
+                        "until it is visible: S3 reports that it exists (PreconditionFailed)"
+                    } else {
+                        "until it can be read back"
+                    };
+                    self.pause(item, &mut wait, state).await?;
+                    continue;
+                }
+                // Somebody else writes there at the same time, or this run's own write shows late.
+                (Some(_), Some(_), Some("created" | "updated")) => {
+                    self.pause(item, &mut wait, "until it can be read back").await?;
+                }
+                _ => {}
+            }
+            self.recorder.record_action(item, if other.is_some() { "update" } else { "create" });
+            let put =
+                self.look.ask(async |cloud| cloud.put_object(&object.upload, other.is_some()).await).await;
+            match (put, other) {
+                (Ok(etag), _) => {
+                    self.written.borrow_mut().extend(etag.map(|etag| (object.uri.clone(), etag)));
+                    made =
+                        Some(if other.is_some() && made != Some("created") { "updated" } else { "created" });
+                }
+                (Err(fault), None) if fault.class == Class::Exists => made = Some("found"),
+                (Err(fault), Some(other)) if fault.class == Class::Denied => {
+                    return Err(Cause::Obstacle(diff::foreign_upload_change(object, other, &fault)));
+                }
+                (Err(fault), _) => self.pause_for(item, &mut wait, fault).await?,
+            }
+        }
     }
 
     /// Something that is there or not, and never differs.
@@ -244,12 +307,9 @@ impl<C: Cloud, K: Clock> Driver<'_, C, K> {
                 return Ok(());
             }
             if made.is_some() {
-                let state = match (made, item.kind) {
-                    (Some("found"), "bucket") => {
+                let state = match made {
+                    Some("found") => {
                         "until it is visible: S3 reports that it exists (BucketAlreadyOwnedByYou)"
-                    }
-                    (Some("found"), _) => {
-                        "until it is visible: S3 reports that it exists (PreconditionFailed)"
                     }
                     _ => "until it can be read back",
                 };

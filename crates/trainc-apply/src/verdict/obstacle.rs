@@ -58,6 +58,13 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Foreign if change.kind == "bucket" => diagnostic
             .help("name one of your buckets: `upload=\"s3://…\"` in `program`")
             .note("S3 returns 403 when the caller's account is given as the expected owner (HeadBucket, ExpectedBucketOwner)"),
+        Obstacle::Foreign if is_upload(change) => diagnostic
+            .help(help![
+                format!("aws s3 rm {} && ", trainc_emit::quote(name)),
+                NextCommand::new("apply"),
+            ])
+            .note("everyone who may write to the bucket can compute the key: trainc starts no job with content that it cannot verify")
+            .note("an object that this job's `apply` uploaded is verified with `s3:GetObject`, and with `kms:Decrypt` of the key that encrypts it"),
         Obstacle::Foreign => diagnostic
             .help("give the job another name, or adopt the resource with `--adopt`")
             .note("trainc never changes resources that lack its tags"),
@@ -104,12 +111,12 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         Obstacle::Replace => diagnostic
             .help(help!["delete the old one with `", delete_data(), "`, or give the new one another `name=`"])
             .note("FSx cannot change this in place, and a new file system starts empty"),
-        Obstacle::Broken if matches!(change.kind, "source" | "worker") => diagnostic
+        Obstacle::Broken if is_upload(change) => diagnostic
             .help(help![
                 format!("aws s3 rm {} && ", trainc_emit::quote(name)),
                 NextCommand::new("apply"),
             ])
-            .note("the key contains the digest of the content: a job that starts, or restarts after a spot interruption, would run the wrong content"),
+            .note("the key contains the digest of the content: a job that restarts after a spot interruption would run the wrong content"),
         // The data is intact: deleting it is not suggested.
         Obstacle::Misconfigured if change.kind == "association" => diagnostic
             .help("fix what FSx names: FSx needs permission to read the bucket and its event notifications on it; the link recovers within 15 minutes, then run the same command again")
@@ -142,7 +149,7 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
             .note("FSx cannot recover a failed file system: its data is lost (FSx for Lustre, file system status)"),
     };
     let flag = match kind {
-        Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket"),
+        Obstacle::Foreign => Some("--adopt").filter(|_| change.kind != "bucket" && !is_upload(change)),
         Obstacle::OtherDigest | Obstacle::ConcurrentVersion => Some("--new-run"),
         Obstacle::DifferentContent
         | Obstacle::StartedMeanwhile
@@ -154,6 +161,11 @@ pub fn obstacle(change: &Change, span: Span) -> Verdict {
         | Obstacle::TooManyUsers => None,
     };
     Verdict { diagnostic, exit, flag }
+}
+
+/// Returns true if the resource is an archive or a file of the worker.
+fn is_upload(change: &Change) -> bool {
+    matches!(change.kind, "source" | "worker")
 }
 
 fn delete_data() -> NextCommand {

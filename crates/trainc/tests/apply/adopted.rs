@@ -47,6 +47,7 @@ fn taken(cloud: &Fake, example: &str) -> Vec<Event> {
         choices: ADOPT,
         recorder: Recorder { ledger: &ledger, listener: &Silent },
         wrote_iam: false.into(),
+        written: std::cell::RefCell::default(),
         locks: &ResourceLocks::default(),
     };
     assert!(run(cloud, driver.run(&seen.target)).unwrap().is_some(), "{:?}", ledger.failures());

@@ -188,6 +188,7 @@ fn each_run_is_told_of_under_its_own_name_and_who_waited_is_not_told_to_wait() {
         choices: Choices::default(),
         recorder: Recorder { ledger: &ledger, listener: &Silent },
         wrote_iam: false.into(),
+        written: std::cell::RefCell::default(),
         locks: &ResourceLocks::default(),
     };
     assert_eq!(run(&scarce, driver.run(&prospect.target)).unwrap(), None);

@@ -198,6 +198,7 @@ pub async fn drive(look: Look<'_, Fake, Fake>, prospect: &Prospect, choices: Cho
         choices,
         recorder: Recorder { ledger: &ledger, listener: &Silent },
         wrote_iam: false.into(),
+        written: std::cell::RefCell::default(),
         locks: &ResourceLocks::default(),
     };
     let job = if prospect.is_run_over(choices) {

@@ -66,7 +66,7 @@ looks! {
     bucket(name: &str, owner: Option<&str>) -> a::Bucket;
     objects(bucket: &str, prefix: &str, most: usize, owner: Option<&str>) -> Vec<a::Object>;
     multipart_uploads(bucket: &str, prefix: &str) -> Vec<(String, String)>;
-    object(bucket: &str, key: &str) -> a::Object;
+    uploaded_object(upload: &a::Upload) -> a::Object;
     subnets(ids: &[String]) -> Vec<a::Subnet>;
     security_groups(ids: &[String]) -> Vec<a::SecurityGroup>;
     route_tables(vpc: &str) -> Vec<a::RouteTable>;
@@ -172,74 +172,113 @@ fn two_new_runs_at_once_leave_each_other_their_rights() {
     assert_eq!(account.jobs.len(), 2);
 }
 
-/// The address of an upload holds the digest of its content: what has another size there is somebody else's.
-#[test]
-fn something_else_at_the_address_of_an_upload_is_not_run() {
+/// What a stranger puts at the key of an upload: another size, another content of the same size, and content of which
+/// nobody knows the checksum.
+fn planted(case: &str) -> (Account, String) {
     let mut account = applied("starter", &[]);
     account.jobs.clear();
     let uri = account.objects.keys().next().unwrap().clone();
-    account.objects.insert(uri.clone(), 4);
-    let cloud = at(&account);
-    let plan = plan("starter", &[]);
-    let prospect = run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-    let (change, obstacle) = prospect.obstacles().next().unwrap();
-    assert_eq!(
-        (change.kind, obstacle, change.name.as_str()),
-        ("source", Obstacle::Broken, &*format!("s3://{uri}"))
-    );
-    assert!(change.because.contains("of 4 bytes instead of"), "{}", change.because);
-    let verdict = trainc_apply::verdict::obstacle(change, plan.job.span);
-    assert_eq!((verdict.diagnostic.code.id, verdict.exit), ("T0611", 5));
-    assert_eq!(
-        verdict.diagnostic.help.as_deref(),
-        Some(&*format!("aws s3 rm s3://{uri} && trainc apply MANIFEST"))
-    );
-    let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
-    assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Broken]), "{end:?}");
-    assert!(cloud.account().jobs.is_empty());
+    let sum = account.checksums.remove(&uri).unwrap();
+    match case {
+        "size" => _ = account.objects.insert(uri.clone(), 4),
+        "content" => _ = account.checksums.insert(uri.clone(), sum.chars().rev().collect()),
+        _ => {}
+    }
+    (account, uri)
 }
 
-/// Another content of the same size shows by its checksum, where S3 tells one.
+/// Anyone who may write to the bucket can compute the key: content that is not verified is overwritten before a job runs it.
 #[test]
-fn something_else_of_the_same_size_is_not_run_either() {
-    let mut account = applied("starter", &[]);
+fn a_planted_archive_is_overwritten_before_the_job_starts() {
+    let plan = plan("starter", &[]);
+    let archive = applied("starter", &[]);
+    for (case, words) in [
+        ("size", "the key holds another object, of 4 bytes instead of"),
+        ("content", "but with another SHA-256: it is overwritten"),
+        ("unknown", "of which S3 shows no SHA-256: it is overwritten"),
+    ] {
+        for hidden in [false, true] {
+            let (mut account, uri) = planted(case);
+            account.hidden_checksums = hidden;
+            let cloud = at(&account);
+            let prospect =
+                run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
+            let change = prospect.changes.iter().find(|one| one.kind == "source").unwrap();
+            assert_eq!(change.action, Action::Update, "{change:?}");
+            assert!(hidden || change.because.contains(words), "{}", change.because);
+            let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
+            assert!(matches!(end, End::Done(_)), "{end:?}");
+            assert_eq!(cloud.account().checksums[&uri], archive.checksums[&uri]);
+            let calls = cloud.calls();
+            let puts = calls.iter().filter(|call| **call == Call::PutObject).count();
+            assert_eq!(puts, 1, "what this run wrote is known by its entity tag: {calls:?}");
+            // The run that was started has read it: a second apply writes nothing.
+            let again = at(&cloud.account());
+            let end = run(&again, apply(&again, &plan, Choices::default())).unwrap();
+            assert!(matches!(end, End::Done(_)), "{end:?}");
+            assert!(again.calls().iter().all(|call| *call != Call::PutObject));
+        }
+    }
+}
+
+#[test]
+fn a_planted_archive_that_may_not_be_overwritten_stops_the_job() {
+    let plan = plan("starter", &[]);
+    for case in ["size", "content", "unknown"] {
+        let (mut account, uri) = planted(case);
+        account.denied.insert("s3:PutObject".to_owned());
+        let cloud = at(&account);
+        let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
+        let End::Failed(causes) = &end else { panic!("{end:?}") };
+        let (item, cause) = &causes[0];
+        let verdict = trainc_apply::verdict::verdict(&plan, item, cause);
+        assert_eq!((verdict.diagnostic.code.id, verdict.exit, verdict.flag), ("T0605", 7, None));
+        assert!(
+            verdict.diagnostic.message.starts_with("an object that is not ours is in the way"),
+            "{}",
+            verdict.diagnostic.message
+        );
+        assert_eq!(
+            verdict.diagnostic.help.as_deref(),
+            Some(&*format!("aws s3 rm s3://{uri} && trainc apply MANIFEST"))
+        );
+        assert!(cloud.account().jobs.is_empty());
+    }
+}
+
+/// The worker's binary and its config are programs and settings of the job as well.
+#[test]
+fn a_planted_worker_is_overwritten_before_the_job_starts() {
+    let plan = super::plan_with("tests/fixtures/worker-cpu.kdl", &[], Some(super::elf()));
+    let fresh = Fake::default();
+    run(&fresh, apply(&fresh, &plan, Choices::default())).unwrap();
+    let mut account = fresh.account();
     account.jobs.clear();
-    let uri = account.objects.keys().next().unwrap().clone();
-    let known = account.checksums[&uri].clone();
-    account.checksums.remove(&uri);
-    let untold = at(&account);
-    let plan = plan("starter", &[]);
-    let end = run(&untold, apply(&untold, &plan, Choices::default())).unwrap();
-    assert!(matches!(end, End::Done(_)), "without a checksum the size is all there is: {end:?}");
-    account.checksums.insert(uri.clone(), known.chars().rev().collect());
+    account.checksums.clear();
     let cloud = at(&account);
-    let prospect = run(&cloud, look(&cloud).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-    let (change, obstacle) = prospect.obstacles().next().unwrap();
-    assert_eq!((obstacle, &*change.name), (Obstacle::Broken, &*format!("s3://{uri}")));
-    assert!(change.because.contains("with another SHA-256"), "{}", change.because);
     let end = run(&cloud, apply(&cloud, &plan, Choices::default())).unwrap();
-    assert!(matches!(&end, End::Stopped(why) if why == &[Obstacle::Broken]), "{end:?}");
-    assert!(cloud.account().jobs.is_empty());
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    assert_eq!(cloud.account().checksums, fresh.account().checksums);
+    assert_eq!(cloud.account().jobs.len(), 1);
 }
 
-/// Put there while an apply was on its way: nothing is started that would run it.
+/// Put there while an apply was on its way: it is overwritten again, right before the job starts.
 #[test]
-fn something_else_that_comes_meanwhile_is_not_run() {
+fn an_archive_that_is_planted_meanwhile_is_not_run() {
     let plan = plan("starter", &[]);
     let mut account = applied("starter", &[]);
     account.jobs.clear();
     let seen = at(&account);
     let prospect = run(&seen, look(&seen).prospect(&plan, Choices::default())).unwrap().unwrap().unwrap();
-    assert_eq!(prospect.obstacles().count(), 0);
+    assert!(
+        prospect.changes.iter().all(|change| change.kind != "source" || change.action == Action::Unchanged)
+    );
     account.objects.values_mut().for_each(|bytes| *bytes = 4);
     let later = at(&account);
     let end = run(&later, super::drive(look(&later), &prospect, Choices::default())).unwrap();
-    let End::Failed(causes) = &end else { panic!("{end:?}") };
-    assert!(
-        matches!(causes.as_slice(), [(_, Cause::Obstacle(change))] if change.action == Action::Stop(Obstacle::Broken)),
-        "{causes:?}"
-    );
-    assert!(later.account().jobs.is_empty());
+    assert!(matches!(end, End::Done(_)), "{end:?}");
+    assert_eq!(later.account().objects, applied("starter", &[]).objects);
+    assert_eq!(later.account().jobs.len(), 1);
 }
 
 /// An apply that is killed between its create and its second look leaves two versions running: the next apply of either

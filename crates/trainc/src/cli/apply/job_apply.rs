@@ -115,6 +115,7 @@ impl JobApply<'_> {
             choices: self.choices(),
             recorder,
             wrote_iam: false.into(),
+            written: std::cell::RefCell::default(),
             locks,
         };
         let job = if prospect.is_run_over(self.choices()) {
