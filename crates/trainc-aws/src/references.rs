@@ -6,6 +6,8 @@ use trainc_apply::account::Key;
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
+use trainc_catalog::arn::Arn;
+use trainc_catalog::images;
 
 /// One question of a JSON service.
 async fn ask(signed: &SignedClient, to: Service, region: Option<&str>, body: &Value) -> Answer<Value> {
@@ -49,14 +51,19 @@ fn parse_fault(ask: &SignedRequest, reply: &SignedResponse) -> Option<Fault> {
     )
 }
 
-/// The region in an ARN.
-fn region_of(arn: &str) -> Option<&str> {
-    arn.split(':').nth(3).filter(|region| arn.starts_with("arn:") && !region.is_empty())
+/// Returns the region in an ARN; none of a key ID or an alias, which are looked up in the job's region.
+fn region_of(call: Call, text: &str) -> Answer<Option<&str>> {
+    if !text.starts_with("arn:") {
+        return Ok(None);
+    }
+    let arn = Arn::parse(text)
+        .map_err(|why| Fault::new(call, Class::Invalid, &format!("nothing was sent: `{text}`: {why}")))?;
+    Ok(Some(arn.region).filter(|region| !region.is_empty()))
 }
 
 pub(super) async fn kms_key(signed: &SignedClient, id: &str) -> Answer<Key> {
     let to = Service { call: Call::DescribeKey, host: "kms", name: "kms", target: "TrentService" };
-    let answer = ask(signed, to, region_of(id), &json!({ "KeyId": id })).await?;
+    let answer = ask(signed, to, region_of(to.call, id)?, &json!({ "KeyId": id })).await?;
     let text = |name: &str| answer.pointer(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok(Key { arn: text("/KeyMetadata/Arn"), state: text("/KeyMetadata/KeyState") })
 }
@@ -68,53 +75,29 @@ pub(super) async fn check_secret(signed: &SignedClient, arn: &str) -> Answer<()>
         name: "secretsmanager",
         target: "secretsmanager",
     };
-    ask(signed, to, region_of(arn), &json!({ "SecretId": arn })).await.map(|_| ())
+    ask(signed, to, region_of(to.call, arn)?, &json!({ "SecretId": arn })).await.map(|_| ())
 }
 
 pub(super) async fn check_image(signed: &SignedClient, uri: &str) -> Answer<()> {
     let call = Call::DescribeImages;
-    let Some(image) = Image::parse(uri) else {
+    let Some(image) = images::parse_uri(uri) else {
         return Err(Fault::new(call, Class::NotSupported, "the image is not in an Amazon ECR registry"));
     };
     let to = Service { call, host: "api.ecr", name: "ecr", target: "AmazonEC2ContainerRegistry_V20150921" };
     let body = json!({
         "registryId": image.account,
         "repositoryName": image.repository,
-        "imageIds": [image.which],
+        "imageIds": [which(&image)],
     });
     ask(signed, to, Some(&image.region), &body).await.map(|_| ())
 }
 
-/// An image of ECR: `123.dkr.ecr.us-east-1.amazonaws.com/name:tag`, or `…@sha256:…`.
-#[derive(Debug, PartialEq)]
-struct Image {
-    account: String,
-    region: String,
-    repository: String,
-    which: Value,
-}
-
-impl Image {
-    fn parse(uri: &str) -> Option<Self> {
-        let (host, path) = uri.split_once('/')?;
-        let mut parts = host.split('.');
-        let (account, dkr, ecr, region) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        if (dkr, ecr) != ("dkr", "ecr") {
-            return None;
-        }
-        let (repository, which) = match path.split_once('@') {
-            Some((repository, digest)) => (repository, json!({ "imageDigest": digest })),
-            None => match path.rsplit_once(':') {
-                Some((repository, tag)) => (repository, json!({ "imageTag": tag })),
-                None => (path, json!({ "imageTag": "latest" })),
-            },
-        };
-        Some(Self {
-            account: account.to_owned(),
-            region: region.to_owned(),
-            repository: repository.to_owned(),
-            which,
-        })
+/// The identifier of an image in its repository.
+fn which(image: &images::ImageUri) -> Value {
+    match (&image.digest, &image.tag) {
+        (Some(digest), _) => json!({ "imageDigest": digest }),
+        (None, Some(tag)) => json!({ "imageTag": tag }),
+        (None, None) => json!({ "imageTag": "latest" }),
     }
 }
 
@@ -123,22 +106,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_taken_apart() {
-        let image =
-            Image::parse("763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.7.1").unwrap();
-        assert_eq!((image.account.as_str(), image.region.as_str()), ("763104351884", "us-west-2"));
-        assert_eq!(
-            (image.repository.as_str(), image.which),
-            ("pytorch-training", json!({"imageTag": "2.7.1"}))
-        );
-        let image = Image::parse("1.dkr.ecr.cn-north-1.amazonaws.com.cn/a/b@sha256:00").unwrap();
-        assert_eq!((image.repository.as_str(), image.which), ("a/b", json!({"imageDigest": "sha256:00"})));
-        assert_eq!(Image::parse("docker.io/library/x:1"), None);
+    fn an_image_is_named_by_its_digest_or_tag() {
+        let uri = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training";
+        let named = |end: &str| which(&images::parse_uri(&format!("{uri}{end}")).unwrap());
+        assert_eq!(named(":2.7.1"), json!({"imageTag": "2.7.1"}));
+        assert_eq!(named(""), json!({"imageTag": "latest"}));
+        let digest = format!("sha256:{}", "00".repeat(32));
+        assert_eq!(named(&format!(":2.7.1@{digest}")), json!({ "imageDigest": digest }));
     }
 
     #[test]
     fn a_region_is_read_from_an_arn() {
-        assert_eq!(region_of("arn:aws:kms:eu-west-1:1:key/x"), Some("eu-west-1"));
-        assert_eq!(region_of("alias/mine"), None);
+        let of = |text: &'static str| region_of(Call::DescribeKey, text);
+        assert_eq!(of("arn:aws:kms:eu-west-1:111122223333:key/x"), Ok(Some("eu-west-1")));
+        assert_eq!(of("alias/mine"), Ok(None));
+        let fault = of("arn:aws:kms:x@127.0.0.1/#:111122223333:key/x").unwrap_err();
+        assert_eq!(fault.class, Class::Invalid);
+        assert!(fault.message.contains("unknown region `x@127.0.0.1/#`"), "{}", fault.message);
     }
 }

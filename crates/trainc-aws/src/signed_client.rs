@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use trainc_apply::calls::Call;
 use trainc_apply::cloud::Answer;
 use trainc_apply::fault::{Class, Fault};
+use trainc_catalog::regions;
 
 /// A request of a small service.
 #[derive(Clone, Debug)]
@@ -84,7 +85,7 @@ impl SignedClient {
 
     async fn attempt(&self, ask: &SignedRequest, id: &str) -> Answer<SignedResponse> {
         let bug = |what: String| Fault::new(ask.call, Class::Bug, &what);
-        let url = self.url(ask);
+        let url = self.url(ask)?;
         let mut request = HttpRequest::new(SdkBody::from(ask.body.as_str()));
         request.set_method("POST").map_err(|error| bug(error.to_string()))?;
         request.set_uri(url.as_str()).map_err(|error| bug(error.to_string()))?;
@@ -121,14 +122,17 @@ impl SignedClient {
     }
 
     /// The endpoint that AWS's settings name, else the service's own of the region.
-    fn url(&self, ask: &SignedRequest) -> String {
+    /// The region may come from a manifest: none but a listed one becomes part of a host, or is signed for.
+    fn url(&self, ask: &SignedRequest) -> Answer<String> {
+        let region = self.region(ask);
+        let Some(region) = regions::get(&region) else {
+            let words = format!("nothing was sent: unknown region `{region}`");
+            return Err(Fault::new(ask.call, Class::Invalid, &words));
+        };
         let set = Endpoints::new(self.config.clone()).configured(ask.service).map(|named| named.url);
-        let url = set.unwrap_or_else(|| {
-            let region = self.region(ask);
-            let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-            format!("https://{}.{region}.{suffix}", ask.host)
-        });
-        format!("{}/", url.trim_end_matches('/'))
+        let url =
+            set.unwrap_or_else(|| format!("https://{}.{}.{}", ask.host, region.name, region.dns_suffix));
+        Ok(format!("{}/", url.trim_end_matches('/')))
     }
 
     fn region(&self, ask: &SignedRequest) -> String {

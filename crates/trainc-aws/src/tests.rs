@@ -264,6 +264,27 @@ fn network_queries_use_the_signed_client() {
     assert!(sent[2].header("authorization").unwrap().contains("/us-west-2/ec2/aws4_request"));
 }
 
+/// A region that a manifest names becomes part of the host: what is no region never does.
+#[test]
+fn no_text_of_a_manifest_names_the_host() {
+    let (account, replay) = Replay::account(&[Some((200, "{}"))]);
+    let attack = "x@127.0.0.1:9/#";
+    for fault in [
+        run(account.check_secret(&format!("arn:aws:secretsmanager:{attack}:111122223333:secret:k-AbCdEf"))),
+        run(account.check_secret(&format!("arn:{attack}:secretsmanager:us-west-2:111122223333:secret:k"))),
+        run(account.kms_key(&format!("arn:aws:kms:{attack}:111122223333:key/k"))).map(|_| ()),
+        run(account.check_image("111122223333.dkr.ecr.x@127.0.0.1:9.amazonaws.com/r:1")),
+        run(account.check_image("111122223333.dkr.ecr.127.0.0.1/r:1")),
+        run(account.check_image("111122223333.dkr.ecr.evil.amazonaws.com/r:1")),
+    ] {
+        let class = fault.unwrap_err().class;
+        assert!(matches!(class, Class::Invalid | Class::NotSupported), "{class:?}");
+    }
+    assert!(replay.sent().is_empty());
+    run(account.check_secret("arn:aws-cn:secretsmanager:cn-north-1:111122223333:secret:k-AbCdEf")).unwrap();
+    assert_eq!(replay.sent()[0].uri, "https://secretsmanager.cn-north-1.amazonaws.com.cn/");
+}
+
 #[test]
 fn a_quota_that_was_never_changed_is_not_there_and_has_a_default() {
     let none = r#"{"__type":"NoSuchResourceException","message":"no"}"#;

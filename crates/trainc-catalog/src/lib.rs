@@ -5,6 +5,7 @@
 //! Independent of manifests, plans and diagnostics.
 
 pub mod accelerators;
+pub mod arn;
 pub mod credentials;
 pub mod efa;
 pub mod fsx;

@@ -45,5 +45,6 @@ mod style;
 mod support;
 mod tune;
 mod ui;
+mod untrusted;
 mod usage;
 mod worker_config;

@@ -2,10 +2,13 @@
 
 use crate::Context;
 use crate::shared_codes::T0437;
+use trainc_catalog::arn::{Arn, ArnError};
+use trainc_catalog::regions;
 use trainc_diag::declare_code;
-use trainc_diag::source::Span;
+use trainc_diag::source::{Span, Spanned};
+use trainc_diag::text;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
-use trainc_ir::{Plan, Val};
+use trainc_ir::{Field, Plan, Raw, Scalar, Val};
 
 declare_code!(
     T0438,
@@ -17,33 +20,11 @@ declare_code!(
 /// The codes of this file.
 pub(super) static CODES: &[&Code] = &[&T0437, &T0438];
 
-/// The components of an ARN.
-struct Arn<'a> {
-    partition: &'a str,
-    service: &'a str,
-    region: &'a str,
-    account: &'a str,
-    resource: &'a str,
-}
-
-fn parse(text: &str) -> Option<Arn<'_>> {
-    let mut parts = text.splitn(6, ':');
-    if parts.next()? != "arn" {
-        return None;
-    }
-    Some(Arn {
-        partition: parts.next()?,
-        service: parts.next()?,
-        region: parts.next()?,
-        account: parts.next()?,
-        resource: parts.next()?,
-    })
-}
-
-/// Checks roles, KMS keys, training plans and secrets.
+/// Checks roles, KMS keys, training plans, secrets, and resources of a hub.
 pub(super) fn rule(context: &Context, problems: &mut Problems) {
     let plan = context.plan;
     let job = &plan.job;
+    check_arns(plan, problems);
     if let Some((role, arn)) = job.role.as_ref().and_then(|role| Some((role, role.arn.val()?))) {
         check_scope(plan, arn, role.span, "the role", true, problems);
     }
@@ -77,16 +58,18 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     for secret in job.program.iter().flat_map(|program| &program.secrets) {
         let Some(from) = secret.from.val() else { continue };
         let span = from.span_or(secret.name_span);
-        let is_valid = parse(&from.value).is_some_and(|arn| {
+        let arn = Arn::parse(&from.value);
+        let is_valid = arn.as_ref().is_ok_and(|arn| {
             arn.service == "secretsmanager"
                 && !arn.region.is_empty()
                 && is_account(arn.account)
-                && arn
-                    .resource
-                    .strip_prefix("secret:")
-                    .is_some_and(|name| !name.is_empty() && !name.contains([' ', '"']))
+                && arn.resource.strip_prefix("secret:").is_some_and(|name| !name.is_empty())
         });
-        if is_valid {
+        if let Err(why) = &arn
+            && *why != ArnError::Malformed
+        {
+            report_arn(from, span, &format!("the ARN of secret `{}`", secret.name), why, problems);
+        } else if is_valid {
             check_scope(plan, from, secret.name_span, "the secret", false, problems);
             if !has_secret_suffix(&from.value) {
                 problems.push(
@@ -98,7 +81,7 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
                     .help(format!(
                         "write the full ARN, e.g. `{}-AbCdEf`: `aws secretsmanager describe-secret --region {} --secret-id {}` prints it",
                         from.value,
-                        parse(&from.value).map_or("REGION", |arn| arn.region),
+                        arn.map_or("REGION", |arn| arn.region),
                         from.value.rsplit(':').next().unwrap_or_default()
                     ))
                     .note("the ARN of a secret ends in a hyphen and six random characters; the role's policy grants access to exactly this ARN"),
@@ -123,10 +106,101 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
 }
 
+/// Reports ARNs that are not ARNs, or name a partition or region that does not exist. Secrets are checked apart.
+fn check_arns(plan: &Plan, problems: &mut Problems) {
+    let job = &plan.job;
+    // Where the service's shape covers the form, another rule reports it.
+    let mut check = |field: &Field<String>, fallback: Span, what: &str, has_shape: bool| {
+        let Some(val) = field.val() else { return };
+        match Arn::parse(&val.value) {
+            Err(ArnError::Malformed) if has_shape => {}
+            Err(why) => report_arn(val, fallback, what, &why, problems),
+            Ok(_) => {}
+        }
+    };
+    if let Some(role) = &job.role {
+        check(&role.arn, role.span, "the role", true);
+        check(&role.boundary, role.span, "the permissions boundary", false);
+    }
+    if let Some(cluster) = &job.cluster {
+        check(&cluster.training_plan, cluster.span, "the training plan", true);
+    }
+    for channel in &job.channels {
+        check(&channel.dataset, channel.span, "the data set", true);
+        check(&channel.hub, channel.span, "the hub's reference", false);
+    }
+    // Key IDs and aliases are no ARNs.
+    let mut check_key = |field: &Field<String>, fallback: Span, what: &str| {
+        if field.value().is_some_and(|key| key.starts_with("arn:")) {
+            check(field, fallback, what, false);
+        }
+    };
+    if let Some(output) = &job.output {
+        check_key(&output.kms, output.span, "the output's KMS key");
+    }
+    if let Some(cluster) = &job.cluster {
+        check_key(&cluster.volume_kms, cluster.span, "the volume's KMS key");
+    }
+    for storage in &job.storage {
+        check_key(&storage.kms, storage.span, "the file system's KMS key");
+    }
+    for channel in &job.channels {
+        check_key(&channel.kms, channel.span, "the bucket's KMS key");
+    }
+    if let Some(checkpoint) = &job.checkpoint {
+        check_key(&checkpoint.kms, checkpoint.span, "the bucket's KMS key");
+    }
+    for member in &job.request {
+        check_member(&member.value, problems);
+    }
+}
+
+/// Reports unknown partitions and regions in ARNs at any depth of a raw value.
+fn check_member(value: &Raw, problems: &mut Problems) {
+    match value {
+        Raw::Scalar(Spanned { value: Scalar::Text(text), span }) if text.starts_with("arn:") => {
+            if let Err(why) = Arn::parse(text)
+                && why != ArnError::Malformed
+            {
+                problems.push(arn_problem(*span, "the ARN", text, &why));
+            }
+        }
+        Raw::Scalar(_) => {}
+        Raw::List(items) => items.iter().for_each(|item| check_member(item, problems)),
+        Raw::Object(members) => members.iter().for_each(|member| check_member(&member.value, problems)),
+    }
+}
+
+fn report_arn(val: &Val<String>, fallback: Span, what: &str, why: &ArnError, problems: &mut Problems) {
+    problems.push(arn_problem(val.span_or(fallback), what, &val.value, why));
+}
+
+fn arn_problem(span: Span, what: &str, text: &str, why: &ArnError) -> Diagnostic {
+    let message = match why {
+        ArnError::Malformed => format!("{what} is not a valid ARN: `{text}`"),
+        ArnError::UnknownPartition(_) | ArnError::UnknownRegion(_) | ArnError::OtherPartition { .. } => {
+            format!("{what}: {why}")
+        }
+    };
+    let diagnostic = Diagnostic::new(&T0437, span, message);
+    match why {
+        ArnError::Malformed => diagnostic.note(why.to_string()),
+        ArnError::UnknownRegion(region) => match text::nearest(region, regions::names()) {
+            Some(near) => diagnostic.help(format!("did you mean region `{near}`?")),
+            None => diagnostic.note(LISTED),
+        },
+        ArnError::UnknownPartition(_) | ArnError::OtherPartition { .. } => diagnostic.note(LISTED),
+    }
+}
+
+const LISTED: &str = "`trainc catalog regions` prints the regions and their partitions";
+
 /// Checks the format of a key that appears only in the role's policy, so that no request shape covers it.
 fn check_key_format(plan: &Plan, key: &Val<String>, fallback: Span, problems: &mut Problems) {
     let text = key.value.as_str();
-    let is_valid = if let Some(arn) = parse(text) {
+    let is_valid = if text.starts_with("arn:") {
+        // Its parts are checked with those of all other ARNs.
+        let Ok(arn) = Arn::parse(text) else { return };
         arn.service == "kms" && (arn.resource.starts_with("key/") || arn.resource.starts_with("alias/"))
     } else {
         let name = text.strip_prefix("alias/").unwrap_or(text);
@@ -168,7 +242,7 @@ fn check_scope(
     same_account: bool,
     problems: &mut Problems,
 ) {
-    let Some(arn) = parse(&val.value) else { return };
+    let Ok(arn) = Arn::parse(&val.value) else { return };
     let span = val.span_or(fallback);
     let mut push = |severity: Severity, message: String, label: (Option<Span>, &str), note: &str| {
         let diagnostic = Diagnostic::new(&T0438, span, message).severity(severity).note(note.to_owned());

@@ -2,6 +2,7 @@
 
 use crate::Context;
 use trainc_catalog::images::{self, ImageFamily};
+use trainc_catalog::regions;
 use trainc_catalog::shapes;
 use trainc_diag::declare_code;
 use trainc_diag::{Code, Diagnostic, Problems, Severity};
@@ -41,7 +42,17 @@ pub(super) fn rule(context: &Context, problems: &mut Problems) {
     }
     match images::parse_uri(&uri.value) {
         Some(parsed) => {
-            if let Some(region) = plan.job.region.val().filter(|region| region.value != parsed.region) {
+            let row = regions::get(&parsed.region);
+            if row.is_none_or(|row| row.dns_suffix != parsed.dns_suffix) {
+                problems.push(
+                    Diagnostic::new(
+                        &T0440,
+                        span,
+                        format!("`{}.{}` is not the host of a region", parsed.region, parsed.dns_suffix),
+                    )
+                    .note("`trainc catalog regions` prints the regions and their DNS suffixes"),
+                );
+            } else if let Some(region) = plan.job.region.val().filter(|region| region.value != parsed.region) {
                 problems.push(
                     Diagnostic::new(
                         &T0441,
